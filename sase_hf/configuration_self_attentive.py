@@ -1,0 +1,208 @@
+"""Configuration of the structured self-attentive sentence encoder and its heads."""
+
+import difflib
+import math
+from dataclasses import fields
+from typing import Any, Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+MAX_LAYER_SIZE = 2**20
+MAX_VOCAB_SIZE = 2**27
+
+
+@strict
+class SelfAttentiveConfig(PreTrainedConfig):
+    r"""Sizes and choices of a self-attentive model; the defaults are the paper's Age sizes.
+
+    Symbols are those of Lin et al., *A Structured Self-Attentive Sentence Embedding* (ICLR 2017).
+
+    Args:
+        vocab_size: Rows of the embedding matrix.
+        embedding_size: d, the width of a word vector.
+        encoder: What turns the T word vectors into T states H.
+        lstm_hidden_size: u, LSTM units per direction; the states are 2u wide.
+        num_lstm_layers: Bidirectional layers, each reading the states of the one below.
+        pooling: What turns the states into the sentence matrix M. `self_attention` is the paper's;
+            `max`, `mean` and `last` (the final state of each direction) are baselines of one row.
+        attention_size: d_a, the hidden units of the attention MLP (equation 6).
+        num_hops: r, the rows of the attention matrix A and of M.
+        penalty_coef: Weight of the penalty \|\|A A^T - I\|\|_F^2 (equation 8) in the loss.
+        classifier: `mlp`, one hidden ReLU layer over all of M, or `pruned_mlp` (Appendix A).
+        classifier_hidden_size: b, the hidden units of `mlp`.
+        pruned_row_size: p, the hidden units of `pruned_mlp` that read one row of M.
+        pruned_column_size: q, the hidden units of `pruned_mlp` that read one column of M.
+        matching: How the entailment head compares two sentences: `gated` (Appendix B) or `concat`,
+            the rows [u; v; |u - v|; u * v].
+        embedding_dropout: Acts on the word vectors before the encoder.
+        classifier_dropout: Acts on the input of the classifier and on its hidden layer.
+        label_smoothing: Share of the target probability spread over all labels, single-label
+            problems only. Use it instead of `TrainingArguments.label_smoothing_factor`, which takes
+            the labels away from the model and with them the penalty.
+        freeze_embeddings: Keep the word vectors as they are; holds after `from_pretrained` too.
+        pad_token_id: The row of the embedding matrix that stays zero, or None.
+        initializer_range: Standard deviation of fresh word vectors; all other weights start
+            Glorot uniform, biases zero.
+
+    Raises:
+        StrictDataclassFieldValidationError: If a field has the wrong type or an unknown choice.
+        StrictDataclassClassValidationError: If a size, a rate or a relation between fields is
+            out of range.
+        TypeError: If an unknown keyword looks like a misspelt field.
+        ValueError: If a derived width is given that its parts contradict.
+    """
+
+    model_type = "self_attentive"
+    keys_to_ignore_at_inference = [
+        "penalty",
+        "attentions",
+        "hidden_states",
+        "sentence_embedding",
+        "last_hidden_state",
+    ]
+    attribute_map = {"num_hidden_layers": "num_lstm_layers", "num_attention_heads": "num_hops"}
+    # Tasks that an installed package serves itself, so that `pipeline` need not trust a checkpoint.
+    local_pipelines = ()
+
+    vocab_size: int = 30000
+    embedding_size: int = 100
+    encoder: Literal["bilstm"] = "bilstm"
+    lstm_hidden_size: int = 300
+    num_lstm_layers: int = 1
+    pooling: Literal["self_attention", "max", "mean", "last"] = "self_attention"
+    attention_size: int = 350
+    num_hops: int = 30
+    penalty_coef: float | int = 1.0
+    classifier: Literal["mlp", "pruned_mlp"] = "mlp"
+    classifier_hidden_size: int = 2000
+    pruned_row_size: int = 150
+    pruned_column_size: int = 10
+    matching: Literal["gated", "concat"] = "gated"
+    embedding_dropout: float | int = 0.0
+    classifier_dropout: float | int = 0.5
+    label_smoothing: float | int = 0.0
+    freeze_embeddings: bool = False
+    pad_token_id: int | None = 0
+    initializer_range: float | int = 0.1
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        """Check what the dataclass fields do not cover: derived widths and misspelt names."""
+        given = {name: kwargs.pop(name, None) for name in ("hidden_size", "projection_dim")}
+        self._refuse_misspelt_fields(kwargs)
+        pipelines = dict(kwargs.pop("custom_pipelines", None) or {})
+        for task in self.local_pipelines:
+            pipelines.pop(task, None)
+        if pipelines:
+            kwargs["custom_pipelines"] = pipelines
+        if self.id2label is None and self.label2id:
+            self.id2label = {index: name for name, index in self.label2id.items()}
+        super().__post_init__(**kwargs)
+        if self.label2id is None and self.id2label:
+            self.label2id = {name: int(index) for index, name in self.id2label.items()}
+        self._refuse_contradicted_widths(given)
+        if self.architectures is None:
+            # Auto classes choose between the two heads by this name and do not accept None.
+            self.architectures = ["SelfAttentiveForSequenceClassification"]
+        if self.problem_type is None and self.num_labels == 1:
+            # The text-classification pipeline would otherwise squash a regression's output.
+            self.problem_type = "regression"
+
+    @property
+    def hidden_size(self) -> int:
+        """H = 2u, the width of the states and of a row of M."""
+        return 2 * self.lstm_hidden_size
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the sentence matrix M: r, or 1 for the poolings without attention."""
+        return self.num_hops if self.pooling == "self_attention" else 1
+
+    @property
+    def projection_dim(self) -> int:
+        """Width of the flattened sentence matrix, r * H."""
+        return self.num_rows * self.hidden_size
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field, with the derived widths for readers that know only those."""
+        return {
+            **super().to_dict(),
+            "hidden_size": self.hidden_size,
+            "projection_dim": self.projection_dim,
+        }
+
+    def validate_sizes(self) -> None:
+        """Refuse sizes below 1 or beyond what a machine could hold."""
+        limits = {
+            "vocab_size": MAX_VOCAB_SIZE,
+            "num_lstm_layers": 100,
+            **dict.fromkeys(
+                (
+                    "embedding_size",
+                    "lstm_hidden_size",
+                    "attention_size",
+                    "num_hops",
+                    "classifier_hidden_size",
+                    "pruned_row_size",
+                    "pruned_column_size",
+                ),
+                MAX_LAYER_SIZE,
+            ),
+        }
+        for name, largest in limits.items():
+            size = getattr(self, name)
+            if not 1 <= size <= largest:
+                raise ValueError(f"{name} is {size}; it must be from 1 to {largest}")
+
+    def validate_rates(self) -> None:
+        """Refuse rates outside [0, 1) and coefficients that are negative or not finite."""
+        for name in ("embedding_dropout", "classifier_dropout", "label_smoothing"):
+            rate = getattr(self, name)
+            if not 0 <= rate < 1:
+                raise ValueError(f"{name} is {rate}; it must be at least 0 and below 1")
+        for name in ("penalty_coef", "initializer_range"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is {value}; it must be a finite number, 0 or more")
+
+    def validate_pad_token(self) -> None:
+        """Refuse a padding id that is no row of the embedding matrix."""
+        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(
+                f"pad_token_id is {self.pad_token_id}; it must be None or an id below "
+                f"vocab_size={self.vocab_size}"
+            )
+
+    def _refuse_misspelt_fields(self, unknown: dict[str, Any]) -> None:
+        """Raise if an unknown keyword is close to a field's name.
+
+        Unknown keywords as such must pass: a reload hands over `auto_map`, `custom_pipelines` and
+        whatever later versions of transformers write.
+        """
+        own = [
+            name for name in self.__annotations__ if name not in PreTrainedConfig.__annotations__
+        ]
+        known = {field.name for field in fields(self)} | set(self.attribute_map)
+        for name in unknown:
+            close = difflib.get_close_matches(name, own, n=1, cutoff=0.8)
+            if close and name not in known:
+                raise TypeError(
+                    f"SelfAttentiveConfig has no field {name!r}; did you mean {close[0]!r}?"
+                )
+
+    def _refuse_contradicted_widths(self, given: dict[str, int | None]) -> None:
+        """Raise if a derived width was given and differs from what its parts make."""
+        parts = {
+            "hidden_size": f"2 * lstm_hidden_size ({self.lstm_hidden_size})",
+            "projection_dim": f"{self.num_rows} row(s) * hidden_size ({self.hidden_size})",
+        }
+        for name, value in given.items():
+            derived = getattr(self, name)
+            if value is not None and value != derived:
+                raise ValueError(
+                    f"{name} is {value}, but it is derived: {parts[name]} = {derived}. "
+                    f"Leave {name} out and set its parts."
+                )
+
+
+__all__ = ["SelfAttentiveConfig"]

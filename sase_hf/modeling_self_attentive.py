@@ -1,0 +1,628 @@
+"""The structured self-attentive sentence embedding and its heads, to be read from top to bottom.
+
+Lin et al., *A Structured Self-Attentive Sentence Embedding*, ICLR 2017, https://arxiv.org/abs/1703.03130.
+
+Shapes, everywhere in this file: B sentences (or pairs), T tokens, S tokens after left-alignment
+(S <= T), d width of the word vectors, H width of the states, r hops (rows of the sentence matrix
+M), W width of a row that a classifier reads (H, or 4H), b, p, q hidden units.
+
+The path: ids -> `embeddings` (B, T, d) -> `Alignment` (B, S, d) -> `token_encoder`: H (B, S, H)
+-> `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
+"""
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.utils.generic import ModelOutput, can_return_tuple
+
+from .configuration_self_attentive import SelfAttentiveConfig
+from .encoders_self_attentive import Alignment, BiLSTMEncoder
+from .pooling_self_attentive import BaselinePooling, SelfAttention
+
+IGNORED_LABEL = -100
+
+# What makes any checkpoint a SentenceTransformer without code of ours: it runs the base model and
+# takes its `sentence_embedding`.
+SENTENCE_TRANSFORMER_FILES: dict[str, Any] = {
+    "modules.json": [
+        {
+            "idx": 0,
+            "name": "0",
+            "path": "",
+            "type": "sentence_transformers.base.modules.transformer.Transformer",
+        }
+    ],
+    "sentence_bert_config.json": {
+        "transformer_task": "feature-extraction",
+        "modality_config": {
+            "text": {"method": "forward", "method_output_name": "sentence_embedding"}
+        },
+        "module_output_name": "sentence_embedding",
+    },
+}
+
+
+@dataclass
+class SelfAttentiveModelOutput(ModelOutput):
+    """What the base model returns.
+
+    Attributes:
+        last_hidden_state: The states H, zero on padding, shape (B, T, H).
+        sentence_embedding: The sentence matrix M, row by row, shape (B, r * H).
+        penalty: ||A A^T - I||_F^2 of each sentence (equation 8), float32, shape (B,). Zero for the
+            poolings without attention; r for a sentence without tokens, whose A is zero.
+        hidden_states: The word vectors (B, T, d), then each layer's states (B, T, H).
+        attentions: One tensor A, float32, zero on padding, shape (B, r, T); None for the poolings
+            without attention.
+    """
+
+    last_hidden_state: Tensor | None = None
+    sentence_embedding: Tensor | None = None
+    penalty: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+@dataclass
+class SelfAttentiveClassifierOutput(ModelOutput):
+    """What the heads return; for a pair of sentences every (B, ...) of the base is (B, 2, ...).
+
+    Attributes:
+        loss: Task loss plus `penalty_coef` times the mean penalty, a scalar.
+        logits: Shape (B, num_labels).
+        penalty: Unweighted penalty of each example, of both sentences together for a pair,
+            float32, shape (B,).
+        hidden_states: As in `SelfAttentiveModelOutput`.
+        attentions: One tensor of shape (B, r, T), or (B, 2, r, T) for a pair.
+    """
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    penalty: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+# ---- classifiers: sentence matrix -> logits ------------------------------------------------------
+
+
+def num_outputs(config: SelfAttentiveConfig) -> int:
+    """Return the number of labels, which transformers types as optional and always sets."""
+    return int(config.num_labels or 0)
+
+
+class MLP(nn.Module):
+    """The 2-layer ReLU output MLP over all of M (section 2.1)."""
+
+    def __init__(self, config: SelfAttentiveConfig, row_width: int) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.hidden = nn.Linear(config.num_rows * row_width, config.classifier_hidden_size)
+        self.output = nn.Linear(config.classifier_hidden_size, num_outputs(config))
+
+    def forward(self, matrix: Tensor) -> Tensor:
+        """Return logits (B, num_labels) from a matrix (B, r, W)."""
+        hidden = F.relu(self.hidden(self.dropout(matrix.flatten(1))))
+        return self.output(self.dropout(hidden))
+
+
+class PrunedMLP(nn.Module):
+    """The MLP with pruned connections (Appendix A).
+
+    Hidden units come in r groups of p that read one row of M each, and in W groups of q that read
+    one column each; the output layer reads them all.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig, row_width: int) -> None:
+        super().__init__()
+        r, p, q = config.num_rows, config.pruned_row_size, config.pruned_column_size
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.row_weight = nn.Parameter(torch.empty(r, row_width, p))
+        self.row_bias = nn.Parameter(torch.empty(r, p))
+        self.column_weight = nn.Parameter(torch.empty(row_width, r, q))
+        self.column_bias = nn.Parameter(torch.empty(row_width, q))
+        self.output = nn.Linear(r * p + row_width * q, num_outputs(config))
+
+    def forward(self, matrix: Tensor) -> Tensor:
+        """Return logits (B, num_labels) from a matrix (B, r, W)."""
+        matrix = self.dropout(matrix)
+        rows = torch.einsum("brw,rwp->brp", matrix, self.row_weight) + self.row_bias
+        columns = torch.einsum("brw,wrq->bwq", matrix, self.column_weight) + self.column_bias
+        hidden = F.relu(torch.cat([rows.flatten(1), columns.flatten(1)], dim=1))
+        return self.output(self.dropout(hidden))
+
+
+def build_classifier(config: SelfAttentiveConfig, row_width: int) -> MLP | PrunedMLP:
+    """Return the classifier the config names, for rows of the given width."""
+    return (PrunedMLP if config.classifier == "pruned_mlp" else MLP)(config, row_width)
+
+
+# ---- matching: two sentence matrices -> one ------------------------------------------------------
+
+
+class GatedMatching(nn.Module):
+    """F_r = (M_p W_p) * (M_h W_h), one H x H matrix per hop and side (Appendix B, 10 to 12)."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.row_width = config.hidden_size
+        shape = (config.num_rows, config.hidden_size, config.hidden_size)
+        self.premise_weight = nn.Parameter(torch.empty(shape))
+        self.hypothesis_weight = nn.Parameter(torch.empty(shape))
+
+    def forward(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
+        """Return (B, r, H) from two matrices (B, r, H)."""
+        premise = torch.einsum("brh,rhk->brk", premise, self.premise_weight)
+        hypothesis = torch.einsum("brh,rhk->brk", hypothesis, self.hypothesis_weight)
+        return premise * hypothesis
+
+
+class ConcatMatching(nn.Module):
+    """Rows [u; v; |u - v|; u * v], the features of later sentence encoders (InferSent)."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.row_width = 4 * config.hidden_size
+
+    def forward(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
+        """Return (B, r, 4H) from two matrices (B, r, H)."""
+        features = [premise, hypothesis, (premise - hypothesis).abs(), premise * hypothesis]
+        return torch.cat(features, dim=-1)
+
+
+# ---- loss ----------------------------------------------------------------------------------------
+
+
+def infer_problem_type(config: SelfAttentiveConfig, labels: Tensor) -> str:
+    """Return the config's problem type, or what transformers would infer from the labels."""
+    if config.problem_type is not None:
+        return str(config.problem_type)
+    if config.num_labels == 1:
+        return "regression"
+    if labels.is_floating_point():
+        return "multi_label_classification"
+    return "single_label_classification"
+
+
+def penalised_loss(
+    logits: Tensor,
+    labels: Tensor,
+    penalty: Tensor,
+    config: SelfAttentiveConfig,
+    num_items_in_batch: Tensor | int | None = None,
+) -> Tensor:
+    """Return task loss + `penalty_coef` * mean penalty, the sum of section 2.2.
+
+    Both parts are sums over the counted labels divided by their number. With `num_items_in_batch`,
+    the labels that `Trainer` counted over all accumulated batches and processes, the parts of a
+    split batch therefore add up to the loss and the gradient of the whole.
+
+    Args:
+        logits: Shape (B, num_labels).
+        labels: Class ids (B,); or floats (B, num_labels), for one output also (B,). An entry of
+            -100 does not count.
+        penalty: Shape (B,). A sentence weighs as much as its counted labels.
+        config: Says problem type, penalty coefficient and label smoothing.
+        num_items_in_batch: Labels in the whole batch; by default those counted here.
+
+    Returns:
+        A scalar in float32 or wider.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    problem_type = infer_problem_type(config, labels)
+    if problem_type == "single_label_classification":
+        labels = labels.view(-1, 1).long()
+        losses = F.cross_entropy(
+            logits,
+            labels.squeeze(1),
+            ignore_index=IGNORED_LABEL,
+            label_smoothing=config.label_smoothing,
+            reduction="none",
+        ).unsqueeze(1)
+    else:
+        labels = labels.view_as(logits).to(logits.dtype)
+        regression = problem_type == "regression"
+        loss = F.mse_loss if regression else F.binary_cross_entropy_with_logits
+        losses = loss(logits, labels, reduction="none")
+    counted = labels != IGNORED_LABEL  # (B, 1) or (B, num_labels)
+    total = losses.masked_fill(~counted, 0).sum()
+    total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
+    if num_items_in_batch is None:
+        return total / counted.sum().clamp(min=1)
+    return total / torch.as_tensor(num_items_in_batch, device=total.device)
+
+
+# ---- models --------------------------------------------------------------------------------------
+
+
+class SelfAttentivePreTrainedModel(PreTrainedModel):
+    """Initialisation, saving and what else the base model and the heads share."""
+
+    config_class = SelfAttentiveConfig
+    base_model_prefix = "encoder"
+    supports_gradient_checkpointing = True
+    accepts_loss_kwargs = True
+    _input_embed_layer = "embeddings"
+    _no_split_modules = ["BiLSTMLayer"]
+    config: SelfAttentiveConfig
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Start matrices Glorot uniform and biases at zero; the rest as transformers does."""
+        if isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, GatedMatching | PrunedMLP):
+            for name, parameter in module.named_parameters(recurse=False):
+                if name.endswith("bias"):
+                    init.zeros_(parameter)
+                else:  # a stack of matrices, each with its own fans
+                    bound = math.sqrt(6 / sum(parameter.shape[-2:]))
+                    init.uniform_(parameter, -bound, bound)
+        else:
+            super()._init_weights(module)
+
+    def tie_weights(self, *args: Any, **kwargs: Any) -> Any:
+        """Tie as transformers does, then freeze the word vectors if the config says so.
+
+        `from_pretrained` makes parameters anew, all trainable, and calls this last.
+        """
+        tied = super().tie_weights(*args, **kwargs)
+        if self.config.freeze_embeddings:
+            self.get_input_embeddings().weight.requires_grad_(False)
+        return tied
+
+    def save_pretrained(
+        self,
+        save_directory: str | os.PathLike[str],
+        is_main_process: bool = True,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Save the model so that every Auto class, `pipeline` and SentenceTransformer load it.
+
+        Beside what transformers writes, the folder gets the code, an `auto_map` that names config,
+        base model and head, and two JSON files for SentenceTransformer.
+
+        Args:
+            save_directory: The folder, made if need be.
+            is_main_process: Whether this process writes, when several call.
+            *args: As for `PreTrainedModel.save_pretrained`.
+            **kwargs: Likewise.
+        """
+        # Named here so that transformers, which follows imports, ships the pipeline as well.
+        from .pipeline_self_attentive import TASK, SelfAttentionPipeline
+
+        head = type(self) if self.is_head else SelfAttentiveForSequenceClassification
+        # Written afresh each time: a config loaded from a Hub repository points into that one.
+        self.config.auto_map = {
+            "AutoConfig": _code_reference(SelfAttentiveConfig),
+            "AutoModel": _code_reference(SelfAttentiveModel),
+            "AutoModelForSequenceClassification": _code_reference(head),
+        }
+        if self.is_head:
+            self.config.custom_pipelines = {
+                TASK: {
+                    "impl": _code_reference(SelfAttentionPipeline),
+                    "pt": ["AutoModelForSequenceClassification"],
+                    "type": "text",
+                }
+            }
+        if is_main_process:
+            folder = Path(save_directory)
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, content in SENTENCE_TRANSFORMER_FILES.items():
+                (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
+
+    @property
+    def is_head(self) -> bool:
+        """Whether this is a head around a base model."""
+        return self.base_model is not self
+
+    def _replicate_for_data_parallel(self) -> Any:
+        raise RuntimeError(
+            f"{type(self).__name__} does not run under torch.nn.DataParallel, whose loss would not "
+            "be that of the whole batch. Start one process per GPU instead: "
+            "torchrun --nproc_per_node NUM_GPUS scripts/train.py ..., or accelerate launch; or "
+            "make one GPU visible with CUDA_VISIBLE_DEVICES=0."
+        )
+
+
+def _code_reference(cls: type) -> str:
+    """Return `module.Class` as auto_map wants it, wherever the module was loaded from."""
+    return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+
+
+def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor | None) -> None:
+    """Raise if a tensor has not one entry per token of ids (B, T) or word vectors (B, T, d).
+
+    Raises:
+        ValueError: If its shape is not (B, T).
+    """
+    if tokens is not None and tensor.shape != tokens.shape[:2]:
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}; it must have one entry per token, "
+            f"{tuple(tokens.shape[:2])}"
+        )
+
+
+class SelfAttentiveModel(SelfAttentivePreTrainedModel):
+    """The sentence encoder: word vectors, states, attention, sentence matrix (section 2.1)."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__(config)
+        self.embeddings = nn.Embedding(
+            config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id
+        )
+        self.dropout = nn.Dropout(config.embedding_dropout)
+        self.token_encoder = BiLSTMEncoder(config)
+        attends = config.pooling == "self_attention"
+        self.pooling = (SelfAttention if attends else BaselinePooling)(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        **kwargs: Any,
+    ) -> SelfAttentiveModelOutput:
+        """Encode sentences.
+
+        Args:
+            input_ids: Shape (B, T); T may be 0.
+            attention_mask: Nonzero on real tokens, in any place of a row, shape (B, T). Without it
+                every token is real.
+            token_type_ids: Accepted because tokenizers make them; a pair is read as one text.
+            inputs_embeds: Word vectors instead of ids, shape (B, T, d).
+            output_attentions: Return A.
+            output_hidden_states: Return the states of every layer.
+            **kwargs: Ignored, as in transformers.
+
+        Returns:
+            See `SelfAttentiveModelOutput`.
+
+        Raises:
+            ValueError: If both or neither of ids and word vectors are given, or if the shape of
+                the mask differs from theirs.
+        """
+        embeds = self._embed(input_ids, inputs_embeds)
+        mask = self._mask(embeds, input_ids, attention_mask)
+        tokens = embeds.shape[1]
+        if tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
+            embeds, mask = F.pad(embeds, (0, 0, 0, 1)), F.pad(mask, (0, 1))
+        alignment = Alignment(mask)
+        states = self.token_encoder(self.dropout(alignment.align(embeds)), alignment)
+        matrix, attention, penalty = self.pooling(states[-1], alignment.real)
+
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        attentions = hidden_states = None
+        if output_attentions and attention is not None:
+            attentions = (alignment.restore(attention.transpose(1, 2))[:, :tokens].transpose(1, 2),)
+        if output_hidden_states:
+            restored = (alignment.restore(layer)[:, :tokens] for layer in states)
+            hidden_states = (embeds[:, :tokens], *restored)
+        return SelfAttentiveModelOutput(
+            last_hidden_state=alignment.restore(states[-1])[:, :tokens],
+            sentence_embedding=matrix.flatten(1),
+            penalty=penalty,
+            hidden_states=hidden_states,
+            attentions=attentions,
+        )
+
+    def _embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
+        if input_ids is not None and inputs_embeds is None:
+            # Tokenizers return an empty text as floats of shape (B, 0).
+            return self.embeddings(input_ids.long())
+        if inputs_embeds is not None and input_ids is None:
+            return inputs_embeds
+        given = "neither" if input_ids is None else "both"
+        raise ValueError(f"give either input_ids or inputs_embeds; {given} came")
+
+    def _mask(
+        self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
+    ) -> Tensor:
+        if attention_mask is None:
+            if input_ids is not None and input_ids.numel() > 0:
+                self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
+            return torch.ones(embeds.shape[:2], dtype=torch.bool, device=embeds.device)
+        check_one_per_token("attention_mask", attention_mask, embeds)
+        return attention_mask != 0
+
+
+class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
+    """Sentence encoder and classifier: single label, multi-label or regression (section 4)."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__(config)
+        self.encoder = SelfAttentiveModel(config)
+        self.classifier = build_classifier(config, config.hidden_size)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> SelfAttentiveClassifierOutput:
+        """Classify sentences.
+
+        Args:
+            input_ids: This and the other inputs are those of `SelfAttentiveModel.forward`.
+            attention_mask: Likewise.
+            token_type_ids: Likewise.
+            inputs_embeds: Likewise.
+            labels: See `penalised_loss`.
+            output_attentions: As in `SelfAttentiveModel.forward`.
+            output_hidden_states: Likewise.
+            num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
+            **kwargs: Ignored, as in transformers.
+
+        Returns:
+            See `SelfAttentiveClassifierOutput`.
+
+        Raises:
+            ValueError: As in `SelfAttentiveModel.forward`, and if `Trainer` withholds the labels
+                while the penalty is on.
+        """
+        outputs = self.encoder(
+            input_ids,
+            attention_mask,
+            inputs_embeds=inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        matrix = outputs.sentence_embedding.unflatten(1, (self.config.num_rows, -1))
+        logits = self.classifier(matrix)
+        loss = head_loss(logits, labels, outputs.penalty, self.config, num_items_in_batch)
+        return SelfAttentiveClassifierOutput(
+            loss=loss,
+            logits=logits,
+            penalty=outputs.penalty,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+
+
+class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
+    """One encoder for two sentences, matching and classifier: entailment (Appendix B).
+
+    A row holds both sentences; `token_type_ids` is 0 on the premise and 1 on the hypothesis.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__(config)
+        self.encoder = SelfAttentiveModel(config)
+        self.matching = (GatedMatching if config.matching == "gated" else ConcatMatching)(config)
+        self.classifier = build_classifier(config, self.matching.row_width)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> SelfAttentiveClassifierOutput:
+        """Classify pairs of sentences.
+
+        Args:
+            input_ids: Both sentences of each pair in one row, shape (B, T).
+            attention_mask: As in `SelfAttentiveModel.forward`.
+            token_type_ids: 0 on the premise, 1 on the hypothesis, shape (B, T).
+            inputs_embeds: Word vectors instead of ids, shape (B, T, d).
+            labels: See `penalised_loss`.
+            output_attentions: As in `SelfAttentiveModel.forward`.
+            output_hidden_states: Likewise.
+            num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
+            **kwargs: Ignored, as in transformers.
+
+        Returns:
+            See `SelfAttentiveClassifierOutput`.
+
+        Raises:
+            ValueError: As in `SelfAttentiveForSequenceClassification.forward`, and without
+                `token_type_ids`.
+        """
+        if token_type_ids is None:
+            raise ValueError(
+                "token_type_ids are missing; they tell the premise (0) from the hypothesis (1). "
+                "Tokenize both sentences together: tokenizer(premises, hypotheses, ...)"
+            )
+        tokens = input_ids if inputs_embeds is None else inputs_embeds
+        check_one_per_token("token_type_ids", token_type_ids, tokens)
+        sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1)  # (B, 2, T)
+        if attention_mask is not None:
+            check_one_per_token("attention_mask", attention_mask, tokens)
+            sides = sides & (attention_mask != 0).unsqueeze(1)
+        outputs = self.encoder(
+            None if input_ids is None else input_ids.repeat_interleave(2, 0),
+            sides.flatten(0, 1),  # (2B, T): premise and hypothesis of each row in turn
+            inputs_embeds=None if inputs_embeds is None else inputs_embeds.repeat_interleave(2, 0),
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        matrices = outputs.sentence_embedding.unflatten(1, (self.config.num_rows, -1))
+        logits = self.classifier(self.matching(matrices[0::2], matrices[1::2]))
+        penalty = outputs.penalty[0::2] + outputs.penalty[1::2]
+        return SelfAttentiveClassifierOutput(
+            loss=head_loss(logits, labels, penalty, self.config, num_items_in_batch),
+            logits=logits,
+            penalty=penalty,
+            hidden_states=_unfold_pairs(outputs.hidden_states),
+            attentions=_unfold_pairs(outputs.attentions),
+        )
+
+
+def _unfold_pairs(tensors: tuple[Tensor, ...] | None) -> tuple[Tensor, ...] | None:
+    """Reshape every (2B, ...) to (B, 2, ...)."""
+    if tensors is None:
+        return None
+    return tuple(tensor.unflatten(0, (-1, 2)) for tensor in tensors)
+
+
+def head_loss(
+    logits: Tensor,
+    labels: Tensor | None,
+    penalty: Tensor,
+    config: SelfAttentiveConfig,
+    num_items_in_batch: Tensor | int | None,
+) -> Tensor | None:
+    """Return `penalised_loss`, or None without labels.
+
+    Raises:
+        ValueError: If `Trainer` counted labels but did not pass them on, as it does for
+            `label_smoothing_factor` and `compute_loss_func`: the penalty would silently vanish.
+    """
+    if labels is not None:
+        return penalised_loss(logits, labels, penalty, config, num_items_in_batch)
+    if num_items_in_batch is not None and config.penalty_coef > 0:
+        raise ValueError(
+            "Trainer took the labels away from the model (label_smoothing_factor or "
+            "compute_loss_func), which would drop the penalty from the loss. Set "
+            "config.label_smoothing instead of label_smoothing_factor, or config.penalty_coef = 0"
+        )
+    return None
+
+
+__all__ = [
+    "SelfAttentiveClassifierOutput",
+    "SelfAttentiveForNLI",
+    "SelfAttentiveForSequenceClassification",
+    "SelfAttentiveModel",
+    "SelfAttentiveModelOutput",
+    "SelfAttentivePreTrainedModel",
+]

@@ -1,0 +1,153 @@
+"""The `self-attention` pipeline: text in; label, scores and what each hop read out."""
+
+import re
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import Pipeline
+
+TASK = "self-attention"
+
+Text = str | dict[str, str]
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class SelfAttentionPipeline(Pipeline):
+    """Classify texts or pairs of texts and show the attention behind it.
+
+    Takes a text, a pair as `{"text": ..., "text_pair": ...}`, or a list of either (with
+    `batch_size` in batches). Each result is a plain dict:
+
+    - `text`: the input;
+    - `label`, `score`: the best label and its probability (for a regression its value);
+    - `scores`: label -> probability, or value;
+    - `tokens`, `offsets`: the T tokens as they stand in the text, and their (start, end) in it;
+    - `attention`: A, r lists of T floats;
+    - `overall`: the hops summed and renormalised to 1, T floats (section 2.3 of the paper);
+    - `overlap`: mean off-diagonal entry of A A^T; 0 when hops share no token, or with one hop.
+
+    For a pair, `text` and the fields from `tokens` on hold a list of two, one for each sentence.
+
+    Raises:
+        ValueError: If the model has no attention, the tokenizer no offsets, or an input is neither
+            a text nor a pair.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.model.config.pooling != "self_attention":
+            raise ValueError(
+                f"the {TASK} pipeline shows attention, and a model with "
+                f"pooling={self.model.config.pooling!r} has none; use text-classification"
+            )
+        if self.tokenizer is None or not self.tokenizer.is_fast:
+            raise ValueError(
+                f"the {TASK} pipeline needs a fast tokenizer, which knows where each token "
+                "stands in the text; make one with sase_hf.build_tokenizer"
+            )
+
+    def _sanitize_parameters(
+        self, **tokenizer_kwargs: Any
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        return tokenizer_kwargs, {}, {}
+
+    def preprocess(self, input_: Text, **tokenizer_kwargs: Any) -> dict[str, Any]:
+        """Tokenize one text or pair, keeping the offsets."""
+        texts = self._texts(input_)
+        encoded = self.tokenizer(  # type: ignore[misc]  # checked above
+            *(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts),
+            return_tensors="pt",
+            return_offsets_mapping=True,
+            return_token_type_ids=True,
+            **tokenizer_kwargs,
+        )
+        offsets = encoded.pop("offset_mapping")[0].int().tolist()
+        # An empty text comes back as floats of shape (1, 0), which a batch padded on the left
+        # cannot take in: give it one token of padding.
+        missing = 0 if encoded["input_ids"].shape[1] else 1
+        tensors = {name: F.pad(tensor.long(), (0, missing)) for name, tensor in encoded.items()}
+        return {**tensors, "texts": texts, "offsets": offsets}
+
+    def _texts(self, inputs: Any) -> list[str]:
+        """Return the one or two texts of an input."""
+        texts = [inputs]
+        if isinstance(inputs, dict) and inputs.keys() == {"text", "text_pair"}:
+            texts = [inputs["text"], inputs["text_pair"]]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(
+                f"an input of the {TASK} pipeline must be a text or a pair "
+                f'{{"text": ..., "text_pair": ...}}; {inputs!r:.200} came'
+            )
+        return texts
+
+    def _forward(self, input_tensors: dict[str, Any], **_: Any) -> Any:
+        shown = {name: input_tensors.pop(name) for name in ("texts", "offsets")}
+        outputs = self.model(**input_tensors, output_attentions=True)
+        return {
+            **shown,
+            "logits": outputs.logits,
+            "attention": outputs.attentions[0],
+            "attention_mask": input_tensors["attention_mask"],
+            "token_type_ids": input_tensors["token_type_ids"],
+        }
+
+    def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Turn the tensors of one input into the result described above."""
+        texts, offsets = model_outputs["texts"], model_outputs["offsets"]
+        real = model_outputs["attention_mask"][0].bool()
+        side_of_token = model_outputs["token_type_ids"][0][real]
+        attention = model_outputs["attention"][0].float()[..., real]  # (r, T) or (2, r, T)
+        is_pair = len(texts) == 2
+
+        readings = []
+        for side, text in enumerate(texts):
+            mine = side_of_token == side
+            hops = attention[side] if attention.ndim == 3 else attention
+            spans = [span for span, own in zip(offsets, mine.tolist(), strict=True) if own]
+            readings.append({"text": text, **_reading(text, spans, hops[:, mine])})
+
+        result = self._prediction(model_outputs["logits"][0].float())
+        for name in readings[0]:
+            values = [reading[name] for reading in readings]
+            result[name] = values if is_pair else values[0]
+        return result
+
+    def _prediction(self, logits: Tensor) -> dict[str, Any]:
+        """Return label, score and scores from logits (num_labels,)."""
+        config = self.model.config
+        if config.problem_type == "regression":
+            values = logits
+        elif config.problem_type == "multi_label_classification":
+            values = logits.sigmoid()
+        else:
+            values = logits.softmax(-1)
+        names: dict[int, str] = config.id2label  # type: ignore[assignment]  # keys are ints once set
+        scores = {names[i]: value for i, value in enumerate(values.tolist())}
+        label = max(scores, key=scores.__getitem__)
+        return {"label": label, "score": scores[label], "scores": scores}
+
+
+def _reading(text: str, spans: list[list[int]], hops: Tensor) -> dict[str, Any]:
+    """Describe what the hops read in one text.
+
+    Args:
+        text: The text.
+        spans: Start and end of its T tokens.
+        hops: A over these tokens, shape (r, T).
+    """
+    overall = hops.sum(0)
+    overlap = hops @ hops.T
+    pairs = ~torch.eye(len(hops), dtype=torch.bool)
+    return {
+        "tokens": [text[start:end] for start, end in spans],
+        "offsets": [(start, end) for start, end in spans],
+        "attention": hops.tolist(),
+        "overall": (overall / overall.sum().clamp(min=torch.finfo(overall.dtype).tiny)).tolist(),
+        "overlap": overlap[pairs].mean().item() if len(hops) > 1 else 0.0,
+    }
+
+
+__all__ = ["TASK", "SelfAttentionPipeline"]

@@ -1,0 +1,87 @@
+"""Poolings: from the states H to the sentence matrix M.
+
+Shapes: B sentences, S tokens after left-alignment, H width of the states, a attention size, r hops
+(rows of M). Every pooling takes the states (B, S, H), zero on padding, and what is real (B, S), and
+returns M (B, r, H), the attention A (B, r, S) or None, and the penalty (B,).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from .configuration_self_attentive import SelfAttentiveConfig
+
+
+def attention_penalty(attention: Tensor) -> Tensor:
+    """Return ||A A^T - I||_F^2 per sentence, summed over r x r (equation 8).
+
+    Args:
+        attention: A in float32 or wider, shape (B, r, S).
+
+    Returns:
+        Shape (B,), in the precision of A even under autocast.
+    """
+    if torch.is_autocast_enabled(attention.device.type):
+        with torch.autocast(attention.device.type, enabled=False):
+            return attention_penalty(attention)
+    overlap = attention @ attention.transpose(1, 2)
+    identity = torch.eye(attention.shape[1], dtype=attention.dtype, device=attention.device)
+    return (overlap - identity).square().sum((1, 2))
+
+
+class SelfAttention(nn.Module):
+    """A = softmax(W_s2 tanh(W_s1 H^T)), M = A H, without biases (equations 6 and 7)."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.projection = nn.Linear(config.hidden_size, config.attention_size, bias=False)  # W_s1
+        self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)  # W_s2
+
+    def forward(self, states: Tensor, real: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return the sentence matrix, the attention and the penalty.
+
+        Args:
+            states: H, zero on padding, shape (B, S, H).
+            real: True on real tokens, shape (B, S).
+
+        Returns:
+            M (B, r, H), A (B, r, S) in at least float32, penalty (B,).
+        """
+        scores = self.hops(torch.tanh(self.projection(states))).transpose(1, 2)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        real = real.unsqueeze(1)  # (B, 1, S)
+        attention = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(-1)
+        attention = attention.masked_fill(~real, 0)  # a row without tokens attends to nothing
+        return attention.to(states.dtype) @ states, attention, attention_penalty(attention)
+
+
+class BaselinePooling(nn.Module):
+    """Poolings without attention or parameters, as sentence matrices of one row."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.pool = {"max": self._max, "mean": self._mean, "last": self._last}[config.pooling]
+
+    def forward(self, states: Tensor, real: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return M (B, 1, H), no attention, and a penalty (B,) of zeros."""
+        penalty = torch.zeros(states.shape[0], device=states.device)
+        return self.pool(states, real).unsqueeze(1), None, penalty
+
+    @staticmethod
+    def _max(states: Tensor, real: Tensor) -> Tensor:
+        lowest = torch.finfo(states.dtype).min
+        pooled = states.masked_fill(~real.unsqueeze(-1), lowest).amax(1)
+        return pooled.masked_fill(~real.any(1, keepdim=True), 0)
+
+    @staticmethod
+    def _mean(states: Tensor, real: Tensor) -> Tensor:
+        return states.sum(1) / real.sum(1, keepdim=True).clamp(min=1)
+
+    @staticmethod
+    def _last(states: Tensor, real: Tensor) -> Tensor:
+        """Take the final state of each direction: at the last token, and back at the first."""
+        forward_states, backward_states = states.chunk(2, dim=-1)
+        last = (real.sum(1) - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, forward_states.shape[-1])
+        return torch.cat([forward_states.gather(1, last)[:, 0], backward_states[:, 0]], dim=-1)
+
+
+__all__ = ["BaselinePooling", "SelfAttention", "attention_penalty"]
