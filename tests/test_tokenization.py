@@ -1,0 +1,305 @@
+"""Which words a built tokenizer knows, how it cuts a text, and what it never mistakes."""
+
+import random
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from datasets import Dataset, DatasetDict
+from transformers import AutoTokenizer, TokenizersBackend, pipeline
+
+from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
+
+TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
+CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
+ACUTE = "\N{COMBINING ACUTE ACCENT}"
+PIZZA = "\N{SLICE OF PIZZA}"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> TokenizersBackend:
+    """Return one for tests that do not change it."""
+    return build_tokenizer(TEXTS)
+
+
+def reloaded(tokenizer: TokenizersBackend, folder: Path) -> TokenizersBackend:
+    """Return what comes back after saving and loading."""
+    tokenizer.save_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def words_in_order(tokenizer: TokenizersBackend) -> list[str]:
+    """Return the vocabulary by id."""
+    return sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+
+
+# The vocabulary
+
+
+def test_words_follow_the_special_tokens_by_frequency_then_by_code_point() -> None:
+    """The same texts give the same ids on every machine, whatever the seed of its hashes."""
+    texts = ["c c b b", "é a a z", "c Z"] + [f"w{i}" for i in range(100)]
+    once = ["é", "z", "Z"] + [f"w{i}" for i in range(100)]
+    expected = ["[PAD]", "[UNK]", "c", "a", "b", *sorted(once)]
+    for seed in range(3):
+        random.Random(seed).shuffle(texts)
+        assert words_in_order(build_tokenizer(texts, lowercase=False)) == expected
+
+
+def test_two_builds_save_the_same_bytes(tmp_path: Path) -> None:
+    """A checkpoint can be compared with another by its files."""
+    for name in "ab":
+        build_tokenizer(TEXTS).save_pretrained(tmp_path / name)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_vocab_size_counts_the_special_tokens() -> None:
+    """It is the number of rows of the embedding matrix, nothing less."""
+    assert words_in_order(build_tokenizer(["a a a b b c"], vocab_size=4)) == [
+        "[PAD]",
+        "[UNK]",
+        "a",
+        "b",
+    ]
+
+
+def test_rare_words_are_left_out() -> None:
+    """A word seen once cannot be learnt; it stands for the unknown ones."""
+    tokenizer = build_tokenizer(["a a b", "b c"], min_frequency=2)
+    assert tokenizer("a b c")["input_ids"] == [2, 3, tokenizer.unk_token_id]
+
+
+def test_case_is_kept_on_request() -> None:
+    """With lowercase=False, "The" and "the" are two words."""
+    cased = build_tokenizer(["The the DON'T"], lowercase=False)
+    assert cased.tokenize("The the DON'T") == ["The", "the", "DO", "N'T"]
+    assert "The" not in build_tokenizer(["The the"]).get_vocab()
+
+
+def test_extra_words_fill_the_room_that_the_texts_leave() -> None:
+    """They come after the words of the texts, cut and spelt alike, and never beyond the size."""
+    extra = ["a", "Zebra", "well-known", "zebra", "[PAD]", "don't", "yak", "late"]
+    tokenizer = build_tokenizer(["a b"], vocab_size=6, extra_words=iter(extra))
+    assert words_in_order(tokenizer) == ["[PAD]", "[UNK]", "a", "b", "zebra", "yak"]
+
+
+def test_texts_are_read_once_and_not_kept() -> None:
+    """A corpus larger than memory can be counted."""
+    alive = peak = 0
+
+    class Text(str):
+        def __new__(cls, value: str) -> "Text":
+            nonlocal alive, peak
+            alive += 1
+            peak = max(peak, alive)
+            return super().__new__(cls, value)
+
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    def corpus() -> Iterator[Text]:
+        for i in range(10_000):
+            yield Text(f"word {i % 7}")
+
+    assert len(build_tokenizer(corpus())) == 2 + 8
+    assert peak < 2_000
+
+
+def test_columns_of_a_dataset_are_texts() -> None:
+    """Premises and hypotheses share one vocabulary, with no detour over a list."""
+    data = DatasetDict(train=Dataset.from_dict({"premise": ["a dog"], "hypothesis": ["no dog"]}))
+    columns = chain(data["train"]["premise"], data["train"]["hypothesis"])
+    assert words_in_order(build_tokenizer(columns))[2:] == ["dog", "a", "no"]
+
+
+# How a text is cut
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("I don't, can't, WON'T!", "i do n't , ca n't , wo n't !"),
+        ("I do n't think she 's in", "i do n't think she 's in"),
+        ("it's we're I've he'll I'd I'm", "it 's we 're i 've he 'll i 'd i 'm"),
+        ("rock'n'roll o'clock 'tis don'ts", "rock ' n ' roll o ' clock ' tis don ' ts"),
+        ("4.5 well-known (e-mail) a_b", "4 . 5 well - known ( e - mail ) a _ b"),
+        ("one\ttwo\n three\N{NO-BREAK SPACE}four", "one two three four"),
+        (f"{PIZZA}{PIZZA} naïve 'quote'", f"{PIZZA} {PIZZA} naïve ' quote '"),
+    ],
+)
+def test_a_text_is_cut_as_the_penn_treebank_cuts_it(text: str, tokens: str) -> None:
+    """Negation is one token of its own, as in GloVe's vocabulary and in tokenized corpora."""
+    assert build_tokenizer([text]).tokenize(text) == tokens.split()
+
+
+def test_spellings_of_one_text_give_the_same_ids() -> None:
+    """Curly apostrophes, composed or decomposed accents and capitals look the same to a reader."""
+    composed = "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
+    tokenizer = build_tokenizer([f"don't {composed}"])
+    ids = tokenizer(f"don't {composed}")["input_ids"]
+    assert tokenizer.unk_token_id not in ids
+    assert tokenizer(f"Don{CURLY}t Cafe{ACUTE}")["input_ids"] == ids
+
+
+def test_offsets_show_each_token_as_the_text_has_it() -> None:
+    """Attention is drawn on the text itself, before normalisation changed its length."""
+    text = f"  İstanbul didn{CURLY}t\tmove: [UNK] {PIZZA}!"
+    encoded = build_tokenizer(TEXTS)(text, return_offsets_mapping=True)
+    shown = [text[start:end] for start, end in encoded["offset_mapping"]]
+    assert shown == [
+        "İstanbul",
+        "did",
+        f"n{CURLY}t",
+        *("move", ":", "[", "UNK", "]", PIZZA, "!"),
+    ]
+
+
+def test_decoded_text_can_be_read(tokenizer: TokenizersBackend) -> None:
+    """Tokens come back with a space between, padding left out on request."""
+    ids = [*tokenizer("I don't like the soup.")["input_ids"], 0]
+    assert tokenizer.decode(ids, skip_special_tokens=True) == "i do n't like the soup ."
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+def test_a_blank_text_has_no_tokens(tokenizer: TokenizersBackend, text: str) -> None:
+    """It is not an error; beside other texts it becomes a row of padding."""
+    assert tokenizer(text)["input_ids"] == []
+    assert tokenizer([text, "soup"], padding=True)["attention_mask"] == [[0], [1]]
+
+
+def test_any_text_is_cut_into_words_in_order(tokenizer: TokenizersBackend) -> None:
+    """Whatever users type, every id is a row of the embeddings and no token leaves the text."""
+    rng = random.Random(0)
+    odd = "\0\x1b\u200b\u200d\u202e\u2066\u0301\ufe0f\u65e5\u672c\U0001f469\U0010ffff\u0130\ufb01"
+    odd += CURLY + "'<[PAD]>{{7*7}}&\"\\ \n"
+    texts = ["".join(rng.choices(odd, k=rng.randint(0, 40))) for _ in range(500)]
+    texts += ["a" * 1_000_000, "e" + ACUTE * 10_000, "n't" * 10_000]
+    encoded = tokenizer(texts, return_offsets_mapping=True)
+    for text, ids, spans in zip(
+        texts, encoded["input_ids"], encoded["offset_mapping"], strict=True
+    ):
+        assert tokenizer.pad_token_id not in ids
+        assert all(0 <= i < len(tokenizer) for i in ids)
+        assert all(0 <= start < end <= len(text) for start, end in spans)
+        assert spans == sorted(spans)
+
+
+# Pairs, padding, special tokens
+
+
+def test_a_pair_is_told_apart_by_token_types_alone(tokenizer: TokenizersBackend) -> None:
+    """No word is reserved as a separator, so no text can hold one."""
+    pair = tokenizer("the soup", "good bread !")
+    ids = tokenizer("the soup good bread !")["input_ids"]
+    assert pair["input_ids"] == ids
+    assert pair["token_type_ids"] == [0, 0, 1, 1, 1]
+    assert pair["attention_mask"] == [1] * 5
+
+
+def test_padding_is_on_the_right_with_id_0(tokenizer: TokenizersBackend) -> None:
+    """The usual place, and the id that the config takes for padding."""
+    batch = tokenizer(["the soup .", "soup"], padding=True)
+    assert batch["input_ids"][1][1:] == [0, 0]
+    assert batch["attention_mask"] == [[1, 1, 1], [1, 0, 0]]
+    assert (tokenizer.pad_token_id, tokenizer.unk_token_id) == (0, 1)
+
+
+def test_truncation_cuts_to_the_length_of_the_tokenizer(tmp_path: Path) -> None:
+    """Pipelines that truncate need a finite length, also in a saved tokenizer."""
+    tokenizer = reloaded(build_tokenizer(["a b"], model_max_length=3), tmp_path)
+    assert len(tokenizer("a " * 9, truncation=True)["input_ids"]) == 3
+    assert len(tokenizer("a " * 9, "b " * 9, truncation=True)["input_ids"]) == 3
+    assert build_tokenizer(["a"]).model_max_length < 10_000, "the default is finite as well"
+
+
+def test_a_typed_special_token_is_only_text(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
+    """A user who types [PAD] must not be able to hide words from the model."""
+    for each in (tokenizer, reloaded(tokenizer, tmp_path)):
+        expected = each("[ pad ] it [ unk ] soup")["input_ids"]
+        assert not {0, 1} & set(expected), "the premise: every token is a known word"
+        assert each("[PAD] it [UNK] soup")["input_ids"] == expected
+        assert each(["x", "[PAD] it [UNK] soup"])["input_ids"][1] == expected
+        assert each("[PAD]", "it [UNK] soup")["input_ids"] == expected
+        words = ["[PAD]", "it", "[UNK]", "soup"]
+        assert each(words, is_split_into_words=True)["input_ids"] == expected
+
+
+def test_a_typed_special_token_is_only_text_in_a_pipeline(
+    tokenizer: TokenizersBackend, tmp_path: Path
+) -> None:
+    """A pipeline loads the tokenizer by itself and passes options of its own."""
+    config = SelfAttentiveConfig(
+        vocab_size=len(tokenizer), embedding_size=3, lstm_hidden_size=2, num_hops=2
+    )
+    SelfAttentiveForSequenceClassification(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    classify = pipeline("text-classification", str(tmp_path), trust_remote_code=False)
+    assert classify.preprocess("soup [PAD]")["input_ids"].tolist() == [
+        tokenizer("soup [ pad ]")["input_ids"]
+    ]
+
+
+def test_a_saved_tokenizer_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
+    """It loads with transformers alone, and does the same."""
+    loaded = reloaded(tokenizer, tmp_path)
+    assert type(loaded) is TokenizersBackend
+    assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
+    assert loaded.get_vocab() == tokenizer.get_vocab()
+    for pair in (("The soup!", None), ("It isn't", f"good {PIZZA}")):
+        assert loaded(*pair, return_offsets_mapping=True) == tokenizer(
+            *pair, return_offsets_mapping=True
+        )
+    names = ("model_input_names", "padding_side", "model_max_length", "special_tokens_map")
+    for name in names:
+        assert getattr(loaded, name) == getattr(tokenizer, name)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("one text", "texts is a str; pass an iterable of strings"),
+        (b"one text", "texts is a bytes"),
+        (DatasetDict(train=Dataset.from_dict({"text": ["a"]})), "texts is a DatasetDict; .*column"),
+        (Dataset.from_dict({"text": ["a"]}), "text 0 .* of type dict; .*pass one column"),
+        (["a", None], r"text 1 \(counted from 0\) is None, of type NoneType"),
+        (["a", "b", b"c"], r"text 2 \(counted from 0\) is b'c', of type bytes"),
+        ([["a", "b"]], r"text 0 .* of type list"),
+        (
+            ["a", "b\ud800"],
+            r"text 1 \(counted from 0\) holds a lone surrogate, .*ud800. at char.* 1",
+        ),
+        ([], "no word is left .* min_frequency=1"),
+        (["", " \n"], "no word is left"),
+    ],
+)
+def test_texts_that_cannot_be_counted_are_named(texts: object, message: str) -> None:
+    """The position leads to the row; a silent skip would hide a broken data set."""
+    with pytest.raises(ValueError, match=message):
+        build_tokenizer(texts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"vocab_size": 2}, "vocab_size is 2; .* must be 3 or more"),
+        ({"min_frequency": 0}, "min_frequency is 0; it must be 1 or more"),
+        ({"model_max_length": 0}, "model_max_length is 0; it must be 1 or more"),
+        ({"min_frequency": 9}, "no word is left .* min_frequency=9 times"),
+    ],
+)
+def test_numbers_that_leave_no_word_are_refused(argument: dict[str, int], message: str) -> None:
+    """The result would be a tokenizer that knows nothing."""
+    with pytest.raises(ValueError, match=message):
+        build_tokenizer(TEXTS, **argument)
+
+
+def test_a_small_corpus_is_read_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    """A progress bar is for those who wait."""
+    build_tokenizer(TEXTS)
+    assert capfd.readouterr() == ("", "")
