@@ -1,0 +1,1 @@
+"""The folder of one `evaluate` module, which `evaluate.load` copies file by file."""

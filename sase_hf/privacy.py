@@ -1,0 +1,73 @@
+"""What may leave the machine in a record: no folder, no name of a user or machine, no token."""
+
+import math
+import re
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+# Settings that say nothing about a measurement, but where or by whom it was made.
+PRIVATE_KEYS = frozenset(
+    ("token", "hub_token", "hub_model_id", "run_name", "output_dir", "logging_dir", "cache_dir")
+)
+
+TOKEN = re.compile(r"\b(hf_|api_org_|gh[pousr]_|github_pat_)\w{16,}")
+
+# How a path begins that tells of the machine, be it POSIX, Windows or a file address; the two
+# slashes of an address on the web are none.
+START = r"(?!(?<=:)//)(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+"
+WHOLE_PATH = re.compile(rf"{START}[^\s:;,='\"][^:;,='\"\n]*")
+PATH_IN_TEXT = re.compile(rf"(?<![\w/\\.~-]){START}[^\s:;,='\"<>|]+")
+
+
+def publishable(value: Any, where: str) -> Any:
+    """Return a value as plain JSON without what is private.
+
+    Keys among `PRIVATE_KEYS` are left out, absolute and dotted paths reduced to their last part,
+    access tokens blotted out, numbers that are not finite made null. Applied twice it changes
+    nothing.
+
+    Args:
+        value: Dictionaries, lists, texts, numbers, and what stands for those: tuples, paths,
+            enumerations, NumPy numbers.
+        where: What the value is called in an error.
+
+    Returns:
+        The value, in new containers.
+
+    Raises:
+        TypeError: If a value has no form in JSON; names it.
+    """
+    if isinstance(value, Mapping):
+        kept = {str(key): item for key, item in value.items() if key not in PRIVATE_KEYS}
+        return {_text(key): publishable(item, f"{where}.{key}") for key, item in kept.items()}
+    if isinstance(value, list | tuple):
+        return [publishable(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if isinstance(value, Enum):
+        return publishable(value.value, where)
+    if isinstance(value, np.generic):
+        return publishable(value.item(), where)
+    if isinstance(value, str | PurePath):
+        return _text(str(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int):
+        return value
+    raise TypeError(
+        f"{where} is a {type(value).__name__}, which has no form in JSON; use numbers, texts, "
+        "lists and dictionaries"
+    )
+
+
+def _text(text: str) -> str:
+    text = TOKEN.sub("[token]", text)
+    if WHOLE_PATH.fullmatch(text):  # may hold blanks
+        return _last_part(text)
+    return PATH_IN_TEXT.sub(lambda found: _last_part(found[0]), text)
+
+
+def _last_part(path: str) -> str:
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]

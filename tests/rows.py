@@ -1,0 +1,33 @@
+"""Data files for tests, written from rows."""
+
+import csv
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+REVIEWS = [
+    {"text": "The soup was cold.", "label": "bad"},
+    {"text": "A warm, friendly place.", "label": "good"},
+    {"text": "Nothing to remember.", "label": "fair"},
+    {"text": "We waited for an hour.", "label": "bad"},
+]
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write one object a line, packed if the name ends in `.gz`."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    return path
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], separator: str = ",") -> Path:
+    """Write a header and a line a row, packed if the name ends in `.gz`."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wt", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=separator)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
