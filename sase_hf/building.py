@@ -1,0 +1,300 @@
+"""What a run trains: the task's rows, the tokenizer and the model, new or from a checkpoint."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import DatasetDict
+from transformers import AutoConfig, AutoTokenizer, TokenizersBackend
+
+from .arguments import DataArguments, ModelArguments
+from .configuration_self_attentive import SelfAttentiveConfig
+from .data import TaskData, encode_task, load_task
+from .modeling_self_attentive import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentivePreTrainedModel,
+)
+from .tokenization import build_tokenizer
+from .vectors import load_word_vectors, read_words
+
+logger = logging.getLogger(__name__)
+
+HEADS: dict[str, type[SelfAttentivePreTrainedModel]] = {
+    "classification": SelfAttentiveForSequenceClassification,
+    "nli": SelfAttentiveForNLI,
+}
+
+# The fields of a checkpoint's config that may be changed: no weight depends on them.
+CHANGEABLE_FIELDS = frozenset(
+    {
+        "penalty_coef",
+        "embedding_dropout",
+        "classifier_dropout",
+        "label_smoothing",
+        "freeze_embeddings",
+    }
+)
+
+BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything that a run puts together before it trains.
+
+    Attributes:
+        task: The rows as text, and the labels.
+        rows: The same rows as the model reads them.
+        tokenizer: What turned the one into the other.
+        model: The head, its base model inside.
+        vectors_found: Share of the vocabulary that got a word vector from a file; None without.
+    """
+
+    task: TaskData
+    rows: DatasetDict
+    tokenizer: TokenizersBackend
+    model: SelfAttentivePreTrainedModel
+    vectors_found: float | None
+
+
+def assemble(
+    model_args: ModelArguments, data_args: DataArguments, checkpoint: Path | None = None
+) -> Parts:
+    """Load the rows and build the model for them, or load it.
+
+    Args:
+        model_args: Sizes of a new model, or the checkpoint to start from.
+        data_args: Where the rows are.
+        checkpoint: A checkpoint to resume; it comes before the one that `model_args` names.
+
+    Returns:
+        The parts, ready for a trainer.
+
+    Raises:
+        ValueError: If an argument contradicts another one, the checkpoint or the data.
+    """
+    source = str(checkpoint) if checkpoint else model_args.model_name_or_path
+    config = None if source is None else _checkpoint_config(source, model_args, data_args)
+    task = _load_rows(model_args, data_args, config)
+    head = _choose_head(model_args, data_args, config)
+    found = None
+    tokenizer: Any
+    if config is None:
+        tokenizer = _new_tokenizer(model_args, data_args, task)
+        model, found = _new_model(head, model_args, task, tokenizer)
+    else:
+        is_resumed = checkpoint is not None
+        _apply_changes(config, model_args, task, is_resumed)
+        options = _hub_options(model_args, data_args)
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        model = head.from_pretrained(
+            source,
+            config=config,
+            ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
+            dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
+            **options,
+        )
+    rows = encode_task(task, tokenizer, data_args.max_seq_length)
+    return Parts(task, rows, tokenizer, model, found)
+
+
+def _hub_options(model_args: ModelArguments, data_args: DataArguments) -> dict[str, Any]:
+    return {
+        "revision": model_args.model_revision,
+        "cache_dir": data_args.cache_dir,
+        "token": data_args.token,
+        "trust_remote_code": False,  # the classes are here; code from a repository is not run
+    }
+
+
+def _checkpoint_config(
+    source: str, model_args: ModelArguments, data_args: DataArguments
+) -> SelfAttentiveConfig:
+    config = AutoConfig.from_pretrained(source, **_hub_options(model_args, data_args))
+    if not isinstance(config, SelfAttentiveConfig):
+        raise ValueError(
+            f"{source} holds a {config.model_type!r} model; this trains 'self_attentive' ones. "
+            "Leave out --model_name_or_path to train a new one"
+        )
+    return config
+
+
+def _load_rows(
+    model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None
+) -> TaskData:
+    """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
+    problem_type, label_names = data_args.problem_type, data_args.label_names
+    if config is not None and not model_args.ignore_mismatched_sizes:
+        own_names = [name for _, name in sorted((config.id2label or {}).items())]
+        if label_names not in (None, own_names):
+            raise ValueError(
+                f"--label_names are {label_names}, but the checkpoint's labels are {own_names}. "
+                "Leave the flag out, or train other labels with --ignore_mismatched_sizes"
+            )
+        problem_type, label_names = problem_type or config.problem_type, own_names
+    return load_task(
+        dataset_name=data_args.dataset_name,
+        dataset_config_name=data_args.dataset_config_name,
+        dataset_revision=data_args.dataset_revision,
+        train_file=data_args.train_file,
+        validation_file=data_args.validation_file,
+        test_file=data_args.test_file,
+        text_columns=data_args.text_column_names,
+        label_column=data_args.label_column_name,
+        problem_type=problem_type,
+        label_names=label_names,
+        drop_unlabelled=data_args.drop_unlabelled,
+        max_train_samples=data_args.max_train_samples,
+        max_eval_samples=data_args.max_eval_samples,
+        max_predict_samples=data_args.max_predict_samples,
+        shuffle_seed=data_args.shuffle_seed,
+        validation_fraction=data_args.validation_fraction,
+        cache_dir=data_args.cache_dir,
+        token=data_args.token,
+    )
+
+
+def _choose_head(
+    model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None
+) -> type[SelfAttentivePreTrainedModel]:
+    """Return the head of the checkpoint, or the one asked for, or the one that fits the rows."""
+    columns = data_args.text_column_names
+    task = model_args.task or ("nli" if len(columns) == 2 else "classification")
+    if config is not None:
+        saved = {head.__name__: name for name, head in HEADS.items()}
+        own_task = saved.get((config.architectures or [""])[0], task)
+        if model_args.task not in (None, own_task):
+            raise ValueError(
+                f"--task is {model_args.task}, but the checkpoint is one for {own_task}; leave the "
+                "flag out"
+            )
+        task = own_task
+    if task == "nli" and len(columns) != 2:
+        raise ValueError(
+            f"a model for nli reads two texts, but --text_column_names is {','.join(columns)}; "
+            "name both columns: --text_column_names premise,hypothesis"
+        )
+    return HEADS[task]
+
+
+def _new_tokenizer(model_args: ModelArguments, data_args: DataArguments, task: TaskData) -> Any:
+    options = model_args.given_tokenizer_options()
+    tokenizer: Any
+    if model_args.tokenizer_name is not None:
+        if options:
+            raise ValueError(
+                f"--tokenizer_name names a ready tokenizer, so {_flags(options)} cannot shape one; "
+                "leave out the one or the other"
+            )
+        tokenizer = AutoTokenizer.from_pretrained(
+            model_args.tokenizer_name, **_hub_options(model_args, data_args)
+        )
+    else:
+        if model_args.extend_vocabulary:
+            options["extra_words"] = _vector_words(model_args)
+        tokenizer = build_tokenizer(_texts(task), **options)
+    if data_args.max_seq_length is not None:
+        # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
+        tokenizer.model_max_length = data_args.max_seq_length
+    return tokenizer
+
+
+def _vector_words(model_args: ModelArguments) -> Iterator[str]:
+    if model_args.word_vectors is None:
+        raise ValueError(
+            "--extend_vocabulary takes the words of a vector file; name one with --word_vectors, "
+            "or leave the flag out"
+        )
+    return read_words(model_args.word_vectors, member=model_args.word_vectors_member)
+
+
+def _texts(task: TaskData) -> Iterator[str]:
+    """Yield every text of the training rows."""
+    train = task.splits["train"]
+    columns = [name for name in ("text", "text_pair") if name in train.column_names]
+    return chain.from_iterable(train[name] for name in columns)
+
+
+def _new_model(
+    head: type[SelfAttentivePreTrainedModel],
+    model_args: ModelArguments,
+    task: TaskData,
+    tokenizer: TokenizersBackend,
+) -> tuple[SelfAttentivePreTrainedModel, float | None]:
+    """Return a new model and the share of its vocabulary found in the word vectors."""
+    sizes = model_args.given_config_fields()
+    vectors = found = None
+    if model_args.word_vectors is not None:
+        vectors, found = load_word_vectors(
+            model_args.word_vectors, tokenizer, member=model_args.word_vectors_member
+        )
+        width = vectors.shape[1]
+        if sizes.setdefault("embedding_size", width) != width:
+            raise ValueError(
+                f"--embedding_size is {sizes['embedding_size']}, but the vectors in "
+                f"{model_args.word_vectors} are {width} wide; leave the flag out"
+            )
+    config = SelfAttentiveConfig(
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        **_label_fields(task),
+        **sizes,
+    )
+    model = head(config)
+    if vectors is not None:
+        with torch.no_grad():
+            embeddings: Any = model.get_input_embeddings()
+            embeddings.weight.copy_(vectors)
+    return model, found
+
+
+def _apply_changes(
+    config: SelfAttentiveConfig, model_args: ModelArguments, task: TaskData, is_resumed: bool
+) -> None:
+    """Change a checkpoint's config as the arguments ask; refuse what its weights do not allow.
+
+    A run is resumed with the command that began it, so flags for a tokenizer and for word vectors,
+    whose work the checkpoint already holds, are then in order.
+    """
+    building = [
+        *model_args.given_tokenizer_options(),
+        *(name for name in BUILDING_FLAGS if getattr(model_args, name)),
+    ]
+    if building and not is_resumed:
+        raise ValueError(
+            f"{_flags(building)} shape a new model, but --model_name_or_path names one with its "
+            "own tokenizer and word vectors; leave out the one or the other"
+        )
+    for name, value in model_args.given_config_fields().items():
+        own = getattr(config, name)
+        if name in CHANGEABLE_FIELDS:
+            setattr(config, name, value)
+        elif value != own:
+            raise ValueError(
+                f"--{name} is {value}, but the checkpoint was made with {own}; leave the flag out, "
+                "or train a new model"
+            )
+    if model_args.ignore_mismatched_sizes:
+        for name, value in _label_fields(task).items():
+            setattr(config, name, value)
+
+
+def _label_fields(task: TaskData) -> dict[str, Any]:
+    """Return what a config says of labels."""
+    return {
+        "problem_type": task.problem_type,
+        "id2label": dict(enumerate(task.label_names)),
+        "label2id": {name: index for index, name in enumerate(task.label_names)},
+    }
+
+
+def _flags(names: Any) -> str:
+    return ", ".join(f"--{name}" for name in names)
+
+
+__all__ = ["Parts", "assemble"]

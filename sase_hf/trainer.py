@@ -1,0 +1,282 @@
+"""`SelfAttentiveTrainer`: the stock `Trainer` and what this family of models needs on top.
+
+The loss, the gradient and the data order are the stock ones. Added are: the penalty in the logs; a
+stop at the first loss or gradient that is not finite; checkpoints that are resumed only when
+complete, and then continue bit for bit; batches of like lengths without a pass over the data; and
+predictions in the order of the rows.
+"""
+
+import gc
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Sampler
+from transformers import Trainer
+from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer_pt_utils import get_length_grouped_indices
+from transformers.trainer_utils import (
+    PREFIX_CHECKPOINT_DIR,
+    EvalLoopOutput,
+    PredictionOutput,
+    TrainOutput,
+    rotate_checkpoints,
+)
+
+from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
+
+IGNORED_LABEL = -100
+
+
+class LengthGroupedOrder(Sampler[int]):
+    """Rows in random order, those of like lengths together, the same for a seed and an epoch.
+
+    The stock sampler of `group_by_length` draws from the global random state, which a resumed run
+    meets in another place; this one depends on nothing but what it is given.
+
+    Args:
+        lengths: Tokens of each row.
+        batch_size: Rows that share a batch, or an update.
+        seed: With the epoch, what the order is drawn from.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+        self.lengths = lengths
+        self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch the next order is for."""
+        self.epoch = epoch
+
+
+class SelfAttentiveTrainer(Trainer):
+    """`transformers.Trainer` for the heads of this package.
+
+    `penalty` in the training logs and `eval_penalty` in the metrics are the mean of
+    ||A A^T - I||_F^2 without its coefficient, over the rows and processes that the loss covers.
+
+    Raises:
+        ValueError: If several GPUs would share one process.
+    """
+
+    def __init__(self, model: nn.Module, args: Any, **kwargs: Any) -> None:
+        if args.n_gpu > 1:
+            raise ValueError(
+                f"{args.n_gpu} GPUs are visible to one process, which would train with "
+                "nn.DataParallel and another loss. Start one process per GPU: "
+                f"torchrun --nproc_per_node {args.n_gpu} scripts/train.py ..., or leave one GPU "
+                "visible: CUDA_VISIBLE_DEVICES=0"
+            )
+        args.logging_nan_inf_filter = False  # it would log a loss of 0 for one that is not finite
+        super().__init__(model, args, **kwargs)
+        # Sums of (weight * penalty, weight) since the last log and over the current evaluation.
+        self._train_penalty = torch.zeros(2, device=args.device)
+        self._eval_penalty = torch.zeros(2, device=args.device)
+        self._batch_penalty: Tensor | None = None
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """Compute the loss as `Trainer` does and note the penalty."""
+        loss, outputs = super().compute_loss(
+            model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch
+        )
+        counted = inputs["labels"] != IGNORED_LABEL
+        weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
+        noted = torch.stack([weight * outputs["penalty"].detach(), weight], dim=1)  # (B, 2)
+        if model.training:
+            self._train_penalty += noted.sum(0)
+        else:
+            self._batch_penalty = noted
+        return (loss, outputs) if return_outputs else loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log, with the mean penalty beside every mean loss of training."""
+        if "loss" in logs:
+            total, weight = self.accelerator.reduce(self._train_penalty, reduction="sum").tolist()
+            logs["penalty"] = total / max(weight, 1)
+            self._train_penalty.zero_()
+        super().log(logs, start_time)
+
+    def prediction_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+    ) -> Any:
+        """Predict a batch as `Trainer` does and gather its penalty."""
+        self._batch_penalty = None  # stays None for rows without labels
+        result = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+        if self._batch_penalty is not None:
+            self._eval_penalty += self.accelerator.gather_for_metrics(self._batch_penalty).sum(0)
+        return result
+
+    def evaluation_loop(
+        self,
+        dataloader: DataLoader[Any],
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """Evaluate, add the penalty, and leave the random state of training as it was."""
+        self._eval_penalty.zero_()
+        with torch.random.fork_rng(devices=[]):
+            output = super().evaluation_loop(
+                dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
+            )
+        total, weight = self._eval_penalty.tolist()
+        if weight and output.metrics is not None:
+            output.metrics[f"{metric_key_prefix}_penalty"] = total / weight
+        return output
+
+    def training_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        """Take a step; refuse a loss that is not finite before it reaches a weight."""
+        loss = super().training_step(model, inputs, num_items_in_batch)
+        if not torch.isfinite(loss):
+            raise self._divergence(f"loss is {loss.item()}")
+        return loss
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        norm = super()._get_grad_norm(model, grad_norm)
+        # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
+        if not self.args.fp16 and not math.isfinite(norm):
+            raise self._divergence(f"gradient norm is {float(norm)}")
+        return norm
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model; refuse weights that are not finite."""
+        model: Any = self.model
+        for name, parameter in model.named_parameters():
+            if not torch.isfinite(parameter).all():
+                raise self._divergence(f"weight {name} is not finite")
+        super().save_model(output_dir, _internal_call)
+
+    def _divergence(self, what: str) -> FloatingPointError:
+        saved = list_checkpoints(str(self.args.output_dir))
+        return FloatingPointError(
+            f"the {what} after {self.state.global_step} updates; training stops here. "
+            f"Newest checkpoint: {saved[0] if saved else 'none yet'}. Try a lower --learning_rate "
+            f"(now {self.args.learning_rate:g}) or --max_grad_norm (now "
+            f"{self.args.max_grad_norm:g}), and look for huge values in the word vectors or labels"
+        )
+
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
+    ) -> TrainOutput:
+        """Train; True resumes from the newest checkpoint that is complete."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = str(newest_complete_checkpoint(str(self.args.output_dir)))
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Save a checkpoint, declare it complete, and only then delete older ones."""
+        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self.args.save_total_limit = limit
+        self.accelerator.wait_for_everyone()  # every process writes its own random state
+        if self.args.should_save:
+            run = self._get_output_dir(trial)
+            write_manifest(Path(run, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"))
+            rotate_checkpoints(
+                run, limit, best_model_checkpoint=self.state.best_model_checkpoint, use_mtime=True
+            )
+
+    def _save(
+        self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None
+    ) -> None:
+        super()._save(output_dir, state_dict)
+        if self.args.should_save:
+            # A pickle that nothing reads back and that holds the Hub token and local paths.
+            folder = Path(output_dir or str(self.args.output_dir))
+            (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+
+    @property
+    def _groups_by_length(self) -> bool:
+        return self.args.train_sampling_strategy == "group_by_length"
+
+    def end(self) -> None:
+        """Finish: let go of what the processes share, then close their connection.
+
+        In this order, because a DistributedDataParallel that is freed after its process group can
+        wait forever for a thread that waits for it.
+        """
+        model: Any = self.model
+        self.model_wrapped = model
+        self.accelerator.free_memory()
+        gc.collect()
+        self.accelerator.wait_for_everyone()
+        super().end()
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        dataset = self.train_dataset if train_dataset is None else train_dataset
+        if not (self._groups_by_length and isinstance(dataset, Dataset)):
+            return super()._get_train_sampler(dataset)
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
+        return LengthGroupedOrder(_token_counts(dataset), rows_per_update, seed)
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return the loader; its sampler hears of epochs in every process, resumed or not."""
+        loader = super().get_train_dataloader()
+        shard: Any = loader.batch_sampler
+        order = getattr(getattr(shard, "batch_sampler", shard), "sampler", None)
+        if isinstance(order, LengthGroupedOrder):
+            loader.set_sampler(order)  # type: ignore[attr-defined]  # a method of accelerate's
+        return loader
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        if not (self._groups_by_length and isinstance(eval_dataset, Dataset)):
+            return super()._get_eval_sampler(eval_dataset)
+        # The longest first: if memory runs out, it does so at once.
+        return np.argsort(_token_counts(eval_dataset), kind="stable")[::-1].tolist()
+
+    def predict(
+        self,
+        test_dataset: Any,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "test",
+    ) -> PredictionOutput:
+        """Predict, in the order of the rows whatever the order of the batches."""
+        output = super().predict(test_dataset, ignore_keys, metric_key_prefix)
+        order = self._get_eval_sampler(test_dataset)
+        if not isinstance(order, list):
+            return output
+        back = np.argsort(order)
+        labels = None if output.label_ids is None else output.label_ids[back]
+        return PredictionOutput(output.predictions[back], labels, output.metrics)
+
+
+def _token_counts(dataset: Dataset) -> list[int]:
+    """Count the tokens of every row from Arrow's offsets, without reading a row."""
+    column = dataset.with_format("arrow")[:]["input_ids"]
+    return [count for chunk in column.chunks for count in chunk.value_lengths().to_pylist()]
+
+
+__all__ = ["LengthGroupedOrder", "SelfAttentiveTrainer"]

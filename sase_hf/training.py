@@ -1,0 +1,279 @@
+"""A whole run, as the scripts start it: train, evaluate, predict, and leave a checkpoint behind.
+
+`arguments` says what a run can be told, `command_line` how it is told, `building` puts rows,
+tokenizer and model together, `trainer` trains, `checkpoints` makes resuming safe. This module is
+the order of events.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    EarlyStoppingCallback,
+    TrainingArguments,
+    enable_full_determinism,
+    set_seed,
+)
+from transformers.trainer_utils import IntervalStrategy
+
+from .arguments import DataArguments, ModelArguments, RunArguments, changed_arguments
+from .building import Parts, assemble
+from .checkpoints import checkpoint_to_resume
+from .command_line import parse_arguments
+from .data import TaskData
+from .evaluation import load_metrics, measured_record, metrics_function, write_record
+from .hub import write_model_card
+from .trainer import SelfAttentiveTrainer
+
+logger = logging.getLogger(__name__)
+
+PREDICTIONS_NAME = "predictions.jsonl"
+
+# Endings of what Trainer puts among the metrics, but what is no result.
+NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
+
+
+def run(
+    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> dict[str, Any]:
+    """Do what the arguments ask: train, evaluate, predict.
+
+    A trained model is in `output_dir` afterwards with its tokenizer, its code and a README.md, and
+    loads by `from_pretrained`; predictions are in `predictions.jsonl` there, a line for each row.
+
+    Args:
+        model_args: Which model.
+        data_args: Which rows.
+        training_args: How; `label_smoothing_factor` goes to the config, where the penalty is safe.
+
+    Returns:
+        `metrics` (all, named as in the logs), `record` (those of one split, the test split if it
+        was measured, with their circumstances), `output_dir`.
+
+    Raises:
+        ValueError: If arguments contradict one another, the data or a checkpoint.
+        FileNotFoundError: If a run is to be resumed that has no complete checkpoint.
+        FloatingPointError: If loss, gradient or weights cease to be finite.
+    """
+    start = time.perf_counter()
+    output_dir = str(training_args.output_dir)
+    _check(model_args, data_args, training_args)
+    checkpoint = None
+    if training_args.do_train:
+        checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+        _protect_earlier_run(output_dir, checkpoint)
+    _move_label_smoothing(model_args, training_args)
+    (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
+    parts = assemble(model_args, data_args, checkpoint)
+    _check_splits(parts.task, training_args)
+    for line in _summary(parts, model_args, data_args, training_args):
+        logger.info(line)
+
+    trainer = _make_trainer(parts, data_args, training_args)
+    metrics: dict[str, float] = {}
+    if training_args.do_train:
+        metrics |= _train(trainer, checkpoint)
+    if training_args.do_eval:
+        metrics |= _evaluate(trainer)
+    if training_args.do_predict:
+        metrics |= _predict(trainer, parts)
+    record = _record(parts, metrics, (model_args, data_args, training_args), start)
+    if trainer.is_world_process_zero():
+        if data_args.record is not None:
+            write_record(record, data_args.record)
+        if training_args.do_train:
+            write_model_card(output_dir, record)
+    trainer.end()
+    return {"metrics": metrics, "record": record, "output_dir": output_dir}
+
+
+def _check(
+    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> None:
+    """Refuse what can be seen to fail before anything is loaded."""
+    if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
+        raise ValueError("nothing to do; give --do_train, --do_eval or --do_predict")
+    if not training_args.do_train and model_args.model_name_or_path is None:
+        raise ValueError(
+            "without --do_train there is no model to evaluate or to predict with; give "
+            "--model_name_or_path with a checkpoint"
+        )
+    if data_args.early_stopping_patience is not None and (
+        not training_args.load_best_model_at_end
+        or training_args.eval_strategy == IntervalStrategy.NO
+    ):
+        raise ValueError(
+            "--early_stopping_patience needs evaluations and the best model kept; add "
+            "--eval_strategy epoch --load_best_model_at_end"
+        )
+
+
+def _protect_earlier_run(output_dir: str, checkpoint: Path | None) -> None:
+    """Refuse to train into a folder that holds something, unless that is being resumed."""
+    if checkpoint is None and os.path.isdir(output_dir) and os.listdir(output_dir):
+        raise ValueError(
+            f"--output_dir {output_dir} is not empty. Go on with the run in it by "
+            "--resume_from_checkpoint, choose another folder, or delete this one"
+        )
+
+
+def _move_label_smoothing(model_args: ModelArguments, training_args: TrainingArguments) -> None:
+    """Let the model smooth its labels itself: `Trainer` would drop the penalty with them."""
+    smoothing = training_args.label_smoothing_factor
+    if smoothing == 0:
+        return
+    if model_args.label_smoothing not in (None, smoothing):
+        raise ValueError(
+            f"--label_smoothing is {model_args.label_smoothing} and --label_smoothing_factor "
+            f"{smoothing}; both mean the same here, give one of them"
+        )
+    model_args.label_smoothing = smoothing
+    training_args.label_smoothing_factor = 0.0
+
+
+def _check_splits(task: TaskData, training_args: TrainingArguments) -> None:
+    """Refuse to go on without the rows that a step needs."""
+    needed = {
+        "train": ("--do_train", training_args.do_train, "--train_file"),
+        "validation": ("--do_eval", training_args.do_eval, "--validation_file"),
+        "test": ("--do_predict", training_args.do_predict, "--test_file"),
+    }
+    for split, (step, is_asked, way_out) in needed.items():
+        if is_asked and split not in task.splits:
+            fraction = " or --validation_fraction 0.1" if split == "validation" else ""
+            raise ValueError(
+                f"{step} needs a {split} split, but the data have only "
+                f"{', '.join(task.splits)}; give {way_out}{fraction}"
+            )
+
+
+def _summary(
+    parts: Parts,
+    model_args: ModelArguments,
+    data_args: DataArguments,
+    training_args: TrainingArguments,
+) -> Iterator[str]:
+    """Yield what a reader wants to see before waiting: rows, labels, words, sizes."""
+    rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in parts.rows.items())
+    yield f"rows: {rows}, text from {' and '.join(data_args.text_column_names)}"
+    names = parts.task.label_names
+    shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+    yield f"labels: {len(names)} ({shown}), {parts.task.problem_type}"
+    longest = f", at most {data_args.max_seq_length} tokens" if data_args.max_seq_length else ""
+    yield f"vocabulary: {len(parts.tokenizer):,} words{longest}"
+    if parts.vectors_found is not None:
+        file = os.path.basename(str(model_args.word_vectors))
+        yield f"word vectors: {file}, for {parts.vectors_found:.1%} of the vocabulary"
+    model = parts.model
+    total = model.num_parameters()
+    others = model.num_parameters(exclude_embeddings=True)
+    yield f"model: {type(model).__name__}, {total:,} parameters, {others:,} without word vectors"
+    processes = f"{training_args.world_size} process{'es' * (training_args.world_size > 1)}"
+    yield f"training: {processes} on {training_args.device}, seed {training_args.seed}"
+
+
+def _make_trainer(
+    parts: Parts, data_args: DataArguments, training_args: TrainingArguments
+) -> SelfAttentiveTrainer:
+    metrics = load_metrics(data_args.metric_name, parts.task.problem_type)
+    callbacks = []
+    if data_args.early_stopping_patience is not None:
+        callbacks.append(EarlyStoppingCallback(data_args.early_stopping_patience))
+    return SelfAttentiveTrainer(
+        parts.model,
+        training_args,
+        train_dataset=parts.rows.get("train"),
+        eval_dataset=parts.rows.get("validation"),
+        processing_class=parts.tokenizer,
+        compute_metrics=metrics_function(metrics, parts.task.problem_type),
+        callbacks=callbacks,
+    )
+
+
+def _train(trainer: SelfAttentiveTrainer, checkpoint: Path | None) -> dict[str, float]:
+    result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    trainer.save_model()
+    trainer.save_state()
+    trainer.save_metrics("train", result.metrics)
+    return result.metrics
+
+
+def _evaluate(trainer: SelfAttentiveTrainer) -> dict[str, float]:
+    metrics = trainer.evaluate()
+    trainer.save_metrics("eval", metrics)
+    return metrics
+
+
+def _predict(trainer: SelfAttentiveTrainer, parts: Parts) -> dict[str, float]:
+    output = trainer.predict(parts.rows["test"])
+    if trainer.is_world_process_zero():
+        path = Path(str(trainer.args.output_dir), PREDICTIONS_NAME)
+        unfinished = path.with_suffix(".tmp")
+        with unfinished.open("w", encoding="utf-8") as handle:
+            for prediction in _readable(torch.from_numpy(output.predictions), parts.task):
+                handle.write(json.dumps(prediction, ensure_ascii=False) + "\n")
+        os.replace(unfinished, path)
+    if "labels" not in parts.rows["test"].column_names:
+        return {}
+    trainer.save_metrics("test", output.metrics)
+    return output.metrics or {}
+
+
+def _readable(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
+    """Yield a prediction for each row: label names and probabilities, or numbers."""
+    logits = logits.float()
+    if task.problem_type == "regression":
+        for row in logits.tolist():
+            yield {"values": dict(zip(task.label_names, row, strict=True))}
+    elif task.problem_type == "multi_label_classification":
+        for row in logits.sigmoid().tolist():
+            scores = dict(zip(task.label_names, row, strict=True))
+            yield {"labels": [name for name, p in scores.items() if p > 0.5], "scores": scores}
+    else:
+        for row in logits.softmax(-1).tolist():
+            scores = dict(zip(task.label_names, row, strict=True))
+            yield {"label": max(scores, key=scores.__getitem__), "scores": scores}
+
+
+def _record(
+    parts: Parts, metrics: dict[str, float], arguments: tuple[Any, ...], start: float
+) -> dict[str, Any]:
+    """Describe what was measured on the last split that has labels."""
+    *_, training_args = arguments
+    prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
+    split = next((s for s, prefix in prefixes.items() if f"{prefix}loss" in metrics), "test")
+    prefix = prefixes[split]
+    return measured_record(
+        name=training_args.run_name or Path(training_args.output_dir).name,
+        metrics={
+            name.removeprefix(prefix): value
+            for name, value in metrics.items()
+            if name.startswith(prefix) and not name.endswith(NO_RESULTS)
+        },
+        split=split,
+        sources=parts.task.sources,
+        seed=training_args.seed,
+        arguments=changed_arguments(*arguments),
+        config=parts.model.config,
+        num_parameters=parts.model.num_parameters(),
+        wall_seconds=time.perf_counter() - start,
+    )
+
+
+__all__ = [
+    "NO_RESULTS",
+    "PREDICTIONS_NAME",
+    "DataArguments",
+    "ModelArguments",
+    "RunArguments",
+    "SelfAttentiveTrainer",
+    "parse_arguments",
+    "run",
+]

@@ -1,0 +1,69 @@
+"""Train, evaluate and predict: labels, sets of labels or numbers for texts and pairs of texts.
+
+From a recipe, which holds every setting of a run; flags after it win over what it says:
+
+    python scripts/train.py scripts/recipes/yelp5.yaml --output_dir runs/yelp5
+
+From files of your own, CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet; two text columns make
+a model for pairs:
+
+    python scripts/train.py --do_train --train_file train.csv --do_eval --validation_file dev.csv
+        --text_column_names premise,hypothesis --output_dir runs/mine
+
+In a minute on a CPU, on the corpus that the project makes itself:
+
+    python -m sase_hf.synthetic data/synthetic
+    python scripts/train.py scripts/recipes/synthetic_reviews.yaml
+
+To evaluate a checkpoint, or to predict the labels of new rows:
+
+    python scripts/train.py --model_name_or_path runs/mine --do_eval --validation_file dev.csv
+    python scripts/train.py --model_name_or_path runs/mine --do_predict --test_file new.csv
+
+An interrupted run goes on when its command is given again with --resume_from_checkpoint. Several
+GPUs, or processes, take: torchrun --nproc_per_node 2 scripts/train.py ...
+"""
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sase_hf.training import NO_RESULTS, PREDICTIONS_NAME, parse_arguments, run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what the command line asks for and print what came out.
+
+    Args:
+        argv: The words after the script's name; by default those of this process.
+    """
+    try:
+        model_args, data_args, training_args = parse_arguments(argv, description=__doc__)
+    except (ValueError, FileNotFoundError) as error:
+        sys.exit(f"train.py: {error}")
+    is_first_process = training_args.process_index == 0
+    logging.basicConfig(format="%(message)s")
+    if is_first_process:
+        logging.getLogger("sase_hf.training").setLevel(logging.INFO)
+
+    outcome = run(model_args, data_args, training_args)
+    if not is_first_process:
+        return
+    results = {
+        name: f"{value:.4g}"
+        for name, value in outcome["metrics"].items()
+        if not name.endswith(NO_RESULTS)
+    }
+    if training_args.do_train:
+        results["model"] = outcome["output_dir"]
+    if training_args.do_predict:
+        results["predictions"] = str(Path(outcome["output_dir"], PREDICTIONS_NAME))
+    if data_args.record is not None:
+        results["record"] = data_args.record
+    for name, value in results.items():
+        print(f"{name:<32}{value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""One batch, accumulated parts, or several processes: the same loss, gradient and logs.
+
+Run by pytest, this file starts itself once under torchrun with two processes on the CPU, which do
+everything that needs them, and compares what they saved with what this process computes.
+"""
+
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from runs import NUM_ROWS, PROBLEMS, collate, count_rows, make_rows
+from tiny import tiny_config
+from torch import Tensor
+from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
+
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf.trainer import SelfAttentiveTrainer
+
+# The order of float32 sums; a wrong scale of loss or penalty is off by more than 1e-3 here.
+TOLERANCE = 1e-6
+Weights = dict[str, Tensor]
+
+# The rows of an update are then known, and with them its penalty.
+WITH_PENALTY = {"trainer_class": SelfAttentiveTrainer, "train_sampling_strategy": "sequential"}
+
+
+def make_model(problem: str) -> PreTrainedModel:
+    """Return the head for a problem, the same at every call, its penalty of weight."""
+    head = SelfAttentiveForNLI if problem == "pairs" else SelfAttentiveForSequenceClassification
+    set_seed(0)
+    return head(tiny_config(penalty_coef=0.5, **PROBLEMS[problem]))
+
+
+def arguments(folder: Path, **options: Any) -> TrainingArguments:
+    """Return arguments for the CPU that neither log to a screen nor save by themselves."""
+    quiet = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True}
+    return TrainingArguments(str(folder), **{**quiet, **options})
+
+
+def two_updates(
+    problem: str,
+    folder: Path,
+    batch_size: int,
+    accumulated: int = 1,
+    trainer_class: type[Trainer] = Trainer,
+    **options: Any,
+) -> tuple[Weights, list[dict[str, float]]]:
+    """Train for two updates of plain SGD on 32 rows each; return weights and logs."""
+    model = make_model(problem)
+    settings = arguments(
+        folder,
+        per_device_train_batch_size=batch_size,
+        gradient_accumulation_steps=accumulated,
+        max_steps=2,
+        optim="sgd",
+        learning_rate=0.5,
+        lr_scheduler_type="constant",
+        max_grad_norm=0,
+        logging_steps=1,
+        **options,
+    )
+    rows = make_rows(problem)
+    trainer = trainer_class(model, settings, train_dataset=rows, data_collator=collate)
+    trainer.train()
+    return model.state_dict(), trainer.state.log_history
+
+
+def two_epochs(
+    folder: Path, batch_size: int, **options: Any
+) -> tuple[SelfAttentiveTrainer, Weights]:
+    """Train with dropout and batches of like lengths, saving in the middle of each epoch."""
+    set_seed(0)
+    config = tiny_config(classifier_dropout=0.5, **PROBLEMS["single_label"])
+    model = SelfAttentiveForSequenceClassification(config)
+    settings = {
+        "per_device_train_batch_size": batch_size,
+        "num_train_epochs": 2,
+        "train_sampling_strategy": "group_by_length",
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "learning_rate": 0.01,
+    }
+    trainer = SelfAttentiveTrainer(
+        model,
+        arguments(folder, **settings),
+        train_dataset=make_rows("single_label"),
+        data_collator=collate,
+        compute_metrics=count_rows,
+    )
+    trainer.train(**options)
+    return trainer, {name: weight.clone() for name, weight in model.state_dict().items()}
+
+
+def work(folder: Path) -> None:
+    """Do, as one of two processes, all that the tests below ask of two."""
+    results: dict[str, Any] = {}
+    for problem in PROBLEMS:
+        results[problem], _ = two_updates(problem, folder / problem, batch_size=16)
+    _, results["logs"] = two_updates("pairs", folder / "logs", 16, **WITH_PENALTY)
+
+    trainer, results["uninterrupted"] = two_epochs(folder / "run", batch_size=8)
+    # 61 rows: the last batches are filled up with repeated rows, which must not count.
+    odd_rows = make_rows("single_label").select(range(61))
+    results["evaluated"] = trainer.evaluate(odd_rows)
+    results["predicted"] = trainer.predict(odd_rows).predictions
+    checkpoint = str(folder / "run" / "checkpoint-6")  # after 2 of 4 updates of the second epoch
+    trainer, results["resumed"] = two_epochs(
+        folder / "run", batch_size=8, resume_from_checkpoint=checkpoint
+    )
+    results["times_seen"] = times_seen(trainer)
+    if trainer.is_world_process_zero():
+        torch.save(results, folder / "results.pt")
+    trainer.end()
+
+
+def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
+    """Count how often each row comes up in an epoch, over both processes."""
+    torch.manual_seed(trainer.args.process_index)  # as after dropout on batches of unlike shapes
+    seen = torch.zeros(NUM_ROWS)
+    for batch in trainer.get_train_dataloader().batch_sampler:
+        seen[batch] += 1
+    return trainer.accelerator.reduce(seen, reduction="sum").tolist()
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run `work` in two processes and return what the first one saved."""
+    folder = tmp_path_factory.mktemp("two_processes")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    finished = subprocess.run(
+        [*command, __file__, str(folder)], env=environment, capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stderr[-4000:]
+    return torch.load(folder / "results.pt", weights_only=False)
+
+
+def assert_same(actual: Weights, expected: Weights, tolerance: float) -> None:
+    """Compare all weights."""
+    assert actual.keys() == expected.keys()
+    for name, weight in expected.items():
+        torch.testing.assert_close(
+            actual[name], weight, rtol=0, atol=tolerance, msg=partial("{}: {}".format, name)
+        )
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_split_batches_update_weights_like_whole_ones(
+    problem: str, two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """32 rows at once, 4 x 8 accumulated and 2 processes x 16 are the same two steps of SGD.
+
+    The stock Trainer's contract: what a machine has room for must not change what is learnt.
+    """
+    start = make_model(problem).state_dict()
+    whole, logs = two_updates(problem, tmp_path / "whole", batch_size=32)
+    moved = max((whole[name] - weight).abs().max() for name, weight in start.items())
+    assert moved > 1e3 * TOLERANCE, "the premise: weights moved far enough to tell"
+    assert [entry["step"] for entry in logs if "loss" in entry] == [1, 2], "the premise"
+    accumulated, accumulated_logs = two_updates(problem, tmp_path / "parts", 8, accumulated=4)
+    assert_same(accumulated, whole, TOLERANCE)
+    assert_same(two_processes[problem], whole, TOLERANCE)
+    for entry, accumulated_entry in zip(logs, accumulated_logs, strict=True):
+        if "loss" in entry:
+            assert accumulated_entry["loss"] == pytest.approx(entry["loss"], abs=1e-5)
+
+
+def test_the_logs_hold_the_loss_and_the_penalty_of_the_whole_batch(
+    two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """The penalty is the mean over all rows of the update, wherever they were, not weighted."""
+    _, whole = two_updates("pairs", tmp_path / "whole", 32, **WITH_PENALTY)
+    _, parts = two_updates("pairs", tmp_path / "parts", 8, accumulated=4, **WITH_PENALTY)
+    model, rows = make_model("pairs").eval(), list(make_rows("pairs"))
+    first_update = model(**collate(rows[:32])).penalty
+    assert first_update.std() > 0.01, "the premise: rows differ"
+    assert whole[0]["penalty"] == pytest.approx(first_update.mean().item(), abs=1e-5)
+    for logs in (parts, two_processes["logs"]):
+        for entry, expected in zip(logs[:2], whole[:2], strict=True):
+            assert entry["loss"] == pytest.approx(expected["loss"], abs=1e-5)
+            assert entry["penalty"] == pytest.approx(expected["penalty"], abs=1e-5)
+
+
+def test_two_processes_resume_bit_for_bit(two_processes: dict[str, Any]) -> None:
+    """Each process continues with the rows and the random state that were its own."""
+    assert_same(two_processes["resumed"], two_processes["uninterrupted"], 0)
+
+
+def test_two_processes_share_every_row_once(two_processes: dict[str, Any]) -> None:
+    """Both draw the same batches of like lengths, or some rows would be lost and others doubled."""
+    assert two_processes["times_seen"] == [1.0] * NUM_ROWS
+
+
+def test_two_processes_evaluate_each_row_once_and_in_order(
+    two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """The filling of the last batch does not count, and predictions stand where their rows do."""
+    evaluated = two_processes["evaluated"]
+    assert evaluated["eval_rows"] == 61
+    model = SelfAttentiveForSequenceClassification(tiny_config(**PROBLEMS["single_label"]))
+    model.load_state_dict(two_processes["uninterrupted"])
+    model.eval()
+    rows = list(make_rows("single_label"))[:61]
+    with torch.no_grad():
+        output = model(**collate(rows))
+    np.testing.assert_allclose(two_processes["predicted"], output.logits.numpy(), atol=1e-6)
+    assert evaluated["eval_penalty"] == pytest.approx(output.penalty.mean().item(), abs=1e-5)
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]))

@@ -1,0 +1,225 @@
+"""Model cards: what the Hub reads, what a person reads, and that no name breaks either."""
+
+import ast
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from tiny import SIZES, tiny_config, tiny_model
+from transformers import PreTrainedModel
+
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+    build_tokenizer,
+)
+from sase_hf.hub import model_card, write_model_card
+
+RECORD: dict[str, Any] = {
+    "metrics": {"accuracy": 0.71234, "macro_f1": 0.5},
+    "split": "validation",
+    "seed": 7,
+    "date": "2026-01-02T03:04:05+00:00",
+    "code": {"commit": "d" * 40, "modified": False},
+    "versions": {"python": "3.11.0", "torch": "2.13.0", "datasets": None},
+    "hardware": {"cpu": "Some CPU", "gpus": ["Some GPU"], "cores": 2},
+    "sources": {
+        "train": {"file": "rooms.jsonl", "sha256": "ab" * 32, "rows": 12345},
+        "validation": {"dataset": "someone/rooms", "revision": "c" * 40, "rows": 100},
+    },
+}
+HEADS = [SelfAttentiveForSequenceClassification, SelfAttentiveForNLI]
+HOSTILE_NAMES = [
+    "---\nlicense: other\n---",
+    "a: b # c",
+    "<script>alert(1)</script>",
+    '<img src=x onerror="alert(1)">',
+    "{{ 7 * 7 }}{% raw %}",
+    "[click](https://example.org) ![x](y) `code` *bold* | cell",
+    "\\`code\\` and \\*bold\\*",
+    "www.example.org someone@example.org https://example.org",
+    "right-to-left \u202e override, a bell \x07 and a NUL \x00",
+    "- !!python/object/apply:os.system [ls]",
+    "x" * 10_000,
+]
+
+
+class Tags(HTMLParser):
+    """Collects the HTML tags of a text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an opening tag."""
+        self.found.append(tag)
+
+
+def card_of(record: dict[str, Any] | None = None, name: str = "rooms", **fields: Any) -> ModelCard:
+    """Render the card of a tiny classifier and read it back as the Hub does."""
+    return ModelCard(model_card(tiny_config(**fields), record, name=name, num_parameters=1234))
+
+
+def saved(model_class: type[PreTrainedModel], folder: Path, **fields: Any) -> PreTrainedModel:
+    """Save a tiny model with a tokenizer."""
+    tokenizer = build_tokenizer(["the room was small but the breakfast was not bad"])
+    model = tiny_model(model_class, **{**SIZES, "vocab_size": len(tokenizer), **fields})
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model
+
+
+def test_the_hub_reads_task_licence_and_library() -> None:
+    """These fields decide how the Hub files a model and which widget it shows."""
+    data = card_of().data
+    assert (data.language, data.license, data.library_name) == ("en", "apache-2.0", "transformers")
+    assert data.pipeline_tag == "text-classification"
+    assert card_of(architectures=["SelfAttentiveModel"]).data.pipeline_tag == "feature-extraction"
+
+
+def test_the_hub_reads_the_measured_results() -> None:
+    """The model index holds the record's numbers unrounded, on the split they were measured on."""
+    data = card_of(RECORD).data
+    results = {result.metric_type: result for result in data.eval_results}
+    assert {name: result.metric_value for name, result in results.items()} == RECORD["metrics"]
+    assert results["accuracy"].dataset_name == "someone/rooms"
+    assert results["accuracy"].dataset_split == "validation"
+    assert results["accuracy"].dataset_revision == "c" * 40
+    assert data.datasets == ["someone/rooms"]
+
+
+@pytest.mark.parametrize(
+    ("split", "source"),
+    [("train", "rooms.jsonl"), ("test", "rooms")],
+)
+def test_local_data_are_not_taken_for_a_dataset_of_the_hub(split: str, source: str) -> None:
+    """A link from the card to a stranger's data set of the same name would be wrong."""
+    folder = {"dataset": "rooms", "revision": None, "rows": 5}
+    sources = {**RECORD["sources"], "test": folder}
+    data = card_of({**RECORD, "split": split, "sources": sources}).data
+    assert data.datasets is None
+    assert data.eval_results[0].dataset_name == source
+    assert data.eval_results[0].dataset_type == "local"
+
+
+def test_a_person_reads_results_sources_sizes_and_labels() -> None:
+    """What the record and the config hold stands in the text, labels in the order of the logits."""
+    text = card_of(RECORD, id2label={0: "poor", 1: "fair", 2: "good"}).text
+    for shown in ("| accuracy | 0.7123 |", "on the validation split", "12,345 rows", "ab" * 32):
+        assert shown in text
+    assert "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02" in text
+    assert "| parameters | 1,234 |" in text
+    assert "| attention units (d_a), hops (r) | 5, 3 |" in text
+    assert "* 0: poor\n* 1: fair\n* 2: good\n" in text
+
+
+def test_without_a_record_the_card_says_so() -> None:
+    """A table without rows, or a promise of more information, would be worse than nothing."""
+    card = card_of()
+    assert "No measurement came with this checkpoint." in card.text
+    assert card.data.eval_results is None
+    assert "information needed" not in card.text.lower()
+    assert "## Data" not in card.text
+
+
+def test_a_metric_that_is_not_a_number_is_left_out() -> None:
+    """The Hub refuses NaN in a model index, and a reader learns nothing from it."""
+    card = card_of({**RECORD, "metrics": {"pearson": math.nan, "mse": 0.25}})
+    assert [result.metric_type for result in card.data.eval_results] == ["mse"]
+    assert "pearson" not in card.text
+
+
+def test_a_baseline_without_attention_claims_none() -> None:
+    """The sizes of an attention that is not there would mislead."""
+    text = card_of(pooling="max").text
+    assert "`max` pooling" in text
+    assert "hops (r)" not in text
+    assert "self-attention" not in text
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_no_name_breaks_the_card(name: str) -> None:
+    """Names come from users: they must neither end the front matter nor become markup."""
+    harmless = card_of(RECORD, id2label={0: "poor", 1: "good"})
+    record = {
+        "metrics": {name: 0.5},
+        "split": name,
+        "hardware": {"cpu": name},
+        "sources": {name: {"file": name, "dataset": name, "revision": name, "rows": 1}},
+    }
+    card = card_of(record, name=name, id2label={0: name, 1: "good"})
+    assert card.data.license == "apache-2.0"
+    assert set(card.data.to_dict()) == set(harmless.data.to_dict())
+    assert card.data.model_name == card.data.eval_results[0].metric_type
+    headings = re.compile(r"^## .*", re.MULTILINE)
+    assert headings.findall(card.text) == headings.findall(harmless.text)
+    prose = re.sub(r"```.*?```", "", card.text, flags=re.DOTALL)
+    assert Tags(prose).found == []
+    assert all(letter.isprintable() or letter == "\n" for letter in str(card))
+    prose = prose.replace("\\\\", "")  # an escaped backslash escapes nothing itself
+    for markup in ("49", "[click]", "[x]", "`code`", "*bold*", "https://e", "www.e", "someone@"):
+        assert markup not in prose
+    assert max(map(len, card.text.splitlines())) < 2000
+
+
+@pytest.mark.parametrize("model_class", [SelfAttentiveModel, *HEADS])
+def test_the_examples_in_a_card_run(
+    model_class: type[PreTrainedModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader copies them; each way of loading is run, followed by the use."""
+    model = saved(model_class, tmp_path)
+    card = ModelCard.load(write_model_card(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with_flag, with_package, use = re.findall(r"```python\n(.*?)```", card.text, re.DOTALL)
+    for way in (with_flag, with_package):
+        names: dict[str, Any] = {}
+        exec(way + use, names)
+        assert type(names["model"]).__name__ == model_class.__name__
+        if model_class is SelfAttentiveModel:
+            assert names["embeddings"].shape == (2, model.config.projection_dim)
+        else:
+            answers = names["classify"]("the room", top_k=None)
+            assert {answer["label"] for answer in answers} == set(model.config.label2id)
+
+
+def test_the_card_of_a_folder_counts_its_parameters(tmp_path: Path) -> None:
+    """The number comes from the weights, so that no config can claim another."""
+    model = saved(SelfAttentiveForNLI, tmp_path, num_labels=3)
+    path = write_model_card(tmp_path, RECORD)
+    assert path == tmp_path / "README.md"
+    assert f"| parameters | {model.num_parameters():,} |" in path.read_text(encoding="utf-8")
+
+
+def test_a_repository_name_goes_into_the_examples(tmp_path: Path) -> None:
+    """On the Hub a reader copies a line that loads from there."""
+    saved(SelfAttentiveModel, tmp_path)
+    card = write_model_card(tmp_path, repo_id="someone/rooms").read_text(encoding="utf-8")
+    assert card.count('checkpoint = "someone/rooms"\n') == 2
+
+
+def test_no_repository_name_becomes_code(tmp_path: Path) -> None:
+    """The examples are run by readers, so a name must stay one string in them."""
+    saved(SelfAttentiveModel, tmp_path)
+    name = 'x"; import os\n```\nos.remove("y")'
+    card = write_model_card(tmp_path, repo_id=name).read_text(encoding="utf-8")
+    loading = re.findall(r"```python\n(.*?)\n```", card, re.DOTALL)[0]
+    assigned = next(node for node in ast.parse(loading).body if isinstance(node, ast.Assign))
+    assert ast.literal_eval(assigned.value) == name
+
+
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    """The error names the missing file and what kind of folder is meant."""
+    with pytest.raises(FileNotFoundError, match=r"no config.json in .*save_pretrained wrote"):
+        write_model_card(tmp_path)
+    torch.save({}, tmp_path / "pytorch_model.bin")
+    tiny_config().save_pretrained(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"no model.safetensors in"):
+        write_model_card(tmp_path)
