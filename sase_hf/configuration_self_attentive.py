@@ -10,6 +10,9 @@ from transformers import PreTrainedConfig
 
 MAX_LAYER_SIZE = 2**20
 MAX_VOCAB_SIZE = 2**27
+MAX_LAYERS = 100
+
+PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")
 
 
 @strict
@@ -62,6 +65,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
         "last_hidden_state",
     ]
     attribute_map = {"num_hidden_layers": "num_lstm_layers", "num_attention_heads": "num_hops"}
+    # Compared with pad_token_id when transformers warns of padding without a mask.
+    bos_token_id = eos_token_id = sep_token_id = None
     # Tasks that an installed package serves itself, so that `pipeline` need not trust a checkpoint.
     local_pipelines = ()
 
@@ -131,30 +136,48 @@ class SelfAttentiveConfig(PreTrainedConfig):
             "projection_dim": self.projection_dim,
         }
 
-    def validate_sizes(self) -> None:
-        """Refuse sizes below 1 or beyond what a machine could hold."""
-        limits = {
-            "vocab_size": MAX_VOCAB_SIZE,
-            "num_lstm_layers": 100,
-            **dict.fromkeys(
-                (
-                    "embedding_size",
-                    "lstm_hidden_size",
-                    "attention_size",
-                    "num_hops",
-                    "classifier_hidden_size",
-                    "pruned_row_size",
-                    "pruned_column_size",
-                ),
-                MAX_LAYER_SIZE,
-            ),
-        }
-        for name, largest in limits.items():
-            size = getattr(self, name)
-            if not 1 <= size <= largest:
-                raise ValueError(f"{name} is {size}; it must be from 1 to {largest}")
+    def validate_fields(self) -> None:
+        """Refuse sizes, rates and choices that no model can have, naming the field.
 
-    def validate_rates(self) -> None:
+        Run by `strict` after construction and before saving. Types are checked again where an
+        alias of `attribute_map` could have brought a wrong one past the field.
+        """
+        self._check_sizes()
+        self._check_rates()
+        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(
+                f"pad_token_id is {self.pad_token_id}; it must be None or an id below "
+                f"vocab_size={self.vocab_size}"
+            )
+        if not self.num_labels:
+            raise ValueError(
+                f"num_labels is {self.num_labels}; a model has one label or more: give num_labels "
+                "or id2label"
+            )
+        if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
+            raise ValueError(
+                f"problem_type is {self.problem_type!r}; it must be None, to infer it from the "
+                f"labels, or one of {', '.join(PROBLEM_TYPES)}"
+            )
+
+    def _check_sizes(self) -> None:
+        """Refuse sizes below 1 or beyond what a machine could hold."""
+        layers = (
+            "embedding_size",
+            "lstm_hidden_size",
+            "attention_size",
+            "num_hops",
+            "classifier_hidden_size",
+            "pruned_row_size",
+            "pruned_column_size",
+        )
+        limits = {"vocab_size": MAX_VOCAB_SIZE, "num_lstm_layers": MAX_LAYERS}
+        for name, largest in {**limits, **dict.fromkeys(layers, MAX_LAYER_SIZE)}.items():
+            size = getattr(self, name)
+            if not isinstance(size, int) or not 1 <= size <= largest:
+                raise ValueError(f"{name} is {size!r}; it must be from 1 to {largest}, an integer")
+
+    def _check_rates(self) -> None:
         """Refuse rates outside [0, 1) and coefficients that are negative or not finite."""
         for name in ("embedding_dropout", "classifier_dropout", "label_smoothing"):
             rate = getattr(self, name)
@@ -164,14 +187,6 @@ class SelfAttentiveConfig(PreTrainedConfig):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; it must be a finite number, 0 or more")
-
-    def validate_pad_token(self) -> None:
-        """Refuse a padding id that is no row of the embedding matrix."""
-        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
-            raise ValueError(
-                f"pad_token_id is {self.pad_token_id}; it must be None or an id below "
-                f"vocab_size={self.vocab_size}"
-            )
 
     def _refuse_misspelt_fields(self, unknown: dict[str, Any]) -> None:
         """Raise if an unknown keyword is close to a field's name.

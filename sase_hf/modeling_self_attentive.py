@@ -401,7 +401,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             ValueError: If both or neither of ids and word vectors are given, or if the shape of
                 the mask differs from theirs.
         """
-        embeds = self._embed(input_ids, inputs_embeds)
+        word_vectors = embeds = self._embed(input_ids, inputs_embeds)
         mask = self._mask(embeds, input_ids, attention_mask)
         tokens = embeds.shape[1]
         if tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
@@ -419,7 +419,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             attentions = (alignment.restore(attention.transpose(1, 2))[:, :tokens].transpose(1, 2),)
         if output_hidden_states:
             restored = (alignment.restore(layer)[:, :tokens] for layer in states)
-            hidden_states = (embeds[:, :tokens], *restored)
+            hidden_states = (word_vectors, *restored)
         return SelfAttentiveModelOutput(
             last_hidden_state=alignment.restore(states[-1])[:, :tokens],
             sentence_embedding=matrix.flatten(1),
@@ -561,6 +561,8 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
                 "token_type_ids are missing; they tell the premise (0) from the hypothesis (1). "
                 "Tokenize both sentences together: tokenizer(premises, hypotheses, ...)"
             )
+        if input_ids is not None and input_ids.numel() > 0:
+            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         tokens = input_ids if inputs_embeds is None else inputs_embeds
         check_one_per_token("token_type_ids", token_type_ids, tokens)
         sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1)  # (B, 2, T)
