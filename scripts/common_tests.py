@@ -1,0 +1,92 @@
+"""Run transformers' own model tests on the models of this package.
+
+    python scripts/common_tests.py                  # all of them, about a minute on two cores
+    python scripts/common_tests.py -k checkpointing # arguments go on to pytest
+
+The tests lie in the source distribution of the installed version of transformers, which is fetched
+once by pip and kept in `.cache/`. They end with a count of passed and skipped tests; none may fail.
+Skipped are those of other hardware, of generation and of attention kernels.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+import transformers
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".cache"
+PACKAGE = "transformers_tests"
+
+# Modules that the tests import, but that the distribution leaves out. The mixins add tests of
+# exporters (tests/test_contracts.py has ours) and of text generation.
+STAND_INS = {
+    "__init__.py": "",
+    "exporters/__init__.py": "",
+    "exporters/test_export.py": "class ExportTesterMixin: ...\n",
+    "generation/__init__.py": "",
+    "generation/test_utils.py": "class GenerationTesterMixin: ...\n",
+    "utils/__init__.py": "",
+    "utils/test_configuration_utils.py": (
+        "config_common_kwargs = {'return_dict': False, 'output_hidden_states': True, "
+        "'output_attentions': True, 'dtype': 'float16', 'chunk_size_feed_forward': 5, "
+        "'problem_type': 'regression', 'id2label': {0: 'only'}, 'label2id': {'only': 0}}\n"
+    ),
+}
+
+
+def download(version: str, folder: Path) -> Path:
+    """Fetch the source distribution of a version into a folder and return the file."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--no-binary", "transformers", f"transformers=={version}"]
+    subprocess.run([*command, "--dest", str(folder)], check=True)
+    return next(folder.glob("transformers-*.tar.gz"))
+
+
+def unpack(archive: Path, package: Path) -> None:
+    """Write the test modules of a source distribution, and the stand-ins, as a package."""
+    files = {name: text.encode() for name, text in STAND_INS.items()}
+    with tarfile.open(archive) as members:
+        for member in members:
+            name = re.fullmatch(r"transformers-[^/]+/tests/(\w+\.py)", member.name)
+            content = members.extractfile(member) if name else None
+            if name and content:
+                files[name[1]] = content.read()
+    for path, source in files.items():
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).write_bytes(source)
+
+
+def tests_of(version: str) -> Path:
+    """Return the folder that holds the test package of a version, fetched if need be."""
+    folder = CACHE / f"transformers-{version}"
+    if not folder.exists():
+        CACHE.mkdir(exist_ok=True)
+        (CACHE / ".gitignore").write_text("*\n")
+        with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+            unpack(download(version, Path(scratch)), Path(scratch, "unpacked", PACKAGE))
+            os.replace(Path(scratch, "unpacked"), folder)  # whole or not at all
+    return folder
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the tests and return pytest's exit status.
+
+    Args:
+        argv: Arguments for pytest; by default those of the command line.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    sys.path.insert(0, str(tests_of(transformers.__version__)))
+    # The warnings and markers in these tests are not ours to forbid.
+    relaxed = ["-o", "addopts=", "-o", "filterwarnings=default", "--disable-warnings"]
+    tests = ROOT / "tests" / "transformers_common.py"
+    return int(pytest.main(["-q", "--rootdir", str(ROOT), *relaxed, str(tests), *arguments]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

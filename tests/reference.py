@@ -1,0 +1,236 @@
+"""The paper in loops: one sentence at a time, in float64, with no batch, no padding and no mask.
+
+Lin et al., "A Structured Self-Attentive Sentence Embedding" (ICLR 2017). The symbols are its own:
+
+    n   tokens in the sentence          r   hops (rows of the sentence matrix)
+    S   word vectors,      n x d        A   attention,        r x n   (equation 6)
+    H   hidden states,     n x 2u       M   sentence matrix,  r x 2u  (equation 7)
+    P   penalty, a number  (equation 8)
+
+`weights` is a model's `state_dict`, or the part of it that a function needs, under its own names.
+Every function is made of differentiable torch operations, so that autograd gives the reference
+gradients too.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+Weights = Mapping[str, Tensor]
+
+
+class Encoded(NamedTuple):
+    """What the base model knows about one sentence."""
+
+    H: Tensor
+    A: Tensor | None
+    M: Tensor
+    P: Tensor
+
+
+class Prediction(NamedTuple):
+    """What a head says about one text or one pair of sentences."""
+
+    logits: Tensor
+    P: Tensor
+
+
+def part(weights: Weights, prefix: str) -> Weights:
+    """Return the weights whose names start with the prefix, without the prefix."""
+    return {k.removeprefix(prefix): w for k, w in weights.items() if k.startswith(prefix)}
+
+
+# The hidden states H
+
+
+def lstm(S: Tensor, weights: Weights) -> Tensor:
+    """Read the sentence from its first word to its last (equation 2); return n x u states.
+
+    The four gates lie one below the other in the weights: input, forget, cell, output.
+    """
+    u = weights["weight_hh_l0"].shape[1]
+    h, c = S.new_zeros(u), S.new_zeros(u)
+    states = S.new_zeros(0, u)
+    for w in S:
+        gates = (
+            weights["weight_ih_l0"] @ w
+            + weights["bias_ih_l0"]
+            + weights["weight_hh_l0"] @ h
+            + weights["bias_hh_l0"]
+        )
+        i, f, g, o = gates[:u], gates[u : 2 * u], gates[2 * u : 3 * u], gates[3 * u :]
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        states = torch.cat([states, h.unsqueeze(0)])
+    return states
+
+
+def bilstm(S: Tensor, weights: Weights) -> Tensor:
+    """Read the sentence in both directions (equations 2 to 4); return H, n x 2u."""
+    forward = lstm(S, part(weights, "forward_lstm."))
+    backward = lstm(S.flip(0), part(weights, "backward_lstm.")).flip(0)
+    return torch.cat([forward, backward], dim=1)
+
+
+def stacked_bilstm(S: Tensor, weights: Weights, num_layers: int) -> Tensor:
+    """Let each layer read the states of the one below it."""
+    H = S
+    for layer in range(num_layers):
+        H = bilstm(H, part(weights, f"token_encoder.layers.{layer}."))
+    return H
+
+
+# The sentence matrix M
+
+
+def softmax(x: Tensor) -> Tensor:
+    """Make each row of a matrix positive with sum 1 ("along the second dimension")."""
+    return torch.exp(x) / torch.exp(x).sum(dim=1, keepdim=True)
+
+
+def attention(H: Tensor, weights: Weights) -> Tensor:
+    """A = softmax(W_s2 tanh(W_s1 H^T)), without biases (equation 6)."""
+    W_s1, W_s2 = weights["projection.weight"], weights["hops.weight"]
+    return softmax(W_s2 @ torch.tanh(W_s1 @ H.T))
+
+
+def penalty(A: Tensor) -> Tensor:
+    """P = ||A A^T - I||_F^2: a sum of squares over r x r (equation 8)."""
+    r = len(A)
+    P = A.new_zeros(())
+    for i in range(r):
+        for j in range(r):
+            overlap = (A[i] * A[j]).sum()
+            P = P + (overlap - (1 if i == j else 0)) ** 2
+    return P
+
+
+def last(H: Tensor) -> Tensor:
+    """Join the state of each direction after it has read the whole sentence."""
+    u = H.shape[1] // 2
+    return torch.cat([H[-1, :u], H[0, u:]])
+
+
+POOLINGS = {"max": lambda H: H.max(dim=0).values, "mean": lambda H: H.mean(dim=0), "last": last}
+
+
+def encode(config: Any, weights: Weights, ids: Sequence[int]) -> Encoded:
+    """Turn token ids into the sentence matrix: S, H, A, M = A H (equations 1 to 7), and P.
+
+    A sentence without tokens has no state to attend to, and a matrix of zeros. The poolings that
+    the paper compares with give a matrix of one row and have no penalty.
+    """
+    S = weights["embeddings.weight"][list(ids)]
+    H = stacked_bilstm(S, weights, config.num_lstm_layers)
+    if config.pooling == "self_attention":
+        A = attention(H, part(weights, "pooling."))
+        return Encoded(H, A, A @ H, penalty(A))
+    row = POOLINGS[config.pooling](H) if len(ids) else H.new_zeros(H.shape[1])
+    return Encoded(H, None, row.unsqueeze(0), H.new_zeros(()))
+
+
+# The heads
+
+
+def mlp(M: Tensor, weights: Weights) -> Tensor:
+    """Flatten M, then one hidden layer of ReLU units and the output layer (section 2.3)."""
+    hidden = torch.relu(weights["hidden.weight"] @ M.flatten() + weights["hidden.bias"])
+    return weights["output.weight"] @ hidden + weights["output.bias"]
+
+
+def pruned_mlp(M: Tensor, weights: Weights) -> Tensor:
+    """Give each row of M p hidden units of its own and each column q (Appendix A).
+
+    The output layer reads the units of the rows, then those of the columns.
+    """
+    units = []
+    for i in range(M.shape[0]):
+        units.append(M[i, :] @ weights["row_weight"][i] + weights["row_bias"][i])
+    for j in range(M.shape[1]):
+        units.append(M[:, j] @ weights["column_weight"][j] + weights["column_bias"][j])
+    return weights["output.weight"] @ torch.relu(torch.cat(units)) + weights["output.bias"]
+
+
+CLASSIFIERS = {"mlp": mlp, "pruned_mlp": pruned_mlp}
+
+
+def gated(M_p: Tensor, M_h: Tensor, weights: Weights) -> Tensor:
+    """F_r = F_p * F_h, where each row has a matrix of its own per side (equations 10 to 12)."""
+    rows = []
+    for i in range(len(M_p)):
+        F_p = M_p[i] @ weights["premise_weight"][i]
+        F_h = M_h[i] @ weights["hypothesis_weight"][i]
+        rows.append(F_p * F_h)
+    return torch.stack(rows)
+
+
+def concat(M_p: Tensor, M_h: Tensor, weights: Weights) -> Tensor:
+    """Join both sentences, their distance and their product, row by row: [u; v; |u-v|; u*v]."""
+    rows = [torch.cat([u, v, (u - v).abs(), u * v]) for u, v in zip(M_p, M_h, strict=True)]
+    return torch.stack(rows)
+
+
+MATCHINGS = {"gated": gated, "concat": concat}
+
+
+def classify_text(config: Any, weights: Weights, ids: Sequence[int]) -> Prediction:
+    """Classify one text."""
+    text = encode(config, part(weights, "encoder."), ids)
+    classify = CLASSIFIERS[config.classifier]
+    return Prediction(classify(text.M, part(weights, "classifier.")), text.P)
+
+
+def classify_pair(
+    config: Any, weights: Weights, premise_ids: Sequence[int], hypothesis_ids: Sequence[int]
+) -> Prediction:
+    """Classify a premise and a hypothesis that the same encoder has read (Appendix B)."""
+    premise = encode(config, part(weights, "encoder."), premise_ids)
+    hypothesis = encode(config, part(weights, "encoder."), hypothesis_ids)
+    match, classify = MATCHINGS[config.matching], CLASSIFIERS[config.classifier]
+    F_r = match(premise.M, hypothesis.M, part(weights, "matching."))
+    return Prediction(classify(F_r, part(weights, "classifier.")), premise.P + hypothesis.P)
+
+
+# The loss
+
+
+def cross_entropy(logits: Tensor, label: int, smoothing: float) -> Tensor:
+    """Return -sum_k q_k log p_k, where q gives `smoothing` to all classes and the rest to one."""
+    log_p = logits - torch.log(torch.exp(logits).sum())
+    loss = -(1 - smoothing) * log_p[label]
+    for k in range(len(logits)):
+        loss = loss - smoothing / len(logits) * log_p[k]
+    return loss
+
+
+def binary_cross_entropy(logits: Tensor, labels: Sequence[float]) -> Tensor:
+    """Return the mean over the labels of -(y log p + (1 - y) log(1 - p))."""
+    loss = logits.new_zeros(())
+    for x, y in zip(logits, labels, strict=True):
+        p = 1 / (1 + torch.exp(-x))
+        loss = loss - (y * torch.log(p) + (1 - y) * torch.log(1 - p))
+    return loss / len(logits)
+
+
+def squared_error(logits: Tensor, targets: Sequence[float]) -> Tensor:
+    """Return the mean over the targets of (x - y)^2."""
+    loss = logits.new_zeros(())
+    for x, y in zip(logits, targets, strict=True):
+        loss = loss + (x - y) ** 2
+    return loss / len(logits)
+
+
+def loss(config: Any, predictions: Sequence[Prediction], labels: Sequence[Any]) -> Tensor:
+    """Return the mean over the examples of task loss + coefficient * P (section 2.2)."""
+    total = torch.zeros((), dtype=torch.float64)
+    for (logits, P), label in zip(predictions, labels, strict=True):
+        if config.problem_type == "regression":
+            task = squared_error(logits, label)
+        elif config.problem_type == "multi_label_classification":
+            task = binary_cross_entropy(logits, label)
+        else:
+            task = cross_entropy(logits, label, config.label_smoothing)
+        total = total + task + config.penalty_coef * P
+    return total / len(predictions)

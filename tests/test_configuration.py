@@ -1,0 +1,227 @@
+"""The config: what it derives, what it refuses and how it travels."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+from huggingface_hub.errors import (
+    StrictDataclassClassValidationError,
+    StrictDataclassFieldValidationError,
+)
+from transformers import PreTrainedConfig
+
+from sase_hf import SelfAttentiveConfig
+
+SIZES = (
+    "vocab_size",
+    "embedding_size",
+    "lstm_hidden_size",
+    "num_lstm_layers",
+    "attention_size",
+    "num_hops",
+    "classifier_hidden_size",
+    "pruned_row_size",
+    "pruned_column_size",
+)
+RATES = ("embedding_dropout", "classifier_dropout", "label_smoothing")
+COEFFICIENTS = ("penalty_coef", "initializer_range")
+CHOICES = {
+    "encoder": ("bilstm",),
+    "pooling": ("self_attention", "max", "mean", "last"),
+    "classifier": ("mlp", "pruned_mlp"),
+    "matching": ("gated", "concat"),
+}
+FIELDS = (*SIZES, *RATES, *COEFFICIENTS, *CHOICES, "freeze_embeddings", "pad_token_id")
+
+
+def test_defaults_are_the_papers_sizes() -> None:
+    """Those of the Age model, section 4.1: d, 2u, d_a, r, b, penalty and dropout."""
+    config = SelfAttentiveConfig()
+    assert (config.embedding_size, config.hidden_size, config.attention_size) == (100, 600, 350)
+    assert (config.num_hops, config.projection_dim) == (30, 30 * 600)
+    assert (config.classifier_hidden_size, config.classifier_dropout) == (2000, 0.5)
+    assert config.penalty_coef == 1.0
+
+
+def test_these_tests_know_every_field() -> None:
+    """A field that is added later must be added to the lists above, and with it to the tests."""
+    own = set(SelfAttentiveConfig.__annotations__) - set(PreTrainedConfig.__annotations__)
+    assert own == set(FIELDS)
+
+
+@pytest.mark.parametrize("pooling", CHOICES["pooling"])
+def test_widths_are_derived_and_written_down(pooling: str, tmp_path: Path) -> None:
+    """SentenceTransformer and others read `hidden_size` and `projection_dim` from config.json."""
+    config = tiny.tiny_config(pooling=pooling)
+    config.save_pretrained(tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text())
+    rows = 3 if pooling == "self_attention" else 1
+    assert (written["hidden_size"], written["projection_dim"]) == (8, rows * 8)
+
+
+def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
+    """Every field, changed from its default, comes back, and so do labels and problem type."""
+    config = SelfAttentiveConfig(
+        vocab_size=50,
+        embedding_size=2,
+        lstm_hidden_size=3,
+        num_lstm_layers=2,
+        pooling="last",
+        attention_size=4,
+        num_hops=5,
+        penalty_coef=0.25,
+        classifier="pruned_mlp",
+        classifier_hidden_size=6,
+        pruned_row_size=7,
+        pruned_column_size=8,
+        matching="concat",
+        embedding_dropout=0.1,
+        classifier_dropout=0.2,
+        label_smoothing=0.3,
+        freeze_embeddings=True,
+        pad_token_id=None,
+        initializer_range=0.4,
+        id2label={0: "no", 1: "yes"},
+        problem_type="multi_label_classification",
+    )
+    changed = [name for name in FIELDS if name != "encoder"]
+    defaults = SelfAttentiveConfig()
+    assert all(getattr(config, name) != getattr(defaults, name) for name in changed)
+
+    config.save_pretrained(tmp_path)
+    assert SelfAttentiveConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
+    assert SelfAttentiveConfig.from_dict(config.to_dict()).to_dict() == config.to_dict()
+
+
+def test_a_number_to_predict_is_regression() -> None:
+    """The text-classification pipeline would otherwise squash the output of a single label."""
+    assert SelfAttentiveConfig(num_labels=1).problem_type == "regression"
+    assert SelfAttentiveConfig(num_labels=3).problem_type is None
+
+
+@pytest.mark.parametrize("value", ["3", 3.0, True, None, [3]])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_of_another_type_are_refused(name: str, value: Any) -> None:
+    """A size from a form or a hand-written file is not guessed at."""
+    with pytest.raises(StrictDataclassFieldValidationError, match=f"'{name}' expected int"):
+        SelfAttentiveConfig(**{name: value})
+
+
+@pytest.mark.parametrize("value", ["0.5", True, None])
+@pytest.mark.parametrize("name", [*RATES, *COEFFICIENTS])
+def test_numbers_of_another_type_are_refused(name: str, value: Any) -> None:
+    """Whole numbers are welcome where fractions are; text and truth values are not."""
+    with pytest.raises(StrictDataclassFieldValidationError, match=f"'{name}' with value {value!r}"):
+        SelfAttentiveConfig(**{name: value})
+
+
+@pytest.mark.parametrize("value", [1, "true", None])
+def test_a_switch_is_true_or_false(value: Any) -> None:
+    """`"false"` would be true."""
+    with pytest.raises(StrictDataclassFieldValidationError, match="'freeze_embeddings' expected"):
+        SelfAttentiveConfig(freeze_embeddings=value)
+
+
+@pytest.mark.parametrize("value", ["attentive", 3, None])
+@pytest.mark.parametrize("name", CHOICES)
+def test_unknown_choices_are_refused_with_the_known_ones(name: str, value: Any) -> None:
+    """The message lists what there is."""
+    allowed = "', '".join(CHOICES[name])
+    with pytest.raises(
+        StrictDataclassFieldValidationError, match=f"'{name}' expected one of .'{allowed}'.*{value}"
+    ):
+        SelfAttentiveConfig(**{name: value})
+
+
+@pytest.mark.parametrize("value", [0, -1, 10**12, 10**30])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_out_of_range_are_refused(name: str, value: int) -> None:
+    """Below one there is no layer; beyond any machine's memory there is a mistake or an attack."""
+    with pytest.raises(
+        StrictDataclassClassValidationError, match=f"{name} is {value}; it must be from 1 to"
+    ):
+        SelfAttentiveConfig(**{name: value})
+
+
+@pytest.mark.parametrize("value", [-0.1, 1, 1.5, math.nan])
+@pytest.mark.parametrize("name", RATES)
+def test_rates_outside_zero_to_one_are_refused(name: str, value: float) -> None:
+    """A dropout of 1 would drop everything."""
+    with pytest.raises(
+        StrictDataclassClassValidationError, match=f"{name} is {value}; .* at least 0 and below 1"
+    ):
+        SelfAttentiveConfig(**{name: value})
+
+
+@pytest.mark.parametrize("value", [-1, -1e-9, math.nan, math.inf])
+@pytest.mark.parametrize("name", COEFFICIENTS)
+def test_coefficients_must_be_finite_and_not_negative(name: str, value: float) -> None:
+    """A negative penalty would reward hops that agree; NaN would spread through the loss."""
+    with pytest.raises(StrictDataclassClassValidationError, match=f"{name} is {value}; .* finite"):
+        SelfAttentiveConfig(**{name: value})
+
+
+@pytest.mark.parametrize("value", [-1, 23, 10**9])
+def test_a_padding_id_outside_the_vocabulary_is_refused(value: int) -> None:
+    """It names a row of the embedding matrix."""
+    with pytest.raises(
+        StrictDataclassClassValidationError, match=f"pad_token_id is {value}; .*vocab_size=23"
+    ):
+        tiny.tiny_config(pad_token_id=value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("problem_type", "regresion"), ("num_labels", 0)])
+def test_a_head_that_cannot_be_built_is_refused(name: str, value: Any) -> None:
+    """Fields of transformers too: a misspelt problem type would train another loss."""
+    with pytest.raises(StrictDataclassClassValidationError, match=f"{name} is {value!r}"):
+        SelfAttentiveConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_misspelt_field_is_refused_with_the_right_name(name: str) -> None:
+    """Kept as an unknown attribute, it would leave the default in force without a word."""
+    with pytest.raises(TypeError, match=f"no field '{name[:-1]}'; did you mean '{name}'"):
+        SelfAttentiveConfig(**{name[:-1]: 1})
+
+
+def test_unknown_fields_that_resemble_none_pass() -> None:
+    """A reload hands over what hubs and later versions of transformers write."""
+    config = SelfAttentiveConfig(auto_map={"AutoModel": "a.B"}, custom_pipelines={}, torchscript=1)
+    assert config.auto_map == {"AutoModel": "a.B"}
+
+
+@pytest.mark.parametrize(("alias", "name"), SelfAttentiveConfig.attribute_map.items())
+def test_names_of_transformers_mean_ours(alias: str, name: str) -> None:
+    """Tools ask every model for `num_hidden_layers` and `num_attention_heads`."""
+    config = SelfAttentiveConfig(**{alias: 7})
+    assert getattr(config, name) == 7
+    assert getattr(config, alias) == 7
+    with pytest.raises(StrictDataclassClassValidationError, match=name):
+        SelfAttentiveConfig(**{alias: "7"})
+
+
+@pytest.mark.parametrize("name", ["hidden_size", "projection_dim"])
+def test_a_derived_width_may_be_repeated_but_not_contradicted(name: str) -> None:
+    """A saved config repeats it; a wish for another width belongs into its parts."""
+    derived = getattr(tiny.tiny_config(), name)
+    assert getattr(tiny.tiny_config(**{name: derived}), name) == derived
+    with pytest.raises(ValueError, match=f"{name} is 5, but it is derived: .* Leave {name} out"):
+        tiny.tiny_config(**{name: 5})
+
+
+def test_a_wrong_type_is_refused_on_assignment_too() -> None:
+    """`config.num_hops = "3"` fails where it is written, not deep in a model."""
+    config = SelfAttentiveConfig()
+    with pytest.raises(StrictDataclassFieldValidationError, match="'num_hops' expected int"):
+        config.num_hops = "3"
+
+
+def test_a_value_out_of_range_cannot_be_saved(tmp_path: Path) -> None:
+    """Relations are checked again before a config leaves the process."""
+    config = SelfAttentiveConfig()
+    config.num_hops = 0
+    with pytest.raises(StrictDataclassClassValidationError, match="num_hops is 0"):
+        config.save_pretrained(tmp_path)

@@ -1,0 +1,171 @@
+"""The house rules on code: what a file may import, how long it may be, what it documents."""
+
+import ast
+import graphlib
+import importlib.metadata
+import importlib.util
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from transformers.dynamic_module_utils import get_relative_import_files, get_relative_imports
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted((ROOT / "sase_hf").rglob("*.py"))
+SCRIPTS = sorted((ROOT / "scripts").glob("*.py"))
+TESTS = sorted((ROOT / "tests").glob("*.py"))
+EVERYTHING = [*MODULES, *SCRIPTS, *TESTS]
+MODELING = ROOT / "sase_hf" / "modeling_self_attentive.py"
+TRAVELLING = [path for path in MODULES if path.name.endswith("_self_attentive.py")]
+TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DISTRIBUTIONS = importlib.metadata.packages_distributions()
+
+MAX_FUNCTION_LINES = 40
+MAX_FILE_LINES = 300
+MAX_LONG_FILE_LINES = {MODELING: 600, **dict.fromkeys(TESTS, 400)}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def for_each(paths: list[Path]) -> pytest.MarkDecorator:
+    """Make one test of each file, named after it."""
+    cases = [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in paths]
+    return pytest.mark.parametrize("path", cases)
+
+
+def parse(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def imports(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield every imported module, with its leading dots, and the names taken from it."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, []) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or ""), [alias.name for alias in node.names]
+
+
+def functions(tree: ast.AST) -> Iterator[Function]:
+    """Yield every function and method."""
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            yield node
+
+
+def public_definitions(tree: ast.Module) -> Iterator[ast.ClassDef | Function]:
+    """Yield what a user can reach: public classes, functions, and the methods of the classes."""
+    scopes: list[ast.Module | ast.ClassDef] = [tree]
+    for scope in scopes:
+        for node in scope.body:
+            if isinstance(node, ast.ClassDef | Function) and not node.name.startswith("_"):
+                yield node
+                if isinstance(node, ast.ClassDef):
+                    scopes.append(node)
+
+
+@for_each(TRAVELLING)
+def test_a_travelling_file_imports_only_what_its_reader_has(path: Path) -> None:
+    """It runs flat beside a checkpoint, on a machine where sase_hf is not installed."""
+    siblings = {f".{file.stem}" for file in TRAVELLING}
+    for module, names in imports(path):
+        allowed = module in siblings or module.split(".")[0] in TRAVELLING_IMPORTS
+        assert allowed, f"a checkpoint cannot bring along {module or names}"
+
+
+@for_each(TRAVELLING)
+def test_transformers_finds_the_relative_imports_that_python_finds(path: Path) -> None:
+    """It looks for them by a regular expression, which a line of a docstring can fool."""
+    relative = {module[1:] for module, _ in imports(path) if module.startswith(".")}
+    assert set(get_relative_imports(path)) == relative
+
+
+@for_each(TRAVELLING)
+def test_a_travelling_file_keeps_its_annotations(path: Path) -> None:
+    """Postponed annotations would silently end the type checks of a strict config."""
+    assert "__future__" not in {module for module, _ in imports(path)}
+
+
+def test_every_travelling_file_is_reached_from_the_model() -> None:
+    """Transformers copies what the model's file imports; another file would stay behind."""
+    reached = {Path(name).name for name in get_relative_import_files(MODELING)}
+    assert reached | {MODELING.name} == {path.name for path in TRAVELLING}
+
+
+def test_modules_do_not_import_one_another_in_circles() -> None:
+    """In a circle no module can be read, or changed, on its own."""
+    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES}
+    modules = {name.removesuffix(".__init__"): path for path, name in names.items()}
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        targets = set()
+        for module, taken in imports(path):
+            target = importlib.util.resolve_name(module, package)
+            members = {f"{target}.{name}" for name in taken} & modules.keys()
+            targets |= members or {target}
+        graph[name] = targets & modules.keys() - {name}
+    assert graph["sase_hf"], "the premise: imports between modules are found"
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+@for_each(EVERYTHING)
+def test_every_imported_package_is_declared(path: Path) -> None:
+    """A package that comes only through another one can leave the same way."""
+    is_test = path in TESTS or path.name == "common_tests.py"
+    extra = PROJECT["optional-dependencies"]["test"] if is_test else []
+    lines = [*PROJECT["dependencies"], *extra]
+    declared = {canonicalize_name(Requirement(line).name) for line in lines}
+    own = {"sase_hf", "scripts", "tests", *(file.stem for file in EVERYTHING)}
+    for name in {module.split(".")[0] for module, _ in imports(path)} - own - {""}:
+        if name not in sys.stdlib_module_names:
+            bringers = {canonicalize_name(bringer) for bringer in DISTRIBUTIONS.get(name, [])}
+            assert bringers & declared, f"{name} is not in pyproject.toml"
+
+
+@for_each([*MODULES, *SCRIPTS])
+def test_what_a_user_can_reach_is_documented_and_annotated(path: Path) -> None:
+    """It says what it does, what it takes and what comes back."""
+    tree = parse(path)
+    assert ast.get_docstring(tree) or not tree.body
+    for node in public_definitions(tree):
+        assert ast.get_docstring(node), f"{node.name} has no docstring"
+        if isinstance(node, Function):
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            named = [argument for argument in arguments if argument.arg not in ("self", "cls")]
+            bare = [argument.arg for argument in named if argument.annotation is None]
+            assert not bare, f"{node.name} does not say what {bare} are"
+            assert node.returns, f"{node.name} does not say what it returns"
+
+
+@for_each(EVERYTHING)
+def test_files_and_functions_stay_short(path: Path) -> None:
+    """A reader holds a file in mind and a function in view; docstrings do not count for it."""
+    length = len(path.read_text(encoding="utf-8").splitlines())
+    limit = MAX_LONG_FILE_LINES.get(path, MAX_FILE_LINES)
+    assert length <= limit, f"{length} lines; the limit is {limit}"
+    for node in functions(parse(path)):
+        code = node.body[1:] if ast.get_docstring(node) else node.body
+        length = (code[-1].end_lineno or 0) - code[0].lineno + 1 if code else 0
+        assert length <= MAX_FUNCTION_LINES, f"{node.name} has {length} lines of code"
+
+
+@for_each(TESTS)
+def test_a_test_gives_its_reason_and_reads_the_error_it_expects(path: Path) -> None:
+    """A test without a reason gets deleted; an error that nobody reads may say anything."""
+    tree = parse(path)
+    for node in functions(tree):
+        if node.name.startswith("test_"):
+            assert ast.get_docstring(node), f"{node.name} has no docstring"
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call):
+            expects = ast.unparse(call.func) in ("pytest.raises", "pytest.warns")
+            reads = "match" in {keyword.arg for keyword in call.keywords}
+            assert reads or not expects, f"line {call.lineno}: {ast.unparse(call)} has no match="

@@ -1,0 +1,175 @@
+"""The base model: sentence matrix, attention and penalty."""
+
+import random
+
+import pytest
+import reference
+import tiny
+import torch
+from torch import Tensor
+
+from sase_hf import SelfAttentiveModel
+
+POOLINGS = ("self_attention", "max", "mean", "last")
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_states_attention_matrix_and_penalty_are_the_papers(
+    pooling: str, padding: str, seed: int
+) -> None:
+    """In a padded batch every sentence gets what the paper's loops give it alone."""
+    rng = random.Random(seed)
+    model = tiny.tiny_model(SelfAttentiveModel, pooling=pooling, **tiny.random_sizes(rng))
+    weights = tiny.reference_weights(model)
+    texts = [tiny.random_text(rng) for _ in range(4)]
+    batch = tiny.text_batch(texts, padding, rng, extra=2)
+    outputs = model(**batch, output_attentions=True)
+
+    for row, text in enumerate(texts):
+        expected = reference.encode(model.config, weights, text)
+        real = batch["attention_mask"][row].bool()
+        tiny.assert_agree(outputs.last_hidden_state[row, real], expected.H)
+        tiny.assert_agree(outputs.sentence_embedding[row], expected.M.flatten())
+        tiny.assert_agree(outputs.penalty[row], expected.P)
+        if expected.A is None:
+            assert outputs.attentions is None
+        else:
+            tiny.assert_agree(outputs.attentions[0][row, :, real], expected.A)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_gradients_of_the_base_model_are_the_references(
+    pooling: str, padding: str, seed: int
+) -> None:
+    """Every parameter gets the gradient that autograd finds in the loops."""
+    rng = random.Random(seed)
+    model = tiny.tiny_model(SelfAttentiveModel, pooling=pooling, **tiny.random_sizes(rng))
+    weights = tiny.reference_weights(model)
+    texts = [tiny.random_text(rng) for _ in range(3)]
+    probe = torch.randn(model.config.projection_dim)  # a different weight for each entry of M
+
+    outputs = model(**tiny.text_batch(texts, padding, rng, extra=2))
+    (outputs.sentence_embedding @ probe + outputs.penalty).sum().backward()
+    for text in texts:
+        encoded = reference.encode(model.config, weights, text)
+        (encoded.M.flatten() @ probe.double() + encoded.P).backward()
+
+    tiny.assert_gradients_agree(model, weights)
+
+
+def test_permuted_hops_give_permuted_rows() -> None:
+    """The hops have no order: each row of A and M belongs to one row of W_s2."""
+    model = tiny.tiny_model(SelfAttentiveModel)
+    batch = tiny.text_batch([[1, 2, 3, 4], [5, 6]])
+    before = model(**batch, output_attentions=True)
+    order = torch.tensor([2, 0, 1])
+    with torch.no_grad():
+        model.pooling.hops.weight.copy_(model.pooling.hops.weight[order])
+    after = model(**batch, output_attentions=True)
+
+    rows = before.sentence_embedding.view(2, 3, -1)
+    torch.testing.assert_close(after.sentence_embedding.view(2, 3, -1), rows[:, order])
+    torch.testing.assert_close(after.attentions[0], before.attentions[0][:, order])
+    torch.testing.assert_close(after.penalty, before.penalty)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_gradcheck_of_the_whole_model(pooling: str) -> None:
+    """From word vectors to matrix and penalty, through layers, alignment and reversal."""
+    model = tiny.tiny_model(
+        SelfAttentiveModel,
+        pooling=pooling,
+        embedding_size=2,
+        lstm_hidden_size=2,
+        num_lstm_layers=2,
+        attention_size=2,
+        num_hops=2,
+    ).double()
+    embeds = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor([[1, 1, 1], [1, 0, 1]])
+
+    def encode(embeds: Tensor) -> tuple[Tensor, Tensor]:
+        outputs = model(inputs_embeds=embeds, attention_mask=mask)
+        return outputs.sentence_embedding, outputs.penalty.double()
+
+    assert torch.autograd.gradcheck(encode, embeds)
+
+
+def test_word_vectors_given_directly_equal_ids() -> None:
+    """`inputs_embeds` enters where the embedding matrix's rows do."""
+    model = tiny.tiny_model(SelfAttentiveModel)
+    batch = tiny.text_batch([[1, 2, 3], [4, 5]])
+    by_ids = model(**batch)
+    by_vectors = model(
+        inputs_embeds=model.embeddings(batch["input_ids"]), attention_mask=batch["attention_mask"]
+    )
+    assert torch.equal(by_ids.sentence_embedding, by_vectors.sentence_embedding)
+    assert torch.equal(by_ids.last_hidden_state, by_vectors.last_hidden_state)
+
+
+def test_without_a_mask_every_token_is_real() -> None:
+    """Ids are never compared with that of padding: which tokens are real is the mask's to say."""
+    model = tiny.tiny_model(SelfAttentiveModel)
+    ids = torch.tensor([[1, 2, 0, 3, 0]])
+    plain, masked = model(ids), model(ids, attention_mask=torch.ones(1, 5))
+    assert torch.equal(plain.sentence_embedding, masked.sentence_embedding)
+    without = model(ids, attention_mask=(ids != 0).long())
+    assert not torch.equal(plain.sentence_embedding, without.sentence_embedding)
+
+
+def test_a_tuple_holds_what_the_output_holds() -> None:
+    """`return_dict=False` gives the same tensors in the order of the output's fields."""
+    model = tiny.tiny_model(SelfAttentiveModel)
+    batch = tiny.text_batch([[1, 2, 3]])
+    output, values = model(**batch), model(**batch, return_dict=False)
+    assert len(values) == 3
+    assert all(torch.equal(a, b) for a, b in zip(output.to_tuple(), values, strict=True))
+
+
+@pytest.mark.parametrize("where", ["argument", "config"])
+def test_states_and_attention_come_only_when_asked_for(where: str) -> None:
+    """By the call or by the config, as in transformers."""
+    model = tiny.tiny_model(SelfAttentiveModel, num_lstm_layers=2)
+    batch = tiny.text_batch([[1, 2, 3]])
+    plain = model(**batch)
+    assert plain.attentions is None
+    assert plain.hidden_states is None
+
+    asked = {"output_attentions": True, "output_hidden_states": True}
+    if where == "config":
+        model.config.output_attentions = model.config.output_hidden_states = True
+        asked = {}
+    outputs = model(**batch, **asked)
+    assert [tuple(states.shape) for states in outputs.hidden_states] == [
+        (1, 3, 6),
+        (1, 3, 8),
+        (1, 3, 8),
+    ]
+    assert torch.equal(outputs.hidden_states[-1], outputs.last_hidden_state)
+    assert [tuple(attention.shape) for attention in outputs.attentions] == [(1, 3, 3)]
+
+
+def test_ids_and_word_vectors_together_are_refused() -> None:
+    """One of them would have to be ignored."""
+    model = tiny.tiny_model(SelfAttentiveModel)
+    with pytest.raises(ValueError, match="either input_ids or inputs_embeds; both came"):
+        model(torch.ones(1, 2, dtype=torch.long), inputs_embeds=torch.ones(1, 2, 6))
+
+
+def test_neither_ids_nor_word_vectors_is_refused() -> None:
+    """There is nothing to read."""
+    with pytest.raises(ValueError, match="either input_ids or inputs_embeds; neither came"):
+        tiny.tiny_model(SelfAttentiveModel)()
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (1, 3), (2, 1), (2, 3, 3), (3,)])
+def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    """Never broadcast and never replaced: it would say something about the wrong tokens."""
+    model = tiny.tiny_model(SelfAttentiveModel)
+    ids = torch.ones(2, 3, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"attention_mask has shape .* one entry per token, \(2,"):
+        model(ids, attention_mask=torch.ones(shape))

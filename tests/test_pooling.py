@@ -1,0 +1,70 @@
+"""The poolings by themselves: penalty by hand, gradients by finite differences."""
+
+import pytest
+import tiny
+import torch
+from torch import Tensor
+
+from sase_hf.pooling_self_attentive import BaselinePooling, SelfAttention, attention_penalty
+
+
+def test_penalty_is_zero_when_each_hop_has_a_word_of_its_own() -> None:
+    """A A^T is then the identity, the case that equation 8 rewards."""
+    assert attention_penalty(torch.eye(3, 5).unsqueeze(0)).tolist() == [0]
+
+
+def test_penalty_sums_the_squares_of_all_r_by_r_overlaps() -> None:
+    """Three hops on one word overlap fully: six off-diagonal ones, a sum and not a mean."""
+    same_word = torch.tensor([1.0, 0, 0, 0]).expand(1, 3, 4)
+    assert attention_penalty(same_word).tolist() == [6]
+
+
+def test_penalty_does_not_know_the_length_of_the_sentence() -> None:
+    """It compares hops, r x r; over tokens, T x T, each padding position would add to it."""
+    attention = torch.rand(2, 3, 4).softmax(-1)
+    padded = torch.nn.functional.pad(attention, (0, 6))
+    assert torch.equal(attention_penalty(attention), attention_penalty(padded))
+
+
+def _attention_inputs() -> tuple[SelfAttention, Tensor, Tensor]:
+    config = tiny.tiny_config(lstm_hidden_size=2, attention_size=3, num_hops=2)
+    states = torch.randn(2, 4, config.hidden_size, dtype=torch.float64)
+    real = torch.tensor([[True, True, True, True], [True, True, False, False]])
+    states = states.masked_fill(~real.unsqueeze(-1), 0).requires_grad_()
+    return SelfAttention(config).double(), states, real
+
+
+def test_gradcheck_of_the_attention() -> None:
+    """Analytic gradients of M and A equal numeric ones in float64, with padding beside them."""
+    pooling, states, real = _attention_inputs()
+    parameters = tuple(pooling.parameters())
+    assert torch.autograd.gradcheck(
+        lambda states, *_: pooling(states, real)[:2], (states, *parameters)
+    )
+
+
+def test_gradcheck_of_the_penalty() -> None:
+    """The squared norm is smooth also where A A^T is the identity; its root would not be."""
+    attention = torch.rand(2, 2, 4, dtype=torch.float64).softmax(-1).requires_grad_()
+    assert torch.autograd.gradcheck(attention_penalty, attention)
+    identity = torch.eye(2, 4, dtype=torch.float64).unsqueeze(0).requires_grad_()
+    assert torch.autograd.gradcheck(attention_penalty, identity)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "expected"),
+    [("max", [3, 5, 30, 50]), ("mean", [2, 3, 20, 40]), ("last", [3, 1, 10, 30])],
+)
+def test_baselines_read_real_tokens_alone(pooling: str, expected: list[int]) -> None:
+    """By hand: three real tokens and one of padding; the last two columns read backwards.
+
+    `last` joins the forward state at the last word with the backward state at the first.
+    """
+    states = torch.tensor([[1.0, 5, 10, 30], [2, 3, 20, 40], [3, 1, 30, 50], [0, 0, 0, 0]])
+    real = torch.tensor([[True, True, True, False]])
+    pooled, attention, penalty = BaselinePooling(tiny.tiny_config(pooling=pooling))(
+        states.unsqueeze(0), real
+    )
+    assert pooled.tolist() == [[expected]]
+    assert attention is None
+    assert penalty.tolist() == [0]

@@ -1,0 +1,132 @@
+"""Tiny models, batches with padding anywhere, and comparisons with the reference."""
+
+import random
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import reference
+import torch
+from torch import Tensor, nn
+
+from sase_hf import SelfAttentiveConfig
+
+AnyModel = TypeVar("AnyModel", bound=nn.Module)
+Ids = list[int]
+
+VOCAB_SIZE = 23
+PADDINGS = ("right", "left", "holed")
+# What float32 leaves of float64 after some hundred operations on numbers near 1.
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+# A sentence's result may change only by the order of float32 sums when its neighbours change.
+NEIGHBOUR_TOLERANCE = {"rtol": 0.0, "atol": 1e-6}
+
+SIZES: dict[str, Any] = {
+    "vocab_size": VOCAB_SIZE,
+    "embedding_size": 6,
+    "lstm_hidden_size": 4,
+    "attention_size": 5,
+    "num_hops": 3,
+    "classifier_hidden_size": 7,
+    "pruned_row_size": 2,
+    "pruned_column_size": 3,
+    "classifier_dropout": 0.0,
+}
+
+
+def tiny_config(**fields: Any) -> SelfAttentiveConfig:
+    """Return a config of small sizes, each different, and no dropout."""
+    return SelfAttentiveConfig(**{**SIZES, **fields})
+
+
+def random_sizes(rng: random.Random) -> dict[str, int]:
+    """Draw every size of a model."""
+    return {
+        "embedding_size": rng.randint(1, 7),
+        "lstm_hidden_size": rng.randint(1, 5),
+        "num_lstm_layers": rng.randint(1, 3),
+        "attention_size": rng.randint(1, 6),
+        "num_hops": rng.randint(1, 5),
+        "classifier_hidden_size": rng.randint(1, 8),
+        "pruned_row_size": rng.randint(1, 4),
+        "pruned_column_size": rng.randint(1, 4),
+    }
+
+
+def tiny_model(model_class: type[AnyModel], **fields: Any) -> AnyModel:
+    """Return a model in evaluation mode whose every parameter is random, biases included."""
+    model = model_class(tiny_config(**fields)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.6)
+    return model
+
+
+def random_text(rng: random.Random, shortest: int = 1, longest: int = 7) -> Ids:
+    """Draw the ids of a sentence, none of them padding."""
+    return [rng.randrange(1, VOCAB_SIZE) for _ in range(rng.randint(shortest, longest))]
+
+
+def random_pair(rng: random.Random) -> tuple[Ids, Ids]:
+    """Draw the ids of a premise and a hypothesis."""
+    return random_text(rng), random_text(rng)
+
+
+def text_batch(
+    texts: Sequence[Ids], padding: str = "right", rng: random.Random | None = None, extra: int = 0
+) -> dict[str, Tensor]:
+    """Lay texts out as the rows of a batch.
+
+    Padding positions hold any ids, not only that of padding: the mask alone must decide.
+    """
+    rng = rng or random.Random(0)
+    width = max(map(len, texts)) + extra
+    ids = torch.tensor([[rng.randrange(VOCAB_SIZE) for _ in range(width)] for _ in texts])
+    mask = torch.zeros(len(texts), width, dtype=torch.long)
+    for row, text in enumerate(texts):
+        columns = {
+            "right": range(len(text)),
+            "left": range(width - len(text), width),
+            "holed": sorted(rng.sample(range(width), len(text))),
+        }[padding]
+        for column, token in zip(columns, text, strict=True):
+            ids[row, column] = token
+            mask[row, column] = 1
+    return {"input_ids": ids.view(len(texts), width), "attention_mask": mask}
+
+
+def pair_batch(
+    pairs: Sequence[tuple[Ids, Ids]],
+    padding: str = "right",
+    rng: random.Random | None = None,
+    extra: int = 0,
+) -> dict[str, Tensor]:
+    """Lay pairs out as a tokenizer does: one row for both, told apart by `token_type_ids`."""
+    batch = text_batch([premise + hypothesis for premise, hypothesis in pairs], padding, rng, extra)
+    tokens_so_far = batch["attention_mask"].cumsum(1)
+    premise_lengths = torch.tensor([[len(premise)] for premise, _ in pairs])
+    return {**batch, "token_type_ids": (tokens_so_far > premise_lengths).long()}
+
+
+def reference_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Copy a model's weights as float64 leaves that collect the reference's gradients."""
+    return {
+        name: weight.detach().double().requires_grad_()
+        for name, weight in model.state_dict().items()
+    }
+
+
+def assert_agree(actual: Tensor, expected: Tensor) -> None:
+    """Compare a float32 result with the reference."""
+    torch.testing.assert_close(actual.detach().double(), expected.detach(), **TOLERANCE)
+
+
+def assert_gradients_agree(model: nn.Module, weights: reference.Weights) -> None:
+    """Compare the gradient of every parameter, by name, with that of the reference."""
+    parameters = dict(model.named_parameters())
+    assert parameters.keys() == weights.keys()
+    for name, parameter in parameters.items():
+        assert parameter.grad is not None, f"{name} got no gradient"
+        actual, expected = parameter.grad.double(), weights[name].grad
+        torch.testing.assert_close(
+            actual, expected, **TOLERANCE, msg=lambda text, name=name: f"{name}: {text}"
+        )

@@ -1,0 +1,95 @@
+"""The tests that transformers runs on each of its own models, run on ours.
+
+They lie in the source distribution of transformers and not in the installed package. Run them by
+`python scripts/common_tests.py`, which fetches them as the package `transformers_tests`.
+"""
+
+import unittest
+from typing import Any, ClassVar
+
+import pytest
+import tiny
+import torch
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    MODEL_MAPPING_NAMES,
+)
+
+from sase_hf import (
+    SelfAttentiveConfig,
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+)
+
+common = pytest.importorskip(
+    "transformers_tests.test_modeling_common", reason="fetched by scripts/common_tests.py"
+)
+configuration = pytest.importorskip("transformers_tests.test_configuration_common")
+
+# The tests look a model's task up by its name: which have a loss, and labels of which kind.
+MODEL_MAPPING_NAMES["self_attentive"] = "SelfAttentiveModel"
+MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES["self_attentive"] = (
+    "SelfAttentiveForSequenceClassification",
+    "SelfAttentiveForNLI",
+)
+
+
+class ModelTester:
+    """The tiny config and the inputs that the common tests ask for."""
+
+    batch_size = 5
+    seq_length = 7
+    hidden_size = 8
+    num_hidden_layers = 2
+    is_training = True
+
+    def prepare_config_and_inputs_for_common(self) -> tuple[SelfAttentiveConfig, dict[str, Any]]:
+        """Return a config and a batch of pairs of unequal lengths."""
+        shape = (self.batch_size, self.seq_length)
+        lengths = torch.arange(2, 2 + self.batch_size).unsqueeze(1)
+        inputs = {
+            "input_ids": torch.randint(1, tiny.VOCAB_SIZE, shape),
+            "attention_mask": (torch.arange(self.seq_length) < lengths).long(),
+            "token_type_ids": (torch.arange(self.seq_length).expand(shape) >= lengths // 2).long(),
+        }
+        config = tiny.tiny_config(
+            num_lstm_layers=self.num_hidden_layers,
+            lstm_hidden_size=self.hidden_size // 2,
+            embedding_size=self.hidden_size,  # the common tests want hidden states of one width
+        )
+        return config, inputs
+
+
+class CommonTests(common.ModelTesterMixin):
+    """Settings for both groups of models."""
+
+    # The common tests want square attention maps, (heads, T, T) for each layer; ours is (r, T).
+    has_attentions = False
+    test_can_init_all_missing_weights_before_2023 = True
+
+    def setUp(self) -> None:
+        """Make the tester, as the tests of each model do."""
+        self.model_tester = ModelTester()
+
+
+class TextModelsTest(CommonTests, unittest.TestCase):
+    """The base model and the text classifier."""
+
+    all_model_classes: ClassVar = (SelfAttentiveModel, SelfAttentiveForSequenceClassification)
+
+    def test_config(self) -> None:
+        """Run the common tests of configs."""
+        configuration.ConfigTester(
+            self, config_class=SelfAttentiveConfig, lstm_hidden_size=9
+        ).run_common_tests()
+
+
+class PairModelTest(CommonTests, unittest.TestCase):
+    """The entailment head."""
+
+    all_model_classes: ClassVar = (SelfAttentiveForNLI,)
+
+    @unittest.skip("the hidden states of a pair are views, beside the path of the gradient")
+    def test_retain_grad_hidden_states_attentions(self) -> None:
+        """Not for pairs."""
