@@ -193,6 +193,11 @@ class SelfAttentiveTrainer(Trainer):
             resume_from_checkpoint = str(newest_complete_checkpoint(str(self.args.output_dir)))
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
+    def _finalize_training(self, *args: Any) -> TrainOutput:
+        # The stock Trainer adds what this process alone lost since the last log.
+        self._tr_loss = self.accelerator.reduce(self._tr_loss, reduction="mean")
+        return super()._finalize_training(*args)
+
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Save a checkpoint, declare it complete, and only then delete older ones."""
         limit, self.args.save_total_limit = self.args.save_total_limit, None

@@ -162,7 +162,8 @@ def _summary(
 ) -> Iterator[str]:
     """Yield what a reader wants to see before waiting: rows, labels, words, sizes."""
     rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in parts.rows.items())
-    yield f"rows: {rows}, text from {' and '.join(data_args.text_column_names)}"
+    columns = f"{', '.join(data_args.text_column_names)} -> {data_args.label_column_name}"
+    yield f"rows: {rows} ({columns})"
     names = parts.task.label_names
     shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
     yield f"labels: {len(names)} ({shown}), {parts.task.problem_type}"

@@ -23,7 +23,7 @@ from transformers.utils import logging
 # Limits that no honest file reaches, so that a hostile one can fill neither memory nor a day.
 MAX_ROW_BYTES = 1 << 20
 MAX_WIDTH = 10_000
-MAX_EXPANSION = 100  # unpacked bytes for each packed one; vectors as text unpack to about three
+MAX_EXPANSION = 100  # unpacked bytes for each packed one; of vectors as text, three to five
 FREE_BYTES = 64 << 20  # what any file may unpack to
 
 Vectors = npt.NDArray[np.float32]

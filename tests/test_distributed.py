@@ -4,6 +4,7 @@ Run by pytest, this file starts itself once under torchrun with two processes on
 everything that needs them, and compares what they saved with what this process computes.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -14,13 +15,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from runs import NUM_ROWS, PROBLEMS, collate, count_rows, make_rows
+from runs import (
+    NUM_ROWS,
+    PROBLEMS,
+    SIZES,
+    collate,
+    count_rows,
+    make_rows,
+    read_lines,
+    train_tiny,
+    write_splits,
+)
 from tiny import tiny_config
 from torch import Tensor
 from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf.checkpoints import list_checkpoints, why_incomplete
 from sase_hf.trainer import SelfAttentiveTrainer
+from sase_hf.training import PREDICTIONS_NAME
 
 # The order of float32 sums; a wrong scale of loss or penalty is off by more than 1e-3 here.
 TOLERANCE = 1e-6
@@ -114,9 +127,9 @@ def work(folder: Path) -> None:
         folder / "run", batch_size=8, resume_from_checkpoint=checkpoint
     )
     results["times_seen"] = times_seen(trainer)
+    results["run"] = whole_run(folder)  # comes last: it closes the connection
     if trainer.is_world_process_zero():
         torch.save(results, folder / "results.pt")
-    trainer.end()
 
 
 def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
@@ -128,17 +141,35 @@ def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
     return trainer.accelerator.reduce(seen, reduction="sum").tolist()
 
 
+def whole_run(folder: Path) -> dict[str, float]:
+    """Train, evaluate and predict from files, 12 rows an update however many processes share."""
+    rows_of_one = 12 // int(os.environ.get("WORLD_SIZE", "1"))
+    files = {f"{split}_file": folder / f"{split}.jsonl" for split in SIZES}
+    options = {
+        **files,
+        "do_eval": True,
+        "do_predict": True,
+        "num_train_epochs": 2,
+        "per_device_train_batch_size": rows_of_one,
+        "classifier_dropout": 0.0,
+        "record": folder / "record.json",
+    }
+    metrics: dict[str, float] = train_tiny(folder / "whole_run", **options)["metrics"]
+    return metrics
+
+
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Run `work` in two processes and return what the first one saved."""
     folder = tmp_path_factory.mktemp("two_processes")
+    write_splits(folder)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
     finished = subprocess.run(
         [*command, __file__, str(folder)], env=environment, capture_output=True, text=True
     )
     assert finished.returncode == 0, finished.stderr[-4000:]
-    return torch.load(folder / "results.pt", weights_only=False)
+    return {**torch.load(folder / "results.pt", weights_only=False), "folder": folder}
 
 
 def assert_same(actual: Weights, expected: Weights, tolerance: float) -> None:
@@ -211,6 +242,26 @@ def test_two_processes_evaluate_each_row_once_and_in_order(
         output = model(**collate(rows))
     np.testing.assert_allclose(two_processes["predicted"], output.logits.numpy(), atol=1e-6)
     assert evaluated["eval_penalty"] == pytest.approx(output.penalty.mean().item(), abs=1e-5)
+
+
+def test_a_whole_run_in_two_processes_is_that_of_one(
+    two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """The same loss and the same predictions, and every file written once and whole."""
+    write_splits(tmp_path)
+    expected = whole_run(tmp_path)
+    for name in ("train_loss", "eval_accuracy", "eval_penalty", "test_accuracy", "test_penalty"):
+        assert two_processes["run"][name] == pytest.approx(expected[name], abs=1e-5), name
+    folder = two_processes["folder"]
+    predictions, expected_predictions = (
+        [line["scores"] for line in read_lines(path / "whole_run" / PREDICTIONS_NAME)]
+        for path in (folder, tmp_path)
+    )
+    assert len(predictions) == SIZES["test"]
+    for scores, expected_scores in zip(predictions, expected_predictions, strict=True):
+        assert scores == pytest.approx(expected_scores, abs=1e-5)
+    assert json.loads((folder / "record.json").read_text())["hardware"]["processes"] == 2
+    assert why_incomplete(list_checkpoints(folder / "whole_run")[0]) is None
 
 
 if __name__ == "__main__":
