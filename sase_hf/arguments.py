@@ -147,7 +147,7 @@ class DataArguments:
         "Share of the training rows to evaluate on, when there is no validation split."
     )
     max_seq_length: int | None = _flag(
-        "Tokens after which a text, or a pair, is cut; by default those of the checkpoint, or none."
+        "Tokens after which a text, or a pair, is cut; by default the tokenizer's own limit."
     )
     max_train_samples: int | None = _flag("Use only so many rows.")
     max_eval_samples: int | None = _flag("Use only so many rows.")
@@ -194,7 +194,9 @@ class RunArguments(TrainingArguments):
     train_sampling_strategy: str = _flag(
         "The order of rows. group_by_length saves most of the padding, in training and after it.",
         "random",
-        choices=["random", "sequential", "group_by_length", "batch_rebalance"],
+        choices=TrainingArguments.__dataclass_fields__["train_sampling_strategy"].metadata[
+            "choices"
+        ],
     )
     learning_rate: float = _flag("Largest learning rate of the schedule.", 1e-3)
     per_device_train_batch_size: int = _flag("Rows per process and step.", 32)

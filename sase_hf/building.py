@@ -30,14 +30,12 @@ HEADS: dict[str, type[SelfAttentivePreTrainedModel]] = {
 }
 
 # The fields of a checkpoint's config that may be changed: no weight depends on them.
-CHANGEABLE_FIELDS = frozenset(
-    {
-        "penalty_coef",
-        "embedding_dropout",
-        "classifier_dropout",
-        "label_smoothing",
-        "freeze_embeddings",
-    }
+CHANGEABLE_FIELDS = (
+    "penalty_coef",
+    "embedding_dropout",
+    "classifier_dropout",
+    "label_smoothing",
+    "freeze_embeddings",
 )
 
 BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
@@ -215,6 +213,8 @@ def _vector_words(model_args: ModelArguments) -> Iterator[str]:
 
 def _texts(task: TaskData) -> Iterator[str]:
     """Yield every text of the training rows."""
+    if "train" not in task.splits:
+        raise ValueError("a new model takes its words from training rows; give --train_file")
     train = task.splits["train"]
     columns = [name for name in ("text", "text_pair") if name in train.column_names]
     return chain.from_iterable(train[name] for name in columns)

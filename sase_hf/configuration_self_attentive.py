@@ -3,7 +3,7 @@
 import difflib
 import math
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
@@ -68,7 +68,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
     # Compared with pad_token_id when transformers warns of padding without a mask.
     bos_token_id = eos_token_id = sep_token_id = None
     # Tasks that an installed package serves itself, so that `pipeline` need not trust a checkpoint.
-    local_pipelines = ()
+    local_pipelines: ClassVar[tuple[str, ...]] = ()
 
     vocab_size: int = 30000
     embedding_size: int = 100
@@ -101,7 +101,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         if pipelines:
             kwargs["custom_pipelines"] = pipelines
         if self.id2label is None and self.label2id:
-            self.id2label = {index: name for name, index in self.label2id.items()}
+            self.id2label = {int(index): name for name, index in self.label2id.items()}
         super().__post_init__(**kwargs)
         if self.label2id is None and self.id2label:
             self.label2id = {name: int(index) for index, name in self.id2label.items()}

@@ -121,7 +121,7 @@ def load_task(
     if validation_fraction is not None:
         _split_validation(splits, sources, validation_fraction, shuffle_seed or 0)
     if shuffle_seed is not None and "train" in splits:
-        splits["train"] = splits["train"].shuffle(seed=shuffle_seed, keep_in_memory=True)
+        splits["train"] = splits["train"].shuffle(seed=shuffle_seed)
     _limit(splits, (max_train_samples, max_eval_samples, max_predict_samples))
     used = {name: {**sources[name], "rows": split.num_rows} for name, split in splits.items()}
     logger.info("%s, labels %s, read from %s", labels.problem_type, labels.names, used)
@@ -175,7 +175,6 @@ def encode_task(
             batched=True,
             remove_columns=[column for column in split.column_names if column != "labels"],
             keep_in_memory=True,
-            load_from_cache_file=False,
             desc=f"Tokenizing {name}",
         )
     return DatasetDict(encoded)
@@ -236,6 +235,8 @@ def _encoded_labels(
             "label out with drop_unlabelled"
         )
         raise ValueError(part.at(unlabelled[0], column, reason))
+    if len(unlabelled) == part.num_rows:
+        raise ValueError(f"{part} has no row with a label in {column!r}; leave the split out")
     if unlabelled:
         logger.warning("left %d rows without a label out of %s", len(unlabelled), part)
     rows = sorted(set(range(part.num_rows)).difference(unlabelled))

@@ -32,20 +32,13 @@ IGNORED_LABEL = -100
 
 # What makes any checkpoint a SentenceTransformer without code of ours: it runs the base model and
 # takes its `sentence_embedding`.
+_RUN_THE_MODEL = "sentence_transformers.base.modules.transformer.Transformer"
+_TAKE_THE_EMBEDDING = {"method": "forward", "method_output_name": "sentence_embedding"}
 SENTENCE_TRANSFORMER_FILES: dict[str, Any] = {
-    "modules.json": [
-        {
-            "idx": 0,
-            "name": "0",
-            "path": "",
-            "type": "sentence_transformers.base.modules.transformer.Transformer",
-        }
-    ],
+    "modules.json": [{"idx": 0, "name": "0", "path": "", "type": _RUN_THE_MODEL}],
     "sentence_bert_config.json": {
         "transformer_task": "feature-extraction",
-        "modality_config": {
-            "text": {"method": "forward", "method_output_name": "sentence_embedding"}
-        },
+        "modality_config": {"text": _TAKE_THE_EMBEDDING},
         "module_output_name": "sentence_embedding",
     },
 }
@@ -95,11 +88,6 @@ class SelfAttentiveClassifierOutput(ModelOutput):
 # ---- classifiers: sentence matrix -> logits ------------------------------------------------------
 
 
-def num_outputs(config: SelfAttentiveConfig) -> int:
-    """Return the number of labels, which transformers types as optional and always sets."""
-    return int(config.num_labels or 0)
-
-
 class MLP(nn.Module):
     """The 2-layer ReLU output MLP over all of M (section 2.1)."""
 
@@ -107,7 +95,7 @@ class MLP(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.hidden = nn.Linear(config.num_rows * row_width, config.classifier_hidden_size)
-        self.output = nn.Linear(config.classifier_hidden_size, num_outputs(config))
+        self.output = nn.Linear(config.classifier_hidden_size, len(config.id2label or {}))
 
     def forward(self, matrix: Tensor) -> Tensor:
         """Return logits (B, num_labels) from a matrix (B, r, W)."""
@@ -130,7 +118,7 @@ class PrunedMLP(nn.Module):
         self.row_bias = nn.Parameter(torch.empty(r, p))
         self.column_weight = nn.Parameter(torch.empty(row_width, r, q))
         self.column_bias = nn.Parameter(torch.empty(row_width, q))
-        self.output = nn.Linear(r * p + row_width * q, num_outputs(config))
+        self.output = nn.Linear(r * p + row_width * q, len(config.id2label or {}))
 
     def forward(self, matrix: Tensor) -> Tensor:
         """Return logits (B, num_labels) from a matrix (B, r, W)."""
@@ -345,11 +333,7 @@ def _code_reference(cls: type) -> str:
 
 
 def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor | None) -> None:
-    """Raise if a tensor has not one entry per token of ids (B, T) or word vectors (B, T, d).
-
-    Raises:
-        ValueError: If its shape is not (B, T).
-    """
+    """Raise ValueError unless a tensor has an entry for each of the tokens, (B, T) or (B, T, d)."""
     if tokens is not None and tensor.shape != tokens.shape[:2]:
         raise ValueError(
             f"{name} has shape {tuple(tensor.shape)}; it must have one entry per token, "
@@ -470,18 +454,11 @@ class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveClassifierOutput:
-        """Classify sentences.
+        """Classify sentences; what is not named here is as in `SelfAttentiveModel.forward`.
 
         Args:
-            input_ids: This and the other inputs are those of `SelfAttentiveModel.forward`.
-            attention_mask: Likewise.
-            token_type_ids: Likewise.
-            inputs_embeds: Likewise.
             labels: See `penalised_loss`.
-            output_attentions: As in `SelfAttentiveModel.forward`.
-            output_hidden_states: Likewise.
             num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
-            **kwargs: Ignored, as in transformers.
 
         Returns:
             See `SelfAttentiveClassifierOutput`.
@@ -536,18 +513,12 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveClassifierOutput:
-        """Classify pairs of sentences.
+        """Classify pairs; what is not named here is as in `SelfAttentiveModel.forward`.
 
         Args:
-            input_ids: Both sentences of each pair in one row, shape (B, T).
-            attention_mask: As in `SelfAttentiveModel.forward`.
             token_type_ids: 0 on the premise, 1 on the hypothesis, shape (B, T).
-            inputs_embeds: Word vectors instead of ids, shape (B, T, d).
             labels: See `penalised_loss`.
-            output_attentions: As in `SelfAttentiveModel.forward`.
-            output_hidden_states: Likewise.
             num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
-            **kwargs: Ignored, as in transformers.
 
         Returns:
             See `SelfAttentiveClassifierOutput`.
@@ -591,9 +562,7 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
 
 def _unfold_pairs(tensors: tuple[Tensor, ...] | None) -> tuple[Tensor, ...] | None:
     """Reshape every (2B, ...) to (B, 2, ...)."""
-    if tensors is None:
-        return None
-    return tuple(tensor.unflatten(0, (-1, 2)) for tensor in tensors)
+    return None if tensors is None else tuple(part.unflatten(0, (-1, 2)) for part in tensors)
 
 
 def head_loss(

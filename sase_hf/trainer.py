@@ -29,8 +29,7 @@ from transformers.trainer_utils import (
 )
 
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
-
-IGNORED_LABEL = -100
+from .modeling_self_attentive import IGNORED_LABEL
 
 
 class LengthGroupedOrder(Sampler[int]):
@@ -196,7 +195,8 @@ class SelfAttentiveTrainer(Trainer):
     def _finalize_training(self, *args: Any) -> TrainOutput:
         # The stock Trainer adds what this process alone lost since the last log.
         self._tr_loss = self.accelerator.reduce(self._tr_loss, reduction="mean")
-        return super()._finalize_training(*args)
+        output: TrainOutput = super()._finalize_training(*args)
+        return output
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Save a checkpoint, declare it complete, and only then delete older ones."""
@@ -237,7 +237,7 @@ class SelfAttentiveTrainer(Trainer):
         self.accelerator.free_memory()
         gc.collect()
         self.accelerator.wait_for_everyone()
-        super().end()
+        self.accelerator.end_training()
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         dataset = self.train_dataset if train_dataset is None else train_dataset

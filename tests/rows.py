@@ -14,6 +14,12 @@ REVIEWS = [
     {"text": "We waited for an hour.", "label": "bad"},
 ]
 
+PAIRS = [
+    {"premise": "Two dogs sleep.", "hypothesis": "No dog is awake.", "gold": "neutral"},
+    {"premise": "A man sings.", "hypothesis": "Someone sings.", "gold": "entailment"},
+    {"premise": "A child runs.", "hypothesis": "Nobody moves.", "gold": "contradiction"},
+]
+
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     """Write one object a line, packed if the name ends in `.gz`."""

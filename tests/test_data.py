@@ -10,18 +10,11 @@ from typing import Any
 import datasets
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
-from rows import REVIEWS, write_csv, write_jsonl
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from rows import PAIRS, REVIEWS, write_csv, write_jsonl
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
 from sase_hf.data import TaskData, encode_task, load_task
-
-PAIRS = [
-    {"premise": "Two dogs sleep.", "hypothesis": "No dog is awake.", "gold": "neutral"},
-    {"premise": "A man sings.", "hypothesis": "Someone sings.", "gold": "entailment"},
-    {"premise": "A child runs.", "hypothesis": "Nobody moves.", "gold": "contradiction"},
-]
 
 
 @pytest.fixture
@@ -94,6 +87,16 @@ def test_class_ids_are_matched_by_name_between_splits(tmp_path: Path) -> None:
     )
     assert task.label_names == ("no", "yes", "maybe"), "the data set's order, with unused names"
     assert (labels_of(task), labels_of(task, "validation")) == ([0, 1], [1, 0])
+
+
+def test_names_that_the_data_set_knows_are_known(tmp_path: Path) -> None:
+    """A class may be called "-", and no train split is needed to learn the classes from."""
+    features = Features({"text": Value("string"), "label": ClassLabel(names=["+", "-"])})
+    rows = Dataset.from_dict({"text": ["a", "b"], "label": [1, 0]}, features=features)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    for split in ("train", "validation"):
+        task = load_task(**{f"{split}_file": tmp_path / "rows.parquet"})
+        assert (task.label_names, labels_of(task, split)) == (("+", "-"), [1, 0])
 
 
 def test_multi_label_and_regression_labels_are_what_the_losses_want(tmp_path: Path) -> None:
@@ -206,41 +209,6 @@ def test_labels_of_every_kind_can_be_split(tmp_path: Path, label: Callable[[int]
     assert sorted(texts[0] + texts[1]) == [row["text"] for row in rows]
 
 
-def test_encoding_keeps_rows_and_labels(reviews: Path, tokenizer: TokenizersBackend) -> None:
-    """Predictions are written row by row and must meet their texts again."""
-    task = load_task(train_file=reviews, test_file=reviews)
-    rows = encode_task(task, tokenizer)
-    assert set(rows["train"].column_names) == {*tokenizer.model_input_names, "labels"}
-    assert rows["test"]["labels"][:] == labels_of(task)
-    assert rows["train"]["input_ids"][:] == [tokenizer(row["text"]).input_ids for row in REVIEWS]
-
-
-def test_encoding_of_pairs_marks_the_second_text(tmp_path: Path) -> None:
-    """The entailment head tells the two apart by nothing else."""
-    task = load_rows(tmp_path, PAIRS, text_columns=("premise", "hypothesis"), label_column="gold")
-    tokenizer = build_tokenizer(task.splits["train"]["text"])
-    tokenizer.model_input_names = ["input_ids", "attention_mask"]
-    row = encode_task(task, tokenizer)["train"][0]
-    assert row["token_type_ids"] == [0] * 4 + [1] * 5
-    assert encode_task(task, tokenizer, max_length=4)["train"][0]["token_type_ids"] == [0, 0, 1, 1]
-
-
-def test_texts_are_cut_to_the_length_asked_for(reviews: Path) -> None:
-    """Without a length, the tokenizer's own limit holds; without that, nothing is cut."""
-    task = load_task(train_file=reviews)
-
-    def longest(limit: int, max_length: int | None) -> int:
-        tokenizer = build_tokenizer(task.splits["train"]["text"], model_max_length=limit)
-        return max(map(len, encode_task(task, tokenizer, max_length)["train"]["input_ids"]))
-
-    assert (longest(1024, 2), longest(3, None), longest(3, 5), longest(10**30, None)) == (
-        2,
-        3,
-        5,
-        6,
-    )
-
-
 def test_local_files_leave_nothing_in_a_cache(
     tmp_path: Path,
     reviews: Path,
@@ -305,6 +273,17 @@ def test_a_bad_row_is_named_by_split_row_and_column(
         load_rows(tmp_path, [REVIEWS[0], row, REVIEWS[1]])
 
 
+def test_only_a_test_split_may_lack_all_labels(tmp_path: Path, reviews: Path) -> None:
+    """A validation split without any could measure nothing."""
+    dev = write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "-"}])
+    with pytest.raises(ValueError, match=r"row 0 .* the validation split .*'-' is no label"):
+        load_task(train_file=reviews, validation_file=dev)
+    with pytest.raises(
+        ValueError, match=r"the validation split \(dev.jsonl\) has no row with a label"
+    ):
+        load_task(train_file=reviews, validation_file=dev, drop_unlabelled=True)
+
+
 def test_bytes_are_no_text(tmp_path: Path) -> None:
     """A Parquet file can hold them."""
     rows = {"text": [b"a"], "label": ["x"]}
@@ -364,18 +343,3 @@ def test_labels_need_a_train_split_or_their_names(reviews: Path) -> None:
     options = {"label_names": ["bad", "fair", "good"], "validation_fraction": 0.5}
     with pytest.raises(ValueError, match=r"the splits are validation\. Leave it out"):
         load_task(validation_file=reviews, **options)
-
-
-def test_encoding_refuses_what_it_cannot_do(tmp_path: Path, reviews: Path) -> None:
-    """No token would be left, or both texts of a pair would be one."""
-    word_level = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    word_level.pre_tokenizer = pre_tokenizers.Whitespace()
-    word_level.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:0")
-    blind = TokenizersBackend(tokenizer_object=word_level, unk_token="[UNK]")
-    with pytest.raises(ValueError, match="max_length is 0; it must be 1 or more, or None"):
-        encode_task(load_task(train_file=reviews), blind, max_length=0)
-    pairs = load_rows(tmp_path, PAIRS, text_columns=("premise", "hypothesis"), label_column="gold")
-    with pytest.raises(
-        ValueError, match="TokenizersBackend gives the second text of a pair no token"
-    ):
-        encode_task(pairs, blind)

@@ -6,6 +6,7 @@ everything that needs them, and compares what they saved with what this process 
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -127,8 +128,10 @@ def work(folder: Path) -> None:
         folder / "run", batch_size=8, resume_from_checkpoint=checkpoint
     )
     results["times_seen"] = times_seen(trainer)
-    results["run"] = whole_run(folder)  # comes last: it closes the connection
-    if trainer.is_world_process_zero():
+    is_first = trainer.is_world_process_zero()
+    del trainer  # it shares the connection, which the last run closes
+    results["run"] = whole_run(folder)
+    if is_first:
         torch.save(results, folder / "results.pt")
 
 
@@ -165,10 +168,20 @@ def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     write_splits(folder)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-    finished = subprocess.run(
-        [*command, __file__, str(folder)], env=environment, capture_output=True, text=True
+    process = subprocess.Popen(
+        [*command, __file__, str(folder)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
-    assert finished.returncode == 0, finished.stderr[-4000:]
+    try:
+        _, errors = process.communicate(timeout=250)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # the two processes with their launcher
+        raise
+    assert process.returncode == 0, errors[-4000:]
     return {**torch.load(folder / "results.pt", weights_only=False), "folder": folder}
 
 

@@ -166,7 +166,7 @@ def test_an_empty_config_makes_a_classifier(tokenizer: TokenizersBackend) -> Non
 
 
 def test_saving_forgets_the_repository_a_config_came_from(tmp_path: Path) -> None:
-    """transformers writes `user/repo--module.Class` when loading; a copy must use its own code."""
+    """Loading makes it `user/repo--module.Class`; a copy must use its own code."""
     config = tiny_config()
     config.auto_map = {"AutoModel": "someone/else--modeling_self_attentive.SelfAttentiveModel"}
     SelfAttentiveModel(config).save_pretrained(tmp_path)

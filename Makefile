@@ -1,0 +1,49 @@
+# Every target sets itself up: a virtual environment in .venv with the pinned versions of constraints.txt.
+# A stamp in .venv remembers each finished installation; a change to the files below repeats it.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED_FROM := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test lint common-tests clean
+# Two installations into one environment must not run at the same time under `make -j`.
+.NOTPARALLEL:
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+
+quickstart: .venv/ready-base ## Train on a small synthetic corpus, then show accuracy and attention
+	@$(BIN)/python scripts/quickstart.py
+
+# One thread: the tests' models are so small that starting more costs more than they save.
+test: .venv/ready-test ## Run the test suite
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+
+lint: .venv/ready-lint ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+common-tests: .venv/ready-test ## Run the model tests of transformers itself (downloads its source)
+	@OMP_NUM_THREADS=1 $(BIN)/python scripts/common_tests.py
+
+clean: ## Remove the environment, caches and build files
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+extras_base :=
+extras_test := [test]
+extras_lint := [lint]
+
+.venv/ready-%: .venv/created $(INSTALLED_FROM)
+	@echo "Installing the pinned packages into .venv: about a minute, longer where torch comes with CUDA."
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check \
+		--constraint constraints.txt --editable '.$(extras_$*)'
+	@touch .venv/ready-base $@
+
+.venv/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "sase_hf needs Python 3.11 or newer; '$(PYTHON)' is not. Name one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@touch $@

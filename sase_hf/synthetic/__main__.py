@@ -1,0 +1,22 @@
+"""Write the synthetic corpus: `python -m sase_hf.synthetic FOLDER [--seed 0]`."""
+
+import argparse
+from collections.abc import Sequence
+
+from . import write_corpus
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the corpus to the folder named on the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m sase_hf.synthetic",
+        description="Write a small synthetic corpus: reviews with stars and pairs of sentences.",
+    )
+    parser.add_argument("folder", help="where to write the .jsonl files and their README.md")
+    parser.add_argument("--seed", type=int, default=0, help="which corpus (default: %(default)s)")
+    arguments = parser.parse_args(argv)
+    write_corpus(arguments.folder, seed=arguments.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+"""A grammar of short reviews whose words alone do not give away the stars.
+
+The grammar is data: a symbol in braces stands for any of its alternatives, and an alternative may
+hold symbols again. Only the happy half is written down. The unhappy half is its mirror image: every
+symbol of `OPPOSITES` changes places with its opposite, so one star comes from the same templates as
+five. A word that is neither praise nor blame then tells nothing about the half it is from, and
+praise and blame stand in every class: negated, conceded, outgrown, expected, said by others.
+
+How the stars follow from the text:
+
+* One opinion: `be5` to `be1` are worth five stars to one.
+* "A and B": their common worth, or three stars when one praises and the other blames.
+* "A but B", "although A, B", "B, although A": B counts and A takes the edge off, so a strong B
+  gives four (two) stars and a mild B three.
+* What once was, what was expected, what others say and how the weather was do not count.
+"""
+
+import re
+
+from .draw import Draw, words
+
+STARS = (1, 2, 3, 4, 5)
+
+Alternatives = tuple[str, ...]
+
+OPPOSITES = (
+    ("great", "awful"),
+    ("nice", "poor"),
+    ("rather_nice", "rather_poor"),
+    ("be5", "be1"),
+    ("be4", "be2"),
+    ("opinion5", "opinion1"),
+    ("opinion4", "opinion2"),
+    ("better", "worse"),
+    ("loved", "hated"),
+    ("liked", "disliked"),
+    ("nothing", "everything"),
+    ("made_up", "spoiled"),
+    ("again", "not_again"),
+)
+
+WORDS: dict[str, Alternatives] = {
+    "great": words("superb wonderful outstanding brilliant fantastic excellent splendid"),
+    "awful": words("awful terrible dreadful horrible appalling abysmal atrocious dire"),
+    "nice": words("good nice pleasant decent enjoyable likeable charming lovely"),
+    "poor": words("bad poor dull weak boring disappointing mediocre clumsy"),
+    "strongly": words("utterly extremely truly incredibly thoroughly absolutely"),
+    "rather_nice": ("{rather} {nice}",),
+    "rather_poor": ("{rather} {poor}", "{slightly} {poor}"),
+    "rather": ("rather", "fairly", "somewhat", "mostly"),
+    "slightly": ("slightly", "a bit", "a little"),
+    "not": ("not", "not", "hardly", "not exactly", "not really", "not particularly"),
+    "far_from": ("far from", "anything but", "not at all", "never once", "in no way"),
+    "better": ("better",),
+    "worse": ("worse",),
+    "loved": ("loved", "adored"),
+    "hated": ("hated", "loathed"),
+    "liked": ("liked", "enjoyed"),
+    "disliked": ("disliked", "regretted"),
+    "nothing": ("nothing",),
+    "everything": ("everything",),
+    "made_up": ("made up for it", "saved the day", "put that right"),
+    "spoiled": ("undid that", "spoiled the day", "made us forget it"),
+    "again": ("would choose it again", "would recommend it to anyone"),
+    "not_again": ("would never choose it again", "would not recommend it to anyone"),
+    "we": ("I", "we", "both of us"),
+    "friend": ("my brother", "our neighbour", "a colleague", "my aunt", "the guide"),
+    "although": ("although", "even though", "though"),
+    "but": ("but", "and yet", "but still"),
+    "day": words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"),
+    "month": words("January March April June August October December"),
+    "aside": (
+        "it was a {day} in {month}",
+        "the weather was {great} that {day}",
+        "the weather was {awful} that {day}",
+        "my {day} had been {great} until then",
+        "my {day} had been {awful} until then",
+        "the mood of {friend} was {great}",
+        "the mood of {friend} was {awful}",
+        "it rained all {day}",
+        "{friend} came along",
+        "{friend} had chosen it",
+        "{friend} paid by card",
+        "this was my second {thing} this year",
+    ),
+}  # fmt: skip
+
+# The happy half, and what belongs to neither half.
+PHRASES: dict[str, Alternatives] = {
+    "be5": (
+        "{great}",
+        "{strongly} {great}",
+        "{strongly} {nice}",
+        "not just {nice} but {great}",
+        "{far_from} {poor}",
+        "{far_from} {poor}",
+        "{far_from} {poor}",
+        "not {poor} in any way",
+    ),
+    "be4": (
+        "{nice}",
+        "{rather_nice}",
+        "almost {great}",
+        "more {nice} than {poor}",
+        "{not} {poor}",
+        "{not} {poor}",
+        "not as {poor} as people say",
+    ),
+    "be3": (
+        "okay",
+        "average",
+        "neither {nice} nor {poor}",
+        "somewhere between {great} and {awful}",
+        "{nice} at times and {poor} at others",
+        "not {great} and not {awful}",
+        "no {better} and no {worse} than expected",
+    ),
+    "opinion5": (
+        "the {part} was {be5}",
+        "the {part} was {be5}",
+        "{we} found the {part} {be5}",
+        "{we} thought the {part} was {be5}",
+        "{we} {loved} the {part}",
+        "the {part} could not have been {better}",
+        "the {part} left {nothing} to be desired",
+        "no one would call the {part} anything but {great}",
+    ),
+    "opinion4": (
+        "the {part} was {be4}",
+        "the {part} was {be4}",
+        "{we} found the {part} {be4}",
+        "{we} thought the {part} was {be4}",
+        "{we} {liked} the {part}",
+        "{we} never {disliked} the {part}",
+        "the {part} could have been {worse}",
+        "I do not think the {part} was {poor}",
+        "no one could call the {part} {poor}",
+    ),
+    "opinion3": (
+        "the {part} was {be3}",
+        "{we} found the {part} {be3}",
+        "{we} thought the {part} was {be3}",
+    ),
+}
+
+# By stars, then by what a bag of words cannot see.
+TEMPLATES: dict[int, dict[str, Alternatives]] = {
+    5: {
+        "degree": ("{opinion5}",),
+        "agreement": ("{opinion5}, and {opinion5}", "{opinion5}, and {we} {again}"),
+        "contrast": (
+            "{opinion2}, but that did not matter, because {opinion5}",
+            "never mind that {opinion1}: {opinion5}, and {we} {again}",
+        ),
+        "time": (
+            "it used to be {be1}, but these days it is {be5}",
+            "these days it is {be5}, but it used to be {be1}",
+            "last year {opinion1}, but this time {opinion5}",
+            "{opinion5}, and to think that last year {opinion1}",
+        ),
+        "hearsay": (
+            "I expected something {awful}, but {opinion5}",
+            "{friend} found it {be1}, but {we} found it {be5}",
+            "{we} found it {be5}, but {friend} found it {be1}",
+            "it was {be5}, whatever {friend} may say about the {awful} {part}",
+        ),
+        "comparison": (
+            "in no other {thing} is the {part} {better}",
+            "in every other {thing} the {part} is {worse}",
+            "I have never known the {part} of a {thing} to be {better}",
+        ),
+    },
+    4: {
+        "degree": ("{opinion4}",),
+        "agreement": ("{opinion4}, and {opinion4}",),
+        "contrast": (
+            "{opinion2}, {but} {opinion5}",
+            "{opinion2}, but the {great} {part} {made_up}",
+            "{although} {opinion2}, {opinion5}",
+            "{although} {opinion1}, {opinion5}",
+            "{opinion5}, {although} {opinion2}",
+            "{opinion5}, {although} {opinion1}",
+        ),
+        "time": (
+            "it used to be {be2}, but these days it is {be4}",
+            "these days it is {be4}, but it used to be {be2}",
+            "last year {opinion2}, but this time {opinion4}",
+            "{opinion4}, and to think that last year {opinion1}",
+        ),
+        "hearsay": (
+            "I expected something {poor}, but {opinion4}",
+            "{friend} found it {be2}, but {we} found it {be4}",
+            "{we} found it {be4}, but {friend} found it {be2}",
+            "it was {be4}, whatever {friend} may say about the {poor} {part}",
+        ),
+        "comparison": (
+            "the {part} was {better} than in the last {thing}",
+            "in the last {thing} the {part} was {worse}",
+            "it would have been {poor} if the {part} had not been {nice}",
+        ),
+    },
+    3: {
+        "degree": ("{opinion3}",),
+        "agreement": ("{opinion4}, and {opinion2}", "{opinion5}, and {opinion1}"),
+        "contrast": (
+            "{opinion2}, {but} {opinion4}",
+            "{opinion1}, {but} {opinion4}",
+            "{although} {opinion2}, {opinion4}",
+            "{although} {opinion1}, {opinion4}",
+            "{opinion4}, {although} {opinion2}",
+            "{opinion4}, {although} {opinion1}",
+        ),
+        "time": (
+            "it used to be {be1}, but these days it is {be3}",
+            "these days it is {be3}, but it used to be {be1}",
+            "last year {opinion1}, but this time {opinion3}",
+            "{opinion3}, and to think that last year {opinion1}",
+        ),
+        "hearsay": (
+            "I expected something {awful}, but {opinion3}",
+            "{friend} found it {be1}, but {we} found it {be3}",
+            "{we} found it {be3}, but {friend} found it {be1}",
+            "it was {be3}, whatever {friend} may say about the {awful} {part}",
+        ),
+        "comparison": (
+            "the {part} was no {better} and no {worse} than in the last {thing}",
+            "the {part} was as {great} as the {part} was {awful}",
+        ),
+    },
+}
+
+PARTS: dict[str, Alternatives] = {
+    "restaurant": ("food", "service", "menu", "soup", "dessert", "terrace", "waiter"),
+    "hotel": ("room", "bed", "breakfast", "view", "reception", "shower", "lift"),
+    "film": ("plot", "acting", "ending", "music", "camera work", "dialogue", "cast"),
+    "novel": ("plot", "style", "first chapter", "ending", "main character", "translation"),
+    "phone": ("battery", "screen", "sound", "camera", "case", "keyboard"),
+    "concert": ("singer", "sound", "hall", "drummer", "second half", "encore"),
+    "course": ("teacher", "pace", "homework", "book", "classroom", "exam"),
+    "museum": ("tour", "shop", "garden", "guide book", "collection", "lighting"),
+}
+
+SYMBOL = re.compile(r"\{(\w+)\}")
+
+
+def mirrored(template: str) -> str:
+    """Return the template with every symbol that has an opposite replaced by it."""
+    return SYMBOL.sub(lambda symbol: f"{{{_OPPOSITE.get(symbol[1], symbol[1])}}}", template)
+
+
+_OPPOSITE = dict(OPPOSITES) | {second: first for first, second in OPPOSITES}
+_GRAMMAR: dict[str, Alternatives] = (
+    {_OPPOSITE.get(name, name): tuple(map(mirrored, phrases)) for name, phrases in PHRASES.items()}
+    | PHRASES
+    | WORDS
+)
+
+
+def draw_review(draw: Draw, stars: int) -> dict[str, str]:
+    """Make up a review that is worth so many stars.
+
+    Args:
+        draw: Where the choices come from.
+        stars: One of `STARS`.
+
+    Returns:
+        The `text`, and the `phenomenon` that its main sentence turns on.
+    """
+    templates = TEMPLATES[max(stars, 6 - stars)]
+    phenomenon = draw.pick(list(templates))
+    template = draw.pick(templates[phenomenon])
+    if stars < 3 or (stars == 3 and draw.chance(0.5)):
+        template = mirrored(template)
+    thing = draw.pick(list(PARTS))
+    left: dict[str, Alternatives] = {**_GRAMMAR, "thing": (thing,), "part": PARTS[thing]}
+    sentences = [_expand(draw, template, left)]
+    if draw.chance(0.5):
+        sentences.insert(draw.pick((0, 1)), _expand(draw, "{aside}", left))
+    text = " ".join(sentence[0].upper() + sentence[1:] + "." for sentence in sentences)
+    return {"text": text, "phenomenon": phenomenon}
+
+
+def _expand(draw: Draw, template: str, left: dict[str, Alternatives]) -> str:
+    """Replace every symbol; what was drawn once is not drawn again while others are left."""
+
+    def fill(symbol: re.Match[str]) -> str:
+        phrase = draw.pick(left[symbol[1]])
+        others = tuple(other for other in left[symbol[1]] if other != phrase)
+        left[symbol[1]] = others or (phrase,)
+        return _expand(draw, phrase, left)
+
+    return SYMBOL.sub(fill, template)

@@ -1,0 +1,172 @@
+"""From nothing to a trained model, its accuracy and a heat map of its attention, in a minute.
+
+    python scripts/quickstart.py
+
+Writes a synthetic corpus, trains on it as scripts/train.py does, compares the model on held-out
+rows with two baselines, and lets a fresh process that has no `sase_hf` load the checkpoint and show
+what it attends to. For sentence pairs instead of reviews, which takes twice as long:
+
+    python scripts/quickstart.py --task pairs --output_dir runs/quickstart-pairs
+
+All other flags are those of scripts/train.py, and win over the recipe.
+"""
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sase_hf.baselines import bag_of_words_accuracy, majority_accuracy
+from sase_hf.building import Parts, assemble
+from sase_hf.data import TaskData
+from sase_hf.synthetic import write_corpus
+from sase_hf.training import ModelArguments, parse_arguments, run
+from sase_hf.visualization import attention_html, attention_text
+
+RECIPES = Path(__file__).parent / "recipes"
+NUM_SHOWN = 10
+
+# For an interpreter of its own: the checkpoint brings all the code that it needs.
+STRANGER = """
+import json, sys
+sys.modules["sase_hf"] = None  # an import of it now fails as if it were not installed
+from transformers import pipeline
+read = pipeline("self-attention", model=sys.argv[1], trust_remote_code=True)
+json.dump(read(json.load(sys.stdin)), open(sys.argv[2], "w"))
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Go the whole way from corpus to heat map and print what came out and where it lies.
+
+    Args:
+        argv: The words after the script's name; by default those of this process.
+    """
+    arguments, training_flags = read_flags(argv)
+    checkpoint = arguments.output_dir / "model"
+    heat_map = arguments.output_dir / "attention.html"
+    try:
+        clear(arguments.output_dir)
+        words = [*recipe_words(arguments), f"--output_dir={checkpoint}", *training_flags]
+        model_args, data_args, training_args = parse_arguments(words)
+    except (ValueError, FileNotFoundError) as error:
+        sys.exit(f"quickstart.py: {error}")
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("sase_hf").setLevel(logging.INFO)
+
+    write_corpus(arguments.output_dir / "corpus", arguments.seed)
+    metrics = run(model_args, data_args, training_args)["metrics"]
+    parts = assemble(ModelArguments(model_name_or_path=str(checkpoint)), data_args)
+    results = results_of_a_stranger(checkpoint, parts.task)
+    title = f"Synthetic {arguments.task}: where the model looks"
+    heat_map.write_text(attention_html(results, title), encoding="utf-8")
+
+    print(*accuracies(parts, metrics["test_accuracy"]), "", sep="\n")
+    print(*example(results), "", sep="\n")
+    print(f"checkpoint  {os.path.relpath(checkpoint)}")
+    print(f"heat map    {os.path.relpath(heat_map)}")
+
+
+def read_flags(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    """Return this script's own flags, and the others, which are for the training."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    tasks = ["reviews", "pairs"]
+    parser.add_argument("--task", choices=tasks, default="reviews", help="what to train on")
+    parser.add_argument("--output_dir", type=Path, default=Path("runs/quickstart"), help="where to")
+    parser.add_argument("--seed", type=int, default=0, help="of the corpus and of the training")
+    return parser.parse_known_args(argv)
+
+
+def recipe_words(arguments: argparse.Namespace) -> list[str]:
+    """Return the recipe of the task, with the corpus of this run and its seed."""
+    corpus = arguments.output_dir / "corpus"
+    splits = ("train", "validation", "test")
+    return [
+        str(RECIPES / f"synthetic_{arguments.task}.yaml"),
+        *(f"--{split}_file={corpus / f'{arguments.task}.{split}.jsonl'}" for split in splits),
+        f"--seed={arguments.seed}",
+    ]
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier quickstart left in the folder.
+
+    Args:
+        folder: Its output folder.
+
+    Raises:
+        ValueError: If the folder holds files but not those of a quickstart.
+    """
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not (folder / "corpus" / "README.md").is_file():
+        raise ValueError(
+            f"--output_dir {folder} holds other files, which would be deleted; name a folder that "
+            "is new, empty or left by an earlier quickstart"
+        )
+    shutil.rmtree(folder)
+
+
+def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, Any]]:
+    """Let a process that cannot import sase_hf load the checkpoint and read test rows.
+
+    Args:
+        checkpoint: The folder of the model.
+        task: Its test rows; labels take turns, so the first ones show each.
+
+    Returns:
+        What the self-attention pipeline says of them, each with its `true_label`.
+    """
+    rows = task.splits["test"].to_list()[:NUM_SHOWN]
+    inputs = [
+        {"text": row["text"], "text_pair": row["text_pair"]} if "text_pair" in row else row["text"]
+        for row in rows
+    ]
+    with tempfile.TemporaryDirectory() as elsewhere:
+        output = Path(elsewhere, "results.json")
+        command = [sys.executable, "-I", "-c", STRANGER, str(checkpoint.resolve()), str(output)]
+        offline = {"HF_HOME": elsewhere, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+        subprocess.run(
+            command,
+            input=json.dumps(inputs),
+            cwd=elsewhere,
+            env=os.environ | offline,
+            text=True,
+            check=True,
+        )
+        results = json.loads(output.read_text(encoding="utf-8"))
+    names = [task.label_names[row["label"]] for row in rows]
+    return [{**result, "true_label": name} for result, name in zip(results, names, strict=True)]
+
+
+def accuracies(parts: Parts, accuracy: float) -> Iterator[str]:
+    """Yield the model's accuracy on the test rows below those of the baselines."""
+    yield f"accuracy on {parts.rows['test'].num_rows:,} held-out synthetic rows"
+    yield f"  most frequent label   {majority_accuracy(parts.rows):.3f}"
+    yield f"  bag of words          {bag_of_words_accuracy(parts.rows, len(parts.tokenizer)):.3f}"
+    yield f"  this model            {accuracy:.3f}"
+
+
+def example(results: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield the longest of the texts, what the model makes of it, and its strongest words."""
+    result = max(results, key=lambda result: len("".join(result["text"])))
+    texts = result["text"] if isinstance(result["text"], list) else [result["text"]]
+    for text, words in zip(texts, attention_text(result).splitlines(), strict=True):
+        yield f'"{text}"'
+        yield f"  most attended: {words}"
+    yield f"  read as {result['label']} ({result['score']:.0%}); it is {result['true_label']}"
+
+
+if __name__ == "__main__":
+    main()

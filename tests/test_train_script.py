@@ -1,0 +1,117 @@
+"""scripts/train.py as it is started: its output, its errors, and a start after a kill."""
+
+import importlib.util
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from runs import QUIET, TINY_MODEL, flags, same_weights, weights, write_splits
+
+from sase_hf.checkpoints import list_checkpoints
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "scripts" / "train.py"
+RECIPE = ROOT / "scripts" / "recipes" / "synthetic_reviews.yaml"
+Main = Callable[[list[str]], None]
+
+
+@pytest.fixture
+def main() -> Main:
+    """The script's main function."""
+    spec = importlib.util.spec_from_file_location("train_script", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    entry: Main = script.main
+    return entry
+
+
+def test_a_recipe_and_a_few_flags_are_a_run(
+    main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with what was measured and where everything lies, and nothing else."""
+    folder = tmp_path / "run"
+    options = {**QUIET, **write_splits(tmp_path), "max_steps": 2, "output_dir": folder}
+    record = tmp_path / "record.json"
+    main([str(RECIPE), *flags(**options, record=record)])
+    table = dict(
+        line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line[0] != "{"
+    )
+    assert 0 <= float(table["eval_accuracy"]) <= 1
+    assert 0 <= float(table["test_macro_f1"]) <= 1
+    assert not any(name.endswith(("_runtime", "_per_second", "_flos")) for name in table)
+    assert table["model"] == str(folder)
+    assert table["predictions"] == str(folder / "predictions.jsonl")
+    assert table["record"] == str(record)
+    assert Path(table["predictions"]).is_file()
+    assert record.is_file()
+
+
+def test_a_slip_of_the_pen_is_answered_in_a_line(main: Main) -> None:
+    """No traceback: the way out is all that the reader needs."""
+    with pytest.raises(SystemExit, match=r"^train\.py: there is no flag --num_hop; did you mean"):
+        main(["--num_hop", "3"])
+
+
+def test_the_header_names_only_what_is_there() -> None:
+    """People paste it."""
+    text = SCRIPT.read_text(encoding="utf-8").partition('"""\n\n')[0]
+    paths = set(re.findall(r"scripts/[\w./]+", text))
+    assert paths >= {"scripts/train.py", "scripts/recipes/yelp5.yaml"}
+    for path in paths:
+        assert (ROOT / path).is_file(), path
+
+
+def test_a_killed_run_ends_like_one_that_was_not(main: Main, tmp_path: Path) -> None:
+    """SIGKILL at a random moment, then the same command with one flag more: the same weights.
+
+    The seed of the moment is the clock's: over time every moment is tried.
+    """
+    options = {
+        **QUIET,
+        **TINY_MODEL,
+        "train_file": write_splits(tmp_path)["train_file"],
+        "do_train": True,
+        "per_device_train_batch_size": 4,
+        "max_steps": 60,
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "train_sampling_strategy": "group_by_length",
+    }
+    main(flags(**options, output_dir=tmp_path / "whole"))
+
+    folder = tmp_path / "killed"
+    command = flags(**options, output_dir=folder)
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), *command],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    goal = random.Random().randint(1, 30)
+    deadline = time.monotonic() + 120
+    while len(list_checkpoints(folder)) == 0 or newest_step(folder) < goal:
+        assert process.poll() is None, "the premise: it is still running"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert newest_step(folder) < 60, "the premise: it was not done"
+
+    main([*command, "--resume_from_checkpoint"])
+    assert same_weights(weights(folder), weights(tmp_path / "whole")), f"killed at {goal}"
+
+
+def newest_step(folder: Path) -> int:
+    """Return the number of the newest checkpoint, complete or not."""
+    return int(list_checkpoints(folder)[0].name.rpartition("-")[2])
