@@ -35,11 +35,11 @@ NUM_SHOWN = 10
 
 # For an interpreter of its own: the checkpoint brings all the code that it needs.
 STRANGER = """
-import json, sys
+import json, pathlib, sys
 sys.modules["sase_hf"] = None  # an import of it now fails as if it were not installed
 from transformers import pipeline
 read = pipeline("self-attention", model=sys.argv[1], trust_remote_code=True)
-json.dump(read(json.load(sys.stdin)), open(sys.argv[2], "w"))
+pathlib.Path(sys.argv[2]).write_text(json.dumps(read(json.load(sys.stdin))))
 """
 
 
@@ -52,10 +52,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments, training_flags = read_flags(argv)
     checkpoint = arguments.output_dir / "model"
     heat_map = arguments.output_dir / "attention.html"
+    words = [*recipe_words(arguments), f"--output_dir={checkpoint}", *training_flags]
     try:
-        clear(arguments.output_dir)
-        words = [*recipe_words(arguments), f"--output_dir={checkpoint}", *training_flags]
         model_args, data_args, training_args = parse_arguments(words)
+        clear(arguments.output_dir)
     except (ValueError, FileNotFoundError) as error:
         sys.exit(f"quickstart.py: {error}")
     logging.basicConfig(format="%(message)s")

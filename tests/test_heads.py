@@ -306,69 +306,50 @@ def test_a_pairs_mask_or_types_of_another_shape_are_refused(
         model(torch.ones(2, 3, dtype=torch.long), **batch)
 
 
-# Sizes of Appendix A
+# Dropout
 
 
-def _head_parameters(
-    model_class: type[SelfAttentivePreTrainedModel], **fields: Any
-) -> tuple[int, int, int]:
-    """Count the weights of Table 4: hidden layer, softmax (weights only), all others.
-
-    Built without memory; word vectors are not counted, as in the table.
-    """
-    with torch.device("meta"):
-        model = model_class(tiny.tiny_config(vocab_size=1, **fields))
-    hidden = softmax = other = 0
-    for name, parameter in model.named_parameters():
-        if name == "classifier.output.weight":
-            softmax += parameter.numel()
-        elif name.startswith("classifier.") and not name.startswith("classifier.output."):
-            hidden += parameter.numel()
-        elif not name.startswith(("classifier.", "encoder.embeddings.")):
-            other += parameter.numel()
-    return hidden, softmax, other
-
-
-TABLE_4 = [
-    # Text, 5 classes: d = 100, u = 300, d_a = 350, r = 30.
-    ("yelp", "mlp", 3000, 54_003_000, 15_000),
-    ("age", "mlp", 4000, 72_004_000, 20_000),
-    ("yelp", "pruned_mlp", (150, 10), 2_890_500, 52_500),
-    ("age", "pruned_mlp", (25, 20), 822_750, 63_750),
-    # Pairs, 3 classes: d = 300, u = 300, d_a = 150, r = 30.
-    ("snli", "mlp", 4000, 72_004_000, 12_000),
-    ("snli", "pruned_mlp", (300, 10), 5_595_000, 45_000),
-]
-
-
-@pytest.mark.parametrize(("task", "classifier", "units", "hidden", "softmax"), TABLE_4)
-def test_parameter_counts_follow_the_formulas_of_appendix_a(
-    task: str, classifier: str, units: Any, hidden: int, softmax: int
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+@pytest.mark.parametrize("model_class", HEADS)
+def test_dropout_is_random_in_training_and_absent_after_it(
+    model_class: type, classifier: str
 ) -> None:
-    """Full: r U b + b. Pruned: r U p + r p + U r q + U q. The softmax columns of Table 4 are exact.
+    """The encoder's dropout changes what is attended to, the classifier's only the answer."""
+    batch = tiny.pair_batch([([1, 2, 3], [4, 5])])
+    for place, reaches_penalty in (("embedding_dropout", True), ("classifier_dropout", False)):
+        model = tiny.tiny_model(model_class, classifier=classifier, **{place: 0.5})
+        once, twice = model(**batch), model(**batch)
+        assert torch.equal(once.logits, twice.logits)
+        model.train()
+        once, twice = model(**batch), model(**batch)
+        assert not torch.equal(once.logits, twice.logits)
+        assert torch.equal(once.penalty, twice.penalty) is not reaches_penalty
 
-    `hidden` are the printed figures with the biases, which the table rounds to 54M, 72M, 822K and
-    5.6M; for the pruned Yelp model it prints the part of the rows alone, 2.7M.
+
+@pytest.mark.parametrize(("classifier", "units"), [("mlp", 1), ("pruned_mlp", 3)])
+def test_classifier_dropout_acts_on_its_input_and_on_its_hidden_layer(
+    classifier: str, units: int
+) -> None:
+    """Both are seen from outside, where every hidden unit is active whatever its input.
+
+    Hidden layer: with all units dropped the answer is the bias of the output. Input: there are
+    more answers than ways to drop units.
     """
-    pair = task == "snli"
-    fields: dict[str, Any] = (
-        {"classifier_hidden_size": units}
-        if classifier == "mlp"
-        else {"pruned_row_size": units[0], "pruned_column_size": units[1]}
-    )
-    counted = _head_parameters(
-        SelfAttentiveForNLI if pair else SelfAttentiveForSequenceClassification,
+    model = tiny.tiny_model(
+        SelfAttentiveForSequenceClassification,
         classifier=classifier,
-        embedding_size=300 if pair else 100,
-        lstm_hidden_size=300,
-        attention_size=150 if pair else 350,
-        num_hops=30,
-        num_labels=3 if pair else 5,
-        **fields,
-    )
-    # Two LSTMs with two bias vectors each (the paper's have one), W_s1 and W_s2, and per hop and
-    # side of a pair a 2u x 2u matrix.
-    lstm = 2 * (4 * 300 * ((300 if pair else 100) + 300) + 2 * 4 * 300)
-    attention = (150 if pair else 350) * (600 + 30)
-    gates = 2 * 30 * 600 * 600 if pair else 0
-    assert counted == (hidden, softmax, lstm + attention + gates)
+        classifier_dropout=0.5,
+        lstm_hidden_size=1,
+        num_hops=1,
+        classifier_hidden_size=1,
+        pruned_row_size=1,
+        pruned_column_size=1,
+    ).train()
+    with torch.no_grad():
+        for name, bias in model.classifier.named_parameters():
+            if name in ("hidden.bias", "row_bias", "column_bias"):
+                bias.fill_(100)
+    logits = model(**tiny.text_batch([[1, 2, 3]] * 400)).logits[:, 0]
+    bare = logits == model.classifier.output.bias[0]
+    assert 0.5 * 0.5**units < bare.float().mean() < 1.5 * 0.5**units
+    assert logits.unique().numel() > 2**units

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from datasets import Dataset
+from evaluate import evaluator
 from transformers import TokenizersBackend, pipeline
 
 from sase_hf import (
@@ -10,6 +12,7 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     build_tokenizer,
 )
+from sase_hf.evaluation import load_metrics
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = {"text": "Two dogs sleep.", "text_pair": "No dog is awake."}
@@ -224,3 +227,41 @@ def test_feature_extraction_gives_the_states_of_every_token(
     states = torch.tensor(pipe(TEXT))
     expected = classifier.encoder(**tokenizer(TEXT, return_tensors="pt")).last_hidden_state
     torch.testing.assert_close(states, expected.detach())
+
+
+def test_the_evaluator_of_evaluate_measures_our_models(
+    classifier: SelfAttentiveForSequenceClassification,
+    nli: SelfAttentiveForNLI,
+    tokenizer: TokenizersBackend,
+) -> None:
+    """Texts and pairs, by label names, with the accuracy that a hand counts."""
+    texts = [TEXT, "good", "not bread", "the soup"]
+    pipe = pipeline("text-classification", model=classifier, tokenizer=tokenizer)
+    ids = [classifier.config.label2id[answer["label"]] for answer in pipe(texts)]
+    wrong = (ids[0] + 1) % 3
+    measured = evaluator("text-classification").compute(
+        model_or_pipeline=classifier,
+        tokenizer=tokenizer,
+        data=Dataset.from_dict({"text": texts, "label": [wrong, *ids[1:]]}),
+        metric=load_metrics(["accuracy"], "single_label_classification")[0],
+        label_mapping=classifier.config.label2id,
+    )
+    assert measured["accuracy"] == 0.75
+
+    pairs = {"premise": [PAIR["text"]] * 2, "hypothesis": [PAIR["text_pair"], "dogs"]}
+    rows = [
+        dict(zip(("text", "text_pair"), row, strict=True))
+        for row in zip(*pairs.values(), strict=True)
+    ]
+    pipe = pipeline("text-classification", model=nli, tokenizer=tokenizer)
+    ids = [nli.config.label2id[answer["label"]] for answer in pipe(rows)]
+    measured = evaluator("text-classification").compute(
+        model_or_pipeline=nli,
+        tokenizer=tokenizer,
+        data=Dataset.from_dict({**pairs, "label": ids}),
+        metric=load_metrics(["accuracy"], "single_label_classification")[0],
+        input_column="premise",
+        second_input_column="hypothesis",
+        label_mapping=nli.config.label2id,
+    )
+    assert measured["accuracy"] == 1.0

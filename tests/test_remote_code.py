@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import answers
 import pytest
 import torch
 from transformers import (
@@ -21,7 +22,6 @@ from sase_hf import (
     SelfAttentiveModel,
     build_tokenizer,
 )
-from tests import answers
 
 CODE = {
     "configuration_self_attentive.py",

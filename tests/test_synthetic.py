@@ -15,7 +15,7 @@ from sase_hf.synthetic.draw import Draw
 
 SIZES = {"train": 300, "validation": 60, "test": 60}
 # A change of the grammar or of the drawing changes it, and with it every number that was measured.
-DIGEST_OF_SEED_0 = ""
+DIGEST_OF_SEED_0 = "240cbe7deff4425e31461f8de421db5bdde64d1034f2821f47036f9404f031ef"
 
 Row = dict[str, str]
 

@@ -295,3 +295,17 @@ def test_evaluation_reports_the_mean_penalty(tmp_path: Path) -> None:
         penalty = training.model(**collate(list(ROWS.select(range(13))))).penalty
     assert metrics["eval_penalty"] == pytest.approx(penalty.mean().item(), abs=1e-5)
     assert torch.equal(training._train_penalty, torch.zeros(2))
+
+
+def test_each_log_reports_the_penalty_since_the_one_before(tmp_path: Path) -> None:
+    """As it does the loss; at a rate of zero the weights stay, so each figure is known."""
+    options = {"learning_rate": 0.0, "num_train_epochs": 1, "logging_steps": 2}
+    training = make_trainer(tmp_path, dropout=0.0, train_sampling_strategy="sequential", **options)
+    training.train()
+    logged = [entry["penalty"] for entry in training.state.log_history if "penalty" in entry]
+    training.model.eval()
+    with torch.no_grad():
+        penalty = training.model(**collate(list(ROWS))).penalty
+    expected = penalty.view(-1, 16).mean(1)  # two batches of 8 rows a log
+    assert expected.std() > 0.01, "the premise: the batches differ"
+    assert logged == pytest.approx(expected.tolist(), abs=1e-5)

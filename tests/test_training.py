@@ -261,10 +261,11 @@ def test_early_stopping_keeps_the_best_and_its_patience_over_a_resume(
         "eval_strategy": "epoch",
         "load_best_model_at_end": True,
         "early_stopping_patience": 2,
+        "save_total_limit": 9,
     }
     folder = tmp_path / "run"
     assert train_tiny(folder, **options)["metrics"]["epoch"] == 3
-    resumed = train_tiny(folder, **options, resume_from_checkpoint=folder / "checkpoint-1")
+    resumed = train_tiny(folder, **options, resume_from_checkpoint=folder / "checkpoint-2")
     assert resumed["metrics"]["epoch"] == 3
 
 
