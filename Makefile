@@ -14,7 +14,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 quickstart: .venv/ready-base ## Train on a small synthetic corpus, then show accuracy and attention
-	@$(BIN)/python scripts/quickstart.py
+	@OMP_NUM_THREADS=1 $(BIN)/python scripts/quickstart.py
 
 # One thread: the tests' models are so small that starting more costs more than they save.
 test: .venv/ready-test ## Run the test suite

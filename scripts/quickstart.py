@@ -23,6 +23,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from sase_hf.baselines import bag_of_words_accuracy, majority_accuracy
 from sase_hf.building import Parts, assemble
 from sase_hf.data import TaskData
@@ -61,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("sase_hf").setLevel(logging.INFO)
 
+    torch.set_num_threads(1)  # on matrices this small, sharing the work costs more than the work
     write_corpus(arguments.output_dir / "corpus", arguments.seed)
     metrics = run(model_args, data_args, training_args)["metrics"]
     parts = assemble(ModelArguments(model_name_or_path=str(checkpoint)), data_args)

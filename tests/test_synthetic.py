@@ -1,6 +1,7 @@
 """The synthetic corpus: reproducible, balanced, honest about itself, no bag of words."""
 
 import hashlib
+import itertools
 import json
 import re
 from collections import Counter, defaultdict
@@ -107,15 +108,12 @@ def test_every_phenomenon_comes_with_every_label() -> None:
 
 
 def test_the_unhappy_half_mirrors_the_happy_one() -> None:
-    """Then only praise and blame differ between one star and five, and no other word tells."""
-    templates = [
-        template
-        for group in (*reviews.TEMPLATES.values(), {"phrases": sum(reviews.PHRASES.values(), ())})
-        for alternatives in group.values()
-        for template in alternatives
-    ]
-    assert reviews.mirrored("the {part} was {be5}") == "the {part} was {be1}"
-    assert all(reviews.mirrored(reviews.mirrored(template)) == template for template in templates)
+    """Only praise and blame change places, and no template can stand for two numbers of stars."""
+    assert reviews.mirrored("{we} {loved} the {part}") == "{we} {hated} the {part}"
+    for stars in (5, 4):
+        for template in itertools.chain(*reviews.TEMPLATES[stars].values()):
+            assert reviews.mirrored(template) != template
+            assert reviews.mirrored(reviews.mirrored(template)) == template
 
 
 @pytest.mark.parametrize("phenomenon", pairs.TEMPLATES)
