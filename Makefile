@@ -29,12 +29,12 @@ common-tests: .venv/ready-test ## Run the model tests of transformers itself (do
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/common_tests.py
 
 clean: ## Remove the environment, caches and build files
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist *.egg-info .cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 extras_base :=
 extras_test := [test]
-extras_lint := [lint]
+extras_lint := [test,lint]
 
 .venv/ready-%: .venv/created $(INSTALLED_FROM)
 	@echo "Installing the pinned packages into .venv: about a minute, longer where torch comes with CUDA."

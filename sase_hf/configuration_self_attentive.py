@@ -3,7 +3,7 @@
 import difflib
 import math
 from dataclasses import fields
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
@@ -68,7 +68,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
     # Compared with pad_token_id when transformers warns of padding without a mask.
     bos_token_id = eos_token_id = sep_token_id = None
     # Tasks that an installed package serves itself, so that `pipeline` need not trust a checkpoint.
-    local_pipelines: ClassVar[tuple[str, ...]] = ()
+    local_pipelines = tuple[str, ...]()
 
     vocab_size: int = 30000
     embedding_size: int = 100
