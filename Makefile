@@ -36,14 +36,15 @@ extras_base :=
 extras_test := [test]
 extras_lint := [test,lint]
 
-.venv/ready-%: .venv/created $(INSTALLED_FROM)
-	@echo "Installing the pinned packages into .venv: about a minute, longer where torch comes with CUDA."
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check \
-		--constraint constraints.txt --editable '.$(extras_$*)'
-	@touch .venv/ready-base $@
-
-.venv/created:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+.venv/ready-%: $(INSTALLED_FROM)
+	@# What an interruption leaves behind, pip cannot mend: then start anew.
+	@if [ -e .venv/unfinished ]; then rm -rf .venv; fi
+	@[ -x $(BIN)/pip ] || $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "sase_hf needs Python 3.11 or newer; '$(PYTHON)' is not. Name one: make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -m venv .venv
-	@touch $@
+	@echo "Installing the pinned packages into .venv: about a minute, longer where torch comes with CUDA."
+	@mkdir -p .venv && touch .venv/unfinished
+	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check \
+		--constraint constraints.txt --editable '.$(extras_$*)' || { \
+		rm -f .venv/unfinished; echo "The installation failed; 'make clean' lets the next one start anew."; exit 1; }
+	@rm .venv/unfinished && touch .venv/ready-base $@

@@ -154,10 +154,30 @@ class SelfAttentiveConfig(PreTrainedConfig):
                 f"num_labels is {self.num_labels}; a model has one label or more: give num_labels "
                 "or id2label"
             )
+        self._check_labels()
         if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
             raise ValueError(
                 f"problem_type is {self.problem_type!r}; it must be None, to infer it from the "
                 f"labels, or one of {', '.join(PROBLEM_TYPES)}"
+            )
+
+    def _check_labels(self) -> None:
+        """Refuse label names that are not one for each id, or maps that contradict each other."""
+        names: dict[Any, str] = dict(self.id2label or {})
+        if sorted(names) != list(range(len(names))) or len(set(names.values())) != len(names):
+            raise ValueError(
+                f"id2label is {names}; it must give each id from 0 to {len(names) - 1} a name of "
+                "its own"
+            )
+        if self.label2id != {name: index for index, name in names.items()}:
+            raise ValueError(
+                f"label2id is {self.label2id}, but id2label is {names}; they must say the same. "
+                "Leave one of them out"
+            )
+        if self.label_smoothing and self.problem_type in PROBLEM_TYPES[1:]:
+            raise ValueError(
+                f"label_smoothing is {self.label_smoothing}, but problem_type is "
+                f"{self.problem_type!r}; only single-label problems have it. Set it to 0"
             )
 
     def _check_sizes(self) -> None:

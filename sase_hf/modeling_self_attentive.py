@@ -26,9 +26,8 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import Alignment, BiLSTMEncoder
+from .loss_self_attentive import head_loss
 from .pooling_self_attentive import BaselinePooling, SelfAttention
-
-IGNORED_LABEL = -100
 
 # What makes any checkpoint a SentenceTransformer without code of ours: it runs the base model and
 # takes its `sentence_embedding`.
@@ -167,68 +166,6 @@ class ConcatMatching(nn.Module):
         return torch.cat(features, dim=-1)
 
 
-# ---- loss ----------------------------------------------------------------------------------------
-
-
-def infer_problem_type(config: SelfAttentiveConfig, labels: Tensor) -> str:
-    """Return the config's problem type, or what transformers would infer from the labels."""
-    if config.problem_type is not None:
-        return str(config.problem_type)
-    if config.num_labels == 1:
-        return "regression"
-    if labels.is_floating_point():
-        return "multi_label_classification"
-    return "single_label_classification"
-
-
-def penalised_loss(
-    logits: Tensor,
-    labels: Tensor,
-    penalty: Tensor,
-    config: SelfAttentiveConfig,
-    num_items_in_batch: Tensor | int | None = None,
-) -> Tensor:
-    """Return task loss + `penalty_coef` * mean penalty, the sum of section 2.2.
-
-    Both parts are sums over the counted labels divided by their number. With `num_items_in_batch`,
-    the labels that `Trainer` counted over all accumulated batches and processes, the parts of a
-    split batch therefore add up to the loss and the gradient of the whole.
-
-    Args:
-        logits: Shape (B, num_labels).
-        labels: Class ids (B,); or floats (B, num_labels), for one output also (B,). An entry of
-            -100 does not count.
-        penalty: Shape (B,). A sentence weighs as much as its counted labels.
-        config: Says problem type, penalty coefficient and label smoothing.
-        num_items_in_batch: Labels in the whole batch; by default those counted here.
-
-    Returns:
-        A scalar in float32 or wider.
-    """
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    problem_type = infer_problem_type(config, labels)
-    if problem_type == "single_label_classification":
-        labels = labels.view(-1, 1).long()
-        losses = F.cross_entropy(
-            logits,
-            labels.squeeze(1),
-            ignore_index=IGNORED_LABEL,
-            label_smoothing=config.label_smoothing,
-            reduction="none",
-        ).unsqueeze(1)
-    else:
-        labels = labels.view_as(logits).to(logits.dtype)
-        regression = problem_type == "regression"
-        loss = F.mse_loss if regression else F.binary_cross_entropy_with_logits
-        losses = loss(logits, labels, reduction="none")
-    counted = labels != IGNORED_LABEL  # (B, 1) or (B, num_labels)
-    total = losses.masked_fill(~counted, 0).sum()
-    total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
-    if num_items_in_batch is None:
-        return total / counted.sum().clamp(min=1)
-    return total / torch.as_tensor(num_items_in_batch, device=total.device)
-
-
 # ---- models --------------------------------------------------------------------------------------
 
 
@@ -239,6 +176,7 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
     base_model_prefix = "encoder"
     supports_gradient_checkpointing = True
     accepts_loss_kwargs = True
+    reads_pairs = False
     _input_embed_layer = "embeddings"
     _no_split_modules = ["BiLSTMLayer"]
     config: SelfAttentiveConfig
@@ -457,8 +395,8 @@ class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
         """Classify sentences; what is not named here is as in `SelfAttentiveModel.forward`.
 
         Args:
-            labels: See `penalised_loss`.
-            num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
+            labels: See `loss_self_attentive.penalised_loss`.
+            num_items_in_batch: Given by `Trainer`; see there.
 
         Returns:
             See `SelfAttentiveClassifierOutput`.
@@ -493,6 +431,8 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
     A row holds both sentences; `token_type_ids` is 0 on the premise and 1 on the hypothesis.
     """
 
+    reads_pairs = True
+
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__(config)
         self.encoder = SelfAttentiveModel(config)
@@ -517,8 +457,8 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
 
         Args:
             token_type_ids: 0 on the premise, 1 on the hypothesis, shape (B, T).
-            labels: See `penalised_loss`.
-            num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
+            labels: See `loss_self_attentive.penalised_loss`.
+            num_items_in_batch: Given by `Trainer`; see there.
 
         Returns:
             See `SelfAttentiveClassifierOutput`.
@@ -563,30 +503,6 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
 def _unfold_pairs(tensors: tuple[Tensor, ...] | None) -> tuple[Tensor, ...] | None:
     """Reshape every (2B, ...) to (B, 2, ...)."""
     return None if tensors is None else tuple(part.unflatten(0, (-1, 2)) for part in tensors)
-
-
-def head_loss(
-    logits: Tensor,
-    labels: Tensor | None,
-    penalty: Tensor,
-    config: SelfAttentiveConfig,
-    num_items_in_batch: Tensor | int | None,
-) -> Tensor | None:
-    """Return `penalised_loss`, or None without labels.
-
-    Raises:
-        ValueError: If `Trainer` counted labels but did not pass them on, as it does for
-            `label_smoothing_factor` and `compute_loss_func`: the penalty would silently vanish.
-    """
-    if labels is not None:
-        return penalised_loss(logits, labels, penalty, config, num_items_in_batch)
-    if num_items_in_batch is not None and config.penalty_coef > 0:
-        raise ValueError(
-            "Trainer took the labels away from the model (label_smoothing_factor or "
-            "compute_loss_func), which would drop the penalty from the loss. Set "
-            "config.label_smoothing instead of label_smoothing_factor, or config.penalty_coef = 0"
-        )
-    return None
 
 
 __all__ = [

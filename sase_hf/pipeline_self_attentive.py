@@ -33,7 +33,7 @@ class SelfAttentionPipeline(Pipeline):
 
     Raises:
         ValueError: If the model has no attention, the tokenizer no offsets, or an input is neither
-            a text nor a pair.
+            a text nor a pair, or a single text where the model compares two.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -80,6 +80,11 @@ class SelfAttentionPipeline(Pipeline):
             raise ValueError(
                 f"an input of the {TASK} pipeline must be a text or a pair "
                 f'{{"text": ..., "text_pair": ...}}; {inputs!r:.200} came'
+            )
+        if len(texts) == 1 and self.model.reads_pairs:
+            raise ValueError(
+                f"{type(self.model).__name__} compares two texts, and one came; give "
+                '{"text": premise, "text_pair": hypothesis}'
             )
         return texts
 

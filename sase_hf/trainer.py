@@ -29,7 +29,7 @@ from transformers.trainer_utils import (
 )
 
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
-from .modeling_self_attentive import IGNORED_LABEL
+from .loss_self_attentive import IGNORED_LABEL
 
 
 class LengthGroupedOrder(Sampler[int]):

@@ -274,7 +274,9 @@ def _rows(file: _Unpacked) -> Rows:
     if count is None:
         return _TextRows(file, width, None, [first])
     _, _, numbers = file.peek().partition(b" ")
-    if _NOT_TEXT.search(numbers, 0, 4 * width):
+    row, _, _ = numbers[: 4 * width].partition(b"\n")  # the next row's word may not be ASCII
+    is_cut = len(row) < 4 * width and not all(map(_is_number, row.split() or [row]))
+    if _NOT_TEXT.search(row) or is_cut:
         return _BinaryRows(file, width, count)
     return _TextRows(file, width, count, [])
 

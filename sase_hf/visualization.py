@@ -2,7 +2,8 @@
 
 Both take what the `self-attention` pipeline returns. Whatever stands in a text, a label or a title
 is shown and never obeyed: the page runs no script, loads nothing and is escaped throughout, and
-characters that would be invisible or turn the reading direction appear as their code points.
+control and format characters, which are invisible or turn the reading direction, appear as their
+code points.
 """
 
 import html
@@ -101,10 +102,11 @@ def attention_text(result: Result, top: int = 5) -> str:
 def _readings(result: Result) -> list[dict[str, Any]]:
     """Return text, tokens, offsets and weights of the one or two texts of a result."""
     names = ("text", "tokens", "offsets", "overall", "attention")
-    missing = [name for name in names if name not in result]
+    needed = ("label", "score", *names)
+    missing = [name for name in needed if name not in result]
     if missing:
         raise ValueError(
-            f"a result of the self-attention pipeline must have {', '.join(names)}; "
+            f"a result of the self-attention pipeline must have {', '.join(needed)}; "
             f"{', '.join(missing)} missing. Make one with pipeline('self-attention', ...)"
         )
     if isinstance(result["text"], str):
@@ -114,11 +116,12 @@ def _readings(result: Result) -> list[dict[str, Any]]:
 
 def _article(result: Result) -> str:
     """Show one result: what was predicted, and each text with its attention."""
+    readings = _readings(result)
     heading = f"{_escaped(result['label'])} ({result['score']:.3f})"
     if "true_label" in result:
         heading += f", true label {_escaped(result['true_label'])}"
     parts = [f"<h2>{heading}</h2>"]
-    for reading in _readings(result):
+    for reading in readings:
         parts.extend(_views(reading))
     return "<article>\n" + "\n".join(parts) + "\n</article>"
 

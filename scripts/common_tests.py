@@ -1,6 +1,6 @@
 """Run transformers' own model tests on the models of this package.
 
-    python scripts/common_tests.py                  # all of them, about a minute on two cores
+    python scripts/common_tests.py                  # all of them, under a minute
     python scripts/common_tests.py -k checkpointing # arguments go on to pytest
 
 The tests lie in the source distribution of the installed version of transformers, which is fetched

@@ -113,12 +113,20 @@ def clear(folder: Path) -> None:
     """
     if not folder.is_dir() or not any(folder.iterdir()):
         return
-    if not (folder / "corpus" / "README.md").is_file():
+    own = {"corpus", "model", "attention.html"}
+    named_so = {path.name for path in folder.iterdir()} <= own
+    if not (named_so and is_corpus(folder / "corpus")):
         raise ValueError(
             f"--output_dir {folder} holds other files, which would be deleted; name a folder that "
             "is new, empty or left by an earlier quickstart"
         )
     shutil.rmtree(folder)
+
+
+def is_corpus(folder: Path) -> bool:
+    """Tell whether a folder holds the synthetic corpus, as its README.md says."""
+    readme = folder / "README.md"
+    return readme.is_file() and "sase_hf.synthetic" in readme.read_text(encoding="utf-8")
 
 
 def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, Any]]:

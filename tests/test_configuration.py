@@ -85,7 +85,7 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
         pad_token_id=None,
         initializer_range=0.4,
         id2label={0: "no", 1: "yes"},
-        problem_type="multi_label_classification",
+        problem_type="single_label_classification",
     )
     changed = [name for name in FIELDS if name != "encoder"]
     defaults = SelfAttentiveConfig()
@@ -225,3 +225,18 @@ def test_a_value_out_of_range_cannot_be_saved(tmp_path: Path) -> None:
     config.num_hops = 0
     with pytest.raises(StrictDataclassClassValidationError, match="num_hops is 0"):
         config.save_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id2label": {0: "a", 2: "b"}}, "id2label is .*each id from 0 to 1"),
+        ({"id2label": {0: "a", 1: "a"}}, "id2label is .*a name of its own"),
+        ({"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}}, "label2id is .*say the same"),
+        ({"num_labels": 1, "label_smoothing": 0.1}, "label_smoothing is 0.1.*'regression'"),
+    ],
+)
+def test_labels_that_contradict_each_other_are_refused(fields: Any, message: str) -> None:
+    """A pipeline would name the wrong class, or lose one."""
+    with pytest.raises(StrictDataclassClassValidationError, match=message):
+        SelfAttentiveConfig(**fields)

@@ -144,19 +144,51 @@ def test_one_output_takes_one_number_per_text() -> None:
     ("num_labels", "labels", "problem_type"),
     [
         (3, torch.tensor([0, 2]), "single_label_classification"),
-        (3, torch.tensor([[1.0, 0, 1], [0, 0, 1]]), "multi_label_classification"),
         (1, torch.tensor([0.5, 2.0]), "regression"),
     ],
 )
 def test_the_problem_type_follows_from_labels_when_the_config_is_silent(
     num_labels: int, labels: Tensor, problem_type: str
 ) -> None:
-    """As in transformers: one output, whole numbers or fractions tell the three apart."""
+    """Class ids and a single output leave no doubt; then as in transformers."""
     model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=num_labels)
     batch = tiny.text_batch([[1, 2, 3], [4, 5]])
     inferred = model(**batch, labels=labels).loss
     model.config.problem_type = problem_type
     assert torch.equal(inferred, model(**batch, labels=labels).loss)
+
+
+def test_sets_of_labels_need_a_problem_type() -> None:
+    """A config that is silent would make pipelines show answers that exclude each other."""
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification)
+    with pytest.raises(ValueError, match=r"set config.problem_type to .multi_label_classification"):
+        model(**tiny.text_batch([[1, 2, 3]]), labels=torch.tensor([[1.0, 0.0]]))
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "shape"),
+    [
+        ("single_label_classification", (2, 3)),
+        ("multi_label_classification", (3, 2)),
+        ("regression", (6,)),
+    ],
+)
+def test_labels_of_another_shape_are_refused(problem_type: str, shape: tuple[int, ...]) -> None:
+    """As many numbers in another order would train on wrong targets without a word."""
+    model = tiny.tiny_model(
+        SelfAttentiveForSequenceClassification, num_labels=3, problem_type=problem_type
+    )
+    labels = torch.zeros(shape).long() if problem_type.startswith("single") else torch.zeros(shape)
+    with pytest.raises(ValueError, match=rf"labels have shape \({shape[0]},.*for {problem_type}"):
+        model(**tiny.text_batch([[1, 2, 3], [4, 5]]), labels=labels)
+
+
+def test_a_batch_of_ignored_labels_has_no_loss_to_divide() -> None:
+    """Trainer counts 0 labels then, and 0 / 0 would end the training."""
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification)
+    labels = torch.tensor([-100])
+    loss = model(**tiny.text_batch([[1]]), labels=labels, num_items_in_batch=torch.tensor(0)).loss
+    assert loss == 0
 
 
 def test_without_labels_there_is_no_loss() -> None:

@@ -188,6 +188,15 @@ def test_an_input_that_is_no_text_is_named(
         pipe({"premise": "a", "hypothesis": "b"})
 
 
+def test_a_single_text_is_no_input_for_a_model_of_pairs(
+    nli: SelfAttentiveForNLI, tokenizer: TokenizersBackend
+) -> None:
+    """With one side empty every text would get the same answer."""
+    pipe = pipeline("self-attention", model=nli, tokenizer=tokenizer)
+    with pytest.raises(ValueError, match="SelfAttentiveForNLI compares two texts, and one came"):
+        pipe("Two dogs sleep.")
+
+
 def test_a_model_without_attention_is_refused(tokenizer: TokenizersBackend) -> None:
     """The way out is the stock pipeline, which does work."""
     model = SelfAttentiveForSequenceClassification(config_for(tokenizer, pooling="max")).eval()

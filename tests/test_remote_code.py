@@ -26,6 +26,7 @@ from sase_hf import (
 CODE = {
     "configuration_self_attentive.py",
     "encoders_self_attentive.py",
+    "loss_self_attentive.py",
     "modeling_self_attentive.py",
     "pooling_self_attentive.py",
     "pipeline_self_attentive.py",
