@@ -23,6 +23,7 @@ import torch
 from transformers import EvalPrediction, PreTrainedConfig
 
 from .labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from .loss_self_attentive import IGNORED_LABEL
 from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1
 from .metrics.mse.mse import Mse
@@ -39,8 +40,6 @@ DEFAULT_METRICS = {
     MULTI_LABEL: ("accuracy", "macro_f1"),
     REGRESSION: ("mse", "pearson"),
 }
-
-IGNORED_LABEL = -100  # rows that the loss leaves out, too
 
 PACKAGES = ("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate")
 

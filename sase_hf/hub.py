@@ -113,7 +113,7 @@ def write_model_card(
 
 
 def _front_matter(is_head: bool, name: str, record: Mapping[str, Any]) -> ModelCardData:
-    """Return what the Hub reads: language, licence, task, and the results as a model index."""
+    """Return what the Hub reads: library, task, and the results as a model index."""
     task = "text-classification" if is_head else "feature-extraction"
     split = _one_line(record.get("split", ""))
     source = _sources(record).get(record.get("split", ""), {})
@@ -134,8 +134,6 @@ def _front_matter(is_head: bool, name: str, record: Mapping[str, Any]) -> ModelC
         for metric, value in _finite(record).items()
     ]
     return ModelCardData(
-        language="en",
-        license="apache-2.0",
         library_name="transformers",
         pipeline_tag=task,
         tags=list(TAGS),

@@ -9,6 +9,8 @@ from typing import Any
 
 from datasets import ClassLabel, List, Value
 
+from .loss_self_attentive import IGNORED_LABEL
+
 SINGLE_LABEL = "single_label_classification"
 MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
@@ -164,7 +166,12 @@ def learn_labels(
 
 
 def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
-    """Say whether a row has no label: None, NaN, a blank text, or "-" unless that is a name."""
+    """Say whether a row has no label: None, NaN, a blank text, "-", or -1 where names are known.
+
+    What is itself among the names is a label.
+    """
+    if names and str(value) == "-1":
+        return "-1" not in names
     if isinstance(value, str):
         return not value.strip() or (value == "-" and "-" not in (names or ()))
     return value is None or (isinstance(value, float) and math.isnan(value))
@@ -189,7 +196,9 @@ def class_name(value: Any) -> str:
 
 def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
     if any(isinstance(value, list) for value in values):
-        return MULTI_LABEL
+        items = [item for value in values if isinstance(value, list) for item in value]
+        numbers = all(map(_is_number, items)) and not named
+        return REGRESSION if numbers and any(float(item) % 1 for item in items) else MULTI_LABEL
     if not named and all(_is_number(value) for value in values):
         fractions = (isinstance(value, float) or set(str(value)) & set(".eE") for value in values)
         return REGRESSION if any(fractions) else SINGLE_LABEL
@@ -207,6 +216,11 @@ def _number(value: Any) -> float:
         raise ValueError(
             f"{reprlib.repr(value)} is not a finite number, which a regression needs; correct it, "
             "or choose another problem_type"
+        )
+    if float(value) == IGNORED_LABEL:
+        raise ValueError(
+            f"{IGNORED_LABEL} marks what a loss leaves out, so no model can learn it; shift or "
+            "scale the numbers"
         )
     return float(value)
 

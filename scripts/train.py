@@ -47,7 +47,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if is_first_process:
         logging.getLogger("sase_hf.training").setLevel(logging.INFO)
 
-    outcome = run(model_args, data_args, training_args)
+    try:
+        outcome = run(model_args, data_args, training_args)
+    except (ValueError, FileNotFoundError, FloatingPointError) as error:
+        sys.exit(f"train.py: {error}")
     if not is_first_process:
         return
     results = {

@@ -232,7 +232,7 @@ def test_a_value_out_of_range_cannot_be_saved(tmp_path: Path) -> None:
     [
         ({"id2label": {0: "a", 2: "b"}}, "id2label is .*each id from 0 to 1"),
         ({"id2label": {0: "a", 1: "a"}}, "id2label is .*a name of its own"),
-        ({"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}}, "label2id is .*say the same"),
+        ({"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}}, "label2id is .*the same"),
         ({"num_labels": 1, "label_smoothing": 0.1}, "label_smoothing is 0.1.*'regression'"),
     ],
 )
