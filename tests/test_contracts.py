@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from packaging.version import Version
 from torch import Tensor
 from torch.export._patches import register_lstm_while_loop_decomposition
 
@@ -301,6 +302,7 @@ class _Exported(torch.nn.Module):
         return tuple(tensors(outputs))
 
 
+@pytest.mark.skipif(Version(torch.__version__) < Version("2.13"), reason="needs torch 2.13")
 @pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
 @pytest.mark.parametrize("model_class", MODELS)
 def test_an_exported_model_reads_any_batch_of_any_length(model_class: type) -> None:

@@ -26,7 +26,8 @@ MACHINE_EXEMPT = ("*.png", "test_privacy.py", "test_evaluation.py")
 
 # Paths of somebody's machine.
 MACHINE = re.compile(r"/(?:root|home|tmp|Users)/\w|\b[A-Z]:\\+Users\b")
-FIGURE = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
+# Figures with a decimal point or a thousands separator; "5 classes" is not measured.
+FIGURE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d+\.\d+)(?![\w.,])")
 
 
 def read(name: str) -> str:
@@ -89,7 +90,7 @@ def figures_without_record(table: str, records: dict[str, object]) -> list[str]:
         for heading, cell in zip(rows[0], row, strict=True):
             for figure in FIGURE.findall(re.sub(r"\]\([^)]*\)", "]", cell)):
                 decimals = len(figure.partition(".")[2])
-                forms = {f"{scale * number:.{decimals}f}" for number in held for scale in (1, 100)}
+                forms = {f"{scale * number:,.{decimals}f}" for number in held for scale in (1, 100)}
                 if "paper" not in heading.lower() and figure not in forms:
                     missing.append(figure)
     return missing
@@ -138,16 +139,17 @@ def test_the_figures_in_the_readme_come_from_records() -> None:
 
 def test_a_figure_without_a_record_is_noticed() -> None:
     """The comparison above finds an invented figure, a wrong digit and a figure of another run."""
-    records = {"a.json": {"metrics": {"accuracy": 0.64215}}, "b.json": {"wall": {"minutes": 3.25}}}
+    records = {"a.json": {"rows": 1234, "accuracy": 0.64215}, "b.json": {"wall": {"minutes": 3.25}}}
     heading = "| run | accuracy | minutes | paper |\n|---|---|---|---|\n"
-    right = "| [a](a.json) | 64.2 % | | 99.9 |\n| [b 1.5](b.json) | | 3.2 | |\n"
+    right = "| [a](a.json), 1,234 rows | 64.2 % | | 99.9 |\n| [b 1.5](b.json) | | 3.2 | |\n"
     assert figures_without_record(heading + right.replace(" 1.5", ""), records) == []
     assert figures_without_record(heading + right, records) == ["1.5"]
     assert figures_without_record(heading + right.replace("64.2", "64.3"), records) == [
         "64.3",
         "1.5",
     ]
-    assert figures_without_record(heading + "| [b](b.json) | 64.2 | 3.25 | |", records) == ["64.2"]
+    other = "| [b](b.json), 1,234 rows | 64.2 | 3.25 | |"
+    assert figures_without_record(heading + other, records) == ["1,234", "64.2"]
 
 
 @pytest.mark.parametrize("block", code_blocks("python"))
