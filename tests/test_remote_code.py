@@ -13,6 +13,7 @@ from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
     TokenizersBackend,
+    pipeline,
 )
 
 from sase_hf import (
@@ -189,7 +190,14 @@ def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path)
     for file in (folder / "classifier").iterdir():
         (hostile / file.name).write_bytes(file.read_bytes())
     config = json.loads((hostile / "config.json").read_text(encoding="utf-8"))
-    config |= {"word_vectors": str(bait), "weights_url": bait.as_uri(), "trust_remote_code": True}
+    config |= {
+        "_name_or_path": str(bait),
+        "auto_map": {"AutoModelForSequenceClassification": f"{tmp_path}--bait.Model"},
+        "custom_pipelines": {"self-attention": {"impl": "bait.Pipeline", "pt": []}},
+        "trust_remote_code": True,
+        "word_vectors": str(bait),
+        "weights_url": bait.as_uri(),
+    }
     (hostile / "config.json").write_text(json.dumps(config), encoding="utf-8")
     opened: list[str] = []
     watching = True
@@ -200,6 +208,7 @@ def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path)
 
     sys.addaudithook(watch)
     AutoModelForSequenceClassification.from_pretrained(hostile)
+    pipeline("self-attention", model=str(hostile))
     watching = False
     assert str(hostile / "config.json") in opened, "the premise: the hook sees files being opened"
-    assert str(bait) not in opened
+    assert not [name for name in opened if Path(name).stem == "bait"]
