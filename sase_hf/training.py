@@ -28,7 +28,13 @@ from .building import Parts, assemble
 from .checkpoints import checkpoint_to_resume
 from .command_line import parse_arguments
 from .data import TaskData
-from .evaluation import load_metrics, measured_record, metrics_function, write_record
+from .evaluation import (
+    DEFAULT_METRICS,
+    load_metrics,
+    measured_record,
+    metrics_function,
+    write_record,
+)
 from .hub import write_model_card
 from .trainer import SelfAttentiveTrainer
 
@@ -183,6 +189,8 @@ def _summary(
 def _make_trainer(
     parts: Parts, data_args: DataArguments, training_args: TrainingArguments
 ) -> SelfAttentiveTrainer:
+    if data_args.metric_name is None:
+        _check_best_metric(training_args, parts.task)
     metrics = load_metrics(data_args.metric_name, parts.task.problem_type)
     callbacks = []
     if data_args.early_stopping_patience is not None:
@@ -196,6 +204,17 @@ def _make_trainer(
         compute_metrics=metrics_function(metrics, parts.task.problem_type),
         callbacks=callbacks,
     )
+
+
+def _check_best_metric(training_args: TrainingArguments, task: TaskData) -> None:
+    """Refuse now what `Trainer` would look for after the first epoch."""
+    name = training_args.metric_for_best_model
+    measured = ("loss", "penalty", *DEFAULT_METRICS[task.problem_type])
+    if name is not None and name.removeprefix("eval_") not in measured:
+        raise ValueError(
+            f"--metric_for_best_model is {name}; what is measured is {', '.join(measured)}. "
+            "Choose one of them, or measure another with --metric_name"
+        )
 
 
 def _train(trainer: SelfAttentiveTrainer, checkpoint: Path | None) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Promises that hold for every model: padding, neighbours, empty texts, precision, graphs."""
 
 import copy
+import importlib
 import pickle
 import random
 import shutil
@@ -14,7 +15,6 @@ import tiny
 import torch
 from packaging.version import Version
 from torch import Tensor
-from torch.export._patches import register_lstm_while_loop_decomposition
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
 from sase_hf.modeling_self_attentive import SelfAttentivePreTrainedModel
@@ -307,6 +307,7 @@ class _Exported(torch.nn.Module):
 @pytest.mark.parametrize("model_class", MODELS)
 def test_an_exported_model_reads_any_batch_of_any_length(model_class: type) -> None:
     """B and T are free in the exported graph; unseen lengths and masks give what eager gives."""
+    patches = importlib.import_module("torch.export._patches")  # torch 2.10 has none
     rng = random.Random(0)
     model = _Exported(tiny.tiny_model(model_class)).eval()
 
@@ -315,7 +316,7 @@ def test_an_exported_model_reads_any_batch_of_any_length(model_class: type) -> N
         return tuple(tiny.pair_batch(pairs, padding, rng, extra).values())
 
     free = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
-    with register_lstm_while_loop_decomposition():
+    with patches.register_lstm_while_loop_decomposition():
         program = torch.export.export(
             model, inputs(3, "right", 2), dynamic_shapes=(free, free, free)
         )

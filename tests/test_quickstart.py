@@ -42,7 +42,7 @@ def run(
     for left in ("corpus/README.md", "model/old.txt"):
         path = folder / "runs" / "quickstart" / left
         path.parent.mkdir(parents=True)
-        path.write_text("left by an earlier run", encoding="utf-8")
+        path.write_text("made by sase_hf.synthetic", encoding="utf-8")
     words = [sys.executable, "-W", "error", str(SCRIPT), "--task", request.param, *TINY.split()]
     done = subprocess.run(
         words,
@@ -103,11 +103,16 @@ def test_the_stranger_cannot_import_the_package(quickstart: ModuleType) -> None:
     assert "ModuleNotFoundError: import of sase_hf halted" in done.stderr
 
 
-def test_files_of_others_are_not_deleted(quickstart: ModuleType, tmp_path: Path) -> None:
-    """A mistyped folder must cost nothing."""
-    thesis = tmp_path / "model" / "thesis.txt"
-    thesis.parent.mkdir()
-    thesis.write_text("four years", encoding="utf-8")
+@pytest.mark.parametrize("place", ["model/thesis.txt", "corpus/README.md", "thesis.txt"])
+def test_files_of_others_are_not_deleted(
+    quickstart: ModuleType, tmp_path: Path, place: str
+) -> None:
+    """A mistyped folder must cost nothing, even one with a corpus in it."""
+    readme, thesis = tmp_path / "corpus" / "README.md", tmp_path / place
+    for path, text in ((readme, "made by sase_hf.synthetic"), (thesis, "four years")):
+        if path == thesis or place == "thesis.txt":
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
     with pytest.raises(SystemExit, match=r"quickstart.py: --output_dir .* holds other files"):
         quickstart.main(["--output_dir", str(tmp_path)])
     assert thesis.read_text("utf-8") == "four years"

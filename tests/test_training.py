@@ -285,6 +285,10 @@ def test_early_stopping_keeps_the_best_and_its_patience_over_a_resume(
             {"do_train": True, "label_smoothing": 0.1, "label_smoothing_factor": 0.2},
             r"--label_smoothing is 0\.1 and --label_smoothing_factor 0\.2; both mean the same",
         ),
+        (
+            {"do_train": True, "metric_for_best_model": "acuracy"},
+            "--metric_for_best_model is acuracy; what is measured is loss, penalty, accuracy",
+        ),
         ({"do_train": True, "validation_file": None, "do_eval": True}, "--validation_fraction 0.1"),
         ({"do_train": True, "test_file": None, "do_predict": True}, "give --test_file"),
         (
