@@ -6,7 +6,6 @@ checkpoint is `manifest.json` with the size and the SHA-256 of all others, put i
 step; a folder that does not match its manifest is never resumed.
 """
 
-import hashlib
 import json
 import logging
 import os
@@ -14,6 +13,8 @@ import re
 from pathlib import Path
 
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from .sources import sha256_of
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ def write_manifest(folder: str | os.PathLike[str]) -> None:
         if path.is_file() and path.name != MANIFEST_NAME:
             _flush_to_disk(path)
             name = path.relative_to(folder).as_posix()
-            files[name] = {"size": path.stat().st_size, "sha256": _digest(path)}
+            files[name] = {"size": path.stat().st_size, "sha256": sha256_of(path)}
     unfinished = folder / f"{MANIFEST_NAME}.tmp"
     with unfinished.open("w", encoding="utf-8") as handle:
         json.dump({"files": files}, handle, indent=2)
@@ -65,7 +66,7 @@ def why_incomplete(folder: str | os.PathLike[str]) -> str | None:
             return f"{name} is missing"
         if path.stat().st_size != size:
             return f"{name} has {path.stat().st_size} bytes instead of {size}"
-        if _digest(path) != digest:
+        if sha256_of(path) != digest:
             return f"{name} is damaged: its SHA-256 differs"
     return None
 
@@ -127,11 +128,6 @@ def checkpoint_to_resume(requested: str | None, output_dir: str | os.PathLike[st
             "newest complete checkpoint in --output_dir"
         )
     return Path(requested)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _flush_to_disk(path: Path) -> None:

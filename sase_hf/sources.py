@@ -132,7 +132,7 @@ def _file_part(name: str, path: str, wanted: Sequence[str]) -> Part:
     """Read one split from a file; the ending says the format."""
     if not path.lower().endswith(ENDINGS):
         raise ValueError(f"{path!r} has no known ending; allowed are {', '.join(ENDINGS)}")
-    source = {"file": os.path.basename(path), "sha256": _sha256_of(path)}
+    source = {"file": os.path.basename(path), "sha256": sha256_of(path)}
     try:
         if path.lower().endswith(".parquet"):
             # Without a folder of its own, a copy of the file would stay in the user's cache.
@@ -155,7 +155,8 @@ def _commit_of(dataset: Dataset) -> str | None:
     return found and found[1]
 
 
-def _sha256_of(path: str) -> str:
+def sha256_of(path: FilePath) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
