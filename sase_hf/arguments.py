@@ -149,6 +149,10 @@ class DataArguments:
     max_seq_length: int | None = _flag(
         "Tokens after which a text, or a pair, is cut; by default the tokenizer's own limit."
     )
+    max_batch_tokens: int | None = _flag(
+        "Tokens, padding included, that go through the model at once; a batch that holds more is "
+        "read in parts, with the same result in less memory."
+    )
     max_train_samples: int | None = _flag("Use only so many rows.")
     max_eval_samples: int | None = _flag("Use only so many rows.")
     max_predict_samples: int | None = _flag("Use only so many rows.")
@@ -170,10 +174,15 @@ class DataArguments:
     token: str | None = _flag("Token for private repositories on the Hub.")
 
     def __post_init__(self) -> None:
-        """Split column names at commas, as transformers' own scripts take them."""
+        """Split column names at commas, as transformers' own scripts do; check what can be."""
         self.text_column_names = [
             name.strip() for names in self.text_column_names for name in names.split(",")
         ]
+        if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
+            raise ValueError(
+                f"--max_batch_tokens is {self.max_batch_tokens}; it must be 1 or more. Leave it "
+                "out to read batches whole"
+            )
 
 
 @dataclass

@@ -3,11 +3,12 @@
 Lin et al., *A Structured Self-Attentive Sentence Embedding*, ICLR 2017, https://arxiv.org/abs/1703.03130.
 
 Shapes, everywhere in this file: B sentences (or pairs), T tokens, S tokens after left-alignment
-(S <= T), d width of the word vectors, H width of the states, r hops (rows of the sentence matrix
-M), W width of a row that a classifier reads (H, or 4H), b, p, q hidden units.
+(S <= T), P positions after packing, d width of the word vectors, H width of the states, r hops
+(rows of the sentence matrix M), W width of a row that a classifier reads (H, or 4H), b, p, q hidden
+units.
 
-The path: ids -> `embeddings` (B, T, d) -> `Alignment` (B, S, d) -> `token_encoder`: H (B, S, H)
--> `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
+The path: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`: H (P, H) ->
+`pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
 import json
@@ -25,7 +26,7 @@ from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .encoders_self_attentive import Alignment, BiLSTMEncoder
+from .encoders_self_attentive import BiLSTMEncoder, Packing
 from .loss_self_attentive import head_loss
 from .pooling_self_attentive import BaselinePooling, SelfAttention
 
@@ -328,9 +329,10 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         tokens = embeds.shape[1]
         if tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
             embeds, mask = F.pad(embeds, (0, 0, 0, 1)), F.pad(mask, (0, 1))
-        alignment = Alignment(mask)
-        states = self.token_encoder(self.dropout(alignment.align(embeds)), alignment)
-        matrix, attention, penalty = self.pooling(states[-1], alignment.real)
+        packing = Packing(mask)
+        layers = self.token_encoder(self.dropout(packing.pack(embeds)), packing)
+        states = packing.unpack(layers[-1])  # (B, S, H)
+        matrix, attention, penalty = self.pooling(states, layers[-1], packing)
 
         if output_attentions is None:
             output_attentions = self.config.output_attentions
@@ -338,12 +340,12 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         attentions = hidden_states = None
         if output_attentions and attention is not None:
-            attentions = (alignment.restore(attention.transpose(1, 2))[:, :tokens].transpose(1, 2),)
+            attentions = (packing.restore(attention.mT)[:, :tokens].mT,)
         if output_hidden_states:
-            restored = (alignment.restore(layer)[:, :tokens] for layer in states)
+            restored = (packing.restore(packing.unpack(layer))[:, :tokens] for layer in layers)
             hidden_states = (word_vectors, *restored)
         return SelfAttentiveModelOutput(
-            last_hidden_state=alignment.restore(states[-1])[:, :tokens],
+            last_hidden_state=packing.restore(states)[:, :tokens],
             sentence_embedding=matrix.flatten(1),
             penalty=penalty,
             hidden_states=hidden_states,

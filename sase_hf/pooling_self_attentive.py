@@ -1,14 +1,16 @@
 """Poolings: from the states H to the sentence matrix M.
 
-Shapes: B sentences, S tokens after left-alignment, H width of the states, a attention size, r hops
-(rows of M). Every pooling takes the states (B, S, H), zero on padding, and what is real (B, S), and
-returns M (B, r, H), the attention A (B, r, S) or None, and the penalty (B,).
+Shapes: B sentences, S tokens after left-alignment, P positions after packing (see `Packing`), H
+width of the states, a attention size, r hops (rows of M). Every pooling takes the states twice, in
+rows that hold anything on padding (B, S, H) and packed (P, H), and the packing; it returns M (B, r,
+H), the attention A (B, r, S) or None, and the penalty (B,).
 """
 
 import torch
 from torch import Tensor, nn
 
 from .configuration_self_attentive import SelfAttentiveConfig
+from .encoders_self_attentive import Packing
 
 
 def attention_penalty(attention: Tensor) -> Tensor:
@@ -36,22 +38,26 @@ class SelfAttention(nn.Module):
         self.projection = nn.Linear(config.hidden_size, config.attention_size, bias=False)  # W_s1
         self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)  # W_s2
 
-    def forward(self, states: Tensor, real: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+    def forward(
+        self, states: Tensor, packed: Tensor, packing: Packing
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Return the sentence matrix, the attention and the penalty.
 
         Args:
-            states: H, zero on padding, shape (B, S, H).
-            real: True on real tokens, shape (B, S).
+            states: H, unspecified on padding, shape (B, S, H).
+            packed: H without padding, shape (P, H).
+            packing: What packed them.
 
         Returns:
             M (B, r, H), A (B, r, S) in at least float32, penalty (B,).
         """
-        scores = self.hops(torch.tanh(self.projection(states))).transpose(1, 2)
+        scores = self.hops(torch.tanh(self.projection(packed)))  # (P, r)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        real = real.unsqueeze(1)  # (B, 1, S)
-        attention = scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(-1)
-        attention = attention.masked_fill(~real, 0)  # a row without tokens attends to nothing
-        return attention.to(states.dtype) @ states, attention, attention_penalty(attention)
+        scores, padding = packing.unpack(scores).mT, ~packing.real.unsqueeze(1)  # (B, r|1, S)
+        attention = scores.masked_fill(padding, torch.finfo(scores.dtype).min).softmax(-1)
+        attention = attention.masked_fill(padding, 0)  # a sentence without tokens attends to none
+        matrix = attention.to(states.dtype) @ states
+        return _zero_if_empty(matrix, packing), attention, attention_penalty(attention)
 
 
 class BaselinePooling(nn.Module):
@@ -61,27 +67,33 @@ class BaselinePooling(nn.Module):
         super().__init__()
         self.pool = {"max": self._max, "mean": self._mean, "last": self._last}[config.pooling]
 
-    def forward(self, states: Tensor, real: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+    def forward(
+        self, states: Tensor, packed: Tensor, packing: Packing
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Return M (B, 1, H), no attention, and a penalty (B,) of zeros."""
         penalty = torch.zeros(states.shape[0], device=states.device)
-        return self.pool(states, real).unsqueeze(1), None, penalty
+        pooled = self.pool(states, packing.real.unsqueeze(-1))
+        return _zero_if_empty(pooled.unsqueeze(1), packing), None, penalty
 
     @staticmethod
     def _max(states: Tensor, real: Tensor) -> Tensor:
-        lowest = torch.finfo(states.dtype).min
-        pooled = states.masked_fill(~real.unsqueeze(-1), lowest).amax(1)
-        return pooled.masked_fill(~real.any(1, keepdim=True), 0)
+        return states.masked_fill(~real, torch.finfo(states.dtype).min).amax(1)
 
     @staticmethod
     def _mean(states: Tensor, real: Tensor) -> Tensor:
-        return states.sum(1) / real.sum(1, keepdim=True).clamp(min=1)
+        return states.masked_fill(~real, 0).sum(1) / real.sum(1).clamp(min=1)
 
     @staticmethod
     def _last(states: Tensor, real: Tensor) -> Tensor:
         """Take the final state of each direction: at the last token, and back at the first."""
         forward_states, backward_states = states.chunk(2, dim=-1)
-        last = (real.sum(1) - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, forward_states.shape[-1])
+        last = (real.sum(1, keepdim=True) - 1).clamp(min=0).expand(-1, -1, forward_states.shape[-1])
         return torch.cat([forward_states.gather(1, last)[:, 0], backward_states[:, 0]], dim=-1)
+
+
+def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
+    """Return M with zeros for sentences without tokens, whose states are those of padding."""
+    return matrix.masked_fill(~packing.real.any(1).view(-1, 1, 1), 0)
 
 
 __all__ = ["BaselinePooling", "SelfAttention", "attention_penalty"]

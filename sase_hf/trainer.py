@@ -2,13 +2,12 @@
 
 The loss, the gradient and the data order are the stock ones. Added are: the penalty in the logs; a
 stop at the first loss or gradient that is not finite; checkpoints that are resumed only when
-complete, and then continue bit for bit; batches of like lengths without a pass over the data; and
-predictions in the order of the rows.
+complete, and then continue bit for bit; batches of like lengths without a pass over the data; a
+limit to the tokens that are in memory at once; and predictions in the order of the rows.
 """
 
 import gc
 import math
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
 from transformers import Trainer
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_pt_utils import get_length_grouped_indices
 from transformers.trainer_utils import (
     PREFIX_CHECKPOINT_DIR,
     EvalLoopOutput,
@@ -28,38 +26,9 @@ from transformers.trainer_utils import (
     rotate_checkpoints,
 )
 
+from .batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
 from .loss_self_attentive import IGNORED_LABEL
-
-
-class LengthGroupedOrder(Sampler[int]):
-    """Rows in random order, those of like lengths together, the same for a seed and an epoch.
-
-    The stock sampler of `group_by_length` draws from the global random state, which a resumed run
-    meets in another place; this one depends on nothing but what it is given.
-
-    Args:
-        lengths: Tokens of each row.
-        batch_size: Rows that share a batch, or an update.
-        seed: With the epoch, what the order is drawn from.
-    """
-
-    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
-        self.lengths = lengths
-        self.batch_size = batch_size
-        self.seed = seed
-        self.epoch = 0
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __iter__(self) -> Iterator[int]:
-        generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next order is for."""
-        self.epoch = epoch
 
 
 class SelfAttentiveTrainer(Trainer):
@@ -68,11 +37,20 @@ class SelfAttentiveTrainer(Trainer):
     `penalty` in the training logs and `eval_penalty` in the metrics are the mean of
     ||A A^T - I||_F^2 without its coefficient, over the rows and processes that the loss covers.
 
+    Args:
+        model: As for `Trainer`.
+        args: Likewise.
+        max_batch_tokens: At most so many tokens, padding included, go through the model at once. A
+            batch that holds more is read in parts, with the loss and the gradient of the whole.
+        **kwargs: As for `Trainer`.
+
     Raises:
         ValueError: If several GPUs would share one process.
     """
 
-    def __init__(self, model: nn.Module, args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, model: nn.Module, args: Any, max_batch_tokens: int | None = None, **kwargs: Any
+    ) -> None:
         if args.n_gpu > 1:
             raise ValueError(
                 f"{args.n_gpu} GPUs are visible to one process, which would train with "
@@ -82,6 +60,7 @@ class SelfAttentiveTrainer(Trainer):
             )
         args.logging_nan_inf_filter = False  # it would log a loss of 0 for one that is not finite
         super().__init__(model, args, **kwargs)
+        self.max_batch_tokens = max_batch_tokens
         # Sums of (weight * penalty, weight) since the last log and over the current evaluation.
         self._train_penalty = torch.zeros(2, device=args.device)
         self._eval_penalty = torch.zeros(2, device=args.device)
@@ -123,11 +102,21 @@ class SelfAttentiveTrainer(Trainer):
         ignore_keys: list[str] | None = None,
     ) -> Any:
         """Predict a batch as `Trainer` does and gather its penalty."""
-        self._batch_penalty = None  # stays None for rows without labels
-        result = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
-        if self._batch_penalty is not None:
-            self._eval_penalty += self.accelerator.gather_for_metrics(self._batch_penalty).sum(0)
-        return result
+        results: list[Any] = []
+        noted: list[Tensor] = []
+        for part in parts_of_batch(inputs, self.max_batch_tokens):
+            self._batch_penalty = None  # stays None for rows without labels
+            results.append(super().prediction_step(model, part, prediction_loss_only, ignore_keys))
+            if self._batch_penalty is not None:
+                noted.append(self._batch_penalty)
+        if noted:
+            self._eval_penalty += self.accelerator.gather_for_metrics(torch.cat(noted)).sum(0)
+        if len(results) == 1:
+            return results[0]
+        losses, logits, labels = zip(*results, strict=True)
+        weights = torch.stack([part[:, 1].sum() for part in noted]) if noted else None
+        mean = None if weights is None else weights @ torch.stack(losses) / weights.sum()
+        return mean, _joined(logits), _joined(labels)
 
     def evaluation_loop(
         self,
@@ -155,7 +144,14 @@ class SelfAttentiveTrainer(Trainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
         """Take a step; refuse a loss that is not finite before it reaches a weight."""
-        loss = super().training_step(model, inputs, num_items_in_batch)
+        *parts, last = parts_of_batch(inputs, self.max_batch_tokens)
+        if parts and num_items_in_batch is None:
+            num_items_in_batch = (inputs["labels"] != IGNORED_LABEL).sum()
+        loss = torch.zeros((), device=self.args.device)
+        for part in parts:
+            with self.accelerator.no_sync(model):  # gradients are exchanged with the last part's
+                loss += super().training_step(model, part, num_items_in_batch)
+        loss += super().training_step(model, last, num_items_in_batch)
         if not torch.isfinite(loss):
             raise self._divergence(f"loss is {loss.item()}")
         return loss
@@ -245,7 +241,7 @@ class SelfAttentiveTrainer(Trainer):
             return super()._get_train_sampler(dataset)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
-        return LengthGroupedOrder(_token_counts(dataset), rows_per_update, seed)
+        return LengthGroupedOrder(token_counts(dataset), rows_per_update, seed)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return the loader; its sampler hears of epochs in every process, resumed or not."""
@@ -259,8 +255,7 @@ class SelfAttentiveTrainer(Trainer):
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         if not (self._groups_by_length and isinstance(eval_dataset, Dataset)):
             return super()._get_eval_sampler(eval_dataset)
-        # The longest first: if memory runs out, it does so at once.
-        return np.argsort(_token_counts(eval_dataset), kind="stable")[::-1].tolist()
+        return longest_first(eval_dataset)
 
     def predict(
         self,
@@ -278,10 +273,9 @@ class SelfAttentiveTrainer(Trainer):
         return PredictionOutput(output.predictions[back], labels, output.metrics)
 
 
-def _token_counts(dataset: Dataset) -> list[int]:
-    """Count the tokens of every row from Arrow's offsets, without reading a row."""
-    column = dataset.with_format("arrow")[:]["input_ids"]
-    return [count for chunk in column.chunks for count in chunk.value_lengths().to_pylist()]
+def _joined(parts: tuple[Tensor | None, ...]) -> Tensor | None:
+    """Put what was predicted for the parts of a batch together."""
+    return None if parts[0] is None else torch.cat([part for part in parts if part is not None])
 
 
-__all__ = ["LengthGroupedOrder", "SelfAttentiveTrainer"]
+__all__ = ["SelfAttentiveTrainer"]

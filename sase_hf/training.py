@@ -23,7 +23,7 @@ from transformers import (
 )
 from transformers.trainer_utils import IntervalStrategy
 
-from .arguments import DataArguments, ModelArguments, RunArguments, changed_arguments
+from .arguments import DataArguments, ModelArguments, changed_arguments
 from .building import Parts, assemble
 from .checkpoints import checkpoint_to_resume
 from .command_line import parse_arguments
@@ -36,6 +36,7 @@ from .evaluation import (
     write_record,
 )
 from .hub import write_model_card
+from .memory import keep_freed_memory
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ def run(
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         _protect_earlier_run(output_dir, checkpoint)
     _move_label_smoothing(model_args, training_args)
+    keep_freed_memory()
     (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
     parts = assemble(model_args, data_args, checkpoint)
     _check_splits(parts.task, training_args)
@@ -179,8 +181,7 @@ def _summary(
         file = os.path.basename(str(model_args.word_vectors))
         yield f"word vectors: {file}, for {parts.vectors_found:.1%} of the vocabulary"
     model = parts.model
-    total = model.num_parameters()
-    others = model.num_parameters(exclude_embeddings=True)
+    total, others = (model.num_parameters(exclude_embeddings=without) for without in (False, True))
     yield f"model: {type(model).__name__}, {total:,} parameters, {others:,} without word vectors"
     processes = f"{training_args.world_size} process{'es' * (training_args.world_size > 1)}"
     yield f"training: {processes} on {training_args.device}, seed {training_args.seed}"
@@ -198,6 +199,7 @@ def _make_trainer(
     return SelfAttentiveTrainer(
         parts.model,
         training_args,
+        data_args.max_batch_tokens,
         train_dataset=parts.rows.get("train"),
         eval_dataset=parts.rows.get("validation"),
         processing_class=parts.tokenizer,
@@ -292,7 +294,6 @@ __all__ = [
     "PREDICTIONS_NAME",
     "DataArguments",
     "ModelArguments",
-    "RunArguments",
     "SelfAttentiveTrainer",
     "parse_arguments",
     "run",

@@ -9,11 +9,19 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import pytest
 import torch
 
+from sase_hf import encoders_self_attentive
+
 
 @pytest.fixture(autouse=True)
 def seed() -> None:
     """Start every test from the same random state, whatever ran before it."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the LSTM read a batch in many blocks, for which tests have too few and short texts."""
+    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", 0)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ from sase_hf.training import PREDICTIONS_NAME
 TOLERANCE = 1e-6
 Weights = dict[str, Tensor]
 
+# Cuts every batch into several parts, one of them smaller.
+IN_PARTS = {"trainer_class": partial(SelfAttentiveTrainer, max_batch_tokens=50)}
+
 # The rows of an update are then known, and with them its penalty.
 WITH_PENALTY = {"trainer_class": SelfAttentiveTrainer, "train_sampling_strategy": "sequential"}
 
@@ -62,7 +66,7 @@ def two_updates(
     folder: Path,
     batch_size: int,
     accumulated: int = 1,
-    trainer_class: type[Trainer] = Trainer,
+    trainer_class: Callable[..., Trainer] = Trainer,
     **options: Any,
 ) -> tuple[Weights, list[dict[str, float]]]:
     """Train for two updates of plain SGD on 32 rows each; return weights and logs."""
@@ -116,6 +120,9 @@ def work(folder: Path) -> None:
     results: dict[str, Any] = {}
     for problem in PROBLEMS:
         results[problem], _ = two_updates(problem, folder / problem, batch_size=16)
+        results[f"{problem} in parts"], _ = two_updates(
+            problem, folder / f"{problem}_in_parts", batch_size=16, **IN_PARTS
+        )
     _, results["logs"] = two_updates("pairs", folder / "logs", 16, **WITH_PENALTY)
 
     trainer, results["uninterrupted"] = two_epochs(folder / "run", batch_size=8)
@@ -213,6 +220,20 @@ def test_split_batches_update_weights_like_whole_ones(
     for entry, accumulated_entry in zip(logs, accumulated_logs, strict=True):
         if "loss" in entry:
             assert accumulated_entry["loss"] == pytest.approx(entry["loss"], abs=1e-5)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_batch_read_in_parts_updates_weights_like_a_whole_one(
+    problem: str, two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """What fits into memory at once must not change what is learnt, in one process or in two."""
+    whole, logs = two_updates(problem, tmp_path / "whole", batch_size=32)
+    parts, logs_of_parts = two_updates(problem, tmp_path / "parts", batch_size=32, **IN_PARTS)
+    assert_same(parts, whole, TOLERANCE)
+    assert_same(two_processes[f"{problem} in parts"], whole, TOLERANCE)
+    for entry, entry_of_parts in zip(logs, logs_of_parts, strict=True):
+        if "loss" in entry:
+            assert entry_of_parts["loss"] == pytest.approx(entry["loss"], abs=1e-5)
 
 
 def test_the_logs_hold_the_loss_and_the_penalty_of_the_whole_batch(

@@ -7,8 +7,16 @@ import tiny
 import torch
 from torch import Tensor, nn
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
-from sase_hf.encoders_self_attentive import Alignment, BiLSTMEncoder, BiLSTMLayer, take_tokens
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+    encoders_self_attentive,
+)
+from sase_hf.encoders_self_attentive import BiLSTMEncoder, BiLSTMLayer, Packing, dense_blocks
+
+# Prices of a call: at 0 every ended sentence begins a block, at the other there is only one.
+COSTS = (0, 10**6)
 
 # Rows: full, right-padded, left-padded, holed, empty.
 MASK = torch.tensor(
@@ -16,46 +24,87 @@ MASK = torch.tensor(
 ).bool()
 
 
-def test_alignment_moves_real_tokens_to_the_left_in_their_order() -> None:
-    """After it every kind of padding is right padding, the one case the layers know."""
-    positions = torch.arange(5.0).expand(5, 5).unsqueeze(-1)
-    alignment = Alignment(MASK)
-    aligned = alignment.align(positions).squeeze(-1)
+def test_a_block_ends_where_the_padding_saved_pays_for_another_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By hand: going on from length 1 to 4 reads 3 positions of padding, and to 9 another 15."""
+    lengths = [9, 4, 4, 1, 0]
+    expected = {
+        0: [(1, 4), (3, 3), (5, 1)],
+        17: [(4, 4), (5, 1)],
+        18: [(9, 4)],
+    }
+    for cost, blocks in expected.items():
+        monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
+        assert dense_blocks(lengths) == blocks
 
-    assert alignment.lengths.tolist() == [5, 2, 3, 3, 0]
-    assert alignment.real.tolist() == [[n > s for s in range(5)] for n in (5, 2, 3, 3, 0)]
-    real = [row[:n].tolist() for row, n in zip(aligned, alignment.lengths, strict=True)]
-    assert real == [[0, 1, 2, 3, 4], [0, 1], [2, 3, 4], [1, 3, 4], []]
+
+def test_blocks_cover_every_token_and_little_more() -> None:
+    """Padding that is read costs at most a call for each block; the rest is real tokens."""
+    rng = random.Random(0)
+    for _ in range(200):
+        lengths = sorted((rng.randrange(400) for _ in range(rng.randint(1, 70))), reverse=True)
+        blocks = dense_blocks(lengths)
+        read = [rows for steps, rows in blocks for _ in range(steps)]
+        assert len(read) == max(lengths[0], 1)
+        assert all(
+            rows >= sum(length > step for length in lengths) for step, rows in enumerate(read)
+        )
+        wasted = sum(read) - sum(lengths)
+        assert wasted <= encoders_self_attentive.CALL_IN_TOKENS * len(blocks)
 
 
-def test_restoring_undoes_the_alignment_with_zeros_on_padding() -> None:
-    """Callers get their tokens back where they put them."""
+@pytest.mark.parametrize("cost", COSTS)
+def test_packing_reads_all_sentences_step_by_step_longest_first(
+    monkeypatch: pytest.MonkeyPatch, cost: int
+) -> None:
+    """The order in which an LSTM can read them as dense blocks; ended sentences drop out."""
+    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
+    x = torch.arange(25).view(5, 5, 1)
+    packing = Packing(MASK)
+    packed = packing.pack(x).flatten().tolist()
+    if cost == 0:
+        assert packing.blocks == [(2, 4), (1, 3), (2, 1)]
+        assert packed == [0, 12, 16, 5, 1, 13, 18, 6, 2, 14, 19, 3, 4]
+    else:  # sentences that have ended repeat their last token
+        assert packing.blocks == [(5, 4)]
+        expected = [[0, 12, 16, 5], [1, 13, 18, 6], [2, 14, 19, 6], [3, 14, 19, 6], [4, 14, 19, 6]]
+        assert packed == [token for step in expected for token in step]
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_unpacking_aligns_to_the_left_and_restoring_puts_every_token_back(
+    monkeypatch: pytest.MonkeyPatch, cost: int
+) -> None:
+    """Callers get their tokens back where they put them, with zeros on padding."""
+    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
     x = torch.randn(5, 5, 3)
-    alignment = Alignment(MASK)
-    assert torch.equal(alignment.restore(alignment.align(x)), x * MASK.unsqueeze(-1))
+    packing = Packing(MASK)
+    rows = packing.unpack(packing.pack(x))
+    assert packing.real.tolist() == [[n > s for s in range(5)] for n in (5, 2, 3, 3, 0)]
+    for aligned, row, real in zip(rows, x, MASK, strict=True):
+        assert torch.equal(aligned[: real.sum()], row[real])
+    assert torch.equal(packing.restore(rows), x * MASK.unsqueeze(-1))
 
 
-def test_aligned_rows_are_as_long_as_the_longest_text() -> None:
-    """Padding shared by all rows costs no step of the LSTM."""
-    alignment = Alignment(MASK[1:4])
-    x = torch.randn(3, 5, 2)
-    assert alignment.align(x).shape == (3, 3, 2)
-    assert alignment.restore(alignment.align(x)).shape == (3, 5, 2)
-
-
-def test_reversal_turns_each_row_within_its_own_length() -> None:
+@pytest.mark.parametrize("cost", COSTS)
+def test_the_mirror_turns_each_sentence_within_its_own_length(
+    monkeypatch: pytest.MonkeyPatch, cost: int
+) -> None:
     """The backward LSTM must start at the last word and not in the padding behind it."""
-    alignment = Alignment(MASK)
-    assert alignment.reversal.tolist() == [
-        [4, 3, 2, 1, 0],
-        [1, 0, 2, 3, 4],
-        [2, 1, 0, 3, 4],
-        [2, 1, 0, 3, 4],
-        [0, 1, 2, 3, 4],
-    ]
+    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
     x = torch.randn(5, 5, 2)
-    twice = take_tokens(take_tokens(x, alignment.reversal), alignment.reversal)
-    assert torch.equal(twice, x)
+    packing = Packing(MASK)
+    mirrored = packing.unpack(packing.pack(x)[packing.mirror])
+    for turned, row, real in zip(mirrored, x, MASK, strict=True):
+        assert torch.equal(turned[: real.sum()], row[real].flip(0))
+
+
+def test_rows_are_as_long_as_the_longest_text() -> None:
+    """Padding shared by all rows costs no step of the LSTM."""
+    packing = Packing(MASK[1:4])
+    assert packing.real.shape == (3, 3)
+    assert sum(steps for steps, _ in packing.blocks) == 3
 
 
 def _torch_bilstm(encoder: BiLSTMEncoder, width: int, units: int) -> nn.LSTM:
@@ -78,18 +127,22 @@ def _packed(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
     return unpacked
 
 
+@pytest.mark.parametrize("cost", [*COSTS, 3])
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
-def test_states_and_gradients_equal_torchs_packed_bilstm(num_layers: int) -> None:
+def test_states_and_gradients_equal_torchs_packed_bilstm(
+    monkeypatch: pytest.MonkeyPatch, num_layers: int, cost: int
+) -> None:
     """`pack_padded_sequence` is the known exact way; the encoder must lose nothing against it."""
+    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
     encoder = BiLSTMEncoder(tiny.tiny_config(num_lstm_layers=num_layers))
     lstm = _torch_bilstm(encoder, width=6, units=4)
-    mask = torch.arange(9) < torch.tensor([[9], [1], [4], [6]])
-    alignment = Alignment(mask)
-    x = torch.randn(4, 9, 6)
+    lengths = torch.tensor([9, 1, 4, 6, 4])
+    packing = Packing(torch.arange(9) < lengths.unsqueeze(1))
+    x = torch.randn(5, 9, 6)
     ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
 
-    states = encoder(ours, alignment)[-1]
-    expected = _packed(lstm, theirs, alignment.lengths)
+    states = packing.restore(packing.unpack(encoder(packing.pack(ours), packing)[-1]))
+    expected = _packed(lstm, theirs, lengths)
     torch.testing.assert_close(states, expected, **tiny.TOLERANCE)
 
     probe = torch.randn_like(states)
@@ -97,18 +150,10 @@ def test_states_and_gradients_equal_torchs_packed_bilstm(num_layers: int) -> Non
     (expected * probe).sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad, **tiny.TOLERANCE)
     for number, layer in enumerate(encoder.layers):
-        for name, weight in layer.backward_lstm.named_parameters():
-            packed_weight = getattr(lstm, name.replace("l0", f"l{number}_reverse"))
-            torch.testing.assert_close(weight.grad, packed_weight.grad, **tiny.TOLERANCE)
-
-
-def test_states_of_every_layer_are_zero_on_padding() -> None:
-    """The next layer and the pooling may then read all positions."""
-    encoder = BiLSTMEncoder(tiny.tiny_config(num_lstm_layers=2))
-    alignment = Alignment(MASK)
-    for states in encoder(torch.randn(5, 5, 6), alignment):
-        assert states[~alignment.real].abs().max() == 0
-        assert states[alignment.real].abs().min() > 0, "the premise needs states that are not zero"
+        for suffix, half in (("", layer.forward_lstm), ("_reverse", layer.backward_lstm)):
+            for name, weight in half.named_parameters():
+                packed_weight = getattr(lstm, name.replace("l0", f"l{number}{suffix}"))
+                torch.testing.assert_close(weight.grad, packed_weight.grad, **tiny.TOLERANCE)
 
 
 def test_a_poisoned_padding_vector_reaches_no_state() -> None:
@@ -134,9 +179,10 @@ def _gradients(
     "model_class", [SelfAttentiveForSequenceClassification, SelfAttentiveForNLI]
 )
 def test_gradient_checkpointing_gives_the_same_gradients(
-    model_class: type, num_layers: int, freeze_embeddings: bool
+    monkeypatch: pytest.MonkeyPatch, model_class: type, num_layers: int, freeze_embeddings: bool
 ) -> None:
-    """It trades time for memory and nothing else; each layer is run once more for it."""
+    """It trades time for memory and nothing else: a few steps at a time are run once more."""
+    monkeypatch.setattr(encoders_self_attentive, "CHECKPOINTED_STEPS", 3)
     model = tiny.tiny_model(
         model_class,
         num_lstm_layers=num_layers,
@@ -157,7 +203,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(
     next(getattr(model, name) for name in names if hasattr(model, name))()
     checkpointed = _gradients(model, batch, labels)
 
-    assert len(runs) == 2 * num_layers, "the premise is that checkpointing really happened"
+    assert len(runs) > 2 * num_layers, "the premise is that several parts were run twice"
     assert plain.keys() == checkpointed.keys()
     for name, gradient in plain.items():
         if gradient is None:

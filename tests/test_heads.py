@@ -15,6 +15,8 @@ from sase_hf.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
 CLASSIFIERS = ("mlp", "pruned_mlp")
+pytestmark = pytest.mark.usefixtures("many_blocks")
+
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
 
 

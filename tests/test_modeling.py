@@ -10,6 +10,8 @@ from torch import Tensor
 
 from sase_hf import SelfAttentiveModel
 
+pytestmark = pytest.mark.usefixtures("many_blocks")
+
 POOLINGS = ("self_attention", "max", "mean", "last")
 
 

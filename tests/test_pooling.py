@@ -3,8 +3,8 @@
 import pytest
 import tiny
 import torch
-from torch import Tensor
 
+from sase_hf.encoders_self_attentive import Packing
 from sase_hf.pooling_self_attentive import BaselinePooling, SelfAttention, attention_penalty
 
 
@@ -26,20 +26,16 @@ def test_penalty_does_not_know_the_length_of_the_sentence() -> None:
     assert torch.equal(attention_penalty(attention), attention_penalty(padded))
 
 
-def _attention_inputs() -> tuple[SelfAttention, Tensor, Tensor]:
-    config = tiny.tiny_config(lstm_hidden_size=2, attention_size=3, num_hops=2)
-    states = torch.randn(2, 4, config.hidden_size, dtype=torch.float64)
-    real = torch.tensor([[True, True, True, True], [True, True, False, False]])
-    states = states.masked_fill(~real.unsqueeze(-1), 0).requires_grad_()
-    return SelfAttention(config).double(), states, real
-
-
 def test_gradcheck_of_the_attention() -> None:
     """Analytic gradients of M and A equal numeric ones in float64, with padding beside them."""
-    pooling, states, real = _attention_inputs()
-    parameters = tuple(pooling.parameters())
+    config = tiny.tiny_config(lstm_hidden_size=2, attention_size=3, num_hops=2)
+    pooling = SelfAttention(config).double()
+    packing = Packing(torch.tensor([[True, True, True, True], [True, True, False, False]]))
+    positions = sum(steps * rows for steps, rows in packing.blocks)
+    packed = torch.randn(positions, config.hidden_size, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(
-        lambda states, *_: pooling(states, real)[:2], (states, *parameters)
+        lambda packed, *_: pooling(packing.unpack(packed), packed, packing)[:2],
+        (packed, *pooling.parameters()),
     )
 
 
@@ -60,11 +56,11 @@ def test_baselines_read_real_tokens_alone(pooling: str, expected: list[int]) -> 
 
     `last` joins the forward state at the last word with the backward state at the first.
     """
-    states = torch.tensor([[1.0, 5, 10, 30], [2, 3, 20, 40], [3, 1, 30, 50], [0, 0, 0, 0]])
-    real = torch.tensor([[True, True, True, False]])
-    pooled, attention, penalty = BaselinePooling(tiny.tiny_config(pooling=pooling))(
-        states.unsqueeze(0), real
-    )
-    assert pooled.tolist() == [[expected]]
+    text = [[1.0, 5, 10, 30], [2, 3, 20, 40], [3, 1, 30, 50], [99, 99, 99, 99]]
+    states = torch.tensor([text, torch.zeros(4, 4).tolist()])
+    packing = Packing(torch.tensor([[True, True, True, False], [True, True, True, True]]))
+    baseline = BaselinePooling(tiny.tiny_config(pooling=pooling))
+    pooled, attention, penalty = baseline(states, packing.pack(states), packing)
+    assert pooled[0].tolist() == [expected]
     assert attention is None
-    assert penalty.tolist() == [0]
+    assert penalty.tolist() == [0, 0]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from runs import collate, count_rows, make_rows, same_weights
@@ -16,7 +17,10 @@ from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from sase_hf import SelfAttentiveForSequenceClassification, trainer
 from sase_hf.checkpoints import newest_complete_checkpoint, why_incomplete
-from sase_hf.trainer import LengthGroupedOrder, SelfAttentiveTrainer
+from sase_hf.trainer import SelfAttentiveTrainer
+
+# What Trainer measures of itself.
+TIMINGS = ("_runtime", "_per_second", "_preparation_time")
 
 ROWS = make_rows("single_label")
 Weights = dict[str, Tensor]
@@ -218,27 +222,6 @@ def test_evaluations_do_not_change_what_is_learnt(tmp_path: Path) -> None:
     assert same_weights(weights_of(watched), weights_of(alone))
 
 
-def test_length_groups_depend_on_seed_and_epoch_alone() -> None:
-    """Not on the random state, which a resumed run and a second process meet elsewhere."""
-    lengths = [len(ids) for ids in ROWS["input_ids"]]
-    first, second = (LengthGroupedOrder(lengths, batch_size=8, seed=1) for _ in range(2))
-    torch.manual_seed(5)
-    order = list(first)
-    assert list(second) == order
-    assert sorted(order) == list(range(len(ROWS)))
-    second.set_epoch(1)
-    assert list(second) != order
-    assert list(LengthGroupedOrder(lengths, batch_size=8, seed=2)) == list(second), "seed + epoch"
-    spread = [max(batch) - min(batch) for batch in batches_of([lengths[i] for i in order], 8)]
-    shuffled = [max(batch) - min(batch) for batch in batches_of(lengths, 8)]
-    assert sum(spread) < 0.6 * sum(shuffled)
-
-
-def batches_of(items: list[int], size: int) -> list[list[int]]:
-    """Cut a list into batches."""
-    return [items[start : start + size] for start in range(0, len(items), size)]
-
-
 def test_data_seed_alone_decides_the_order_of_rows(tmp_path: Path) -> None:
     """So that the seed of the weights can change while the rows come as before."""
     options = {"train_sampling_strategy": "group_by_length"}
@@ -284,6 +267,29 @@ def test_predictions_come_in_the_order_of_the_rows(tmp_path: Path) -> None:
     unlabelled = training.predict(ROWS.remove_columns("labels"))
     torch.testing.assert_close(torch.from_numpy(unlabelled.predictions), expected)
     assert unlabelled.label_ids is None
+
+
+def test_evaluation_in_parts_measures_and_predicts_the_same(tmp_path: Path) -> None:
+    """Loss and penalty weigh each row alike, however few of them fit into memory at once."""
+    whole, parts = make_trainer(tmp_path), make_trainer(tmp_path)
+    parts.max_batch_tokens = 20
+    labels = [-100 if i % 5 == 0 else label for i, label in enumerate(ROWS["labels"])]
+    rows = ROWS.remove_columns("labels").add_column("labels", labels)
+    calls = count_calls(parts.model)
+    for name, value in whole.evaluate(rows).items():
+        if not name.endswith(TIMINGS):
+            assert parts.evaluate(rows)[name] == pytest.approx(value, abs=1e-5), name
+    assert len(calls) > 2 * len(whole.get_eval_dataloader(rows)), "the premise: many parts"
+    for split in (rows, ROWS.remove_columns("labels")):
+        expected = whole.predict(split).predictions
+        np.testing.assert_allclose(parts.predict(split).predictions, expected, atol=1e-6)
+
+
+def count_calls(model: torch.nn.Module) -> list[int]:
+    """Note every call of a model from now on."""
+    calls: list[int] = []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    return calls
 
 
 def test_evaluation_reports_the_mean_penalty(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""Which rows share a batch, and how much of a batch is in memory at once.
+
+Neither changes a result: an order only decides what is computed together, and a batch that is read
+in parts has the loss and the gradient of the whole.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch import Tensor
+from torch.utils.data import Sampler
+from transformers.trainer_pt_utils import get_length_grouped_indices
+
+
+class LengthGroupedOrder(Sampler[int]):
+    """Rows in random order, those of like lengths together, the same for a seed and an epoch.
+
+    The stock sampler of `group_by_length` draws from the global random state, which a resumed run
+    meets in another place; this one depends on nothing but what it is given.
+
+    Args:
+        lengths: Tokens of each row.
+        batch_size: Rows that share a batch, or an update.
+        seed: With the epoch, what the order is drawn from.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+        self.lengths = lengths
+        self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch the next order is for."""
+        self.epoch = epoch
+
+
+def longest_first(dataset: Dataset) -> list[int]:
+    """Return the rows by length: batches hold little padding, a lack of memory shows at once.
+
+    Args:
+        dataset: Tokenized rows.
+    """
+    return np.argsort(token_counts(dataset), kind="stable")[::-1].tolist()
+
+
+def token_counts(dataset: Dataset) -> list[int]:
+    """Count the tokens of every row from Arrow's offsets, without reading a row.
+
+    Args:
+        dataset: Tokenized rows.
+    """
+    column = dataset.with_format("arrow")[:]["input_ids"]
+    return [count for chunk in column.chunks for count in chunk.value_lengths().to_pylist()]
+
+
+def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[dict[str, Tensor]]:
+    """Cut a batch into parts of whole rows that hold at most so many tokens each.
+
+    Args:
+        batch: Tensors of B rows each, among them `input_ids`, shape (B, T).
+        max_tokens: Tokens of a part, padding included; a longer row is a part of its own. None
+            leaves the batch whole.
+
+    Returns:
+        The parts, in the order of the rows.
+    """
+    rows, length = batch["input_ids"].shape
+    if max_tokens is None or rows * length <= max_tokens:
+        return [dict(batch)]
+    size = max(max_tokens // length, 1)
+    cut = {name: tensor.split(size) for name, tensor in batch.items()}
+    return [dict(zip(cut, part, strict=True)) for part in zip(*cut.values(), strict=True)]
+
+
+__all__ = ["LengthGroupedOrder", "longest_first", "parts_of_batch", "token_counts"]
