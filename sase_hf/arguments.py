@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, get_args
 
+import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
@@ -238,6 +239,8 @@ class RunArguments(TrainingArguments):
         metric = (self.metric_for_best_model or "").removeprefix("eval_")
         if self.greater_is_better is None and metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows it of the loss alone
+        if self.bf16 and not torch.accelerator.is_available():
+            self.use_cpu = True  # without it transformers refuses bf16 on a CPU
         super().__post_init__()
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader

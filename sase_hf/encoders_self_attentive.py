@@ -65,6 +65,7 @@ class Packing:
         mirror: For every position the one of the same sentence that is as far from the sentence's
             end as this one is from its start, shape (P,).
         real: True on the real tokens of left-aligned rows, shape (B, S).
+        has_empty: Whether there may be sentences without tokens.
     """
 
     def __init__(self, mask: Tensor) -> None:
@@ -75,10 +76,11 @@ class Packing:
         # On an accelerator, reading the lengths would wait for the device at every step, and a
         # traced or compiled graph must not depend on the values of a mask: one block for all.
         if is_tracing(mask) or mask.device.type != "cpu" or batch == 0:
-            self.blocks = [(length, batch)]
+            self.blocks, self.has_empty = [(length, batch)], True
         else:
             sorted_lengths, order = lengths.sort(descending=True, stable=True)
             self.blocks = dense_blocks(sorted_lengths.tolist())
+            self.has_empty = bool(sorted_lengths[-1] == 0)
         first, step, rank = self._positions()
 
         sentence = order[rank]

@@ -53,9 +53,10 @@ class SelfAttention(nn.Module):
         """
         scores = self.hops(torch.tanh(self.projection(packed)))  # (P, r)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        scores, padding = packing.unpack(scores).mT, ~packing.real.unsqueeze(1)  # (B, r|1, S)
-        attention = scores.masked_fill(padding, torch.finfo(scores.dtype).min).softmax(-1)
-        attention = attention.masked_fill(padding, 0)  # a sentence without tokens attends to none
+        real = packing.real.unsqueeze(-1)  # (B, S, 1)
+        scores = torch.where(real, packing.unpack(scores), torch.finfo(scores.dtype).min)
+        # Padding gets exactly 0 from the softmax; the product is for sentences without tokens.
+        attention = (scores.softmax(1) * real).mT
         matrix = attention.to(states.dtype) @ states
         return _zero_if_empty(matrix, packing), attention, attention_penalty(attention)
 
@@ -93,6 +94,8 @@ class BaselinePooling(nn.Module):
 
 def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
     """Return M with zeros for sentences without tokens, whose states are those of padding."""
+    if not packing.has_empty:
+        return matrix
     return matrix.masked_fill(~packing.real.any(1).view(-1, 1, 1), 0)
 
 

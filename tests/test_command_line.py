@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import TrainingArguments
 
 from sase_hf import SelfAttentiveConfig
@@ -165,6 +166,23 @@ def test_the_best_error_is_the_lowest(metric: str, greater: bool, tmp_path: Path
     assert RunArguments(
         str(tmp_path), metric_for_best_model=metric, greater_is_better=True, use_cpu=True
     ).greater_is_better
+
+
+def test_bfloat16_needs_no_further_flag_on_a_cpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A recipe in bfloat16 runs as it is with a GPU and without; transformers asks for use_cpu."""
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    run = RunArguments(str(tmp_path), bf16=True)
+    assert run.bf16
+    assert run.device.type == "cpu"
+
+
+@pytest.mark.parametrize("limit", [0, -5])
+def test_a_limit_that_no_token_fits_into_is_refused(limit: int) -> None:
+    """At least one row is read at a time, so nothing less than one token means anything."""
+    with pytest.raises(ValueError, match=rf"--max_batch_tokens is {limit}; it must be 1 or more"):
+        DataArguments(max_batch_tokens=limit)
 
 
 def test_changed_arguments_are_those_that_were_set_and_no_secrets(tmp_path: Path) -> None:
