@@ -1,12 +1,18 @@
 """The `self-attention` pipeline: text in; label, scores and what each hop read out."""
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.data import Dataset
 from transformers import Pipeline
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 TASK = "self-attention"
 
@@ -18,8 +24,9 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class SelfAttentionPipeline(Pipeline):
     """Classify texts or pairs of texts and show the attention behind it.
 
-    Takes a text, a pair as `{"text": ..., "text_pair": ...}`, or a list of either (with
-    `batch_size` in batches). Each result is a plain dict:
+    Takes a text, a pair as `{"text": ..., "text_pair": ...}`, or a list, column, data set or
+    generator of either (with `batch_size` in batches); the last two give an iterator over the
+    results. Each result is a plain dict:
 
     - `text`: the input;
     - `label`, `score`: the best label and its probability (for a regression its value);
@@ -27,9 +34,16 @@ class SelfAttentionPipeline(Pipeline):
     - `tokens`, `offsets`: the T tokens as they stand in the text, and their (start, end) in it;
     - `attention`: A, r lists of T floats;
     - `overall`: the hops summed and renormalised to 1, T floats (section 2.3 of the paper);
-    - `overlap`: mean off-diagonal entry of A A^T; 0 when hops share no token, or with one hop.
+    - `overlap`: mean off-diagonal entry of A A^T; 0 when hops share no token, or with one hop;
+    - `spans`: the parts of the text that got the most attention, strongest first, each with its
+      `text`, `start`, `end`, and as `weight` its share of `overall`. A span is a longest run of
+      tokens that each get at least an even share, 1 / T;
+    - `truncated`: how many tokens at the end were cut off and not read.
 
     For a pair, `text` and the fields from `tokens` on hold a list of two, one for each sentence.
+
+    A text of any length is read whole, as in the text-classification pipeline. `max_length=`, or
+    `truncation=True` for the tokenizer's own limit, cuts it; the first cut is logged as a warning.
 
     Raises:
         ValueError: If the model has no attention, the tokenizer no offsets, or an input is neither
@@ -38,44 +52,76 @@ class SelfAttentionPipeline(Pipeline):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.model.config.pooling != "self_attention":
+        pooling = getattr(self.model.config, "pooling", None)
+        if pooling != "self_attention":
             raise ValueError(
-                f"the {TASK} pipeline shows attention, and a model with "
-                f"pooling={self.model.config.pooling!r} has none; use text-classification"
+                f"the {TASK} pipeline shows attention, and a {type(self.model).__name__} with "
+                f"pooling={pooling!r} has none to show; use text-classification"
             )
         if self.tokenizer is None or not self.tokenizer.is_fast:
             raise ValueError(
                 f"the {TASK} pipeline needs a fast tokenizer, which knows where each token "
                 "stands in the text; make one with sase_hf.build_tokenizer"
             )
+        self._told_of_truncation = False
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the result of one input, or the results of several."""
+        if isinstance(inputs, Iterable) and not isinstance(inputs, str | bytes | Mapping | Dataset):
+            inputs = list(inputs) if isinstance(inputs, Sequence) else (item for item in inputs)
+            if inputs == []:
+                return []  # transformers looks at the first one
+        return super().__call__(inputs, *args, **kwargs)
 
     def _sanitize_parameters(
         self, **tokenizer_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        if "max_length" in tokenizer_kwargs and "padding" not in tokenizer_kwargs:
+            tokenizer_kwargs.setdefault("truncation", True)
         return tokenizer_kwargs, {}, {}
 
     def preprocess(self, input_: Text, **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
         texts = self._texts(input_)
-        encoded = self.tokenizer(  # type: ignore[misc]  # checked above
-            *(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts),
-            return_tensors="pt",
-            return_offsets_mapping=True,
-            return_token_type_ids=True,
-            **tokenizer_kwargs,
-        )
+        encoded = self._encode(texts, **tokenizer_kwargs)
+        truncated = [0] * len(texts)
+        if tokenizer_kwargs.get("truncation"):
+            kept, whole = encoded["token_type_ids"], self._encode(texts)["token_type_ids"]
+            truncated = [
+                int((whole == side).sum() - (kept == side).sum()) for side in range(len(texts))
+            ]
+        if any(truncated) and not self._told_of_truncation:
+            self._told_of_truncation = True
+            logger.warning(
+                "A text was cut: its last %d of %d tokens are not read, as truncation asks. Each "
+                "result says so under `truncated`; this warning comes only once.",
+                sum(truncated),
+                whole.shape[1],
+            )
         offsets = encoded.pop("offset_mapping")[0].int().tolist()
         # An empty text comes back as floats of shape (1, 0), which a batch padded on the left
         # cannot take in: give it one token of padding.
         missing = 0 if encoded["input_ids"].shape[1] else 1
         tensors = {name: F.pad(tensor.long(), (0, missing)) for name, tensor in encoded.items()}
-        return {**tensors, "texts": texts, "offsets": offsets}
+        return {**tensors, "texts": texts, "offsets": offsets, "truncated": truncated}
+
+    def _encode(self, texts: list[str], **tokenizer_kwargs: Any) -> Any:
+        """Return what the tokenizer makes of the one or two texts of an input."""
+        return self.tokenizer(  # type: ignore[misc]  # checked above
+            *(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts),
+            return_tensors="pt",
+            return_offsets_mapping=True,
+            return_token_type_ids=True,
+            # Otherwise it warns of indexing errors in long texts, which there are none of here.
+            verbose=False,
+            **tokenizer_kwargs,
+        )
 
     def _texts(self, inputs: Any) -> list[str]:
         """Return the one or two texts of an input."""
         texts = [inputs]
-        if isinstance(inputs, dict) and inputs.keys() == {"text", "text_pair"}:
-            texts = [inputs["text"], inputs["text_pair"]]
+        if isinstance(inputs, dict) and inputs.keys() in ({"text"}, {"text", "text_pair"}):
+            texts = [inputs[name] for name in ("text", "text_pair") if name in inputs]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError(
                 f"an input of the {TASK} pipeline must be a text or a pair "
@@ -89,7 +135,7 @@ class SelfAttentionPipeline(Pipeline):
         return texts
 
     def _forward(self, input_tensors: dict[str, Any], **_: Any) -> Any:
-        shown = {name: input_tensors.pop(name) for name in ("texts", "offsets")}
+        shown = {name: input_tensors.pop(name) for name in ("texts", "offsets", "truncated")}
         outputs = self.model(**input_tensors, output_attentions=True)
         return {
             **shown,
@@ -111,8 +157,9 @@ class SelfAttentionPipeline(Pipeline):
         for side, text in enumerate(texts):
             mine = side_of_token == side
             hops = attention[side] if attention.ndim == 3 else attention
-            spans = [span for span, own in zip(offsets, mine.tolist(), strict=True) if own]
-            readings.append({"text": text, **_reading(text, spans, hops[:, mine])})
+            own = [span for span, own in zip(offsets, mine.tolist(), strict=True) if own]
+            reading = {"text": text, **_reading(text, own, hops[:, mine])}
+            readings.append({**reading, "truncated": model_outputs["truncated"][side]})
 
         result = self._prediction(model_outputs["logits"][0].float())
         for name in readings[0]:
@@ -135,24 +182,42 @@ class SelfAttentionPipeline(Pipeline):
         return {"label": label, "score": scores[label], "scores": scores}
 
 
-def _reading(text: str, spans: list[list[int]], hops: Tensor) -> dict[str, Any]:
+def _reading(text: str, offsets: list[list[int]], hops: Tensor) -> dict[str, Any]:
     """Describe what the hops read in one text.
 
     Args:
         text: The text.
-        spans: Start and end of its T tokens.
+        offsets: Start and end of its T tokens.
         hops: A over these tokens, shape (r, T).
     """
-    overall = hops.sum(0)
+    total = hops.sum(0)
+    overall = (total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)).tolist()
     overlap = hops @ hops.T
     pairs = ~torch.eye(len(hops), dtype=torch.bool)
     return {
-        "tokens": [text[start:end] for start, end in spans],
-        "offsets": [(start, end) for start, end in spans],
+        "tokens": [text[start:end] for start, end in offsets],
+        "offsets": [(start, end) for start, end in offsets],
         "attention": hops.tolist(),
-        "overall": (overall / overall.sum().clamp(min=torch.finfo(overall.dtype).tiny)).tolist(),
+        "overall": overall,
         "overlap": overlap[pairs].mean().item() if len(hops) > 1 else 0.0,
+        "spans": _most_attended(text, offsets, overall),
     }
+
+
+def _most_attended(
+    text: str, offsets: list[list[int]], overall: list[float]
+) -> list[dict[str, Any]]:
+    """Return the longest runs of tokens with at least an even share each, strongest first."""
+    even_share = (1 - 1e-4) / max(len(overall), 1)  # not undone by rounding when all are equal
+    spans = []
+    places = groupby(range(len(overall)), key=lambda place: overall[place] >= even_share)
+    for is_strong, run in places:
+        if is_strong:
+            members = list(run)
+            start, end = offsets[members[0]][0], offsets[members[-1]][1]
+            weight = sum(overall[place] for place in members)
+            spans.append({"text": text[start:end], "start": start, "end": end, "weight": weight})
+    return sorted(spans, key=lambda span: -span["weight"])
 
 
 __all__ = ["TASK", "SelfAttentionPipeline"]

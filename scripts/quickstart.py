@@ -173,7 +173,7 @@ def example(results: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield the longest of the texts, what the model makes of it, and its strongest words."""
     result = max(results, key=lambda result: len("".join(result["text"])))
     texts = result["text"] if isinstance(result["text"], list) else [result["text"]]
-    for text, words in zip(texts, attention_text(result).splitlines(), strict=True):
+    for text, words in zip(texts, attention_text(result, color=False).splitlines(), strict=True):
         yield f'"{text}"'
         yield f"  most attended: {words}"
     yield f"  read as {result['label']} ({result['score']:.0%}); it is {result['true_label']}"

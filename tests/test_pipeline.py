@@ -26,6 +26,8 @@ RESULT_FIELDS = {
     "attention",
     "overall",
     "overlap",
+    "spans",
+    "truncated",
 }
 
 
@@ -200,7 +202,7 @@ def test_a_single_text_is_no_input_for_a_model_of_pairs(
 def test_a_model_without_attention_is_refused(tokenizer: TokenizersBackend) -> None:
     """The way out is the stock pipeline, which does work."""
     model = SelfAttentiveForSequenceClassification(config_for(tokenizer, pooling="max")).eval()
-    with pytest.raises(ValueError, match=r"pooling='max' has none; use text-classification"):
+    with pytest.raises(ValueError, match=r"pooling='max' has none to show; use text"):
         pipeline("self-attention", model=model, tokenizer=tokenizer)
     stock = pipeline("text-classification", model=model, tokenizer=tokenizer)
     assert stock(TEXT)[0]["label"] in model.config.label2id

@@ -85,7 +85,7 @@ def test_the_heat_map_shows_test_rows_with_their_true_labels(run: tuple[str, Pat
     page = (folder / "attention.html").read_text("utf-8")
     name = "pairs" if "hypothesis" in (folder / "model" / "README.md").read_text("utf-8") else ""
     rows = (folder / "corpus" / f"{name or 'reviews'}.test.jsonl").read_text("utf-8").splitlines()
-    labels = re.findall(r"true label ([^<]+)</h2>", page)
+    labels = re.findall(r"the true label is <bdi>([^<]+)</bdi>", page)
     assert labels == [json.loads(row)["label"] for row in rows[: len(labels)]]
     assert len(labels) == 10
 

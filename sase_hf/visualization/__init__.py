@@ -1,0 +1,29 @@
+"""Attention made visible: for the browser, a notebook, the terminal and as figures.
+
+All take what the `self-attention` pipeline returns. The figures need matplotlib, the extra `viz`.
+"""
+
+from .canvas import save_figure
+from .charts import curves_figure, statistics_figure
+from .comparison import comparison_html
+from .figures import attention_figure, comparison_figure
+from .notebook import Attention
+from .page import attention_fragment, attention_html
+from .readings import visible
+from .selection import select_predictions
+from .terminal import attention_text
+
+__all__ = [
+    "Attention",
+    "attention_figure",
+    "attention_fragment",
+    "attention_html",
+    "attention_text",
+    "comparison_figure",
+    "comparison_html",
+    "curves_figure",
+    "save_figure",
+    "select_predictions",
+    "statistics_figure",
+    "visible",
+]

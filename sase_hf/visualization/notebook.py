@@ -1,0 +1,32 @@
+"""Attention in a notebook: an object that shows itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .page import attention_fragment
+from .readings import Result
+from .terminal import attention_text
+
+
+@dataclass(frozen=True, repr=False)
+class Attention:
+    """Results of the `self-attention` pipeline that a notebook shows as a picture.
+
+    As the last line of a cell, `Attention(explain("The soup was good."))` is all there is to write.
+    Elsewhere it prints as `attention_text` does.
+
+    Attributes:
+        results: What the pipeline returned for one input or for several.
+    """
+
+    results: Result | Sequence[Result]
+
+    def _repr_html_(self) -> str:
+        return attention_fragment(self.results)
+
+    def __repr__(self) -> str:
+        several = [self.results] if isinstance(self.results, Mapping) else self.results
+        return "\n".join(f"{one['label']}: {attention_text(one, color=False)}" for one in several)
+
+
+__all__ = ["Attention"]

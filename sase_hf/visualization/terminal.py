@@ -1,0 +1,88 @@
+"""Attention in the terminal: the running text in colour, or its strongest words in plain text."""
+
+import os
+import sys
+
+from .readings import Reading, Result, read_result
+
+TRUE_COLOR = ("truecolor", "24bit")
+LEAST_SHARE, UNDERLINED_SHARE, BOLD_SHARE = 0.04, 0.25, 0.6
+
+# The colours of the page's light scheme. The paper is painted too, so that on a dark terminal as on
+# a light one the darker word is the stronger one.
+INK, PAPER, MARK = (31, 29, 26), (255, 254, 251), (247, 164, 74)
+RESET = "\x1b[0m"
+
+
+def attention_text(
+    result: Result, top: int = 5, *, hop: int | None = None, color: bool | None = None
+) -> str:
+    """Show where a model looked, for a terminal.
+
+    In colour, each text runs as it is, every word on the colour of its weight, the stronger ones
+    underlined and bold; below stand its strongest words. Without colour there are only those.
+
+    Args:
+        result: What the `self-attention` pipeline returned for one input.
+        top: How many words to name.
+        hop: The hop to show, counted from 1; None for all hops together.
+        color: Whether to use 24-bit colours; None to use them where standard output is a terminal
+            that says it has them (`COLORTERM`) and `NO_COLOR` is not set.
+
+    Returns:
+        For each text the words and their shares of the attention, most first, on a line; in colour
+        the text comes before it.
+
+    Raises:
+        ValueError: If the result is not one of that pipeline, its weights are not finite, or it has
+            no such hop.
+    """
+    readings = read_result(result)
+    view = 0 if hop is None else hop
+    num_hops = len(readings[0].views) - 1
+    if hop is not None and not 1 <= hop <= num_hops:
+        raise ValueError(
+            f"hop is {hop}; this result has the hops 1 to {num_hops}, and None for all"
+        )
+    in_color = has_true_color() if color is None else color
+    lines = []
+    for reading in readings:
+        lines += [_colored(reading, view)] if in_color else []
+        strongest = reading.strongest(view, top)
+        lines.append(", ".join(f"{word} {weight:.0%}" for word, weight in strongest))
+    return "\n".join(lines)
+
+
+def has_true_color() -> bool:
+    """Say whether standard output is a terminal with 24-bit colours, and they are wanted."""
+    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        return False
+    return os.environ.get("COLORTERM", "").lower() in TRUE_COLOR
+
+
+def _colored(reading: Reading, view: int) -> str:
+    """Return the running text with its words on the colours of their weights."""
+    plain = _style(0.0)
+    pieces, done = [plain], 0
+    for (start, end), share in zip(reading.words, reading.shares(view), strict=True):
+        if share < LEAST_SHARE:
+            continue
+        pieces += [reading.piece(done, start), _style(share), reading.piece(start, end), plain]
+        done = end
+    pieces.append(reading.piece(done, len(reading.text)))
+    # The colour of the paper would run to the right edge if a line ended in it.
+    return "".join(pieces).replace("\n", f"{RESET}\n{plain}") + RESET
+
+
+def _style(share: float) -> str:
+    """Return the escape sequence for a word with a share of the strongest word's weight."""
+    background = (round(low + share * (high - low)) for low, high in zip(PAPER, MARK, strict=True))
+    extras = [
+        *(["1"] if share >= BOLD_SHARE else []),
+        *(["4"] if share >= UNDERLINED_SHARE else []),
+    ]
+    numbers = ["0", *extras, "38;2", *map(str, INK), "48;2", *map(str, background)]
+    return f"\x1b[{';'.join(numbers)}m"
+
+
+__all__ = ["attention_text", "has_true_color"]

@@ -1,0 +1,70 @@
+"""Tiny checkpoints on disk with texts for them, and the scripts that read both."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rows import write_jsonl
+
+from sase_hf import (
+    SelfAttentiveConfig,
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    build_tokenizer,
+)
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+TEXTS = [
+    "The soup was cold, and nobody came.",
+    "Good!",
+    "?",
+    "A warm place with friendly people, and the bread was good.",
+    "Nobody came back for the cold bread.",
+    "The people were friendly.",
+]
+PAIRS = [("Two dogs sleep.", "No dog is awake."), ("A man sings.", "Someone sings loudly.")]
+
+
+def save_checkpoint(folder: Path, *, is_pair: bool = False, **fields: Any) -> str:
+    """Save a model with random weights and its tokenizer; return the folder."""
+    torch.manual_seed(0)
+    tokenizer = build_tokenizer([*TEXTS, *(text for pair in PAIRS for text in pair)])
+    sizes = {
+        "vocab_size": len(tokenizer),
+        "embedding_size": 6,
+        "lstm_hidden_size": 4,
+        "attention_size": 5,
+        "num_hops": 3,
+        "classifier_hidden_size": 7,
+        "problem_type": "single_label_classification",
+        "id2label": {0: "bad", 1: "good"},
+    }
+    head = SelfAttentiveForNLI if is_pair else SelfAttentiveForSequenceClassification
+    model = head(SelfAttentiveConfig(**{**sizes, **fields}))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.6)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def write_texts(folder: Path, *, is_pair: bool = False) -> str:
+    """Write rows without labels; return the path of the file."""
+    rows: list[dict[str, str]] = [{"text": text} for text in TEXTS]
+    if is_pair:
+        rows = [{"premise": first, "hypothesis": second} for first, second in PAIRS]
+    return str(write_jsonl(folder / "rows.jsonl.gz", rows))
+
+
+def script_main(name: str) -> Callable[[list[str]], None]:
+    """Return the main function of a script; importing it runs nothing."""
+    spec = importlib.util.spec_from_file_location(f"{name}_script", SCRIPTS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    entry: Callable[[list[str]], None] = script.main
+    return entry

@@ -1,0 +1,136 @@
+"""What a reader of a page finds in it, and results of the pipeline to put there."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+VOID = {"meta", "input"}
+ELEMENTS = set(
+    "html head meta title style body main header footer nav section article aside div h1 h2 h3 h4 "  # noqa: SIM905
+    "p span bdi b i small a table thead tbody tr th td ol li fieldset legend label input".split()
+)
+ATTRIBUTES = set(
+    "lang charset http-equiv content name class id dir style title type value checked href scope "  # noqa: SIM905
+    "aria-label aria-hidden".split()
+)
+COLLECTED = {
+    "title",
+    "h1",
+    "h2",
+    "h3",
+    "p.words",
+    "p.note",
+    "p.verdict",
+    "table.scores",
+    "ol.spans",
+}
+WEIGHTS = re.compile(r"--(\d+):([\d.]+)")
+
+PAYLOADS = (
+    "<script>alert(1)</script>",
+    "</p></article><img src=x onerror=alert(1)>",
+    "\"' onmouseover=alert(1) x='",
+    "</title></style><style>@import 'x';</style>",
+    "{title} {0} %s &lt;b&gt; &amp;",
+)
+
+
+class Page(HTMLParser):
+    """The elements, attributes and texts of a page; fails on tags that do not match.
+
+    Attributes:
+        elements: The names of all elements.
+        attributes: Name and value of all attributes.
+        texts: By element and class the texts of what is in `COLLECTED`.
+        weights: For each running text, the words with their weights in each view.
+    """
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: dict[str, list[str]] = {name: [] for name in COLLECTED}
+        self.weights: list[list[tuple[str, dict[int, float]]]] = []
+        self.feed(page)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note the element and its attributes; begin a text where one is collected."""
+        self.elements.append(tag)
+        self.attributes += attrs
+        named = dict(attrs)
+        if tag in VOID:
+            return
+        kind = next((tag + f".{name}" for name in (named.get("class") or "").split()), tag)
+        if tag == "span" and self.open and self.open[-1] == "p.words":
+            found = WEIGHTS.findall(named["style"] or "")
+            self.weights[-1].append(("", {int(view): float(share) for view, share in found}))
+            kind = "span.word"
+        self.open.append(kind)
+        if kind in self.texts:
+            self.texts[kind].append("")
+        if kind == "p.words":
+            self.weights.append([])
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that the innermost element is the one that ends."""
+        assert self.open.pop().partition(".")[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        """Add the text to every collected element that is open."""
+        for name in self.open:
+            if name in self.texts:
+                self.texts[name][-1] += data
+        if "span.word" in self.open:
+            word, weights = self.weights[-1][-1]
+            self.weights[-1][-1] = (word + data, weights)
+
+    def values(self, name: str) -> list[str | None]:
+        """Return the values of all attributes of a name."""
+        return [value for own, value in self.attributes if own == name]
+
+
+def assert_harmless(source: str) -> Page:
+    """Check that a page holds only what the package writes, and return it parsed."""
+    page = Page(source)
+    assert not re.search(r"<(?!/?[a-z]\w*[ >]|!doctype html>)", source), "a bare < is no text"
+    assert set(page.elements) <= ELEMENTS, set(page.elements) - ELEMENTS
+    names = {name for name, _ in page.attributes}
+    assert names <= ATTRIBUTES, names - ATTRIBUTES
+    assert all(re.fullmatch(r"#text-\d+", value or "") for value in page.values("href"))
+    assert all(re.fullmatch(r"(--\w+:[\d.]+;?)+", value or "") for value in page.values("style"))
+    return page
+
+
+def reading(text: str, hops: int = 2) -> dict[str, Any]:
+    """Return what the pipeline says of a text whose words get ever more attention."""
+    spans = [match.span() for match in re.finditer(r"[^ \t\n]+", text)]
+    total = sum(range(1, len(spans) + 1))
+    weights = [number / total for number in range(1, len(spans) + 1)]
+    last = [{"text": text[s:e], "start": s, "end": e, "weight": weights[-1]} for s, e in spans[-1:]]
+    return {
+        "text": text,
+        "tokens": [text[start:end] for start, end in spans],
+        "offsets": spans,
+        "attention": [weights, weights[::-1], *[weights] * hops][:hops],
+        "overall": weights,
+        "overlap": 0.25,
+        "spans": last,
+        "truncated": 0,
+    }
+
+
+def result(text: str, label: str = "4 stars", **more: Any) -> dict[str, Any]:
+    """Return a result of the pipeline for one text."""
+    scores = {label: 0.75, "another": 0.25}
+    return {"label": label, "score": 0.75, "scores": scores, **reading(text), **more}
+
+
+def pair_result(first: str, second: str) -> dict[str, Any]:
+    """Return a result of the pipeline for a pair."""
+    readings = [reading(first), reading(second)]
+    sides = {name: [side[name] for side in readings] for name in readings[0]}
+    scores = {"neutral": 0.5, "entailment": 0.3, "contradiction": 0.2}
+    return {"label": "neutral", "score": 0.5, "scores": scores, **sides}

@@ -1,0 +1,57 @@
+"""Which predictions are looked at."""
+
+from typing import Any
+
+import pytest
+
+from sase_hf.visualization import select_predictions
+
+LABELS = ["b", "a", "b", "a", "b", "a", "b"]
+SCORES = [0.9, 0.8, 0.7, 0.95, 0.99, 0.5, 0.85]
+TRUE = ["b", "b", "a", "a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [1, 3, 0, 4, 6]),
+        ({"min_score": 0.9}, [3, 0, 4]),
+        ({"kind": "wrong", "min_score": 0.0}, [1, 5, 2, 4]),
+        ({"kind": "wrong"}, [1, 4]),
+        ({"kind": "random"}, [1, 3, 5, 0, 2, 4, 6]),
+    ],
+)
+def test_predictions_are_taken_by_label(options: dict[str, Any], expected: list[int]) -> None:
+    """Confident ones, wrong ones or any; label by label, in each as they came."""
+    assert select_predictions(LABELS, SCORES, TRUE, **options) == expected
+
+
+def test_the_seed_decides_which_of_many_are_drawn() -> None:
+    """A page can be made again, and another draw shows others."""
+    labels, scores = ["a", "b"] * 500, [0.9] * 1000
+    draw = select_predictions(labels, scores, per_label=5, seed=1)
+    assert len(draw) == 10
+    assert [labels[place] for place in draw] == ["a"] * 5 + ["b"] * 5
+    assert draw == select_predictions(labels, scores, per_label=5, seed=1)
+    assert draw != select_predictions(labels, scores, per_label=5, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "best"}, "kind is 'best'; allowed are confident, wrong, random"),
+        ({"per_label": 0}, "per_label is 0; it must be 1 or more"),
+        ({"min_score": 1.0}, "none of 7 predictions is made with a score of 1.0 or more; lower"),
+        ({"kind": "wrong", "min_score": 0.999}, "none of 7 predictions is wrong with a score of"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(options: dict[str, Any], message: str) -> None:
+    """An empty page would leave the reader guessing."""
+    with pytest.raises(ValueError, match=message):
+        select_predictions(LABELS, SCORES, TRUE, **options)
+
+
+def test_without_true_labels_nothing_is_wrong() -> None:
+    """The way out is a file with labels."""
+    with pytest.raises(ValueError, match="which predictions are wrong only true labels can tell"):
+        select_predictions(LABELS, SCORES, kind="wrong")
