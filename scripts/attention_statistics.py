@@ -1,0 +1,135 @@
+"""How sharply do the hops attend, and how much alike? Entropy and overlap over the texts of a file.
+
+    python scripts/attention_statistics.py runs/penalty runs/no_penalty --file dev.jsonl
+        --output attention.json --plot attention.png
+
+Several checkpoints, such as one trained with --penalty_coef 1 and one with --penalty_coef 0, stand
+side by side. Entropy is a share of log T, the entropy of equal attention on all T words, so 0 is
+one word and 1 is all alike. The overlap of a hop is the mean product of its weights with those of
+each other hop. `--plot` needs `pip install 'sase_hf[viz]'`.
+
+In seconds, on the model that scripts/quickstart.py left:
+
+    python scripts/attention_statistics.py runs/quickstart/model
+        --file runs/quickstart/corpus/reviews.test.jsonl
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sase_hf.attention_statistics import measure_attention
+from sase_hf.evaluation import measured_record, write_record
+from sase_hf.samples import add_sample_flags, describe_checkpoint, given_flags, read_sample
+from sase_hf.visualization import save_figure, statistics_figure
+from sase_hf.visualization.canvas import check_figure_path
+
+KINDS = ("entropy", "overlap")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print a table, and write the numbers and the plot that are asked for.
+
+    Args:
+        argv: The words after the script's name; by default those of this process.
+    """
+    parser = build_parser()
+    flags = parser.parse_args(argv)
+    arguments = given_flags(parser, flags)
+    try:
+        if flags.plot is not None:
+            check_figure_path(flags.plot)
+        named = name_checkpoints(flags.checkpoints, flags.names)
+        records = {
+            name: measure(name, checkpoint, flags, arguments) for name, checkpoint in named.items()
+        }
+        if flags.output is not None:
+            write_record(records, flags.output)
+        if flags.plot is not None:
+            save_figure(statistics_figure(records), flags.plot)
+    except (ValueError, OSError, ImportError) as error:
+        sys.exit(f"attention_statistics.py: {error}")
+    print(*table(records), sep="\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of this script's flags."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("checkpoints", nargs="+", help="folders or names on the Hub")
+    add_sample_flags(parser)
+    add = parser.add_argument
+    add("--names", nargs="+", help="what the checkpoints are called; by default their last part")
+    add("--output", type=Path, help="file for the numbers, .json")
+    add("--plot", type=Path, help="file for the distributions, .png or .svg")
+    return parser
+
+
+def name_checkpoints(checkpoints: Sequence[str], names: Sequence[str] | None) -> dict[str, str]:
+    """Return the checkpoints by name.
+
+    Args:
+        checkpoints: Folders or names on the Hub.
+        names: One for each, or None.
+
+    Raises:
+        ValueError: If there are not as many names as checkpoints, or two are the same.
+    """
+    names = names or [Path(checkpoint).resolve().name for checkpoint in checkpoints]
+    if len(set(names)) != len(names) or len(names) != len(checkpoints):
+        raise ValueError(
+            f"{len(checkpoints)} checkpoints are called {', '.join(names)}; give each a name of "
+            "its own with --names"
+        )
+    return dict(zip(names, checkpoints, strict=True))
+
+
+def measure(
+    name: str, checkpoint: str, flags: argparse.Namespace, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the record of one checkpoint.
+
+    Args:
+        name: What it is called.
+        checkpoint: A folder or a name on the Hub.
+        flags: What this script was told.
+        arguments: Those of them that differ from their defaults.
+    """
+    sample = read_sample(checkpoint, flags)
+    start = time.perf_counter()
+    statistics = measure_attention(sample, flags.per_device_eval_batch_size)
+    record = measured_record(
+        name=name,
+        metrics={kind: statistics[kind]["mean"] for kind in KINDS},
+        split=flags.split,
+        sources=sample.sources,
+        seed=flags.seed,
+        arguments=arguments,
+        config=sample.model.config,
+        num_parameters=sample.model.num_parameters(),
+        wall_seconds=time.perf_counter() - start,
+    )
+    return {**record, "checkpoint": describe_checkpoint(checkpoint), **statistics}
+
+
+def table(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each hop of each checkpoint: means, and the middle half of the texts."""
+    for name, record in records.items():
+        yield f"{name}, {record['num_texts']:,} texts"
+        yield f"{'hop':>5}" + "".join(f"{kind:>26}" for kind in KINDS)
+        hops = zip(*(record[kind]["hops"] for kind in KINDS), strict=True)
+        for number, cells in enumerate(hops, start=1):
+            yield f"{number:>5}" + "".join(
+                f"{cell['mean']:.3f} [{cell['p25']:.3f}, {cell['p75']:.3f}]".rjust(26)
+                for cell in cells
+            )
+
+
+if __name__ == "__main__":
+    main()
