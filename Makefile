@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED_FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint common-tests clean
+.PHONY: help quickstart app test lint common-tests clean
 # Two installations into one environment must not run at the same time under `make -j`.
 .NOTPARALLEL:
 
@@ -15,6 +15,9 @@ help: ## List the targets
 
 quickstart: .venv/ready-base ## Train on a small synthetic corpus, then show accuracy and attention
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/quickstart.py
+
+app: .venv/ready-demo ## Open a page to play with the model of the quickstart
+	@$(BIN)/python scripts/app.py runs/quickstart/model
 
 # One thread: the tests' models are so small that starting more costs more than they save.
 test: .venv/ready-test ## Run the test suite
@@ -33,6 +36,7 @@ clean: ## Remove the environment, caches and build files
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 extras_base :=
+extras_demo := [demo]
 extras_test := [test]
 extras_lint := [test,lint]
 

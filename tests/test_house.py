@@ -4,6 +4,7 @@ import ast
 import graphlib
 import importlib.metadata
 import importlib.util
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_mo
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DISTRIBUTIONS = importlib.metadata.packages_distributions()
+
+USER_EXTRAS = ("viz", "captum", "demo")
+NEED_GRADIO = ("sase_hf.demo", "sase_hf.space")
 
 MAX_FUNCTION_LINES = 40
 MAX_FILE_LINES = 300
@@ -120,14 +124,31 @@ def test_modules_do_not_import_one_another_in_circles() -> None:
 def test_every_imported_package_is_declared(path: Path) -> None:
     """A package that comes only through another one can leave the same way."""
     is_test = path in TESTS or path.name == "common_tests.py"
-    extra = PROJECT["optional-dependencies"]["test"] if is_test else []
-    lines = [*PROJECT["dependencies"], *extra]
+    extras = (*USER_EXTRAS, "test") if is_test else USER_EXTRAS
+    lines = [*PROJECT["dependencies"]]
+    for extra in extras:
+        lines += PROJECT["optional-dependencies"][extra]
     declared = {canonicalize_name(Requirement(line).name) for line in lines}
     own = {"sase_hf", "scripts", "tests", *(file.stem for file in EVERYTHING)}
     for name in {module.split(".")[0] for module, _ in imports(path)} - own - {""}:
         if name not in sys.stdlib_module_names:
             bringers = {canonicalize_name(bringer) for bringer in DISTRIBUTIONS.get(name, [])}
             assert bringers & declared, f"{name} is not in pyproject.toml"
+
+
+def test_the_base_install_is_enough_for_all_but_the_demo() -> None:
+    """What draws or measures imports the package of its extra when it is used, not before."""
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES]
+    needless = [name for name in names if name not in NEED_GRADIO and "__main__" not in name]
+    code = (
+        "import importlib, sys\n"
+        "for name in ('matplotlib', 'captum', 'gradio'):\n"
+        "    sys.modules[name] = None  # an import of it now fails as if it were not installed\n"
+        f"for name in {needless}:\n"
+        "    importlib.import_module(name.removesuffix('.__init__'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 @for_each([*MODULES, *SCRIPTS])
