@@ -1,0 +1,1 @@
+"""What scripts/benchmark.py measures, against what, and how."""

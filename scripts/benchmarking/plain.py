@@ -1,0 +1,152 @@
+"""The model as most people write it in PyTorch: what the package is compared with.
+
+One bidirectional `nn.LSTM` over a packed sequence, a masked softmax, the MLP on top. Nothing here
+is slow on purpose, and nothing is tuned.
+
+Shapes: B texts, T tokens, d width of the word vectors, H = 2u width of the states, r hops.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
+
+# Each of our parameters, by the beginning of its name, and where the plain model keeps it.
+NAMES = {
+    "encoder.embeddings.": "embeddings.",
+    "encoder.pooling.projection.": "projection.",
+    "encoder.pooling.hops.": "hops.",
+    "classifier.": "classifier.",
+}
+DIRECTIONS = {"forward_lstm": "", "backward_lstm": "_reverse"}
+
+
+class PlainMLP(nn.Module):
+    """Two linear layers with dropout before each."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.hidden = nn.Linear(config.projection_dim, config.classifier_hidden_size)
+        self.output = nn.Linear(config.classifier_hidden_size, len(config.id2label or {}))
+
+    def forward(self, matrix: Tensor) -> Tensor:
+        """Return logits from sentence matrices (B, r, H)."""
+        hidden = F.relu(self.hidden(self.dropout(matrix.flatten(1))))
+        return self.output(self.dropout(hidden))
+
+
+class PlainPrunedMLP(nn.Module):
+    """The MLP of Appendix A: some units read one row of the matrix, the others one column."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        r, width = config.num_hops, config.hidden_size
+        p, q = config.pruned_row_size, config.pruned_column_size
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.row_weight = nn.Parameter(torch.empty(r, width, p))
+        self.row_bias = nn.Parameter(torch.empty(r, p))
+        self.column_weight = nn.Parameter(torch.empty(width, r, q))
+        self.column_bias = nn.Parameter(torch.empty(width, q))
+        self.output = nn.Linear(r * p + width * q, len(config.id2label or {}))
+
+    def forward(self, matrix: Tensor) -> Tensor:
+        """Return logits from sentence matrices (B, r, H)."""
+        matrix = self.dropout(matrix)
+        rows = torch.bmm(matrix.transpose(0, 1), self.row_weight).transpose(0, 1) + self.row_bias
+        columns = torch.bmm(matrix.permute(2, 0, 1), self.column_weight).transpose(0, 1)
+        columns = columns + self.column_bias
+        hidden = F.relu(torch.cat([rows.flatten(1), columns.flatten(1)], dim=1))
+        return self.output(self.dropout(hidden))
+
+
+class PlainClassifier(nn.Module):
+    """The whole model, for one label per text.
+
+    Args:
+        config: The sizes; one layer, self-attention.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = nn.Embedding(
+            config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id
+        )
+        self.lstm = nn.LSTM(
+            config.embedding_size, config.lstm_hidden_size, batch_first=True, bidirectional=True
+        )
+        self.projection = nn.Linear(config.hidden_size, config.attention_size, bias=False)
+        self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)
+        pruned = config.classifier == "pruned_mlp"
+        self.classifier = (PlainPrunedMLP if pruned else PlainMLP)(config)
+
+    def encode(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sentence matrices (B, r, H) and the penalties (B,).
+
+        Args:
+            input_ids: Padded on the right, shape (B, T).
+            attention_mask: Nonzero on real tokens, shape (B, T).
+        """
+        lengths = attention_mask.sum(1).cpu()
+        packed = pack_padded_sequence(
+            self.embeddings(input_ids), lengths, batch_first=True, enforce_sorted=False
+        )
+        states, _ = pad_packed_sequence(
+            self.lstm(packed)[0], batch_first=True, total_length=input_ids.shape[1]
+        )  # (B, T, H)
+        scores = self.hops(torch.tanh(self.projection(states))).transpose(1, 2)  # (B, r, T)
+        scores = scores.masked_fill(attention_mask.unsqueeze(1) == 0, float("-inf"))
+        attention = F.softmax(scores, dim=-1)
+        overlap = attention @ attention.transpose(1, 2)  # (B, r, r)
+        identity = torch.eye(overlap.shape[-1], device=overlap.device)
+        return attention @ states, ((overlap - identity) ** 2).sum((1, 2))
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None
+    ) -> tuple[Tensor | None, Tensor]:
+        """Return the loss, if there are labels, and the logits.
+
+        Args:
+            input_ids: Padded on the right, shape (B, T).
+            attention_mask: Nonzero on real tokens, shape (B, T).
+            labels: Class ids, shape (B,).
+        """
+        matrix, penalty = self.encode(input_ids, attention_mask)
+        logits = self.classifier(matrix)
+        if labels is None:
+            return None, logits
+        loss = F.cross_entropy(logits, labels) + self.config.penalty_coef * penalty.mean()
+        return loss, logits
+
+
+def plain_twin(model: SelfAttentiveForSequenceClassification) -> PlainClassifier:
+    """Return a plain model with a copy of the weights of one of ours.
+
+    Args:
+        model: Has one layer and self-attention.
+    """
+    twin = PlainClassifier(model.config).to(model.device)
+    weights = {plain_name(name): weight for name, weight in model.state_dict().items()}
+    twin.load_state_dict(weights)
+    return twin.train(model.training)
+
+
+def plain_name(name: str) -> str:
+    """Return what the plain model calls one of our parameters.
+
+    Raises:
+        ValueError: If it has none like it.
+    """
+    for ours, plain in NAMES.items():
+        if name.startswith(ours):
+            return plain + name.removeprefix(ours)
+    for direction, suffix in DIRECTIONS.items():
+        if name.startswith(f"encoder.token_encoder.layers.0.{direction}."):
+            return f"lstm.{name.rpartition('.')[2]}{suffix}"
+    raise ValueError(
+        f"the plain model has no parameter like {name}; it has one layer, self-attention and one "
+        "of the two classifiers"
+    )
