@@ -239,7 +239,7 @@ class RunArguments(TrainingArguments):
         metric = (self.metric_for_best_model or "").removeprefix("eval_")
         if self.greater_is_better is None and metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows it of the loss alone
-        if self.bf16 and not torch.accelerator.is_available():
+        if (self.bf16 or self.bf16_full_eval) and not torch.accelerator.is_available():
             self.use_cpu = True  # without it transformers refuses bf16 on a CPU
         super().__post_init__()
         if self.device.type == "cpu":
@@ -255,12 +255,17 @@ def changed_arguments(*groups: Any) -> dict[str, Any]:
     Returns:
         Names and values, fit for a JSON record.
     """
+    unsaid = ("use_cpu",)  # a record names the hardware; the run may be repeated on another
     changed = {}
     for group in groups:
         default = type(group)()  # an instance: __post_init__ settles many fields
         for entry in fields(group):
             value = getattr(group, entry.name)
-            if entry.name.endswith("token") or value == getattr(default, entry.name):
+            if (
+                entry.name in unsaid
+                or entry.name.endswith("token")
+                or value == getattr(default, entry.name)
+            ):
                 continue
             changed[entry.name] = value.value if isinstance(value, Enum) else value
     return changed

@@ -1,7 +1,7 @@
 """Which rows share a batch, and how much of a batch is in memory at once.
 
 Neither changes a result: an order only decides what is computed together, and a batch that is read
-in parts has the loss and the gradient of the whole.
+in parts has, but for dropout, the loss and the gradient of the whole.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,15 +67,18 @@ def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[
     """Cut a batch into parts of whole rows that hold at most so many tokens each.
 
     Args:
-        batch: Tensors of B rows each, among them `input_ids`, shape (B, T).
+        batch: Tensors of B rows each, among them `input_ids`, shape (B, T), or
+            `inputs_embeds`, shape (B, T, d).
         max_tokens: Tokens of a part, padding included; a longer row is a part of its own. None
             leaves the batch whole.
 
     Returns:
         The parts, in the order of the rows.
     """
-    rows, length = batch["input_ids"].shape
-    if max_tokens is None or rows * length <= max_tokens:
+    if max_tokens is None:
+        return [dict(batch)]
+    rows, length = batch["input_ids" if "input_ids" in batch else "inputs_embeds"].shape[:2]
+    if rows * length <= max_tokens:
         return [dict(batch)]
     size = max(max_tokens // length, 1)
     cut = {name: tensor.split(size) for name, tensor in batch.items()}

@@ -8,6 +8,8 @@ limit to the tokens that are in memory at once; and predictions in the order of 
 
 import gc
 import math
+from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import Trainer
 from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import (
     PREFIX_CHECKPOINT_DIR,
     EvalLoopOutput,
@@ -41,7 +44,8 @@ class SelfAttentiveTrainer(Trainer):
         model: As for `Trainer`.
         args: Likewise.
         max_batch_tokens: At most so many tokens, padding included, go through the model at once. A
-            batch that holds more is read in parts, with the loss and the gradient of the whole.
+            batch that holds more is read in parts, with the loss and the gradient of the whole;
+            only dropout draws anew for each part.
         **kwargs: As for `Trainer`.
 
     Raises:
@@ -114,8 +118,11 @@ class SelfAttentiveTrainer(Trainer):
         if len(results) == 1:
             return results[0]
         losses, logits, labels = zip(*results, strict=True)
-        weights = torch.stack([part[:, 1].sum() for part in noted]) if noted else None
-        mean = None if weights is None else weights @ torch.stack(losses) / weights.sum()
+        mean = None
+        if noted:
+            weights = torch.stack([part[:, 1].sum() for part in noted])
+            shares = weights / weights.sum().clamp(min=1)
+            mean = (torch.stack(losses) * shares).sum()
         return mean, _joined(logits), _joined(labels)
 
     def evaluation_loop(
@@ -144,9 +151,9 @@ class SelfAttentiveTrainer(Trainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
         """Take a step; refuse a loss that is not finite before it reaches a weight."""
-        *parts, last = parts_of_batch(inputs, self.max_batch_tokens)
-        if parts and num_items_in_batch is None:
-            num_items_in_batch = (inputs["labels"] != IGNORED_LABEL).sum()
+        # Without the number of labels in the whole update, the loss is a mean that parts lack.
+        limit = None if num_items_in_batch is None else self.max_batch_tokens
+        *parts, last = parts_of_batch(inputs, limit)
         loss = torch.zeros((), device=self.args.device)
         for part in parts:
             with self.accelerator.no_sync(model):  # gradients are exchanged with the last part's
@@ -273,9 +280,9 @@ class SelfAttentiveTrainer(Trainer):
         return PredictionOutput(output.predictions[back], labels, output.metrics)
 
 
-def _joined(parts: tuple[Tensor | None, ...]) -> Tensor | None:
+def _joined(parts: Sequence[Any]) -> Any:
     """Put what was predicted for the parts of a batch together."""
-    return None if parts[0] is None else torch.cat([part for part in parts if part is not None])
+    return None if parts[0] is None else reduce(nested_concat, parts)
 
 
 __all__ = ["SelfAttentiveTrainer"]

@@ -45,5 +45,7 @@ def test_parts_hold_whole_rows_up_to_the_limit(max_tokens: int | None, rows: lis
     batch = {"input_ids": torch.arange(20).view(5, 4), "labels": torch.arange(5)}
     parts = parts_of_batch(batch, max_tokens)
     assert [len(part["labels"]) for part in parts] == rows
+    vectors = {"inputs_embeds": torch.zeros(5, 4, 2), "labels": torch.arange(5)}
+    assert [len(part["labels"]) for part in parts_of_batch(vectors, max_tokens)] == rows
     for name, whole in batch.items():
         assert torch.equal(torch.cat([part[name] for part in parts]), whole)

@@ -173,9 +173,10 @@ def test_bfloat16_needs_no_further_flag_on_a_cpu(
 ) -> None:
     """A recipe in bfloat16 runs as it is with a GPU and without; transformers asks for use_cpu."""
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
-    run = RunArguments(str(tmp_path), bf16=True)
-    assert run.bf16
-    assert run.device.type == "cpu"
+    for name in ("bf16", "bf16_full_eval"):
+        run = RunArguments(str(tmp_path), **{name: True})
+        assert run.device.type == "cpu"
+        assert changed_arguments(run).keys() == {"output_dir", name}, "no word of this machine"
 
 
 @pytest.mark.parametrize("limit", [0, -5])

@@ -173,13 +173,18 @@ def _gradients(
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
+@pytest.mark.parametrize("options", [None, {"use_reentrant": True}])
 @pytest.mark.parametrize("freeze_embeddings", [False, True])
 @pytest.mark.parametrize("num_layers", [1, 2])
 @pytest.mark.parametrize(
     "model_class", [SelfAttentiveForSequenceClassification, SelfAttentiveForNLI]
 )
 def test_gradient_checkpointing_gives_the_same_gradients(
-    monkeypatch: pytest.MonkeyPatch, model_class: type, num_layers: int, freeze_embeddings: bool
+    monkeypatch: pytest.MonkeyPatch,
+    model_class: type,
+    num_layers: int,
+    freeze_embeddings: bool,
+    options: dict[str, bool] | None,
 ) -> None:
     """It trades time for memory and nothing else: a few steps at a time are run once more."""
     monkeypatch.setattr(encoders_self_attentive, "CHECKPOINTED_STEPS", 3)
@@ -200,7 +205,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(
             module.forward_lstm.register_forward_hook(lambda *_: runs.append(1))
     # Its name up to transformers 5.22 was `gradient_checkpointing_enable`.
     names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
-    next(getattr(model, name) for name in names if hasattr(model, name))()
+    next(getattr(model, name) for name in names if hasattr(model, name))(options)
     checkpointed = _gradients(model, batch, labels)
 
     assert len(runs) > 2 * num_layers, "the premise is that several parts were run twice"

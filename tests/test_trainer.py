@@ -273,13 +273,19 @@ def test_evaluation_in_parts_measures_and_predicts_the_same(tmp_path: Path) -> N
     """Loss and penalty weigh each row alike, however few of them fit into memory at once."""
     whole, parts = make_trainer(tmp_path), make_trainer(tmp_path)
     parts.max_batch_tokens = 20
-    labels = [-100 if i % 5 == 0 else label for i, label in enumerate(ROWS["labels"])]
+    labels = [-100 if i % 5 == 0 or i < 8 else label for i, label in enumerate(ROWS["labels"])]
     rows = ROWS.remove_columns("labels").add_column("labels", labels)
     calls = count_calls(parts.model)
     for name, value in whole.evaluate(rows).items():
         if not name.endswith(TIMINGS):
             assert parts.evaluate(rows)[name] == pytest.approx(value, abs=1e-5), name
     assert len(calls) > 2 * len(whole.get_eval_dataloader(rows)), "the premise: many parts"
+    whole_predictions, parts_predictions = (
+        training.predict(ROWS, ignore_keys=["attentions"]).predictions
+        for training in (whole, parts)
+    )
+    for expected, predicted in zip(whole_predictions, parts_predictions, strict=True):
+        np.testing.assert_allclose(predicted, expected, atol=1e-5)
     for split in (rows, ROWS.remove_columns("labels")):
         expected = whole.predict(split).predictions
         np.testing.assert_allclose(parts.predict(split).predictions, expected, atol=1e-6)
