@@ -158,7 +158,7 @@ def options_of(words: argparse.Namespace) -> Options:
         seed=words.seed,
         budget=Budget(words.rounds, words.seconds),
         product_size=PRODUCT_SIZE[words.device] // shrink,
-        triad_bytes=2**28 // shrink,
+        stream_bytes=2**28 // shrink,
         max_batches=2 if words.quick else max(one.num_batches for one in WORKLOADS.values()),
         **{name: getattr(words, name) for name in ("workloads", "classifiers", "lengths")},
         num_texts=words.num_texts,
@@ -176,8 +176,8 @@ def tasks(
         "steps": {
             f"{name} {classifier or 'encoder'}": partial(steps, options, name, classifier)
             for name in options.workloads
-            # In documents the classifier is too small a part to be worth a comparison of each.
-            for classifier in (None, *options.classifiers[: 1 if name == "documents" else None])
+            # In documents the classifier is too small a part to be worth a comparison.
+            for classifier in (None, *(options.classifiers if name != "documents" else ()))
         },
         "inference": {
             f"{name} {size}": partial(inference, options, name, size)

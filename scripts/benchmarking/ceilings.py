@@ -15,7 +15,8 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 TRAINING_FACTOR = 3
 # Adam reads a weight, its gradient and two moments, and writes all but the gradient.
 ADAM_TRANSFERS = 7
-TRIAD_ARRAYS = 3
+# Read a and b, write a.
+STREAM_TRANSFERS = 3
 
 
 def encoder_flops(config: SelfAttentiveConfig) -> int:
@@ -64,15 +65,14 @@ def product_flops(size: int) -> int:
     return 2 * size**3
 
 
-def triad(num_bytes: int, device: torch.device) -> Callable[[], object]:
-    """Return a = b + s * c over large arrays, to be timed for the bandwidth of the memory.
+def stream(num_bytes: int, device: torch.device) -> Callable[[], object]:
+    """Return a = a + s * b over large arrays, to be timed for the bandwidth of the memory.
 
-    It moves `TRIAD_ARRAYS` times as many bytes as an array has; what a processor reads before it
-    writes is not counted.
+    It moves `STREAM_TRANSFERS` times as many bytes as an array has, in place like an optimiser.
 
     Args:
         num_bytes: Of one array.
         device: Where it runs.
     """
-    a, b, c = (torch.ones(num_bytes // 4, device=device) for _ in range(TRIAD_ARRAYS))
-    return lambda: torch.add(b, c, alpha=3.0, out=a)
+    a, b = (torch.ones(num_bytes // 4, device=device) for _ in range(2))
+    return lambda: a.add_(b, alpha=1e-3)

@@ -10,7 +10,7 @@ from torch import Tensor
 from sase_hf import SelfAttentiveConfig
 
 from . import ceilings
-from .passes import logit_difference
+from .passes import logit_difference, sample_batch
 from .processes import OwnProcess, can_fork
 from .settings import DEFAULTS, NUM_LABELS, AnyModel, Settings, build_model
 from .timing import Budget, Times, quartiles, speedup
@@ -32,7 +32,7 @@ class Options:
         classifiers: Names in `CLASSIFIERS`.
         lengths: Tokens of the longest text, for the cost against length.
         product_size: Rows of the matrices whose product is the ceiling.
-        triad_bytes: Of each array whose sum measures the bandwidth of the memory.
+        stream_bytes: Of each array whose sum measures the bandwidth of the memory.
         num_texts: In the list for the pipelines.
         max_batches: Of a pass.
         fields: Fields of the config, for other sizes than the paper's; they win.
@@ -45,7 +45,7 @@ class Options:
     classifiers: Sequence[str]
     lengths: Sequence[int]
     product_size: int
-    triad_bytes: int
+    stream_bytes: int
     num_texts: int
     max_batches: int
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -105,11 +105,12 @@ def compare(
     """
     comparison = Comparison()
     baseline = None
+    sample = sample_batch(options.vocab_size, NUM_LABELS, options.device)
     for one in settings:
         model = options.model(one, fields)
         batches = batches_of(texts, batch_size, grouped=one.grouped, device=options.device)
         if baseline is None:
-            baseline, sample = model, min(batches, key=lambda batch: batch["input_ids"].numel())
+            baseline = model
         if not one.fields:  # other fields make another model
             difference = logit_difference(model, one, baseline, sample)
             comparison.differences[one.name] = difference

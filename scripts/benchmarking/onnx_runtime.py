@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
-
+from .models import random_model
 from .processes import in_fresh_process
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
@@ -82,12 +81,11 @@ def _export(fields: Mapping[str, Any], seed: int, folder: Path) -> None:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    torch.manual_seed(seed)
-    model = SelfAttentiveForSequenceClassification(SelfAttentiveConfig(**fields)).eval()
+    model = random_model(fields, seed).eval()
     example = (torch.ones(3, 16, dtype=torch.long), torch.ones(3, 16, dtype=torch.long))
     free = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
     torch.onnx.export(
-        _Logits(model),
+        _Logits(model).eval(),
         example,
         folder / "fp32.onnx",
         dynamo=True,

@@ -12,8 +12,9 @@ import torch
 from torch import nn
 from torch.optim import Adam, Optimizer, SparseAdam
 
-from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
+from sase_hf import SelfAttentiveForSequenceClassification
 
+from .models import random_model
 from .onnx_runtime import OnnxClassifier
 from .plain import PlainClassifier, plain_twin
 
@@ -125,8 +126,7 @@ def build_model(
     sizes = {**DEFAULTS, **fields, **settings.fields}
     if settings.onnx:
         return OnnxClassifier(sizes, seed, int8=settings.onnx == "int8")
-    torch.manual_seed(seed)
-    ours = SelfAttentiveForSequenceClassification(SelfAttentiveConfig(**sizes))
+    ours = random_model(sizes, seed)
     ours.to(device)  # type: ignore[arg-type]  # a decorator of transformers hides `self`
     model: AnyModel = plain_twin(ours) if settings.plain else ours
     if settings.checkpointing:  # renamed in transformers 5.23

@@ -40,8 +40,9 @@ def in_turn(
 ) -> Times:
     """Run cases in turn, round after round.
 
-    The first round is warm-up and not counted, unless it alone uses up the budget: then it is the
-    only one, and the work so long that warming up hardly shows.
+    The first round is warm-up and not counted, unless it alone uses up the budget: then the work
+    is so long that warming up hardly shows. Each round begins with another case, so that none has
+    always the same neighbour before it.
 
     Args:
         cases: What to run, by name.
@@ -59,11 +60,13 @@ def in_turn(
         name: min(MAX_REPEATS, max(1, math.ceil(SHORTEST_SECONDS / seconds)))
         for name, seconds in first.items()
     }
-    for done in range(0 if not is_slow else budget.rounds, budget.rounds):
+    names = list(cases)
+    for done in range(len(times[names[0]]), budget.rounds):
         if done >= MIN_ROUNDS and time.perf_counter() - started > budget.seconds:
             break
-        for name, case in cases.items():
-            times[name].append(seconds_of(case, repeats[name], device))
+        start = done % len(names)
+        for name in names[start:] + names[:start]:
+            times[name].append(seconds_of(cases[name], repeats[name], device))
     return times
 
 

@@ -50,7 +50,7 @@ WORKLOADS = {
     for workload in (
         Workload("tweets", 64, 8, _tweets),
         Workload("reviews", 32, 4, _reviews),
-        Workload("documents", 4, 2, _documents),
+        Workload("documents", 4, 1, _documents),
     )
 }
 
