@@ -29,12 +29,17 @@ def measure_attention(sample: Sample, batch_size: int = 32) -> dict[str, Any]:
         hops, and `hops`: for each hop `mean` and the percentiles `p5`, `p25`, `p50`, `p75`, `p95`.
 
     Raises:
-        ValueError: If no text has two tokens.
+        ValueError: If no text has two tokens, or attention is no finite number.
     """
     entropies, overlaps, num_left_out = [], [], 0
     for _, batch in sample.batches(batch_size, "Reading attention"):
         with torch.no_grad():
             attention = sample.model(**batch, output_attentions=True).attentions[0]
+        if not attention.isfinite().all():
+            raise ValueError(
+                f"{sample.model.name_or_path} gives attention that is no finite number; look for "
+                "NaN in its weights, or name another checkpoint"
+            )
         attention = attention.flatten(0, -3).double()  # (B, r, T), of pairs (2 * B, r, T)
         lengths = _lengths(batch, sample.model.reads_pairs)
         enough = lengths >= 2

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from transformers import pipeline
-
-from .pipeline_self_attentive import TASK, SelfAttentionPipeline
+from .loading import load_pipeline
+from .pipeline_self_attentive import SelfAttentionPipeline
+from .samples import in_words_of_flags
 from .sources import read_parts
 from .visualization import attention_fragment
 
@@ -99,25 +99,6 @@ watch("value", show);
 """
 
 
-def load_pipeline(checkpoint: str) -> SelfAttentionPipeline:
-    """Load what the page shows; code in the checkpoint is not run.
-
-    Args:
-        checkpoint: A folder, or a name on the Hub.
-
-    Returns:
-        The `self-attention` pipeline of the checkpoint.
-
-    Raises:
-        ValueError: If the model has no attention.
-        OSError: If there is no such checkpoint.
-    """
-    # transformers' annotations know its own tasks alone.
-    make_pipeline: Any = pipeline
-    explain: SelfAttentionPipeline = make_pipeline(TASK, model=checkpoint, trust_remote_code=False)
-    return explain
-
-
 def read_examples(path: str | Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
     """Read texts to choose from.
 
@@ -132,12 +113,14 @@ def read_examples(path: str | Path, columns: Sequence[str]) -> list[tuple[str, .
         ValueError: If the file cannot be read, has no rows, lacks a column or a text.
         OSError: If there is no such file.
     """
-    (part,) = read_parts(None, {"test": path}, columns)
-    part.require(columns)
-    for name in columns:
-        for row, text in enumerate(part.columns[name]):
-            if not isinstance(text, str):
-                raise ValueError(part.at(row, name, f"{text!r:.80} is no text; leave the row out"))
+    with in_words_of_flags():
+        (part,) = read_parts(None, {"test": path}, columns)
+        part.require(columns)
+        for name in columns:
+            for row, text in enumerate(part.columns[name]):
+                if not isinstance(text, str):
+                    reason = f"{text!r:.80} is no text; leave the row out"
+                    raise ValueError(part.at(row, name, reason))
     return list(zip(*(part.columns[name] for name in columns), strict=True))
 
 

@@ -56,6 +56,12 @@ def measure_faithfulness(
       taken out, or when nothing but these is left, mean over `EARLY_PERCENTS`; the higher the
       first and the lower the second, the better.
 
+    Three things to know when reading them. The areas include the step to the empty text, whose
+    probability is that of no words at all and the same for each ranking. A share of a text is
+    rounded up to whole tokens, so several steps of a short text have the same number of tokens. In
+    a pair both sentences are ranked in one list; as the attention in each sums to the same, the
+    words of the shorter one tend to come first.
+
     Args:
         sample: A classifier and its texts.
         integrated_gradients_steps: Steps of the integral; 0 leaves this ranking out.
@@ -140,7 +146,10 @@ def probability_curves(
         curves.append(torch.cat([first, *between, last], 1))
     stacked = torch.stack(curves, 1)  # (K * B, 2, S)
     if not stacked.isfinite().all():
-        raise ValueError("the model gives probabilities that are no numbers; its weights are bad")
+        raise ValueError(
+            f"{model.name_or_path or 'the model'} gives probabilities that are no numbers; its "
+            "weights are bad, so name another checkpoint"
+        )
     return stacked.unflatten(0, (len(scores), -1)).transpose(1, 2)
 
 

@@ -1,7 +1,9 @@
-"""A checkpoint and rows to look at it with, for scripts that measure what it attends to."""
+"""What the scripts that show or measure attention share: flags, rows of a file, and outputs."""
 
 import argparse
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,8 @@ from torch import Tensor
 from transformers import DataCollatorWithPadding, TokenizersBackend
 from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
-from .arguments import DataArguments, ModelArguments
-from .building import assemble
+from .data import TaskData, encode_task, load_task
+from .loading import load_checkpoint
 from .modeling_self_attentive import SelfAttentivePreTrainedModel
 from .sources import SPLITS, FilePath, sha256_of
 
@@ -75,12 +77,7 @@ def add_sample_flags(parser: argparse.ArgumentParser) -> None:
         default="validation",
         help="what the record calls the rows; it changes nothing else (default: %(default)s)",
     )
-    add(
-        "--text_column_names",
-        nargs="+",
-        default=["text"],
-        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
-    )
+    add_column_flag(parser)
     add(
         "--label_column_name",
         default="label",
@@ -97,6 +94,46 @@ def add_sample_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_column_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that names the columns of texts; it gives a list of one or two names.
+
+    Args:
+        parser: The parser of a script.
+    """
+    parser.add_argument(
+        "--text_column_names",
+        type=column_names,
+        default=["text"],
+        metavar="NAMES",
+        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
+    )
+
+
+def column_names(given: str) -> list[str]:
+    """Split the names of text columns at the comma.
+
+    Args:
+        given: One name, or two.
+
+    Raises:
+        ArgumentTypeError: If there are more, or one is empty; argparse shows the message.
+    """
+    names = [name.strip() for name in given.split(",")]
+    if len(names) > 2 or not all(names):
+        raise argparse.ArgumentTypeError(
+            f"{given!r} must name one column, or two for pairs: premise,hypothesis"
+        )
+    return names
+
+
+def require_positive(flags: argparse.Namespace, *names: str) -> None:
+    """Raise ValueError if one of these flags was given and is below 1."""
+    for name in names:
+        value = getattr(flags, name)
+        if value is not None and value < 1:
+            raise ValueError(f"--{name} is {value}; it must be 1 or more")
+
+
 def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, Any]:
     """Return the flags that differ from their defaults, for a record.
 
@@ -105,6 +142,62 @@ def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> d
         flags: What it returned.
     """
     return {name: value for name, value in vars(flags).items() if value != parser.get_default(name)}
+
+
+def read_file(
+    checkpoint: str, model: SelfAttentivePreTrainedModel, flags: argparse.Namespace
+) -> TaskData:
+    """Read the rows of a file for a model, as a test split: the one that may lack labels.
+
+    Args:
+        checkpoint: What an error calls the model.
+        model: The head; its labels are those that the file may hold.
+        flags: `file`, `text_column_names` and `label_column_name`.
+
+    Raises:
+        ValueError: If the rows do not fit the model, or the file breaks its format.
+        OSError: If there is no such file.
+    """
+    if not Path(flags.file).is_file():
+        raise FileNotFoundError(f"there is no file {flags.file}")
+    if model.reads_pairs and len(flags.text_column_names) != 2:
+        raise ValueError(
+            f"{checkpoint} compares two texts; name two columns, such as "
+            "--text_column_names premise,hypothesis"
+        )
+    labels: Any = model.config.id2label
+    with in_words_of_flags():
+        return load_task(
+            test_file=flags.file,
+            text_columns=flags.text_column_names,
+            label_column=flags.label_column_name,
+            problem_type=model.config.problem_type,
+            label_names=[name for _, name in sorted(labels.items())],
+        )
+
+
+# What `sources` and `data` say of splits and arguments, and what it is to a reader of flags.
+_IN_WORDS_OF_FLAGS = {
+    "the test split (": "the file (",
+    "add some, or leave the split out": "add some, or name another file",
+    "Choose with text_columns and label_column": (
+        "Choose with --text_column_names and --label_column_name"
+    ),
+    "out with drop_unlabelled": "out of the file",
+    "name every label in label_names": "name a checkpoint that knows this label",
+}
+
+
+@contextmanager
+def in_words_of_flags() -> Iterator[None]:
+    """Reword errors about a file: to a reader of flags it is no split with columns to configure."""
+    try:
+        yield
+    except ValueError as reason:
+        words = str(reason)
+        for inner, outer in _IN_WORDS_OF_FLAGS.items():
+            words = words.replace(inner, outer)
+        raise ValueError(words) from reason
 
 
 def read_sample(checkpoint: str, flags: argparse.Namespace) -> Sample:
@@ -120,33 +213,17 @@ def read_sample(checkpoint: str, flags: argparse.Namespace) -> Sample:
         The model and the rows, in an order drawn by the seed.
 
     Raises:
-        ValueError: If the model has no attention, or the rows do not fit it.
+        ValueError: If the model cannot be used, a flag is out of range, or the rows do not fit.
         OSError: If there is no such file or checkpoint.
     """
-    if flags.max_samples is not None and flags.max_samples < 1:
-        raise ValueError(f"--max_samples is {flags.max_samples}; it must be 1 or more")
-    if flags.per_device_eval_batch_size < 1:
-        raise ValueError(
-            f"--per_device_eval_batch_size is {flags.per_device_eval_batch_size}; it must be 1 or "
-            "more"
-        )
-    data_args = DataArguments(
-        test_file=flags.file,  # the only split that may come without labels
-        text_column_names=flags.text_column_names,
-        label_column_name=flags.label_column_name,
-        max_seq_length=flags.max_seq_length,
-    )
-    parts = assemble(ModelArguments(model_name_or_path=checkpoint), data_args)
-    if parts.model.config.pooling != "self_attention":
-        raise ValueError(
-            f"{checkpoint} has pooling={parts.model.config.pooling!r}, which attends to nothing; "
-            "name a checkpoint with pooling='self_attention'"
-        )
-    rows = parts.rows["test"]
+    require_positive(flags, "max_samples", "max_seq_length", "per_device_eval_batch_size")
+    model, tokenizer = load_checkpoint(checkpoint)
+    task = read_file(checkpoint, model, flags)
+    rows = encode_task(task, tokenizer, flags.max_seq_length)["test"]
     order = np.random.default_rng(flags.seed).permutation(rows.num_rows)[: flags.max_samples]
     rows = rows.select(order).remove_columns({"labels"} & set(rows.column_names))
-    source = {**parts.task.sources["test"], "rows": rows.num_rows}
-    return Sample(parts.model.eval(), parts.tokenizer, rows, {flags.split: source})
+    source = {**task.sources["test"], "rows": rows.num_rows}
+    return Sample(model, tokenizer, rows, {flags.split: source})
 
 
 def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
@@ -163,11 +240,54 @@ def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
     return {"name": str(checkpoint), **digest}
 
 
+def check_output(path: Path | None) -> None:
+    """Raise if a file cannot be written, before the work whose result it would hold.
+
+    Args:
+        path: The file, whose folders need not be there; None for no file.
+
+    Raises:
+        OSError: If it is a folder, or no file can be made or changed there.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it")
+    nearest = next(parent for parent in path.absolute().parents if parent.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(f"cannot write {path}: {nearest} is no folder; name another file")
+    if not os.access(path if path.exists() else nearest, os.W_OK):
+        raise PermissionError(f"cannot write {path}: this is not allowed there; name another file")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in words which file could not be written, and why.
+
+    Args:
+        path: The file that is written meanwhile.
+
+    Raises:
+        OSError: If it could not.
+    """
+    try:
+        yield
+    except OSError as reason:
+        why = reason.strerror or str(reason)
+        raise OSError(f"cannot write {path}: {why}; name another file") from reason
+
+
 __all__ = [
     "Batch",
     "Sample",
+    "add_column_flag",
     "add_sample_flags",
+    "check_output",
     "describe_checkpoint",
     "given_flags",
+    "in_words_of_flags",
+    "read_file",
     "read_sample",
+    "require_positive",
+    "writing",
 ]

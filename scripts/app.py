@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 try:
     from sase_hf.demo import TITLE, build_page, load_pipeline, read_examples, serve
+    from sase_hf.samples import add_column_flag
     from sase_hf.space import write_space
 except ImportError as error:
     sys.exit(f"app.py: {error}")
@@ -36,8 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         explain = load_pipeline(arguments.checkpoint)
         examples = None
         if arguments.examples is not None:
-            columns = [name.strip() for name in arguments.text_column_names.split(",")]
-            examples = read_examples(arguments.examples, columns)
+            examples = read_examples(arguments.examples, arguments.text_column_names)
         if arguments.write_space is not None:
             write_space(arguments.write_space, explain, arguments.title, examples)
             print(f"Space       {arguments.write_space}")
@@ -60,12 +60,7 @@ def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("checkpoint", help="a folder, or a name on the Hub")
     parser.add_argument("--title", default=TITLE, help="the heading (default: %(default)s)")
     parser.add_argument("--examples", metavar="FILE", help="CSV, TSV, JSON, JSON Lines or Parquet")
-    parser.add_argument(
-        "--text_column_names",
-        default="text",
-        metavar="NAMES",
-        help='its column of texts, or two: "premise,hypothesis" (default: %(default)s)',
-    )
+    add_column_flag(parser)
     parser.add_argument("--host", help="where to listen (default: this machine alone)")
     parser.add_argument("--port", type=int, help="(default: the first free one from 7860 on)")
     parser.add_argument("--write_space", metavar="FOLDER", help="write a Space's files instead")

@@ -23,7 +23,16 @@ from typing import Any
 
 from sase_hf.attention_statistics import measure_attention
 from sase_hf.evaluation import measured_record, write_record
-from sase_hf.samples import add_sample_flags, describe_checkpoint, given_flags, read_sample
+from sase_hf.loading import name_checkpoints
+from sase_hf.samples import (
+    Sample,
+    add_sample_flags,
+    check_output,
+    describe_checkpoint,
+    given_flags,
+    read_sample,
+    writing,
+)
 from sase_hf.visualization import save_figure, statistics_figure
 from sase_hf.visualization.canvas import check_figure_path
 
@@ -40,16 +49,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
     arguments = given_flags(parser, flags)
     try:
+        check_output(flags.output)
+        check_output(flags.plot)
         if flags.plot is not None:
             check_figure_path(flags.plot)
         named = name_checkpoints(flags.checkpoints, flags.names)
+        # All are read before the first is measured, so that a slip in the last one costs nothing.
+        samples = {name: read_sample(checkpoint, flags) for name, checkpoint in named.items()}
         records = {
-            name: measure(name, checkpoint, flags, arguments) for name, checkpoint in named.items()
+            name: measure(name, named[name], sample, flags, arguments)
+            for name, sample in samples.items()
         }
         if flags.output is not None:
-            write_record(records, flags.output)
+            with writing(flags.output):
+                write_record(records, flags.output)
         if flags.plot is not None:
-            save_figure(statistics_figure(records), flags.plot)
+            with writing(flags.plot):
+                save_figure(statistics_figure(records), flags.plot)
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"attention_statistics.py: {error}")
     print(*table(records), sep="\n")
@@ -71,37 +87,22 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def name_checkpoints(checkpoints: Sequence[str], names: Sequence[str] | None) -> dict[str, str]:
-    """Return the checkpoints by name.
-
-    Args:
-        checkpoints: Folders or names on the Hub.
-        names: One for each, or None.
-
-    Raises:
-        ValueError: If there are not as many names as checkpoints, or two are the same.
-    """
-    names = names or [Path(checkpoint).resolve().name for checkpoint in checkpoints]
-    if len(set(names)) != len(names) or len(names) != len(checkpoints):
-        raise ValueError(
-            f"{len(checkpoints)} checkpoints are called {', '.join(names)}; give each a name of "
-            "its own with --names"
-        )
-    return dict(zip(names, checkpoints, strict=True))
-
-
 def measure(
-    name: str, checkpoint: str, flags: argparse.Namespace, arguments: Mapping[str, Any]
+    name: str,
+    checkpoint: str,
+    sample: Sample,
+    flags: argparse.Namespace,
+    arguments: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the record of one checkpoint.
 
     Args:
         name: What it is called.
         checkpoint: A folder or a name on the Hub.
+        sample: Its model and rows.
         flags: What this script was told.
         arguments: Those of them that differ from their defaults.
     """
-    sample = read_sample(checkpoint, flags)
     start = time.perf_counter()
     statistics = measure_attention(sample, flags.per_device_eval_batch_size)
     record = measured_record(

@@ -24,7 +24,14 @@ from typing import Any
 
 from sase_hf.evaluation import measured_record, write_record
 from sase_hf.faithfulness import MEASURES, measure_faithfulness
-from sase_hf.samples import add_sample_flags, describe_checkpoint, given_flags, read_sample
+from sase_hf.samples import (
+    add_sample_flags,
+    check_output,
+    describe_checkpoint,
+    given_flags,
+    read_sample,
+    writing,
+)
 from sase_hf.visualization import curves_figure, save_figure
 from sase_hf.visualization.canvas import check_figure_path
 
@@ -38,13 +45,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = build_parser()
     flags = parser.parse_args(argv)
     try:
+        check_output(flags.record)
+        check_output(flags.plot)
         if flags.plot is not None:
             check_figure_path(flags.plot)
         record = measure(flags, given_flags(parser, flags))
         if flags.record is not None:
-            write_record(record, flags.record)
+            with writing(flags.record):
+                write_record(record, flags.record)
         if flags.plot is not None:
-            save_figure(curves_figure(record["curves"]), flags.plot)
+            with writing(flags.plot):
+                save_figure(curves_figure(record["curves"]), flags.plot)
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"faithfulness.py: {error}")
     print(*table(record), sep="\n")

@@ -25,12 +25,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import pipeline
 from transformers.utils import logging
 
-from sase_hf.data import load_task
-from sase_hf.pipeline_self_attentive import TASK
-from sase_hf.sources import SPLITS
+from sase_hf.labels import MULTI_LABEL, REGRESSION
+from sase_hf.loading import load_pipeline, name_checkpoints
+from sase_hf.samples import add_column_flag, check_output, read_file, require_positive, writing
 from sase_hf.visualization import (
     attention_figure,
     attention_html,
@@ -41,7 +40,9 @@ from sase_hf.visualization import (
     select_predictions,
     visible,
 )
-from sase_hf.visualization.canvas import ENDINGS
+from sase_hf.visualization.canvas import ENDINGS, check_figure_path
+from sase_hf.visualization.readings import read_result
+from sase_hf.visualization.results import label_text
 from sase_hf.visualization.selection import KINDS
 from sase_hf.visualization.terminal import has_true_color
 
@@ -58,12 +59,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = build_parser()
     flags = parser.parse_args(argv)
     try:
-        check(flags)
-        results = read(flags)
+        results = read(flags, check(flags))
         if flags.output is None:
             print(*terminal_lines(results), sep="\n")
         else:
-            write(results, flags.output, flags.title)
+            with writing(flags.output):
+                write(results, flags.output, flags.title)
             print(flags.output)
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"visualize.py: {error}")
@@ -82,11 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--text", action="append", help="a text; may be given again")
     add("--text_pair", action="append", help="the second text of a pair, one for each --text")
     add("--file", help="rows instead: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
-    add(
-        "--text_column_names",
-        default="text",
-        help='one text column, or two for pairs: "premise,hypothesis" (default: %(default)s)',
-    )
+    add_column_flag(parser)
     add(
         "--label_column_name",
         default="label",
@@ -112,8 +109,8 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def check(flags: argparse.Namespace) -> None:
-    """Refuse flags that contradict one another, before anything is loaded."""
+def check(flags: argparse.Namespace) -> dict[str, str]:
+    """Refuse flags that cannot be followed, before anything is loaded; name the checkpoints."""
     if (flags.text is None) == (flags.file is None):
         raise ValueError("give either --text, once or several times, or --file")
     num_pairs = len(flags.text_pair or [])
@@ -121,44 +118,58 @@ def check(flags: argparse.Namespace) -> None:
         raise ValueError(
             f"{num_pairs} --text_pair came for {len(flags.text or [])} --text; give one for each"
         )
+    require_positive(flags, "per_label", "max_seq_length", "per_device_eval_batch_size")
     endings = (*PAGE_ENDINGS, *ENDINGS)
     if flags.output is not None and flags.output.suffix.lower() not in endings:
         raise ValueError(f"--output {flags.output} must end in one of {', '.join(endings)}")
+    check_output(flags.output)
+    if is_figure(flags.output):
+        check_figure_path(flags.output)
+        require_one_text(flags.output, len(flags.text or [""]))
     if flags.file is not None and not Path(flags.file).is_file():
         raise FileNotFoundError(f"there is no file {flags.file}")
-    names = [flags.checkpoint, *flags.compare]
-    if len(set(names)) < len(names):
-        raise ValueError(f"{', '.join(names)}: to compare, each checkpoint must be another one")
+    return name_checkpoints([flags.checkpoint, *flags.compare])
 
 
-def read(flags: argparse.Namespace) -> dict[str, Results]:
-    """Return the results of each checkpoint on the chosen texts, by its name."""
-    reader = load(flags.checkpoint)
-    rows = file_rows(flags, reader) if flags.file is not None else given_rows(flags)
-    if reader.model.reads_pairs and not isinstance(rows[0][0], dict):
+def is_figure(output: Path | None) -> bool:
+    """Say whether a file is asked for that holds a figure."""
+    return output is not None and output.suffix.lower() in ENDINGS
+
+
+def require_one_text(output: Path, count: int) -> None:
+    """Refuse a figure of several texts."""
+    if count > 1:
         raise ValueError(
-            f"{flags.checkpoint} compares two texts; give --text and --text_pair, or name two "
-            "columns: --text_column_names premise,hypothesis"
+            f"a figure shows one text, and {count} came; name a page, such as "
+            f"{output.with_suffix('.html')}, or give one --text"
         )
-    if flags.file is not None:
-        rows = selected(flags, reader, rows)
-    others = {name: load(name) for name in flags.compare}
+
+
+def read(flags: argparse.Namespace, named: dict[str, str]) -> dict[str, Results]:
+    """Return the results of each checkpoint on the chosen texts, by its name."""
+    readers = {name: load_pipeline(checkpoint) for name, checkpoint in named.items()}
+    is_pair = len(flags.text_column_names) == 2 if flags.file else flags.text_pair is not None
+    for name, reader in readers.items():
+        if reader.model.reads_pairs and not is_pair:
+            raise ValueError(
+                f"{named[name]} compares two texts; give --text and --text_pair, or name two "
+                "columns: --text_column_names premise,hypothesis"
+            )
+    first = readers[next(iter(readers))]
+    if flags.file is None:
+        rows = given_rows(flags)
+    else:
+        rows = file_rows(flags, first)
+        if is_figure(flags.output):
+            require_one_text(flags.output, len(rows))
+        rows = selected(flags, first, rows)
     return {
         name: [
             {**result, **known}
-            for result, (_, known) in zip(answers(each, rows, flags), rows, strict=True)
+            for result, (_, known) in zip(answers(reader, rows, flags), rows, strict=True)
         ]
-        for name, each in {flags.checkpoint: reader, **others}.items()
+        for name, reader in readers.items()
     }
-
-
-def load(checkpoint: str) -> Any:
-    """Return the pipeline of a checkpoint; code that lies beside it is not run."""
-    make: Any = pipeline  # its overloads know only the tasks of transformers
-    try:
-        return make(TASK, model=checkpoint, trust_remote_code=False)
-    except (ValueError, OSError) as reason:
-        raise ValueError(f"cannot show {checkpoint}: {reason}") from reason
 
 
 Row = tuple[Any, dict[str, Any]]
@@ -176,33 +187,44 @@ def file_rows(flags: argparse.Namespace, reader: Any) -> list[Row]:
     """Return the texts or pairs of a file, with their true labels as far as it has any."""
     config = reader.model.config
     names = [name for _, name in sorted(config.id2label.items())]
-    task = load_task(
-        test_file=flags.file,  # the only split that may come without labels
-        text_columns=[name.strip() for name in flags.text_column_names.split(",")],
-        label_column=flags.label_column_name,
-        problem_type=config.problem_type,
-        label_names=names,
-    )
+    task = read_file(flags.checkpoint, reader.model, flags)
     rows = []
-    for row in task.splits[SPLITS[-1]].to_list():
+    for row in task.splits["test"].to_list():
         label = row.pop("label", None)
         known: Any = label
-        if config.problem_type == "multi_label_classification" and label is not None:
+        if config.problem_type == MULTI_LABEL and label is not None:
             known = [name for name, is_there in zip(names, label, strict=True) if is_there]
-        elif config.problem_type != "regression" and label is not None:
+        elif config.problem_type != REGRESSION and label is not None:
             known = names[label]
         item = row if len(row) > 1 else row["text"]
         rows.append((item, {} if label is None else {"true_label": known}))
     return rows
 
 
-def selected(flags: argparse.Namespace, reader: Any, rows: list[Row]) -> list[Row]:
-    """Predict all rows of a file and return those that are asked for."""
-    if reader.model.config.problem_type == "regression" and flags.select != "random":
+def require_selectable(flags: argparse.Namespace, problem_type: str, rows: list[Row]) -> None:
+    """Refuse a selection for which the model, or the file, has nothing to go by."""
+    if problem_type == REGRESSION and flags.select != "random":
         raise ValueError(
             f"{flags.checkpoint} predicts numbers, of which none is confident or wrong; draw rows "
             "with --select random"
         )
+    if flags.select != "wrong":
+        return
+    if problem_type == MULTI_LABEL:
+        raise ValueError(
+            f"{flags.checkpoint} gives a text any number of labels, so its best one is not right "
+            "or wrong; draw rows with --select confident or --select random"
+        )
+    if not all("true_label" in known for _, known in rows):
+        raise ValueError(
+            f"--select wrong needs true labels, and {flags.file} has none in the column "
+            f"{flags.label_column_name!r}; name theirs with --label_column_name"
+        )
+
+
+def selected(flags: argparse.Namespace, reader: Any, rows: list[Row]) -> list[Row]:
+    """Predict all rows of a file and return those that are asked for."""
+    require_selectable(flags, reader.model.config.problem_type, rows)
     # Batches of texts that are about as long need little padding.
     rows = sorted(
         rows, key=lambda row: len("".join(row[0].values()) if isinstance(row[0], dict) else row[0])
@@ -210,12 +232,11 @@ def selected(flags: argparse.Namespace, reader: Any, rows: list[Row]) -> list[Ro
     predicted = [(result["label"], result["score"]) for result in answers(reader, rows, flags)]
     labels, scores = map(list, zip(*predicted, strict=True))
     known: list[Any] = [row[1].get("true_label") for row in rows]
-    is_comparable = all(isinstance(label, str) for label in known)
     least = flags.min_score if flags.min_score is not None else 0.8 * (flags.select == "confident")
     places = select_predictions(
         labels,
         scores,
-        known if is_comparable else None,
+        known if flags.select == "wrong" else None,
         kind=flags.select,
         per_label=flags.per_label,
         min_score=least,
@@ -225,11 +246,13 @@ def selected(flags: argparse.Namespace, reader: Any, rows: list[Row]) -> list[Ro
 
 
 def answers(reader: Any, rows: list[Row], flags: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the result of each row, under a progress bar where there are many."""
+    """Yield the result of each row, checked, under a progress bar where there are many."""
     options = {} if flags.max_seq_length is None else {"max_length": flags.max_seq_length}
     inputs = (item for item, _ in rows)
     results = reader(inputs, batch_size=flags.per_device_eval_batch_size, **options)
-    yield from logging.tqdm(results, desc="Reading", total=len(rows), unit=" rows", delay=1)
+    for result in logging.tqdm(results, desc="Reading", total=len(rows), unit=" rows", delay=1):
+        read_result(result, f"a result of {reader.model.name_or_path}")
+        yield result
 
 
 def write(results: dict[str, Results], output: Path, title: str | None) -> None:
@@ -241,11 +264,6 @@ def write(results: dict[str, Results], output: Path, title: str | None) -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(page, encoding="utf-8")
         return
-    if len(only) > 1:
-        raise ValueError(
-            f"a figure shows one text, and {len(only)} came; name a page, such as "
-            f"{output.with_suffix('.html')}, or give one --text"
-        )
     firsts = {name: own[0] for name, own in results.items()}
     figure = comparison_figure(firsts, **named) if several else attention_figure(only[0], **named)
     save_figure(figure, output)
@@ -258,7 +276,9 @@ def terminal_lines(results: dict[str, Results]) -> Iterator[str]:
             text = same_text[0]["text"]
             yield from (f'"{visible(one)}"' for one in ([text] if isinstance(text, str) else text))
         for name, result in zip(results, same_text, strict=True):
-            known = f", true label {result['true_label']}" if "true_label" in result else ""
+            known = ""
+            if "true_label" in result:
+                known = f", true label {label_text(result['true_label'])}"
             said = f"{result['label']} {result['score']:.3f}{known}"
             yield visible(f"{name}: {said}" if len(results) > 1 else said)
             yield attention_text(result)

@@ -130,7 +130,8 @@ def test_examples_come_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text("premise,label,hypothesis\nA,0,B\nC,1,D\n", encoding="utf-8")
     assert read_examples(path, ["premise", "hypothesis"]) == [("A", "B"), ("C", "D")]
-    with pytest.raises(ValueError, match=r"has no column 'text'; it has 'premise', 'label'"):
+    expected = r"^the file \(pairs.csv\) has no column 'text'; .* with --text_column_names"
+    with pytest.raises(ValueError, match=expected):
         read_examples(path, ["text"])
     path = tmp_path / "texts.jsonl"
     path.write_text('{"text": "A"}\n{"text": null}\n', encoding="utf-8")
@@ -149,7 +150,7 @@ def test_examples_of_another_shape_are_refused(explain: Any, explain_pairs: Any)
 def test_a_model_without_attention_is_refused_at_the_start(app: ModuleType, tmp_path: Path) -> None:
     """There would be nothing to show."""
     folder = save_tiny(tmp_path, SelfAttentiveForSequenceClassification, pooling="max")
-    with pytest.raises(SystemExit, match=r"^app\.py: .*pooling='max' has none"):
+    with pytest.raises(SystemExit, match=r"^app\.py: .*pooling='max', which attends to nothing"):
         app.main([folder])
 
 

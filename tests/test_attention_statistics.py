@@ -95,6 +95,32 @@ def test_texts_of_one_token_alone_are_refused(checkpoint: str) -> None:
         measure_attention(sample_of(checkpoint, ["?", "Good", ""]))
 
 
+def test_attention_that_is_no_number_is_refused_by_name(checkpoint: str) -> None:
+    """Percentiles of NaN would end in a record full of null."""
+    sample = sample_of(checkpoint, TEXTS)
+    with torch.no_grad():
+        sample.model.get_input_embeddings().weight.fill_(math.nan)
+    with pytest.raises(ValueError, match=rf"^{checkpoint} gives attention that is no finite num"):
+        measure_attention(sample)
+
+
+def test_a_slip_in_the_last_flag_costs_no_measurement(
+    checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All checkpoints and outputs are looked at before the first text is read."""
+    monkeypatch.setattr(Sample, "batches", lambda *_: pytest.fail("it measured"))
+    words = [checkpoint, f"--file={write_texts(tmp_path)}"]
+    (tmp_path / "file").touch()
+    for more, message in (
+        ([str(tmp_path / "absent")], "there is no folder .*absent; name the folder of a check"),
+        ([f"--output={tmp_path}"], "is a folder; name a file in it"),
+        ([f"--plot={tmp_path}/file/a.png"], "cannot write .*a.png: .*file is no folder; name an"),
+        (["--max_seq_length=0"], "--max_seq_length is 0; it must be 1 or more"),
+    ):
+        with pytest.raises(SystemExit, match=rf"^attention_statistics\.py: .*{message}"):
+            script_main("attention_statistics")([*more, *words])
+
+
 def test_batches_hold_every_row_once_with_the_longest_first(checkpoint: str) -> None:
     """Sorting saves padding; the numbers lead results back to their rows."""
     sample = sample_of(checkpoint, TEXTS)
@@ -133,8 +159,8 @@ def test_the_script_compares_checkpoints_in_a_table_a_file_and_a_plot(
 
 def test_checkpoints_of_one_name_are_refused(checkpoint: str, tmp_path: Path) -> None:
     """One would take the other's place in the file."""
-    words = [checkpoint, checkpoint, f"--file={write_texts(tmp_path)}"]
+    words = [checkpoint, f"{checkpoint}/../other", f"--file={write_texts(tmp_path)}"]
     with pytest.raises(SystemExit, match=r"2 checkpoints are called tiny, tiny; give each a name"):
-        script_main("attention_statistics")(words)
+        script_main("attention_statistics")([*words, "--names", "tiny", "tiny"])
     with pytest.raises(SystemExit, match=r"2 checkpoints are called one; give each a name"):
         script_main("attention_statistics")([*words, "--names", "one"])

@@ -316,7 +316,12 @@ def test_the_same_seed_gives_the_same_numbers(checkpoint: str, tmp_path: Path) -
     [
         (["--max_samples=0"], "--max_samples is 0; it must be 1 or more"),
         (["--per_device_eval_batch_size=0"], "--per_device_eval_batch_size is 0; it must be 1"),
-        (["--text_column_names=body"], "has no column 'body'"),
+        (
+            ["--text_column_names=body"],
+            "the file (rows.jsonl.gz) has no column 'body'; it has 'text'. Choose with "
+            "--text_column_names and --label_column_name",
+        ),
+        (["--record=/"], "/ is a folder; name a file in it"),
         (["--plot=curves.html"], "'curves.html'; the name must end in .png or .svg"),
     ],
 )

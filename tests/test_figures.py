@@ -103,6 +103,19 @@ def test_a_text_wider_than_the_page_goes_on_below() -> None:
     assert figure.get_figwidth() < 10
 
 
+def test_a_short_text_fills_its_figure() -> None:
+    """Wider cells and a narrower page, instead of a right half that is blank."""
+    figure = attention_figure(result())
+    assert figure.get_figwidth() < 5
+    assert figure.axes[0].get_position().x1 > 0.45
+    assert attention_figure(long_result(WORDS_ACROSS)).axes[0].get_position().x1 > 0.9
+
+
+def test_no_label_is_named() -> None:
+    """Of several possible labels a text may have none."""
+    assert "true label: no label" in texts(attention_figure(result(true_label=[])))
+
+
 def test_what_is_left_out_is_said() -> None:
     """A figure that is silently cut would lie about the rest."""
     figure = attention_figure(long_result(MAX_WORDS + 1, MAX_HOPS + 1) | {"truncated": 7})
@@ -254,5 +267,6 @@ def test_boxes_show_the_percentiles_of_every_hop(tmp_path: Path) -> None:
         levels = {tuple(line.get_ydata()) for line in axes.get_lines()}
         assert {(0.3, 0.3), (0.5, 0.5), (0.6, 0.6)} <= levels
     save_figure(figure, tmp_path / "boxes.svg")
+    assert not statistics_figure({"alone": statistics(0.3)}).legends
     with pytest.raises(ValueError, match=r"nothing to draw; give the statistics"):
         statistics_figure({})

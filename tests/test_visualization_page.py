@@ -60,6 +60,7 @@ def test_every_hop_has_a_line_with_its_strongest_words() -> None:
         ({"true_label": "4 stars"}, ["Right: the true label is 4 stars"]),
         ({"true_label": "5 stars"}, ["Wrong: the true label is 5 stars"]),
         ({"true_label": ["a", "b"]}, ["True: a, b"]),
+        ({"true_label": []}, ["True: no label"]),
         ({"true_label": 3.5, "scores": {"4 stars": 0.75}}, ["True: 3.5"]),
         ({}, []),
     ],
@@ -178,6 +179,21 @@ def test_what_the_model_did_not_read_is_told() -> None:
         "Tokens cut off at the end and not read: 1,234.",
         "The text is empty.",
     ]
+
+
+def test_an_empty_text_has_no_hops_to_choose_from() -> None:
+    """Ten rows without a word, and their overlap, would be noise; one of a pair has them."""
+    source = attention_html(result(""))
+    assert "fieldset" not in Page(source).elements
+    assert "Overlap" not in source
+    assert "fieldset" in Page(attention_html(pair_result("", "fine"))).elements
+
+
+def test_only_a_pointer_is_told_to_point() -> None:
+    """On a phone a touch opens no title."""
+    source = attention_html(result("fine"))
+    assert '<span class="pointing">; point at a word for its share</span>.' in source
+    assert "@media (hover: none) { & .pointing { display: none; } }" in source
 
 
 def test_a_fragment_holds_the_same_without_touching_the_page_around_it() -> None:

@@ -127,6 +127,16 @@ def test_a_result_of_another_pipeline_is_refused(show: Any) -> None:
         ({"offsets": [(0, 1)]}, "has 2 tokens and 1 offsets"),
         ({"score": float("nan")}, "gives score as nan"),
         ({"scores": {"bad": float("inf")}}, "gives bad as inf"),
+        ({"score": "0.5"}, "gives score as '0.5'; it must be a number"),
+        ({"scores": [0.5]}, r"has \[0.5\] as scores; it must be a dict"),
+        ({"attention": [0.5, 0.5]}, "has 0.5 as weights in hop 1; they must be a list of numbers"),
+        ({"attention": None}, "has None as attention; it must be a list of hops"),
+        ({"overall": ["1", "0"]}, r"has \['1', '0'\] as weights in overall"),
+        ({"offsets": [(0, 2), (3, 8)]}, r"offsets \(3, 8\); each .* in the text, from 0 to 7"),
+        ({"offsets": [(-1, 2), (3, 7)]}, r"has the offsets \(-1, 2\); each must be"),
+        ({"offsets": [1, 2]}, "has the offsets 1; each must be"),
+        ({"tokens": 2}, "has 2 as tokens and .* as offsets; both must be lists"),
+        ({"text": None}, "has None as text; it must be a text, or two"),
     ],
 )
 def test_wrong_weights_are_refused(show: Any, changes: dict[str, Any], message: str) -> None:
@@ -143,5 +153,8 @@ def test_the_refused_result_is_named() -> None:
         ValueError, match=r"result 0 \(counted from 0\) is 'fine'; it must be a dict"
     ):
         attention_html(["fine"])
+    for nothing in (None, "fine"):
+        with pytest.raises(ValueError, match=rf"^the results are '?{nothing}'?; they must be what"):
+            attention_html(nothing)
     with pytest.raises(ValueError, match=r"is a pair, so each of text, tokens, .* must be"):
         attention_html(pair_result("a", "b") | {"overall": [[1.0]]})

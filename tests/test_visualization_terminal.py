@@ -28,6 +28,12 @@ def test_without_colours_the_strongest_words_come_first() -> None:
     assert attention_text(result("")) == ""
 
 
+def test_a_text_that_was_cut_is_told() -> None:
+    """Otherwise the reader would think that the model had read it all."""
+    shown = attention_text(result("fine", truncated=1234), color=False)
+    assert shown.splitlines()[1:] == ["(tokens cut off at the end and not read: 1,234)"]
+
+
 def test_one_hop_can_be_shown_alone() -> None:
     """The second hop of these results reads from the other end."""
     assert attention_text(result("dull but fine"), hop=2) == "dull 50%, but 33%, fine 17%"

@@ -167,12 +167,12 @@ def test_two_checkpoints_stand_side_by_side(
     words = [names[0], "--compare", names[1]]
     main([*words, "--file", rows_file(tmp_path, labelled()), "--output", str(output)])
     page = Page(output.read_text("utf-8"))
-    assert page.texts["h3"] == names * len(page.texts["h2"])
+    assert page.texts["h3"] == ["one", "other"] * len(page.texts["h2"])
     assert page.texts["p.words"][0] == page.texts["p.words"][1]
     capsys.readouterr()
     main([*words, "--text", "warm meal"])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(": ")[0] for line in (lines[1], lines[3])] == names
+    assert [line.partition(": ")[0] for line in (lines[1], lines[3])] == ["one", "other"]
 
 
 def test_pairs_are_read_from_two_columns(main: Main, checkpoints: Path, tmp_path: Path) -> None:
@@ -241,24 +241,49 @@ def test_a_text_is_cut_where_the_flag_says(main: Main, checkpoints: Path, tmp_pa
         ("one", ["--file", "ROWS", "--per_label", "0"], "per_label is 0; it must be 1 or more"),
         ("pairs", ["--text", "a"], "pairs compares two texts; give --text and --text_pair, or"),
         ("pairs", ["--file", "ROWS"], "pairs compares two texts"),
-        ("max", ["--text", "a"], "cannot show .*max: .*pooling='max' has none to show"),
-        ("absent", ["--text", "a"], "cannot show .*absent: "),
+        ("max", ["--text", "a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
+        ("absent", ["--text", "a"], r"^visualize\.py: there is no folder .*absent; name"),
+        ("one", ["--text", "a", "--per_device_eval_batch_size", "0"], "_size is 0; it must be 1"),
+        ("one", ["--text", "a", "--max_seq_length", "0"], "--max_seq_length is 0; it must be 1 or"),
+        (
+            "one",
+            ["--file", "ROWS", "--text_column_names", "review"],
+            "with --text_column_names",
+        ),
+        ("one", ["--file", "ROWS", "--output", "a.png"], "a figure shows one text, and 6 came"),
+        ("one", ["--text", "a", "--compare", "PAIRS"], "pairs compares two texts; give --text and"),
+        ("one", ["--text", "a", "--output", "FOLDER.html"], "html is a folder; name a file in it"),
+        ("several", ["--file", "ROWS", "--select", "wrong"], "several gives a text any number of"),
+        (
+            "one",
+            ["--file", "ROWS", "--select", "wrong", "--label_column_name", "x"],
+            "--select wrong needs true labels, and .*rows.jsonl has none in the column 'x'; name",
+        ),
     ],
 )
 def test_a_slip_of_the_pen_is_answered_in_a_line(
     main: Main, checkpoints: Path, tmp_path: Path, name: str, words: list[str], message: str
 ) -> None:
     """No traceback: the way out is all that the reader needs."""
-    file = rows_file(tmp_path, labelled(6))
+    rows = labelled(6)
+    if name == "several":
+        rows = [{**row, "label": [row["label"]]} for row in rows]
+    folder = tmp_path / "folder.html"
+    folder.mkdir()
+    paths = {
+        "ROWS": rows_file(tmp_path, rows),
+        "PAIRS": str(checkpoints / "pairs"),
+        "FOLDER.html": str(folder),
+    }
     with pytest.raises(SystemExit, match=message):
-        main([str(checkpoints / name), *(file if word == "ROWS" else word for word in words)])
+        main([str(checkpoints / name), *(paths.get(word, word) for word in words)])
 
 
 def test_a_checkpoint_cannot_be_compared_with_itself(main: Main, checkpoints: Path) -> None:
     """Two equal columns would say nothing."""
     name = str(checkpoints / "one")
     with pytest.raises(SystemExit, match="to compare, each checkpoint must be another one"):
-        main([name, "--compare", name, "--text", "a"])
+        main([name, "--compare", f"{checkpoints}/other/../one/", "--text", "a"])
 
 
 def test_the_header_names_only_what_is_there() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .canvas import INK, LITERAL, new_figure, plain
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -34,23 +35,20 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure:
         ImportError: If matplotlib is missing.
     """
     figure = new_figure(9, 4.2, "constrained")
-    titles = {
-        "deletion": "Words taken out, first ranked first",
-        "insertion": "Words put in, first ranked first",
-    }
+    meanings = {"deletion": "taken out", "insertion": "put in"}
     left, right = figure.subplots(1, 2, sharey=True)
     rankings = sorted(curves["deletion"])  # as in a record, so that both give the same colours
-    for axes, (direction, title) in zip((left, right), titles.items(), strict=True):
+    for axes, (direction, meaning) in zip((left, right), meanings.items(), strict=True):
         for number, ranking in enumerate(rankings):
             axes.plot(
                 curves["percents"], curves[direction][ranking], **_style(number), markersize=4
             )
-        axes.set_title(title, size=10, color=INK)
-        axes.set_xlabel("% of the text's words, first ranked first")
+        axes.set_title(f"Words {meaning}, those ranked highest first", size=10, color=INK)
+        axes.set_xlabel(f"words {meaning}, in % of the text")
         axes.set_ylim(0, 1)
         _tidy(axes)
     left.set_ylabel("mean probability of the predicted class")
-    _legend(figure, [name.replace("_", " ") for name in rankings], {"markersize": 4})
+    _legend(figure, [name.replace("_", " ") for name in rankings], left.get_lines())
     return figure
 
 
@@ -89,7 +87,8 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
         axes.set_ylim(bottom=0)
         _tidy(axes)
     upper.set_ylim(0, 1)
-    _legend(figure, statistics, {"linestyle": "none"})
+    if len(statistics) > 1:
+        _legend(figure, statistics, [_box_key(number) for number in range(len(statistics))])
     return figure
 
 
@@ -106,11 +105,24 @@ def _boxes(
         showfliers=False,
         manage_ticks=False,
         patch_artist=True,
-        boxprops={"facecolor": f"{colour}44", "edgecolor": colour},
+        boxprops=_box_colours(number),
         whiskerprops=lines,
         capprops=lines,
         medianprops={**lines, "linewidth": 2},
     )
+
+
+def _box_colours(number: int) -> dict[str, Any]:
+    """Return the colours of a box."""
+    colour = COLOURS[number % len(COLOURS)]
+    return {"facecolor": f"{colour}44", "edgecolor": colour}
+
+
+def _box_key(number: int) -> Artist:
+    """Return a small box for the legend."""
+    from matplotlib.patches import Patch
+
+    return Patch(**_box_colours(number))
 
 
 def _style(number: int) -> dict[str, Any]:
@@ -118,12 +130,9 @@ def _style(number: int) -> dict[str, Any]:
     return {"color": COLOURS[number % len(COLOURS)], "marker": MARKS[number % len(MARKS)]}
 
 
-def _legend(figure: Figure, names: Iterable[str], styles: Mapping[str, Any]) -> None:
-    """Name the colours above the axes, and leave room for the names."""
-    from matplotlib.lines import Line2D
-
+def _legend(figure: Figure, names: Iterable[str], keys: Sequence[Artist]) -> None:
+    """Name what has these colours above the axes, and leave room for the names."""
     names = [plain(name, LONGEST_NAME) for name in names]
-    keys = [Line2D([], [], **_style(number), **styles) for number in range(len(names))]
     legend = figure.legend(
         keys,
         names,

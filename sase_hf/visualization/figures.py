@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .canvas import FAINT_INK, add_axes, columns_of, new_figure, plain, write
 from .readings import Reading, Result, read_result
+from .results import label_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,10 +26,11 @@ SCALE_STEPS = 64
 
 # Inches.
 CELL_WIDTH, CELL_HEIGHT = 0.25, 0.2
+WIDEST_CELL = 0.5  # of short texts
 ROW_NAME_WIDTH, RIGHT_MARGIN = 0.55, 0.7
 TITLE_HEIGHT, MARGIN, LINE, GAP = 0.3, 0.2, 0.22, 0.05
 SCALE_WIDTH, SCALE_HEIGHT = 1.6, 0.65
-NARROWEST = 6.0
+NARROWEST, NARROWEST_COLUMN = 4.0, 3.0  # what the scale needs, and the headings of a model
 LETTER_WIDTH = 0.075  # of the words above the cells, which lean by 45 degrees
 
 
@@ -68,10 +70,9 @@ class Column(NamedTuple):
     blocks: list[Block]
 
     @property
-    def width(self) -> float:
-        """The inches that the widest block takes."""
-        most = max(len(block.words) for block in self.blocks)
-        return ROW_NAME_WIDTH + most * CELL_WIDTH + RIGHT_MARGIN
+    def most_words(self) -> int:
+        """The words of the widest block."""
+        return max(len(block.words) for block in self.blocks)
 
 
 def attention_figure(result: Result, title: str = "") -> Figure:
@@ -171,14 +172,18 @@ def _headings(name: str, result: Result) -> list[tuple[str, str]]:
     lines = [(name, "bold")] if name else []
     lines.append((f"predicted ({result['score']:.3f}): {result['label']}", "normal"))
     if "true_label" in result:
-        lines.append((f"true label: {result['true_label']}", "normal"))
+        lines.append((f"true label: {label_text(result['true_label'])}", "normal"))
     return lines
 
 
 def _draw(columns: Sequence[Column], title: str) -> Figure:
     """Lay the columns out from the top, block beside block, and draw them."""
     heights = _row_heights(columns)
-    widths = [max(column.width, NARROWEST / len(columns)) for column in columns]
+    beside = ROW_NAME_WIDTH + RIGHT_MARGIN
+    narrowest = max(NARROWEST / len(columns), NARROWEST_COLUMN)
+    most = max(1, *(column.most_words for column in columns))
+    cell = min(WIDEST_CELL, max(CELL_WIDTH, (narrowest - beside) / most))
+    widths = [max(beside + column.most_words * cell, narrowest) for column in columns]
     num_headings = max(len(column.headings) for column in columns)
     heading = LINE * num_headings + TITLE_HEIGHT * bool(title) + GAP
     height = 2 * MARGIN + heading + sum(heights) + SCALE_HEIGHT
@@ -193,7 +198,7 @@ def _draw(columns: Sequence[Column], title: str) -> Figure:
             write(figure, left, top - number * LINE, line, width - GAP, weight=weight)
         top = height - MARGIN - heading
         for block, block_height in zip(column.blocks, heights, strict=False):
-            _draw_block(figure, block, left, top, strongest)
+            _draw_block(figure, block, left, top, cell, strongest)
             top -= block_height
         left += width
     if any(block.words for column in columns for block in column.blocks):
@@ -216,7 +221,12 @@ def _strongest(columns: Sequence[Column]) -> tuple[float, float]:
 
 
 def _draw_block(
-    figure: Figure, block: Block, left: float, top: float, strongest: tuple[float, float]
+    figure: Figure,
+    block: Block,
+    left: float,
+    top: float,
+    cell: float,
+    strongest: tuple[float, float],
 ) -> None:
     """Draw the words, the row of all hops, the rows of each hop, and the note."""
     if block.heading:
@@ -225,7 +235,7 @@ def _draw_block(
     top -= block.label_height
     start = left + ROW_NAME_WIDTH
     for place, word in enumerate(block.words):
-        centre = start + (place + 0.5) * CELL_WIDTH
+        centre = start + (place + 0.5) * cell
         write(figure, centre, top, word, size=8, rotation=45, va="bottom", rotation_mode="anchor")
     names = ["all", *(f"hop {number}" for number in range(1, len(block.views)))]
     for first, last, scale in ((0, 1, strongest[0]), (1, len(block.views), strongest[1])):
@@ -233,7 +243,7 @@ def _draw_block(
             continue
         top -= GAP
         height = (last - first) * CELL_HEIGHT
-        axes = add_axes(figure, start, top - height, len(block.words) * CELL_WIDTH, height)
+        axes = add_axes(figure, start, top - height, len(block.words) * cell, height)
         shades = [
             [math.sqrt(weight / scale) for weight in view] for view in block.views[first:last]
         ]

@@ -72,14 +72,11 @@ def texts_with_views(readings: Sequence[Reading], name: str, allowance: Allowanc
         notes = [f'<p class="note">{note}</p>' for note in _notes(reading, has_hops)]
         parts = [*heading, _running_text(reading, shown), *notes]
         sections.append(joined("<section>", *parts, "</section>"))
+    texts = joined('<div class="texts">', *sections, "</div>")
+    if not any(reading.words for reading in readings):
+        return texts  # there is nothing to choose
     lines = ["<legend>What each hop reads</legend>", *_lines(readings, name if has_hops else None)]
-    return joined(
-        '<div class="texts">',
-        *sections,
-        '</div>\n<fieldset class="views">',
-        *lines,
-        "</fieldset>",
-    )
+    return joined(texts, '<fieldset class="views">', *lines, "</fieldset>")
 
 
 def _marks(reading: Reading) -> list[Marks]:
@@ -220,7 +217,8 @@ def spans_list(reading: Reading, title: str) -> str:
 def overlap_note(readings: Sequence[Reading]) -> str:
     """Say how much the hops of each text overlap."""
     overlaps = [reading.overlap for reading in readings]
-    if len(readings[0].views) < 3 or None in overlaps:
+    has_words = any(reading.words for reading in readings)
+    if not has_words or len(readings[0].views) < 3 or None in overlaps:
         return ""
     numbers = " and ".join(f"<b>{overlap:.2f}</b>" for overlap in overlaps)
     return (

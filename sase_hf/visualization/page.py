@@ -21,6 +21,7 @@ from .markup import (
     texts_with_views,
 )
 from .readings import Reading, Result, read_results
+from .results import label_text
 
 STYLE_SHEET = Path(__file__).with_name("page.css")
 FEWEST_LISTED = 4
@@ -28,7 +29,7 @@ FEWEST_LISTED = 4
 READ_LIKE_THIS = (
     "The stronger its colour and the thicker the line under it, the more attention a word gets, "
     "measured against the strongest word of the same view. Choose a hop to see what it reads "
-    "alone; point at a word for its share."
+    'alone<span class="pointing">; point at a word for its share</span>.'
 )
 LIMITS = "Attention shows what was read, not why the answer is what it is."
 
@@ -220,11 +221,9 @@ def true_label(result: Result) -> tuple[str, bool | None]:
     A regression is never quite right, and several true labels are not one prediction.
     """
     known: Any = result["true_label"]
-    if isinstance(known, list | tuple):
-        return ", ".join(map(str, known)), None
-    if len(result.get("scores", "ab")) < 2:
-        return str(known), None
-    return str(known), str(known) == str(result["label"])
+    if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
+        return label_text(known), None
+    return label_text(known), str(known) == str(result["label"])
 
 
 def _contents(read: Sequence[tuple[Result, list[Reading]]]) -> str:

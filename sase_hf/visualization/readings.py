@@ -6,19 +6,23 @@ show the same words.
 """
 
 import heapq
-import math
 import re
 import reprlib
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-Result = Mapping[str, Any]
-
-OF_A_TEXT = ("text", "tokens", "offsets", "overall", "attention")
-FIELDS = ("label", "score", *OF_A_TEXT)
+from .results import (
+    FIELDS,
+    OF_A_TEXT,
+    Result,
+    check_places,
+    check_scores,
+    check_weights,
+    is_list,
+)
 
 # Assigned, and yet nothing to see: fillers, blanks and variation selectors.
 _BLANK = re.compile(
@@ -90,9 +94,14 @@ def read_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[
         results: What the `self-attention` pipeline returned.
 
     Raises:
-        ValueError: If one is not a result of that pipeline, or its weights are not finite, are
-            negative or do not fit its tokens; says which.
+        ValueError: If one is not a result of that pipeline, a score or a weight is no finite
+            number, or weights and offsets do not fit its tokens and its text; says which.
     """
+    if not isinstance(results, Iterable) or isinstance(results, str | bytes):
+        raise ValueError(
+            f"the results are {reprlib.repr(results)}; they must be what the self-attention "
+            "pipeline returned, a dict or a list of them"
+        )
     several = [results] if isinstance(results, Mapping) else list(results)
     return [
         (result, read_result(result, f"result {place} (counted from 0)"))
@@ -118,55 +127,49 @@ def read_result(result: Result, name: str = "the result") -> list[Reading]:
             f"a result of the self-attention pipeline must have {', '.join(FIELDS)}; "
             f"{name} has no {', '.join(missing)}. Make one with pipeline('self-attention', ...)"
         )
-    scores = result.get("scores", {})
-    for field, score in (("score", result["score"]), *scores.items()):
-        if not math.isfinite(score):
-            raise ValueError(f"{name} gives {field} as {score}; the model computed no number")
-    is_pair = not isinstance(result["text"], str)
-    sides = range(len(result["text"])) if is_pair else [None]
+    check_scores(result, name)
+    text = result["text"]
+    is_pair = is_list(text)
+    if not all(isinstance(one, str) for one in (text if is_pair else [text])):
+        raise ValueError(f"{name} has {reprlib.repr(text)} as text; it must be a text, or two")
+    sides = range(len(text)) if is_pair else [None]
     return [_read_text(result, side, name) for side in sides]
 
 
 def _read_text(result: Result, side: int | None, name: str) -> Reading:
     """Check and describe one text of a result, None for its only one."""
 
-    def field(name: str, default: Any = None) -> Any:
+    def field(name: str) -> Any:
         return result[name] if side is None else result[name][side]
 
+    extras = [key for key in ("spans", "overlap", "truncated") if result.get(key) is not None]
     try:
         text, tokens, offsets, overall, hops = map(field, OF_A_TEXT)
-    except (IndexError, TypeError):
-        raise ValueError(f"{name} is a pair, so each of {', '.join(OF_A_TEXT)} must be") from None
+        optional = {key: field(key) for key in extras}
+    except (IndexError, KeyError, TypeError):
+        parts = ", ".join((*OF_A_TEXT, *extras))
+        raise ValueError(f"{name} is a pair, so each of {parts} must be") from None
+    check_places(name, text, tokens, offsets)
+    if not is_list(hops):
+        raise ValueError(f"{name} has {reprlib.repr(hops)} as attention; it must be a list of hops")
     views = [overall, *hops]
     for number, weights in enumerate(views):
         view = f"hop {number}" if number else "overall"
-        if not len(weights) == len(tokens) == len(offsets):
-            raise ValueError(
-                f"{name} has {len(tokens)} tokens and {len(offsets)} offsets, but {len(weights)} "
-                f"weights in {view}; the pipeline gives one of each to a token"
-            )
-        if not all(0 <= weight < math.inf for weight in weights):
-            raise ValueError(
-                f"{name} has weights in {view} that are negative or not finite; the model that "
-                "made it computed no attention. Check its weights for NaN"
-            )
+        check_weights(name, view, weights, tokens, offsets)
     shown = visible_characters(text)
     groups = _grouped(text, shown, offsets)
     if len(groups) < len(offsets):
         views = [
             [sum(map(weights.__getitem__, group)) for group, *_ in groups] for weights in views
         ]
-    optional = {
-        key: field(key) if key in result else None for key in ("spans", "overlap", "truncated")
-    }
     return Reading(
         text=text,
         shown=shown,
         words=[(start, end) for _, start, end in groups],
         views=views,
-        spans=optional["spans"] or [],
-        overlap=optional["overlap"],
-        truncated=optional["truncated"] or 0,
+        spans=optional.get("spans", []),
+        overlap=optional.get("overlap"),
+        truncated=optional.get("truncated", 0),
     )
 
 
@@ -181,7 +184,6 @@ def _grouped(
     words: list[tuple[list[int], int, int]] = []
     done = 0
     for token, (start, end) in enumerate(offsets):
-        end = min(end, len(text))
         if words and start < end and (end <= done or _is_attached(text, shown, start, done)):
             members, first, _ = words.pop()
             words.append(([*members, token], first, max(done, end)))

@@ -31,7 +31,7 @@ def attention_text(
 
     Returns:
         For each text the words and their shares of the attention, most first, on a line; in colour
-        the text comes before it.
+        the text comes before it. A line after it says if the text was cut.
 
     Raises:
         ValueError: If the result is not one of that pipeline, its weights are not finite, or it has
@@ -50,6 +50,8 @@ def attention_text(
         lines += [_colored(reading, view)] if in_color else []
         strongest = reading.strongest(view, top)
         lines.append(", ".join(f"{word} {weight:.0%}" for word, weight in strongest))
+        if reading.truncated:
+            lines.append(f"(tokens cut off at the end and not read: {reading.truncated:,})")
     return "\n".join(lines)
 
 

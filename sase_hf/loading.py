@@ -1,0 +1,148 @@
+"""Trained checkpoints to look at: one way in for all that shows or measures attention."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    TokenizersBackend,
+    pipeline,
+)
+
+from .configuration_self_attentive import SelfAttentiveConfig
+from .modeling_self_attentive import SelfAttentivePreTrainedModel
+from .pipeline_self_attentive import TASK, SelfAttentionPipeline
+
+# What the Hub allows: NAME, or OWNER/NAME.
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def load_checkpoint(checkpoint: str) -> tuple[SelfAttentivePreTrainedModel, TokenizersBackend]:
+    """Load a trained head that attends, and its tokenizer; code in the checkpoint is not run.
+
+    Args:
+        checkpoint: A folder or a name on the Hub.
+
+    Returns:
+        The model, in evaluation mode and single precision, and the tokenizer.
+
+    Raises:
+        ValueError: If it is another kind of model or has no attention, or weights are missing or
+            are no finite numbers.
+        OSError: If there is no such checkpoint, or it cannot be read.
+    """
+    _require_folder(checkpoint)
+    try:
+        model, tokenizer, missing = _load(checkpoint)
+    except OSError as reason:
+        places = "" if Path(checkpoint).is_dir() else ", which is no folder here, from the Hub"
+        raise OSError(f"cannot load {checkpoint}{places}: {reason}") from reason
+    except (ValueError, RuntimeError, SafetensorError) as reason:
+        raise ValueError(f"cannot load {checkpoint}: {reason}") from reason
+    if missing:
+        raise ValueError(
+            f"{checkpoint} has no classifier weights: {', '.join(missing)} would be random. Train "
+            "it, or name a trained checkpoint"
+        )
+    bad = [name for name, part in model.named_parameters() if not part.isfinite().all()]
+    if bad:
+        raise ValueError(
+            f"{checkpoint} has weights that are no finite numbers, in {', '.join(bad)}. Train it "
+            "anew, or name another checkpoint"
+        )
+    return model, tokenizer
+
+
+def _require_folder(checkpoint: str) -> None:
+    """Raise if a name can only be that of a folder, and there is no such folder."""
+    path = Path(checkpoint)
+    is_path = not _HUB_NAME.fullmatch(checkpoint) or path.exists()
+    is_beside_others = "/" in checkpoint and path.parent.is_dir()
+    if (is_path or is_beside_others) and not path.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {checkpoint}; name the folder of a checkpoint, or a model on the "
+            "Hub as OWNER/NAME"
+        )
+
+
+def _load(checkpoint: str) -> tuple[Any, TokenizersBackend, list[str]]:
+    """Return the model, its tokenizer, and the names of the weights that the checkpoint lacks."""
+    config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
+    if not isinstance(config, SelfAttentiveConfig):
+        raise ValueError(f"it holds a {config.model_type!r} model; name a 'self_attentive' one")
+    if config.pooling != "self_attention":
+        raise ValueError(
+            f"it has pooling={config.pooling!r}, which attends to nothing; name a checkpoint with "
+            "pooling='self_attention'"
+        )
+    model, loaded = AutoModelForSequenceClassification.from_pretrained(
+        checkpoint,
+        config=config,
+        dtype=torch.float32,
+        output_loading_info=True,
+        trust_remote_code=False,
+    )
+    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+    return model.eval(), tokenizer, sorted(loaded["missing_keys"])
+
+
+def load_pipeline(checkpoint: str) -> SelfAttentionPipeline:
+    """Load the `self-attention` pipeline of a checkpoint, as `load_checkpoint` does.
+
+    Args:
+        checkpoint: A folder or a name on the Hub.
+
+    Raises:
+        ValueError: As for `load_checkpoint`, or if the tokenizer gives no offsets.
+        OSError: As for `load_checkpoint`.
+    """
+    model, tokenizer = load_checkpoint(checkpoint)
+    make_pipeline: Any = pipeline  # its overloads know only the tasks of transformers
+    explain: SelfAttentionPipeline = make_pipeline(TASK, model=model, tokenizer=tokenizer)
+    return explain
+
+
+def name_checkpoints(
+    checkpoints: Sequence[str], names: Sequence[str] | None = None
+) -> dict[str, str]:
+    """Return checkpoints by what they are called in pages, figures and records.
+
+    Args:
+        checkpoints: Folders or names on the Hub.
+        names: One for each; by default the last part of its name, and where two are alike as many
+            parts as tell them apart.
+
+    Raises:
+        ValueError: If two checkpoints or two names are the same, or there are not as many names as
+            checkpoints.
+    """
+    paths = [Path(checkpoint).resolve() for checkpoint in checkpoints]
+    if len(set(paths)) < len(paths):
+        raise ValueError(
+            f"{', '.join(checkpoints)}: to compare, each checkpoint must be another one"
+        )
+    if names is None:
+        names = [_shortest_name(path, paths) for path in paths]
+    if len(set(names)) != len(names) or len(names) != len(checkpoints):
+        raise ValueError(
+            f"{len(checkpoints)} checkpoints are called {', '.join(names)}; give each a name of "
+            "its own with --names"
+        )
+    return dict(zip(names, checkpoints, strict=True))
+
+
+def _shortest_name(path: Path, paths: Sequence[Path]) -> str:
+    """Return as many of the last parts of a path as no other path ends in."""
+    count = 1
+    while sum(other.parts[-count:] == path.parts[-count:] for other in paths) > 1:
+        count += 1
+    return "/".join(path.parts[-count:])
+
+
+__all__ = ["load_checkpoint", "load_pipeline", "name_checkpoints"]
