@@ -101,9 +101,11 @@ def measure(options: Options, parts: Sequence[str]) -> report.Results:
     for part, title, task in progress:
         progress.set_description(f"{part} {title}".strip())
         result = task()
-        if result is not None:
-            results.setdefault(part, []).append(result)
-            tqdm.write("\n".join([*report.table(part, result), ""]))
+        if result is None:
+            tqdm.write(f"{part} {title}: left out, its batches would fill the memory\n")
+            continue
+        results.setdefault(part, []).append(result)
+        tqdm.write("\n".join([*report.table(part, result), ""]))
     return results
 
 
