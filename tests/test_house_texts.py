@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 
 import pytest
@@ -78,17 +78,16 @@ def tree_of(block: str) -> dict[str, str]:
 
 
 def figures_without_record(table: str, records: dict[str, object]) -> list[str]:
-    """Return the figures in a table that are in no record which their row links to.
+    """Return the figures in tables that are in no record which their row links to.
 
     A figure may be rounded and may be a percentage of what the record holds. Columns whose heading
     names the paper are compared with nothing.
     """
-    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("|")]
     missing = []
-    for row in rows[2:]:
+    for headings, row in rows_of_tables(table):
         linked = [name for name in records if f"({name})" in "|".join(row)]
         held = [number for name in linked for number in numbers_in(records[name])]
-        for heading, cell in zip(rows[0], row, strict=True):
+        for heading, cell in zip(headings, row, strict=True):
             for figure in FIGURE.findall(re.sub(r"\]\([^)]*\)", "]", cell)):
                 decimals = len(figure.partition(".")[2])
                 forms = {f"{scale * number:,.{decimals}f}" for number in held for scale in (1, 100)}
@@ -97,11 +96,21 @@ def figures_without_record(table: str, records: dict[str, object]) -> list[str]:
     return missing
 
 
+def rows_of_tables(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the rows of all tables in a text, each with the heading of its table."""
+    for is_table, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|")):
+        if is_table:
+            heading, _, *rows = (line.strip("|").split("|") for line in lines)
+            yield from ((heading, row) for row in rows)
+
+
 def numbers_in(value: object) -> Iterator[float]:
     """Yield every number in a record, however deep."""
     if isinstance(value, dict):
         for member in value.values():
             yield from numbers_in(member)
+    elif isinstance(value, list):
+        yield from numbers_in(dict(enumerate(value)))
     elif isinstance(value, int | float):
         yield float(value)
 
@@ -133,9 +142,10 @@ def test_the_readme_draws_the_files_that_are_there() -> None:
 
 def test_the_figures_in_the_readme_come_from_records() -> None:
     """A number without a measurement behind it is an opinion."""
-    paths = ROOT.glob("model_cards/records/*.json")
+    paths = (ROOT / "model_cards/records").rglob("*.json")
     records = {path.relative_to(ROOT).as_posix(): json.loads(path.read_text()) for path in paths}
-    assert figures_without_record(section("Results"), records) == []
+    for heading in ("Results", "Speed", "See what it reads"):
+        assert figures_without_record(section(heading), records) == []
 
 
 def test_a_figure_without_a_record_is_noticed() -> None:
@@ -163,7 +173,7 @@ def test_the_readme_imports_names_that_exist(block: str) -> None:
 
 
 def test_the_texts_name_flags_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every command for the training script is one that it takes, and so is every flag named."""
+    """Every command for the training script is one it takes; every flag named is some script's."""
     lines = "".join(code_blocks("sh")).replace("\\\n", " ").splitlines()
     commands = [line.partition("scripts/train.py ")[2] for line in lines if "train.py -" in line]
     assert commands, "the premise: there is a command"
@@ -172,6 +182,11 @@ def test_the_texts_name_flags_that_exist(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit, match="0"):
         parse_arguments(["--help_all"])
     of_other_programs = {"nproc_per_node", "strict"}
+    of_other_programs |= {
+        flag
+        for path in (ROOT / "scripts").glob("*.py")
+        for flag in re.findall(r'"--(\w+)"', path.read_text(encoding="utf-8"))
+    }
     known = of_other_programs | set(re.findall(r"--(\w+)", capsys.readouterr().out))
     named = re.findall(r"(?<![\w-])--(\w+)", README + read("CONTRIBUTING.md") + read("SECURITY.md"))
     assert set(named) - known == set()
