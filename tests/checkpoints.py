@@ -1,12 +1,12 @@
 """Tiny checkpoints on disk with texts for them, and the scripts that read both."""
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from rows import write_jsonl
+from script_files import load_script
 
 from sase_hf import (
     SelfAttentiveConfig,
@@ -15,7 +15,6 @@ from sase_hf import (
     build_tokenizer,
 )
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
 TEXTS = [
     "The soup was cold, and nobody came.",
     "Good!",
@@ -60,11 +59,6 @@ def write_texts(folder: Path, *, is_pair: bool = False) -> str:
 
 
 def script_main(name: str) -> Callable[[list[str]], None]:
-    """Return the main function of a script; importing it runs nothing."""
-    spec = importlib.util.spec_from_file_location(f"{name}_script", SCRIPTS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    entry: Callable[[list[str]], None] = script.main
+    """Return the main function of a script."""
+    entry: Callable[[list[str]], None] = load_script(name).main
     return entry

@@ -1,7 +1,6 @@
 """scripts/app.py and the page behind it, without a browser."""
 
 import html
-import importlib.util
 import json
 import re
 import subprocess
@@ -14,6 +13,7 @@ from urllib.parse import parse_qs
 import pytest
 import yaml
 from pages import PAIR, find_browser, save_tiny
+from script_files import load_script
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
 from sase_hf.demo import (
@@ -26,23 +26,12 @@ from sase_hf.demo import (
 from sase_hf.space import write_space
 
 ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "scripts" / "app.py"
 MAX_SHOWN_OF_AN_EXAMPLE = 60
-
-
-def load_script() -> ModuleType:
-    """Import the script, which starts nothing."""
-    spec = importlib.util.spec_from_file_location("app_script", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
 def app() -> ModuleType:
-    return load_script()
+    return load_script("app")
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +170,7 @@ def test_without_gradio_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "gradio", None)  # an import of it now fails
     expected = r"^app\.py: .* gradio, which is not installed: pip install 'sase_hf\[demo\]'$"
     with pytest.raises(SystemExit, match=expected):
-        load_script()
+        load_script("app")
 
 
 def test_a_skipped_browser_test_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from script_files import load_script
 from tiny import SIZES, tiny_config
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
@@ -35,7 +36,6 @@ from benchmarking.workloads import (
     real_tokens,
 )
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "benchmark.py"
 CPU = torch.device("cpu")
 LENGTHS = [3, 7, 1, 5, 2]
 NUMBERS = {name: size for name, size in SIZES.items() if not name.endswith("dropout")}
@@ -52,11 +52,7 @@ TINY = [
 @pytest.fixture
 def script() -> Iterator[ModuleType]:
     """The script as a module; importing it runs nothing."""
-    spec = importlib.util.spec_from_file_location("benchmark_script", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script("benchmark")
     threads = torch.get_num_threads()
     yield module
     torch.set_num_threads(threads)

@@ -1,6 +1,5 @@
 """The first thing that a new reader runs: it works twice, tells the truth and deletes nothing."""
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from script_files import load_script
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "quickstart.py"
@@ -25,12 +25,7 @@ TINY = (
 @pytest.fixture(scope="module")
 def quickstart() -> ModuleType:
     """The script as a module; importing it runs nothing."""
-    spec = importlib.util.spec_from_file_location("quickstart", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("quickstart")
 
 
 @pytest.fixture(scope="module", params=["reviews", "pairs"])

@@ -1,6 +1,5 @@
 """scripts/train.py as it is started: its output, its errors, and a start after a kill."""
 
-import importlib.util
 import os
 import random
 import re
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from runs import QUIET, TINY_MODEL, flags, same_weights, weights, write_splits
+from script_files import load_script
 
 from sase_hf.checkpoints import list_checkpoints
 
@@ -26,12 +26,7 @@ Main = Callable[[list[str]], None]
 @pytest.fixture
 def main() -> Main:
     """The script's main function."""
-    spec = importlib.util.spec_from_file_location("train_script", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    entry: Main = script.main
+    entry: Main = load_script("train").main
     return entry
 
 

@@ -1,6 +1,5 @@
 """scripts/visualize.py as it is started: texts and files in, terminal, pages and figures out."""
 
-import importlib.util
 import json
 import re
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from script_files import load_script
 from shown import Page, assert_harmless
 from tiny import tiny_config
 
@@ -28,12 +28,7 @@ Main = Callable[[list[str]], None]
 @pytest.fixture(scope="module")
 def main() -> Main:
     """The script's main function."""
-    spec = importlib.util.spec_from_file_location("visualize_script", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    entry: Main = script.main
+    entry: Main = load_script("visualize").main
     return entry
 
 
