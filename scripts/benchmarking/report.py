@@ -177,7 +177,8 @@ def plot(results: Sequence[Result], path: FilePath) -> None:
             costs = [value(result["settings"][name]) for result in results]
             axes.loglog(lengths, costs, marker="o", label=name)
         axes.set(xlabel="tokens of the longest text", ylabel=title)
-        axes.set_xticks(lengths, [f"{length:,}" for length in lengths], minor=False)
+        axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+        axes.set_xticks([], minor=True)  # their labels would lie over those of the lengths
         axes.grid(visible=True, alpha=0.3)
         axes.legend()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
