@@ -10,12 +10,9 @@ sentence from its own last token. That is exact like `pack_padded_sequence`, sev
 training, linear in the length, and, unlike it, passes through `torch.export` and ONNX.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import torch
 from torch import Tensor, nn
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
@@ -137,16 +134,33 @@ class Packing:
         return tokens.unflatten(0, tuple(self.mask.shape)).masked_fill(~self.mask.unsqueeze(-1), 0)
 
 
+class BlockLSTM(GradientCheckpointingLayer, nn.LSTM):
+    """One LSTM in one direction; what gradient checkpointing runs twice is one call of it."""
+
+    def forward(  # type: ignore[override]  # checkpointing follows no tensors in tuples
+        self, x: Tensor, hidden: Tensor, cell: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Read a dense block, going on from the states before it.
+
+        Args:
+            x: Inputs, shape (steps, sentences, width).
+            hidden: Shape (1, sentences, u).
+            cell: Likewise.
+
+        Returns:
+            The states of all steps, and `hidden` and `cell` after the last.
+        """
+        output, (hidden, cell) = nn.LSTM.forward(self, x, (hidden, cell))
+        return output, hidden, cell
+
+
 class BiLSTMLayer(nn.Module):
     """One bidirectional LSTM layer over a packed sequence (section 2.1 of the paper)."""
 
-    gradient_checkpointing = False
-    _gradient_checkpointing_func: Callable[..., Any]  # set by transformers
-
     def __init__(self, input_size: int, units: int) -> None:
         super().__init__()
-        self.forward_lstm = nn.LSTM(input_size, units)
-        self.backward_lstm = nn.LSTM(input_size, units)
+        self.forward_lstm = BlockLSTM(input_size, units)
+        self.backward_lstm = BlockLSTM(input_size, units)
 
     def forward(self, x: Tensor, packing: Packing) -> Tensor:
         """Return the states of both directions.
@@ -162,11 +176,11 @@ class BiLSTMLayer(nn.Module):
         right_to_left = self._read(self.backward_lstm, x.index_select(0, packing.mirror), packing)
         return torch.cat([left_to_right, right_to_left.index_select(0, packing.mirror)], dim=-1)
 
-    def _read(self, lstm: nn.LSTM, x: Tensor, packing: Packing) -> Tensor:
+    @staticmethod
+    def _read(lstm: BlockLSTM, x: Tensor, packing: Packing) -> Tensor:
         """Run one LSTM over the blocks, (P, width) -> (P, u), each going on from the one before."""
         blocks = packing.blocks
-        checkpointed = self.gradient_checkpointing and self.training
-        if checkpointed:
+        if lstm.gradient_checkpointing and lstm.training:
             blocks = [
                 (min(CHECKPOINTED_STEPS, steps - done), rows)
                 for steps, rows in blocks
@@ -175,20 +189,13 @@ class BiLSTMLayer(nn.Module):
         # One split, because a slice for each block would make the backward pass fill all of x anew
         # for each.
         parts = x.split([steps * rows for steps, rows in blocks]) if len(blocks) > 1 else (x,)
-        run = partial(self._gradient_checkpointing_func, _steps) if checkpointed else _steps
         outputs: list[Tensor] = []
         hidden = cell = x.new_zeros(1, blocks[0][1], lstm.hidden_size)
         for part, (steps, rows) in zip(parts, blocks, strict=True):
             part = part.unflatten(0, (steps, rows))
-            output, hidden, cell = run(lstm, part, hidden[:, :rows], cell[:, :rows])
+            output, hidden, cell = lstm(part, hidden[:, :rows], cell[:, :rows])
             outputs.append(output.flatten(0, 1))
         return torch.cat(outputs)
-
-
-def _steps(lstm: nn.LSTM, x: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, ...]:
-    """Read a block; tensors go in and out singly, as checkpointing needs them."""
-    output, (hidden, cell) = lstm(x, (hidden, cell))
-    return output, hidden, cell
 
 
 class BiLSTMEncoder(nn.Module):
@@ -216,4 +223,4 @@ class BiLSTMEncoder(nn.Module):
         return states
 
 
-__all__ = ["BiLSTMEncoder", "BiLSTMLayer", "Packing", "dense_blocks"]
+__all__ = ["BiLSTMEncoder", "BiLSTMLayer", "BlockLSTM", "Packing", "dense_blocks"]
