@@ -32,15 +32,20 @@ _CONFIG_TYPES = SelfAttentiveConfig.__annotations__
 _CONFIG_DEFAULTS = {entry.name: entry.default for entry in fields(SelfAttentiveConfig)}
 
 
-def _config_field(name: str) -> Any:
-    """Return a flag for a field of the config: its words, its choices; None keeps its default."""
+def _config_metadata(name: str) -> dict[str, Any]:
+    """Return what a flag says of a field of the config: its words, its choices."""
     metadata: dict[str, Any] = {"help": f"{_CONFIG_HELP[name]} (default: {_CONFIG_DEFAULTS[name]})"}
     hint = _CONFIG_TYPES[name]
     if hint is bool:
         metadata |= {"nargs": "?", "const": True}
     elif choices := [choice for choice in get_args(hint) if isinstance(choice, str)]:
         metadata["choices"] = choices
-    return field(default=None, metadata=metadata)
+    return metadata
+
+
+def _config_field(name: str) -> Any:
+    """Return a flag for a field of the config; None keeps its default."""
+    return field(default=None, metadata=_config_metadata(name))
 
 
 def _flag(text: str, default: Any = None, **metadata: Any) -> Any:
@@ -73,9 +78,12 @@ class ModelArguments:
     tokenizer_name: str | None = _flag(
         "A ready tokenizer, folder or Hub name, instead of one built from the training texts."
     )
-    word_vectors: str | None = _flag(
-        "Word vectors to start from: GloVe or fastText text, word2vec text or binary, also gzip or "
-        "zip. They set embedding_size."
+    word_vectors: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Word vectors to start from: GloVe or fastText text, word2vec text or binary, "
+            "also gzip or zip. They set embedding_size; those of several files stand side by side."
+        },
     )
     word_vectors_member: str | None = _flag("The file to read in a zip that holds several.")
     extend_vocabulary: bool = _flag(
@@ -93,6 +101,16 @@ class ModelArguments:
     encoder: str | None = _config_field("encoder")
     lstm_hidden_size: int | None = _config_field("lstm_hidden_size")
     num_lstm_layers: int | None = _config_field("num_lstm_layers")
+    lstm_shortcuts: bool | None = _config_field("lstm_shortcuts")
+    cnn_kernel_sizes: list[int] | None = field(
+        default=None, metadata=_config_metadata("cnn_kernel_sizes")
+    )
+    cnn_num_filters: int | None = _config_field("cnn_num_filters")
+    dilated_cnn_hidden_size: int | None = _config_field("dilated_cnn_hidden_size")
+    dilated_cnn_kernel_size: int | None = _config_field("dilated_cnn_kernel_size")
+    dilated_cnn_num_layers: int | None = _config_field("dilated_cnn_num_layers")
+    relation_hidden_size: int | None = _config_field("relation_hidden_size")
+    relation_gate: bool | None = _config_field("relation_gate")
     pooling: str | None = _config_field("pooling")
     attention_size: int | None = _config_field("attention_size")
     num_hops: int | None = _config_field("num_hops")

@@ -50,14 +50,14 @@ class Parts:
         rows: The same rows as the model reads them.
         tokenizer: What turned the one into the other.
         model: The head, its base model inside.
-        vectors_found: Share of the vocabulary that got a word vector from a file; None without.
+        vectors_found: Share of the vocabulary that got a word vector from each file.
     """
 
     task: TaskData
     rows: DatasetDict
     tokenizer: TokenizersBackend
     model: SelfAttentivePreTrainedModel
-    vectors_found: float | None
+    vectors_found: list[float]
 
 
 def assemble(
@@ -78,9 +78,9 @@ def assemble(
     """
     source = str(checkpoint) if checkpoint else model_args.model_name_or_path
     config = None if source is None else _checkpoint_config(source, model_args, data_args)
-    task = _load_rows(model_args, data_args, config)
+    task = load_rows(model_args, data_args, config)
     head = _choose_head(model_args, data_args, config)
-    found = None
+    found: list[float] = []
     tokenizer: Any
     if config is None:
         tokenizer = _new_tokenizer(model_args, data_args, task)
@@ -122,8 +122,8 @@ def _checkpoint_config(
     return config
 
 
-def _load_rows(
-    model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None
+def load_rows(
+    model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None = None
 ) -> TaskData:
     """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
     problem_type, label_names = data_args.problem_type, data_args.label_names
@@ -203,12 +203,13 @@ def _new_tokenizer(model_args: ModelArguments, data_args: DataArguments, task: T
 
 
 def _vector_words(model_args: ModelArguments) -> Iterator[str]:
-    if model_args.word_vectors is None:
+    if not model_args.word_vectors:
         raise ValueError(
             "--extend_vocabulary takes the words of a vector file; name one with --word_vectors, "
             "or leave the flag out"
         )
-    return read_words(model_args.word_vectors, member=model_args.word_vectors_member)
+    member = model_args.word_vectors_member
+    return chain.from_iterable(read_words(path, member=member) for path in model_args.word_vectors)
 
 
 def _texts(task: TaskData) -> Iterator[str]:
@@ -225,32 +226,31 @@ def _new_model(
     model_args: ModelArguments,
     task: TaskData,
     tokenizer: TokenizersBackend,
-) -> tuple[SelfAttentivePreTrainedModel, float | None]:
-    """Return a new model and the share of its vocabulary found in the word vectors."""
+) -> tuple[SelfAttentivePreTrainedModel, list[float]]:
+    """Return a new model and the share of its vocabulary found in each file of word vectors."""
     sizes = model_args.given_config_fields()
-    vectors = found = None
-    if model_args.word_vectors is not None:
-        vectors, found = load_word_vectors(
-            model_args.word_vectors, tokenizer, member=model_args.word_vectors_member
+    files, member = model_args.word_vectors or [], model_args.word_vectors_member
+    if member is not None and len(files) > 1:
+        raise ValueError(
+            f"--word_vectors_member is {member}, but --word_vectors names {len(files)} files; "
+            "unpack the archive, or name it alone"
         )
+    loaded = [load_word_vectors(path, tokenizer, member=member) for path in files]
+    if loaded:
+        vectors = torch.cat([matrix for matrix, _ in loaded], dim=1)
         width = vectors.shape[1]
         if sizes.setdefault("embedding_size", width) != width:
             raise ValueError(
                 f"--embedding_size is {sizes['embedding_size']}, but the vectors in "
-                f"{model_args.word_vectors} are {width} wide; leave the flag out"
+                f"{', '.join(files)} are {width} wide; leave the flag out"
             )
-    config = SelfAttentiveConfig(
-        vocab_size=len(tokenizer),
-        pad_token_id=tokenizer.pad_token_id,
-        **_label_fields(task),
-        **sizes,
-    )
-    model = head(config)
-    if vectors is not None:
+    shape = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **sizes}
+    model = head(SelfAttentiveConfig(**shape, **_label_fields(task)))
+    if loaded:
         with torch.no_grad():
             embeddings: Any = model.get_input_embeddings()
             embeddings.weight.copy_(vectors)
-    return model, found
+    return model, [share for _, share in loaded]
 
 
 def _apply_changes(
@@ -297,4 +297,4 @@ def _flags(names: Any) -> str:
     return ", ".join(f"--{name}" for name in names)
 
 
-__all__ = ["Parts", "assemble"]
+__all__ = ["Parts", "assemble", "load_rows"]

@@ -11,6 +11,8 @@ from transformers import PreTrainedConfig
 MAX_LAYER_SIZE = 2**20
 MAX_VOCAB_SIZE = 2**27
 MAX_LAYERS = 100
+MAX_KERNEL_SIZE = 1024
+MAX_DILATED_LAYERS = 20
 
 PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")
 
@@ -24,14 +26,26 @@ class SelfAttentiveConfig(PreTrainedConfig):
     Args:
         vocab_size: Rows of the embedding matrix.
         embedding_size: d, the width of a word vector.
-        encoder: What turns the T word vectors into T states H.
+        encoder: What turns the T word vectors into T states H: the paper's `bilstm`, `cnn` (Kim,
+            2014), `dilated_cnn` (a residual stack) or `relation_network` (Santoro et al., 2017).
         lstm_hidden_size: u, LSTM units per direction; the states are 2u wide.
         num_lstm_layers: Bidirectional layers, each reading the states of the one below.
+        lstm_shortcuts: Let each layer read the word vectors and the states of all layers below.
+        cnn_kernel_sizes: Widths of the convolutions of `cnn`, in tokens.
+        cnn_num_filters: Filters of each of these widths; the states hold them side by side.
+        dilated_cnn_hidden_size: H, the width of the states of `dilated_cnn`.
+        dilated_cnn_kernel_size: k, the tokens that a layer of `dilated_cnn` reads.
+        dilated_cnn_num_layers: L, the layers of `dilated_cnn`, with gaps of 1, 2, 4, ... tokens; a
+            state reads 1 + (k - 1) (2^L - 1) tokens.
+        relation_hidden_size: H, the width of the states of `relation_network`.
+        relation_gate: Weigh each pair of tokens in `relation_network` by a sigmoid gate.
         pooling: What turns the states into the sentence matrix M. `self_attention` is the paper's;
-            `max`, `mean` and `last` (the final state of each direction) are baselines of one row.
+            `generalized` has a weight for each feature (Chen, Ling and Zhu, 2018); `max`, `mean`
+            and `last` (the final state of each direction) are baselines of one row.
         attention_size: d_a, the hidden units of the attention MLP (equation 6).
         num_hops: r, the rows of the attention matrix A and of M.
-        penalty_coef: Weight of the penalty \|\|A A^T - I\|\|_F^2 (equation 8) in the loss.
+        penalty_coef: Weight of the penalty in the loss: \|\|A A^T - I\|\|_F^2 (equation 8), or, for
+            `generalized`, the one on the distances of the hops' weights.
         classifier: `mlp`, one hidden ReLU layer over all of M, or `pruned_mlp` (Appendix A).
         classifier_hidden_size: b, the hidden units of `mlp`.
         pruned_row_size: p, the hidden units of `pruned_mlp` that read one row of M.
@@ -72,10 +86,18 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     vocab_size: int = 30000
     embedding_size: int = 100
-    encoder: Literal["bilstm"] = "bilstm"
+    encoder: Literal["bilstm", "cnn", "dilated_cnn", "relation_network"] = "bilstm"
     lstm_hidden_size: int = 300
     num_lstm_layers: int = 1
-    pooling: Literal["self_attention", "max", "mean", "last"] = "self_attention"
+    lstm_shortcuts: bool = False
+    cnn_kernel_sizes: list[int] | tuple[int, ...] = (3, 4, 5)
+    cnn_num_filters: int = 200
+    dilated_cnn_hidden_size: int = 600
+    dilated_cnn_kernel_size: int = 3
+    dilated_cnn_num_layers: int = 4
+    relation_hidden_size: int = 128
+    relation_gate: bool = False
+    pooling: Literal["self_attention", "generalized", "max", "mean", "last"] = "self_attention"
     attention_size: int = 350
     num_hops: int = 30
     penalty_coef: float | int = 1.0
@@ -93,6 +115,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Check what the dataclass fields do not cover: derived widths and misspelt names."""
+        if isinstance(self.cnn_kernel_sizes, list):
+            self.cnn_kernel_sizes = tuple(self.cnn_kernel_sizes)  # JSON knows lists alone
         given = {name: kwargs.pop(name, None) for name in ("hidden_size", "projection_dim")}
         self._refuse_misspelt_fields(kwargs)
         pipelines = dict(kwargs.pop("custom_pipelines", None) or {})
@@ -115,13 +139,24 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     @property
     def hidden_size(self) -> int:
-        """H = 2u, the width of the states and of a row of M."""
-        return 2 * self.lstm_hidden_size
+        """H, the width of the states and of a row of M."""
+        widths = {
+            "bilstm": 2 * self.lstm_hidden_size,
+            "cnn": len(self.cnn_kernel_sizes) * self.cnn_num_filters,
+            "dilated_cnn": self.dilated_cnn_hidden_size,
+            "relation_network": self.relation_hidden_size,
+        }
+        return widths[self.encoder]
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the pooling weighs tokens, and so has hops, attention and a penalty."""
+        return self.pooling in ("self_attention", "generalized")
 
     @property
     def num_rows(self) -> int:
         """Rows of the sentence matrix M: r, or 1 for the poolings without attention."""
-        return self.num_hops if self.pooling == "self_attention" else 1
+        return self.num_hops if self.has_attention else 1
 
     @property
     def projection_dim(self) -> int:
@@ -144,6 +179,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         """
         self._check_sizes()
         self._check_rates()
+        self._check_encoder()
         if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(
                 f"pad_token_id is {self.pad_token_id}; it must be None or an id below "
@@ -182,20 +218,23 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     def _check_sizes(self) -> None:
         """Refuse sizes below 1 or beyond what a machine could hold."""
-        layers = (
-            "embedding_size",
-            "lstm_hidden_size",
-            "attention_size",
-            "num_hops",
-            "classifier_hidden_size",
-            "pruned_row_size",
-            "pruned_column_size",
-        )
-        limits = {"vocab_size": MAX_VOCAB_SIZE, "num_lstm_layers": MAX_LAYERS}
-        for name, largest in {**limits, **dict.fromkeys(layers, MAX_LAYER_SIZE)}.items():
-            size = getattr(self, name)
+        limits = {
+            "vocab_size": MAX_VOCAB_SIZE,
+            "num_lstm_layers": MAX_LAYERS,
+            "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
+            "dilated_cnn_num_layers": MAX_DILATED_LAYERS,
+        }
+        hints = SelfAttentiveConfig.__annotations__
+        for name in (name for name, hint in hints.items() if hint is int):
+            largest, size = limits.get(name, MAX_LAYER_SIZE), getattr(self, name)
             if not isinstance(size, int) or not 1 <= size <= largest:
                 raise ValueError(f"{name} is {size!r}; it must be from 1 to {largest}, an integer")
+        sizes = self.cnn_kernel_sizes
+        if not sizes or not all(1 <= size <= MAX_KERNEL_SIZE for size in sizes):
+            raise ValueError(
+                f"cnn_kernel_sizes is {list(sizes)}; it must hold one width or more, each from 1 "
+                f"to {MAX_KERNEL_SIZE} tokens"
+            )
 
     def _check_rates(self) -> None:
         """Refuse rates outside [0, 1) and coefficients that are negative or not finite."""
@@ -207,6 +246,23 @@ class SelfAttentiveConfig(PreTrainedConfig):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; it must be a finite number, 0 or more")
+
+    def _check_encoder(self) -> None:
+        """Refuse what another encoder than the chosen one would be needed for."""
+        if self.pooling == "last" and self.encoder != "bilstm":
+            raise ValueError(
+                f"pooling is 'last', the final state of each direction, but encoder="
+                f"{self.encoder!r} reads in no direction; choose another pooling or 'bilstm'"
+            )
+        for name, encoder in {
+            "lstm_shortcuts": "bilstm",
+            "relation_gate": "relation_network",
+        }.items():
+            if getattr(self, name) and self.encoder != encoder:
+                raise ValueError(
+                    f"{name} is set, but encoder is {self.encoder!r}, which has no such thing; "
+                    f"leave it out or choose encoder={encoder!r}"
+                )
 
     def _refuse_misspelt_fields(self, unknown: dict[str, Any]) -> None:
         """Raise if an unknown keyword is close to a field's name.
@@ -228,7 +284,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
     def _refuse_contradicted_widths(self, given: dict[str, int | None]) -> None:
         """Raise if a derived width was given and differs from what its parts make."""
         parts = {
-            "hidden_size": f"2 * lstm_hidden_size ({self.lstm_hidden_size})",
+            "hidden_size": f"the width of the states of encoder={self.encoder!r}",
             "projection_dim": f"{self.num_rows} row(s) * hidden_size ({self.hidden_size})",
         }
         for name, value in given.items():

@@ -64,7 +64,7 @@ def model_card(
         auto_class="AutoModelForSequenceClassification" if is_head else "AutoModel",
         is_head=is_head,
         is_pair=head == "SelfAttentiveForNLI",
-        has_attention=config.pooling == "self_attention",
+        has_attention=config.has_attention,
         location=json.dumps(repo_id or "."),
         labels=[_escaped(label) for label in _labels(config)] if is_head else [],
         num_parameters=f"{num_parameters:,}",

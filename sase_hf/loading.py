@@ -76,10 +76,10 @@ def _load(checkpoint: str) -> tuple[Any, TokenizersBackend, list[str]]:
     config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
     if not isinstance(config, SelfAttentiveConfig):
         raise ValueError(f"it holds a {config.model_type!r} model; name a 'self_attentive' one")
-    if config.pooling != "self_attention":
+    if not config.has_attention:
         raise ValueError(
             f"it has pooling={config.pooling!r}, which attends to nothing; name a checkpoint with "
-            "pooling='self_attention'"
+            "pooling='self_attention' or 'generalized'"
         )
     model, loaded = AutoModelForSequenceClassification.from_pretrained(
         checkpoint,

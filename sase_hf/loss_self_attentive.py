@@ -108,7 +108,7 @@ def head_loss(
     """
     if labels is not None:
         return penalised_loss(logits, labels, penalty, config, num_items_in_batch)
-    has_penalty = config.pooling == "self_attention" and config.penalty_coef > 0
+    has_penalty = config.has_attention and config.penalty_coef > 0
     if num_items_in_batch is not None and has_penalty:
         raise ValueError(
             "Trainer took the labels away from the model (label_smoothing_factor or "

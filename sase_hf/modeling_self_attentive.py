@@ -26,9 +26,10 @@ from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .encoders_self_attentive import BiLSTMEncoder, Packing
+from .encoders_self_attentive import ENCODERS
 from .loss_self_attentive import head_loss
-from .pooling_self_attentive import BaselinePooling, SelfAttention
+from .packing_self_attentive import Packing
+from .pooling_self_attentive import POOLINGS, GeneralizedPooling
 
 # What makes any checkpoint a SentenceTransformer without code of ours: it runs the base model and
 # takes its `sentence_embedding`.
@@ -52,10 +53,11 @@ class SelfAttentiveModelOutput(ModelOutput):
         last_hidden_state: The states H, zero on padding, shape (B, T, H).
         sentence_embedding: The sentence matrix M, row by row, shape (B, r * H).
         penalty: ||A A^T - I||_F^2 of each sentence (equation 8), float32, shape (B,). Zero for the
-            poolings without attention; r for a sentence without tokens, whose A is zero.
+            poolings without attention; r for a sentence without tokens, whose A is zero; for
+            `generalized` pooling that of its weights, the same for every sentence.
         hidden_states: The word vectors (B, T, d), then each layer's states (B, T, H).
-        attentions: One tensor A, float32, zero on padding, shape (B, r, T); None for the poolings
-            without attention.
+        attentions: One tensor A, float32, zero on padding, shape (B, r, T); its mean over the
+            features for `generalized` pooling; None for the poolings without attention.
     """
 
     last_hidden_state: Tensor | None = None
@@ -179,7 +181,7 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = True
     reads_pairs = False
     _input_embed_layer = "embeddings"
-    _no_split_modules = ["BiLSTMLayer"]
+    _no_split_modules = ["BiLSTMLayer", "CNNEncoder", "DilatedCNNLayer", "RelationNetworkEncoder"]
     config: SelfAttentiveConfig
 
     @torch.no_grad()
@@ -189,7 +191,7 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
             init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 init.zeros_(module.bias)
-        elif isinstance(module, GatedMatching | PrunedMLP):
+        elif isinstance(module, GatedMatching | PrunedMLP | GeneralizedPooling):
             for name, parameter in module.named_parameters(recurse=False):
                 if name.endswith("bias"):
                     init.zeros_(parameter)
@@ -289,9 +291,8 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id
         )
         self.dropout = nn.Dropout(config.embedding_dropout)
-        self.token_encoder = BiLSTMEncoder(config)
-        attends = config.pooling == "self_attention"
-        self.pooling = (SelfAttention if attends else BaselinePooling)(config)
+        self.token_encoder = ENCODERS[config.encoder](config)
+        self.pooling = POOLINGS[config.pooling](config)
         self.post_init()
 
     @can_return_tuple

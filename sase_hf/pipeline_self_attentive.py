@@ -53,7 +53,7 @@ class SelfAttentionPipeline(Pipeline):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         pooling = getattr(self.model.config, "pooling", None)
-        if pooling != "self_attention":
+        if not getattr(self.model.config, "has_attention", False):
             raise ValueError(
                 f"the {TASK} pipeline shows attention, and a {type(self.model).__name__} with "
                 f"pooling={pooling!r} has none to show; use text-classification"

@@ -7,10 +7,11 @@ H), the attention A (B, r, S) or None, and the penalty (B,).
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .encoders_self_attentive import Packing
+from .packing_self_attentive import Packing
 
 
 def attention_penalty(attention: Tensor) -> Tensor:
@@ -61,6 +62,57 @@ class SelfAttention(nn.Module):
         return _zero_if_empty(matrix, packing), attention, attention_penalty(attention)
 
 
+class GeneralizedPooling(nn.Module):
+    """Attention with a weight for every feature of a token (Chen, Ling and Zhu, 2018).
+
+    Hop i weighs the tokens by A_i = softmax(W_i2 ReLU(W_i1 H^T + b_i1)), H x S, separately for each
+    of the H features, so that the plain attention is the case in which all rows of A_i are equal.
+    (A bias of W_i2, the same for all tokens, would cancel in the softmax.)
+    """
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        r, a, width = config.num_hops, config.attention_size, config.hidden_size
+        self.hidden_weight = nn.Parameter(torch.empty(r, width, a))  # W_i1
+        self.hidden_bias = nn.Parameter(torch.empty(r, a))  # b_i1
+        self.feature_weight = nn.Parameter(torch.empty(r, a, width))  # W_i2
+
+    def forward(
+        self, states: Tensor, packed: Tensor, packing: Packing
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return the sentence matrix, the attention and the penalty.
+
+        Args:
+            states: H, unspecified on padding, shape (B, S, H).
+            packed: H without padding, shape (P, H).
+            packing: What packed them.
+
+        Returns:
+            M (B, r, H), the mean of A over the features (B, r, S) in at least float32, and the
+            penalty (B,), the same for every sentence.
+        """
+        hidden = F.relu(torch.einsum("ph,rha->pra", packed, self.hidden_weight) + self.hidden_bias)
+        scores = torch.einsum("pra,rah->prh", hidden, self.feature_weight)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        rows = packing.unpack(scores.flatten(1)).unflatten(2, scores.shape[1:])  # (B, S, r, H)
+        real = packing.real[:, :, None, None]
+        attention = torch.where(real, rows, torch.finfo(rows.dtype).min).softmax(1) * real
+        matrix = torch.einsum("bsrh,bsh->brh", attention.to(states.dtype), states)
+        penalty = self.penalty().expand(states.shape[0])
+        return _zero_if_empty(matrix, packing), attention.mean(-1).mT, penalty
+
+    def penalty(self) -> Tensor:
+        """Return sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2), which keeps the hops apart.
+
+        Returns:
+            A scalar in float32 or wider.
+        """
+        weight = self.hidden_weight.to(torch.promote_types(self.hidden_weight.dtype, torch.float32))
+        i, j = torch.triu_indices(len(weight), len(weight), 1, device=weight.device)
+        distances = (weight[i] - weight[j]).square().sum((1, 2))
+        return (1 - distances).clamp(min=0).sum()
+
+
 class BaselinePooling(nn.Module):
     """Poolings without attention or parameters, as sentence matrices of one row."""
 
@@ -99,4 +151,19 @@ def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
     return matrix.masked_fill(~packing.real.any(1).view(-1, 1, 1), 0)
 
 
-__all__ = ["BaselinePooling", "SelfAttention", "attention_penalty"]
+POOLINGS: dict[str, type[nn.Module]] = {
+    "self_attention": SelfAttention,
+    "generalized": GeneralizedPooling,
+    "max": BaselinePooling,
+    "mean": BaselinePooling,
+    "last": BaselinePooling,
+}
+
+
+__all__ = [
+    "POOLINGS",
+    "BaselinePooling",
+    "GeneralizedPooling",
+    "SelfAttention",
+    "attention_penalty",
+]

@@ -1,0 +1,155 @@
+"""Packing: the real tokens of a batch in one sequence without padding, and the way there and back.
+
+Shapes: B sentences, T tokens as they came, S tokens after left-alignment (S <= T), P positions
+after packing.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers.utils.import_utils import is_tracing
+
+# One more call of the LSTM costs about as much as so many tokens or a few more, so up to here a
+# block rather reads padding. Measured on a CPU: between 25 and 80 the time is the same.
+CALL_IN_TOKENS = 25
+
+
+def dense_blocks(lengths: list[int]) -> list[tuple[int, int]]:
+    """Cut the steps of a batch where enough sentences have ended to pay for another LSTM call.
+
+    Args:
+        lengths: Tokens of each sentence, longest first.
+
+    Returns:
+        Steps and sentences of each block, in order, with at least one position in all.
+    """
+    blocks: list[tuple[int, int]] = []
+    done, rows = 0, len(lengths) - lengths.count(0)
+    padding = 0  # what reading on to the end of the last row looked at would waste
+    for row in range(rows - 1, 0, -1):
+        reached, longer = lengths[row], lengths[row - 1]
+        padding += (rows - row) * (longer - reached)
+        if padding > CALL_IN_TOKENS and reached > done:
+            blocks.append((reached - done, rows))
+            done, rows, padding = reached, row, 0
+    return [*blocks, (max(lengths[0] - done, 1), max(rows, 1))]
+
+
+class Packing:
+    """Where the real tokens stand in the packed sequence, and the way there and back.
+
+    The packed sequence holds the first tokens of all sentences, the longest sentence first, then
+    their second tokens, and so on. It falls into blocks in which the number of sentences stays the
+    same, so that an LSTM reads each as a dense batch. A sentence that ends within a block repeats
+    its last token to the end of it; what comes of these repetitions is never read.
+
+    Args:
+        mask: True on real tokens, in any place of a row, shape (B, T), T >= 1.
+
+    Attributes:
+        mask: As given.
+        blocks: Steps and sentences of each block; their steps sum to S, their products to P.
+        order: The sentences by rank, longest first, shape (B,).
+        lengths: Tokens of each sentence by rank, or None where reading them would cost too much.
+        rank: The rank of each position's sentence, shape (P,).
+        step: Which token of its sentence each position holds, shape (P,).
+        mirror: For every position the one of the same sentence that is as far from the sentence's
+            end as this one is from its start, shape (P,).
+        real: True on the real tokens of left-aligned rows, shape (B, S).
+        has_empty: Whether there may be sentences without tokens.
+    """
+
+    def __init__(self, mask: Tensor) -> None:
+        self.mask = mask
+        batch, length = mask.shape
+        lengths = mask.sum(1)
+        sentences = self.order = torch.arange(batch, device=mask.device)
+        self.lengths: list[int] | None = None
+        # On an accelerator, reading the lengths would wait for the device at every step, and a
+        # traced or compiled graph must not depend on the values of a mask: one block for all.
+        if is_tracing(mask) or mask.device.type != "cpu" or batch == 0:
+            self.blocks, self.has_empty = [(length, batch)], True
+        else:
+            sorted_lengths, self.order = lengths.sort(descending=True, stable=True)
+            self.lengths = sorted_lengths.tolist()
+            self.blocks = dense_blocks(self.lengths)
+            self.has_empty = self.lengths[-1] == 0
+        self._first, step, self.rank = self._positions()
+
+        sentence = self.order[self.rank]
+        self._last = (lengths[sentence] - 1).clamp(min=0)
+        self.step = step.minimum(self._last)
+        self._tokens = sentence * length + self._columns(lengths)[sentence, self.step]
+        self.mirror = self._first[(self._last - step).clamp(min=0)] + self.rank
+
+        steps = self._first.shape[0]
+        self.real = torch.arange(steps, device=mask.device) < lengths.unsqueeze(1)
+        rank_of_sentence = torch.zeros_like(self.order).scatter(0, self.order, sentences)
+        rows = self._first * self.real + rank_of_sentence.unsqueeze(1)
+        self._rows = rows.flatten().clamp(max=self.rank.shape[0] - 1)
+        step_of_token = (mask.cumsum(1) - 1) * mask
+        self._places = (step_of_token + sentences.unsqueeze(1) * steps).flatten()
+
+    def _positions(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return each step's first position, and each position's step and rank in its block."""
+        firsts, steps, ranks = [], [], []
+        done = packed = 0
+        for length, rows in self.blocks:
+            within = torch.arange(length, device=self.mask.device)
+            rank = torch.arange(rows, device=self.mask.device)
+            firsts.append(packed + within * rows)
+            steps.append((done + within).unsqueeze(1).expand(-1, rows).flatten())
+            ranks.append(rank.expand(length, -1).flatten())
+            done, packed = done + length, packed + length * rows
+        return torch.cat(firsts), torch.cat(steps), torch.cat(ranks)
+
+    def _columns(self, lengths: Tensor) -> Tensor:
+        """Return where in its row the n-th real token of each sentence is, shape (B, T)."""
+        counts = self.mask.long()
+        columns = torch.arange(self.mask.shape[1], device=self.mask.device).expand_as(counts)
+        # Real tokens get the ranks 0, 1, ...; padding the ranks after them. (A stable argsort would
+        # say the same, but has no ONNX operator.)
+        padding_rank = lengths.unsqueeze(1) + (1 - counts).cumsum(1) - 1
+        rank = torch.where(self.mask, counts.cumsum(1) - 1, padding_rank)
+        return torch.zeros_like(rank).scatter(1, rank, columns)
+
+    def pack(self, x: Tensor) -> Tensor:
+        """Put the real tokens into the packed sequence: (B, T, width) -> (P, width)."""
+        return x.flatten(0, 1).index_select(0, self._tokens)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """Put the packed tokens into left-aligned rows: (P, width) -> (B, S, width).
+
+        On padding stands a token of the same sentence, or, if it has none, of any.
+        """
+        return packed.index_select(0, self._rows).unflatten(0, tuple(self.real.shape))
+
+    def restore(self, rows: Tensor) -> Tensor:
+        """Put tokens back where they were, zeros on padding: (B, S, width) -> (B, T, width)."""
+        tokens = rows.flatten(0, 1).index_select(0, self._places)
+        return tokens.unflatten(0, tuple(self.mask.shape)).masked_fill(~self.mask.unsqueeze(-1), 0)
+
+    def windows(self, packed: Tensor, offsets: Sequence[int]) -> Tensor:
+        """Put beside every token its neighbours in the sentence, zeros beyond either end.
+
+        Args:
+            packed: Shape (P, width).
+            offsets: Where each neighbour stands, in tokens from here; negative is before.
+
+        Returns:
+            Shape (P, len(offsets), width).
+        """
+        positions = []
+        for offset in offsets:
+            there = self.step + offset
+            inside = (there >= 0) & (there <= self._last)
+            position = self._first[there.clamp(0, self._first.shape[0] - 1)] + self.rank
+            positions.append((position + 1).masked_fill(~inside, 0))
+        with_zeros = F.pad(packed, (0, 0, 1, 0))  # row 0 is for all that is outside
+        chosen = with_zeros.index_select(0, torch.stack(positions, 1).flatten())
+        return chosen.unflatten(0, (-1, len(offsets)))
+
+
+__all__ = ["Packing", "dense_blocks"]
