@@ -1,0 +1,115 @@
+"""What a linear model reaches: TF-IDF of words and pairs of words, and logistic regression.
+
+It reads the rows that a recipe names and nothing else of it, so that both are measured alike:
+
+    python scripts/linear_baseline.py scripts/recipes/yelp5.yaml --record linear.json
+
+The strength of the regularisation is the best of a few on the validation rows, which flatters the
+model slightly. Premise and hypothesis of a pair are counted apart. Needs scikit-learn:
+pip install 'sase_hf[baselines]'
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+from tqdm import tqdm
+
+from sase_hf.building import load_rows
+from sase_hf.data import TaskData
+from sase_hf.evaluation import measured_record, write_record
+from sase_hf.training import parse_arguments
+
+STRENGTHS = (0.3, 1.0, 3.0, 10.0)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Fit, choose, print the accuracy and write the record that is asked for.
+
+    Args:
+        argv: The words after the script's name; by default those of this process.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("recipe", help="the recipe whose rows are read")
+    parser.add_argument("--record", type=Path, help="file for the JSON record")
+    flags = parser.parse_args(argv)
+    start = time.perf_counter()
+    try:
+        model_args, data_args, _ = parse_arguments([flags.recipe])
+        task = load_rows(model_args, data_args)
+        accuracies, num_features = measure(task)
+    except (ValueError, FileNotFoundError, ImportError) as error:
+        sys.exit(f"linear_baseline.py: {error}")
+    for strength, accuracy in accuracies.items():
+        print(f"C = {strength:<6}accuracy {accuracy:.4f}")
+    best = max(accuracies, key=accuracies.__getitem__)
+    record = measured_record(
+        name="linear",
+        metrics={"accuracy": accuracies[best]},
+        split="validation",
+        sources=task.sources,
+        seed=0,
+        arguments={"recipe": flags.recipe},
+        config={"features": "TF-IDF of 1 and 2 words", "C": best, "tried": list(accuracies)},
+        num_parameters=num_features * len(task.label_names),
+        wall_seconds=time.perf_counter() - start,
+    )
+    if flags.record is not None:
+        write_record(record, flags.record)
+
+
+def measure(task: TaskData) -> tuple[dict[float, float], int]:
+    """Return the validation accuracy of each strength, and the number of features.
+
+    Args:
+        task: Training and validation rows with one label each.
+
+    Raises:
+        ValueError: If a split is missing, or rows have no single label.
+        ImportError: Without scikit-learn.
+    """
+    try:
+        from sklearn.linear_model import LogisticRegression
+    except ImportError as reason:
+        raise ImportError(
+            "the linear model needs scikit-learn: pip install 'sase_hf[baselines]'"
+        ) from reason
+    if task.problem_type != "single_label_classification":
+        raise ValueError(f"the labels are {task.problem_type}; a linear model is fit to one label")
+    if not {"train", "validation"} <= task.splits.keys():
+        raise ValueError(
+            f"the recipe gives {', '.join(task.splits)}; training and validation rows are needed"
+        )
+    train, validation = features(task.splits["train"], task.splits["validation"])
+    labels = {name: np.asarray(split["label"][:]) for name, split in task.splits.items()}
+    accuracies = {}
+    for strength in tqdm(STRENGTHS, desc="Fitting"):
+        model = LogisticRegression(C=strength, max_iter=1000).fit(train, labels["train"])
+        accuracies[strength] = float(model.score(validation, labels["validation"]))
+    return accuracies, train.shape[1]
+
+
+def features(train: Dataset, validation: Dataset) -> tuple[Any, Any]:
+    """Return sparse TF-IDF matrices of both splits; each column of texts has words of its own."""
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    sides = []
+    for column in ("text", "text_pair"):
+        if column in train.column_names:
+            words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+            fitted = words.fit_transform(train[column][:])
+            sides.append((fitted, words.transform(validation[column][:])))
+    fitted, transformed = zip(*sides, strict=True)
+    return hstack(fitted, format="csr"), hstack(transformed, format="csr")
+
+
+if __name__ == "__main__":
+    main()
