@@ -1,7 +1,8 @@
 """From a command line and a recipe to the three dataclasses of `arguments`.
 
 A recipe is a YAML or JSON file whose keys are flag names. Its entries are read exactly as if they
-stood on the command line before everything else, so a flag given there wins.
+stood on the command line before everything else, so a flag given there wins. It may name another
+recipe as its `base`, whose entries come before its own.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from .arguments import DataArguments, ModelArguments, RunArguments
 
 HELP_ALL_FLAG = "--help_all"
 MOST_CHOICES_SHOWN = 4
+BASE_KEY = "base"  # of a recipe; the only one that is no flag
 
 _METAVARS = {"int": "INT", "float": "FLOAT", "string_to_bool": "BOOL"}
 
@@ -113,21 +115,55 @@ def parse_arguments(
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
-    """Read a recipe; every value stays the text that stands in the file.
+    """Read a recipe with its bases; every value stays the text that stands in the file.
 
     So `1e-3` is a number, which YAML 1.1 denies, and a label `no` is not turned into false.
 
     Args:
-        path: A .yaml, .yml or .json file.
+        path: A .yaml, .yml or .json file. Its entry `base`, a path relative to its folder, names a
+            recipe whose entries hold where it has none of its own; an empty value takes one back.
 
     Returns:
         Flag names and their values: texts, lists of texts, or None for an empty value.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If its ending or its content is not that of a recipe.
+        FileNotFoundError: If there is no such file, or no such base.
+        ValueError: If its ending or its content is not that of a recipe, or if bases go in a
+            circle.
     """
-    path = Path(path)
+    return {
+        name: value for _, entries in _with_bases(Path(path)) for name, value in entries.items()
+    }
+
+
+def _with_bases(path: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Return a recipe and all that it is based on, each with its own entries, the last base first.
+
+    Raises:
+        FileNotFoundError: If one of them is not there; names the recipe that asks for it.
+        ValueError: If one of them is no recipe, or is based on itself.
+    """
+    chain: list[tuple[Path, dict[str, Any]]] = []
+    while True:
+        if path.resolve() in {earlier.resolve() for earlier, _ in chain}:
+            circle = " -> ".join(str(link) for link in [*(earlier for earlier, _ in chain), path])
+            raise ValueError(f"recipes are based on one another in a circle: {circle}")
+        if chain and not path.is_file():
+            raise FileNotFoundError(
+                f"there is no recipe {path}, the base of {chain[-1][0]}; a base is a path relative "
+                "to the folder of the recipe that names it"
+            )
+        entries = _own_entries(path)
+        base = entries.pop(BASE_KEY, None)
+        chain.append((path, entries))
+        if base is None:
+            return chain[::-1]
+        if not isinstance(base, str):
+            raise ValueError(f"recipe {path}: base is {base}; it must be the path of one recipe")
+        path = path.parent / base
+
+
+def _own_entries(path: Path) -> dict[str, Any]:
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise ValueError(
             f"{path} is no recipe: it must end in .yaml, .yml or .json. "
@@ -179,10 +215,11 @@ def _flag_names(parser: HfArgumentParser) -> list[str]:
 
 def _recipe_words(path: Path, known: list[str]) -> list[str]:
     """Return a recipe as the words of a command line."""
+    for file, entries in _with_bases(path):
+        for name in entries.keys() - set(known):
+            raise ValueError(f"recipe {file}: {_unknown_message(f'--{name}', known)}")
     words: list[str] = []
     for name, value in read_recipe(path).items():
-        if name not in known:
-            raise ValueError(f"recipe {path}: {_unknown_message(f'--{name}', known)}")
         if isinstance(value, list):
             words += [f"--{name}", *map(str, value)]
         elif isinstance(value, dict):  # TrainingArguments reads such a flag as JSON

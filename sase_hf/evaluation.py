@@ -41,6 +41,9 @@ DEFAULT_METRICS = {
     REGRESSION: ("mse", "pearson"),
 }
 
+# Endings of what Trainer puts among the metrics, but what is no result.
+NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
+
 PACKAGES = ("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate")
 
 
@@ -112,6 +115,33 @@ def metrics_function(
         return {name: _number(name, value) for name, value in results.items()}
 
     return compute
+
+
+def results_of(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
+    """Return the results of one split by their names alone.
+
+    Args:
+        metrics: What a `Trainer` measured: names with the prefix of their split, runtimes as well.
+        prefix: Such as `eval_`.
+    """
+    return {
+        name.removeprefix(prefix): value
+        for name, value in metrics.items()
+        if name.startswith(prefix) and not name.endswith(NO_RESULTS)
+    }
+
+
+def evaluation_history(log: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Return the results of every evaluation during training, in order, each with its epoch.
+
+    Args:
+        log: The `log_history` of a trainer's state, which a resumed run takes over.
+    """
+    return [
+        {"epoch": entry["epoch"], **results_of(entry, "eval_")}
+        for entry in log
+        if "eval_loss" in entry
+    ]
 
 
 def measured_record(

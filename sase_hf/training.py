@@ -30,9 +30,11 @@ from .command_line import parse_arguments
 from .data import TaskData
 from .evaluation import (
     DEFAULT_METRICS,
+    evaluation_history,
     load_metrics,
     measured_record,
     metrics_function,
+    results_of,
     write_record,
 )
 from .hub import write_model_card
@@ -42,9 +44,6 @@ from .trainer import SelfAttentiveTrainer
 logger = logging.getLogger(__name__)
 
 PREDICTIONS_NAME = "predictions.jsonl"
-
-# Endings of what Trainer puts among the metrics, but what is no result.
-NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
 
 
 def run(
@@ -62,7 +61,8 @@ def run(
 
     Returns:
         `metrics` (all, named as in the logs), `record` (those of one split, the test split if it
-        was measured, with their circumstances), `output_dir`.
+        was measured, with their circumstances; after training also its `history`, an entry for
+        every evaluation on the way), `output_dir`.
 
     Raises:
         ValueError: If arguments contradict one another, the data or a checkpoint.
@@ -76,7 +76,7 @@ def run(
     if training_args.do_train:
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         _protect_earlier_run(output_dir, checkpoint)
-    _move_label_smoothing(model_args, training_args)
+    move_label_smoothing(model_args, training_args)
     keep_freed_memory()
     (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
     parts = assemble(model_args, data_args, checkpoint)
@@ -86,13 +86,16 @@ def run(
 
     trainer = _make_trainer(parts, data_args, training_args)
     metrics: dict[str, float] = {}
+    history: dict[str, Any] = {}
     if training_args.do_train:
         metrics |= _train(trainer, checkpoint)
+        # Now, since the evaluation at the end would be logged as another one of the last epoch.
+        history = {"history": evaluation_history(trainer.state.log_history)}
     if training_args.do_eval:
         metrics |= _evaluate(trainer)
     if training_args.do_predict:
         metrics |= _predict(trainer, parts)
-    record = _record(parts, metrics, (model_args, data_args, training_args), start)
+    record = _record(parts, metrics, (model_args, data_args, training_args), start) | history
     if trainer.is_world_process_zero():
         if data_args.record is not None:
             write_record(record, data_args.record)
@@ -132,7 +135,7 @@ def _protect_earlier_run(output_dir: str, checkpoint: Path | None) -> None:
         )
 
 
-def _move_label_smoothing(model_args: ModelArguments, training_args: TrainingArguments) -> None:
+def move_label_smoothing(model_args: ModelArguments, training_args: TrainingArguments) -> None:
     """Let the model smooth its labels itself: `Trainer` would drop the penalty with them."""
     smoothing = training_args.label_smoothing_factor
     if smoothing == 0:
@@ -177,9 +180,8 @@ def _summary(
     yield f"labels: {len(names)} ({shown}), {parts.task.problem_type}"
     longest = f", at most {data_args.max_seq_length} tokens" if data_args.max_seq_length else ""
     yield f"vocabulary: {len(parts.tokenizer):,} words{longest}"
-    if parts.vectors_found is not None:
-        file = os.path.basename(str(model_args.word_vectors))
-        yield f"word vectors: {file}, for {parts.vectors_found:.1%} of the vocabulary"
+    for path, share in zip(model_args.word_vectors or [], parts.vectors_found, strict=False):
+        yield f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary"
     model = parts.model
     total, others = (model.num_parameters(exclude_embeddings=without) for without in (False, True))
     yield f"model: {type(model).__name__}, {total:,} parameters, {others:,} without word vectors"
@@ -271,14 +273,9 @@ def _record(
     *_, training_args = arguments
     prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
     split = next((s for s, prefix in prefixes.items() if f"{prefix}loss" in metrics), "test")
-    prefix = prefixes[split]
     return measured_record(
         name=training_args.run_name or Path(training_args.output_dir).name,
-        metrics={
-            name.removeprefix(prefix): value
-            for name, value in metrics.items()
-            if name.startswith(prefix) and not name.endswith(NO_RESULTS)
-        },
+        metrics=results_of(metrics, prefixes[split]),
         split=split,
         sources=parts.task.sources,
         seed=training_args.seed,
@@ -290,11 +287,11 @@ def _record(
 
 
 __all__ = [
-    "NO_RESULTS",
     "PREDICTIONS_NAME",
     "DataArguments",
     "ModelArguments",
     "SelfAttentiveTrainer",
+    "move_label_smoothing",
     "parse_arguments",
     "run",
 ]

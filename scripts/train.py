@@ -29,7 +29,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sase_hf.training import NO_RESULTS, PREDICTIONS_NAME, parse_arguments, run
+from sase_hf.evaluation import NO_RESULTS
+from sase_hf.training import PREDICTIONS_NAME, parse_arguments, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:

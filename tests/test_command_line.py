@@ -61,6 +61,43 @@ def test_a_json_recipe_is_a_recipe(recipe: Any) -> None:
     assert data.label_names == ["a", "b"]
 
 
+def test_a_recipe_may_build_on_another(recipe: Any, tmp_path: Path) -> None:
+    """What a series of runs shares stands in one place; each file holds what is special to it."""
+    (tmp_path / "sub").mkdir()
+    recipe('{"num_hops": 5, "penalty_coef": 0.3, "max_seq_length": 9, "seed": 1}', "first.json")
+    recipe("base: ../first.json\nnum_hops: 6\nmax_seq_length:\n", "sub/second.yaml")
+    path = recipe("base: sub/second.yaml\npooling: max\nseed: 3\n", "third.yaml")
+    model, data, training = parse_arguments([path, "--seed", "4"])
+    assert (model.num_hops, model.penalty_coef, model.pooling) == (6, 0.3, "max")
+    assert (data.max_seq_length, training.seed) == (None, 4)
+    assert read_recipe(path)["seed"] == "3"
+    assert "base" not in read_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        (
+            "nowhere.yaml",
+            r"no recipe .*nowhere\.yaml, the base of .*recipe\.yaml; a base is a path",
+        ),
+        ("recipe.yaml", r"in a circle: .*recipe\.yaml -> .*recipe\.yaml"),
+        ("other.yaml", r"circle: .*recipe\.yaml -> .*other\.yaml -> .*recipe\.yaml"),
+        (
+            "[a.yaml, b.yaml]",
+            r"recipe\.yaml: base is \['a\.yaml', 'b\.yaml'\]; it must be the path",
+        ),
+        ("misspelt.yaml", r"misspelt\.yaml: there is no flag --num_hop; did you mean --num_hops"),
+    ],
+)
+def test_a_base_that_cannot_be_one_is_refused(recipe: Any, base: str, message: str) -> None:
+    """By the file in which it is to be mended."""
+    recipe("base: recipe.yaml\n", "other.yaml")
+    recipe("num_hop: 3\n", "misspelt.yaml")
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        parse_arguments([recipe(f"base: {base}\n")])
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

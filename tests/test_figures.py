@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sase_hf.visualization import (
+    accuracy_figure,
     attention_figure,
     comparison_figure,
     curves_figure,
@@ -270,3 +271,21 @@ def test_boxes_show_the_percentiles_of_every_hop(tmp_path: Path) -> None:
     assert not statistics_figure({"alone": statistics(0.3)}).legends
     with pytest.raises(ValueError, match=r"nothing to draw; give the statistics"):
         statistics_figure({})
+
+
+def test_the_accuracy_of_every_model_is_a_line_in_the_panel_of_its_task() -> None:
+    """A model without a record on one task keeps its colour on the others."""
+    points = {"r = 1": [(1.0, 0.5), (2.0, 0.75)], "r = $5$": [(1.0, 0.25)]}
+    figure = accuracy_figure({"snli": points, "_$age$": {**points, "r = 1": []}})
+    left, right = figure.axes
+    assert [line.get_xydata().tolist() for line in left.get_lines()] == [
+        [[1, 50], [2, 75]],
+        [[1, 25]],
+    ]
+    assert [len(line.get_xydata()) for line in right.get_lines()] == [0, 1]
+    colours = [[line.get_color() for line in axes.get_lines()] for axes in (left, right)]
+    assert colours[0] == colours[1]
+    assert right.get_title() == "_$age$"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["r = 1", "r = $5$"]
+    with pytest.raises(ValueError, match="nothing to draw; give the curves of at least one task"):
+        accuracy_figure({})

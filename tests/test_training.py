@@ -269,6 +269,26 @@ def test_early_stopping_keeps_the_best_and_its_patience_over_a_resume(
     assert resumed["metrics"]["epoch"] == 3
 
 
+def test_the_record_holds_every_evaluation_also_those_before_a_stop(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """Curves of learning are drawn from it; the evaluation at the end is no further epoch."""
+    options = {**reviews, "do_eval": True, "num_train_epochs": 3, "eval_strategy": "epoch"}
+    options |= {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
+    whole = train_tiny(tmp_path / "run", **options, save_total_limit=3)["record"]
+    assert [entry["epoch"] for entry in whole["history"]] == [1, 2, 3]
+    measured = {"accuracy", "macro_f1", "loss", "penalty"}
+    assert all(entry.keys() == {"epoch", *measured} for entry in whole["history"])
+    best = max(entry["accuracy"] for entry in whole["history"])
+    assert whole["metrics"]["accuracy"] == best
+    resumed = train_tiny(
+        tmp_path / "run", **options, resume_from_checkpoint=tmp_path / "run" / "checkpoint-4"
+    )
+    assert resumed["record"]["history"] == whole["history"]
+    options |= {"model_name_or_path": tmp_path / "run", "load_best_model_at_end": False}
+    assert "history" not in run_tiny(tmp_path / "evaluated", **options)["record"]
+
+
 # What is refused
 
 

@@ -4,7 +4,7 @@ All take what the `self-attention` pipeline returns. The figures need matplotlib
 """
 
 from .canvas import save_figure
-from .charts import curves_figure, statistics_figure
+from .charts import accuracy_figure, curves_figure, statistics_figure
 from .comparison import comparison_html
 from .figures import attention_figure, comparison_figure
 from .notebook import Attention
@@ -15,6 +15,7 @@ from .terminal import attention_text
 
 __all__ = [
     "Attention",
+    "accuracy_figure",
     "attention_figure",
     "attention_fragment",
     "attention_html",

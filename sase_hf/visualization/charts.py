@@ -1,4 +1,4 @@
-"""Charts of what was measured over many texts: faithfulness, entropy and overlap, by matplotlib."""
+"""Charts of what was measured: faithfulness, entropy and overlap, and accuracy, by matplotlib."""
 
 from __future__ import annotations
 
@@ -92,6 +92,40 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
     return figure
 
 
+def accuracy_figure(curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Figure:
+    """Draw the accuracy by epoch, a panel for each task and in it a line for each model.
+
+    Args:
+        curves: For each task the models by name, each with epochs and accuracies from 0 to 1, or
+            with nothing to draw; the same models for all tasks.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: If there is no task.
+        ImportError: If matplotlib is missing.
+    """
+    if not curves:
+        raise ValueError("there is nothing to draw; give the curves of at least one task")
+    from matplotlib.ticker import MaxNLocator
+
+    figure = new_figure(4.5 * len(curves), 4.2, "constrained")
+    panels = figure.subplots(1, len(curves), squeeze=False)[0]
+    for axes, (task, models) in zip(panels, curves.items(), strict=True):
+        for number, points in enumerate(models.values()):
+            epochs = [epoch for epoch, _ in points]
+            accuracies = [100 * accuracy for _, accuracy in points]
+            axes.plot(epochs, accuracies, **_style(number), markersize=4)
+        axes.set_title(plain(task, LONGEST_NAME), size=10, color=INK, **LITERAL)
+        axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        _tidy(axes)
+    panels[0].set_ylabel("accuracy in %")
+    _legend(figure, list(models), panels[-1].get_lines())
+    return figure
+
+
 def _boxes(
     axes: Axes, hops: Sequence[Mapping[str, float]], shift: float, number: int, count: int
 ) -> None:
@@ -151,4 +185,4 @@ def _tidy(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-__all__ = ["curves_figure", "statistics_figure"]
+__all__ = ["accuracy_figure", "curves_figure", "statistics_figure"]

@@ -1,0 +1,73 @@
+"""What a study measures of a trained model beside its accuracy."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from sase_hf.arguments import DataArguments, ModelArguments
+from sase_hf.attention_statistics import measure_attention
+from sase_hf.building import Parts, assemble, load_rows
+from sase_hf.command_line import parse_arguments
+from sase_hf.label_shift import cross_fitted_accuracy
+from sase_hf.labels import SINGLE_LABEL
+from sase_hf.samples import Sample
+
+from .runs import Run
+
+
+def measure(run: Run) -> dict[str, dict[str, float]]:
+    """Measure the model that a run has left, on the validation rows of its recipe.
+
+    Args:
+        run: A run whose model has been trained.
+
+    Returns:
+        Nothing if there are no such rows, else what there is of these: `attention`, the means of
+        `entropy` and `overlap` as `sase_hf.attention_statistics` defines them; `label_shift`, with
+        `accuracy`, that of scores adapted to the label frequencies of the other half of the rows.
+
+    Raises:
+        ValueError: If attention is no finite number.
+    """
+    model_args, data_args, training_args = parse_arguments(run.words)
+    validation_only = replace(data_args, test_file=None)
+    if data_args.validation_file is not None:
+        validation_only = replace(validation_only, train_file=None)  # spares tokenizing it
+    parts = assemble(ModelArguments(model_name_or_path=str(run.folder)), validation_only)
+    if "validation" not in parts.rows:
+        return {}
+    rows = parts.rows["validation"].remove_columns("labels")
+    sample = Sample(parts.model.eval(), parts.tokenizer, rows, parts.task.sources)
+    batch_size = training_args.per_device_eval_batch_size
+    measured: dict[str, dict[str, float]] = {}
+    if parts.model.config.has_attention:
+        statistics = measure_attention(sample, batch_size)
+        measured["attention"] = {kind: statistics[kind]["mean"] for kind in ("entropy", "overlap")}
+    if parts.task.problem_type == SINGLE_LABEL:
+        trained = _label_frequencies(model_args, data_args, parts)
+        labels = torch.tensor(parts.rows["validation"]["labels"][:])
+        logits = _logits(sample, batch_size, len(trained))
+        accuracy = cross_fitted_accuracy(logits, labels, trained)
+        measured["label_shift"] = {"accuracy": accuracy}
+    return measured
+
+
+def _label_frequencies(
+    model_args: ModelArguments, data_args: DataArguments, parts: Parts
+) -> Tensor:
+    """Return the share of each label among the training rows, one row more of each counted."""
+    train = load_rows(model_args, data_args).splits["train"]
+    counts = torch.tensor(train["label"][:]).bincount(minlength=len(parts.task.label_names)) + 1
+    return counts / counts.sum()
+
+
+@torch.no_grad()
+def _logits(sample: Sample, batch_size: int, num_labels: int) -> Tensor:
+    logits = torch.zeros(len(sample.rows), num_labels)
+    for numbers, batch in sample.batches(batch_size, "Scoring"):
+        logits[numbers] = sample.model(**batch).logits.float().cpu()
+    return logits
+
+
+__all__ = ["measure"]

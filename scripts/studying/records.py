@@ -1,0 +1,167 @@
+"""Records of a study as the cells of a table: means over seeds, and what a recipe chose."""
+
+import json
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sase_hf import SelfAttentiveConfig
+from sase_hf.building import HEADS
+
+MISSING = "-"
+
+# The names of recipes, each with the records of its seeds.
+Records = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def read_records(folder: Path) -> Records:
+    """Return the records of a study by the names of their recipes, such as yelp5/cnn_max.
+
+    The record of a model that draws nothing, such as a linear one, may go without a seed.
+
+    Args:
+        folder: The folder of the records.
+
+    Raises:
+        ValueError: If a record was not measured on validation rows.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.rglob("*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["split"] != "validation":
+            raise ValueError(
+                f"{path} was measured on {record['split']} rows; the tables are of validation "
+                "rows. Leave --do_predict out of its recipe"
+            )
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        found.setdefault(re.sub(r"-seed\d+$", "", name), []).append(record)
+    return found
+
+
+def accuracy(records: Records, name: str) -> str:
+    """Return the cell of a recipe's accuracy in percent.
+
+    Args:
+        records: Those of the study.
+        name: Of the recipe.
+    """
+    return percent([record["metrics"]["accuracy"] for record in records.get(name, ())])
+
+
+def percent(shares: Sequence[float]) -> str:
+    """Return the cell of a share: mean over seeds, standard deviation, number of seeds.
+
+    Args:
+        shares: One for each seed.
+    """
+    if not shares:
+        return MISSING
+    if len(shares) == 1:
+        return f"{100 * shares[0]:.2f} (1 seed)"
+    mean, deviation = statistics.mean(shares), statistics.stdev(shares)
+    return f"{100 * mean:.2f} ± {100 * deviation:.2f} ({len(shares)} seeds)"
+
+
+def overlap(records: Records, name: str) -> str:
+    """Return the cell of how much alike the hops of a recipe attend, a mean over seeds.
+
+    Args:
+        records: Those of the study.
+        name: Of the recipe.
+    """
+    measured = [r["attention"]["overlap"] for r in records.get(name, ()) if "attention" in r]
+    return f"{statistics.mean(measured):.3f}" if measured else MISSING
+
+
+def best_epochs(records: Records, name: str) -> list[float]:
+    """Return the accuracy of the best epoch of each seed.
+
+    Args:
+        records: Those of the study.
+        name: Of the recipe.
+    """
+    histories = [record["history"] for record in records.get(name, ())]
+    return [max(entry["accuracy"] for entry in history) for history in histories if history]
+
+
+def curve(records: Records, name: str) -> list[tuple[float, float]]:
+    """Return epochs and accuracies, means over the seeds, as far as all seeds have come.
+
+    Args:
+        records: Those of the study.
+        name: Of the recipe.
+    """
+    histories = [record["history"] for record in records.get(name, ())]
+    return [
+        (entries[0]["epoch"], statistics.mean(entry["accuracy"] for entry in entries))
+        for entries in zip(*histories, strict=False)
+    ]
+
+
+def by_setting(records: Records, task: str, prefix: str, field: str) -> dict[float, str]:
+    """Return which recipe of a task has which value of a field of the config, by size.
+
+    Args:
+        records: Those of the study.
+        task: The folder of its recipes.
+        prefix: Of the recipes that vary the field. The recipe self_attentive counts as well,
+            unless one of them has its value.
+        field: The field.
+    """
+    names = sorted(name for name in records if name.startswith(f"{task}/{prefix}"))
+    own = f"{task}/self_attentive"
+    found: dict[float, str] = {}
+    for name in [*names, *([own] if own in records else [])]:
+        found.setdefault(getattr(config_of(records[name][0]), field), name)
+    return dict(sorted(found.items()))
+
+
+def config_of(record: Mapping[str, Any]) -> SelfAttentiveConfig:
+    """Return the config of a record, which holds what differs from the defaults."""
+    return SelfAttentiveConfig.from_dict(dict(record["config"]))
+
+
+def weights_of(record: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Count the weights of a record's model as Table 4 of the paper does, built without memory.
+
+    Args:
+        record: Of a training.
+
+    Returns:
+        Those of the hidden layer, of the softmax (without its biases), and all others but the word
+        vectors.
+    """
+    config = config_of(record)
+    heads = {head.__name__: head for head in HEADS.values()}
+    with torch.device("meta"):
+        model = heads[(config.architectures or [""])[0]](config)
+    return (
+        sum(_sizes(model, "classifier.")) - sum(_sizes(model, "classifier.output.")),
+        sum(_sizes(model, "classifier.output.weight")),
+        sum(_sizes(model, ""))
+        - sum(_sizes(model, "classifier."))
+        - sum(_sizes(model, "encoder.embeddings.")),
+    )
+
+
+def _sizes(model: torch.nn.Module, prefix: str) -> Iterator[int]:
+    return (part.numel() for name, part in model.named_parameters() if name.startswith(prefix))
+
+
+__all__ = [
+    "MISSING",
+    "Records",
+    "accuracy",
+    "best_epochs",
+    "by_setting",
+    "config_of",
+    "curve",
+    "overlap",
+    "percent",
+    "read_records",
+    "weights_of",
+]

@@ -1,0 +1,176 @@
+"""The tables of a study: which records stand where, and beside them what the paper says.
+
+The paper is Lin et al., "A Structured Self-Attentive Sentence Embedding", ICLR 2017
+(arXiv:1703.03130). Its numbers are accuracies on its own test sets, in percent.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .records import (
+    MISSING,
+    Records,
+    accuracy,
+    best_epochs,
+    by_setting,
+    overlap,
+    percent,
+    weights_of,
+)
+
+TASKS = ("yelp5", "blog_age", "snli")
+HOPS = (1, 5, 10, 20, 30)
+HOPS_TASKS = ("blog_age", "snli")
+
+Paper = Mapping[str, Mapping[Any, float]]
+
+PAPER_TABLE_1: Paper = {
+    "yelp5": {"bilstm_max": 61.99, "cnn_max": 62.05, "self_attentive": 64.21},
+    "blog_age": {"bilstm_max": 77.40, "cnn_max": 78.15, "self_attentive": 80.45},
+}
+PAPER_TABLE_2: Paper = {"snli": {"gated": 84.4}}
+PAPER_TABLE_3: Paper = {
+    "yelp5": {0.0: 61.74, 1.0: 64.21},
+    "blog_age": {0.0: 79.27, 1.0: 80.45},
+    "snli": {},
+}
+# Appendix A: weights of the hidden layer, of the softmax and of all else, and the accuracy.
+PAPER_TABLE_4 = {
+    ("yelp5", "self_attentive"): ("54M", "15K", "1.3M", "64.21"),
+    ("yelp5", "pruned"): ("2.7M", "52.5K", "1.3M", "63.86"),
+    ("blog_age", "self_attentive"): ("72M", "20K", "1.3M", "80.45"),
+    ("blog_age", "pruned"): ("822K", "63.75K", "1.3M", "77.32"),
+    ("snli", "self_attentive"): ("72M", "12K", "22.9M", "84.43"),
+    ("snli", "pruned"): ("5.6M", "45K", "22.9M", "83.16"),
+}
+# The highest points of its curves, for each number of hops.
+PAPER_FIGURE_5: Paper = {
+    "blog_age": {1: 78.12, 5: 79.80, 10: 80.47, 20: 80.02, 30: 79.90},
+    "snli": {1: 80.53, 5: 82.48, 10: 83.03, 20: 83.80, 30: 83.47},
+}
+
+
+def table1(records: Records) -> str:
+    """Classification of texts, beside the paper's baselines."""
+    models = {
+        "BiLSTM + max pooling": "bilstm_max",
+        "CNN + max pooling": "cnn_max",
+        "self-attentive": "self_attentive",
+    }
+    if any(name.endswith("/linear") for name in records):
+        models["linear model of TF-IDF"] = "linear"
+    return _by_task(records, models, ("yelp5", "blog_age"), PAPER_TABLE_1)
+
+
+def table2(records: Records) -> str:
+    """Entailment."""
+    models = {
+        "BiLSTM + max pooling, concatenated": "bilstm_max",
+        "self-attentive, gated": "gated",
+        "self-attentive, concatenated": "self_attentive",
+    }
+    return _by_task(records, models, ("snli",), PAPER_TABLE_2)
+
+
+def table3(records: Records) -> str:
+    """What the penalty does to the accuracy and to the overlap of the hops."""
+    rows = []
+    for task in TASKS:
+        names = by_setting(records, task, "penalty_", "penalty_coef")
+        for coefficient in sorted(names.keys() | PAPER_TABLE_3[task].keys()):
+            name = names.get(coefficient, "")
+            paper = _paper(PAPER_TABLE_3, task, coefficient)
+            cells = (accuracy(records, name), paper, overlap(records, name))
+            rows.append((task, f"{coefficient:g}", *cells))
+    return markdown(("task", "coefficient", "accuracy in %", "paper", "overlap"), rows)
+
+
+def table4(records: Records) -> str:
+    """The weights and the accuracy of the MLP, full and pruned."""
+    headings = ["task", "MLP"]
+    for column in ("hidden layer", "softmax", "other", "accuracy in %"):
+        headings += [column, f"{column}, paper"]
+    rows = []
+    for (task, recipe), paper in PAPER_TABLE_4.items():
+        name = f"{task}/{recipe}"
+        weights = [f"{n:,}" for n in weights_of(records[name][0])] if name in records else []
+        ours = (*(weights or [MISSING] * 3), accuracy(records, name))
+        pairs = [cell for pair in zip(ours, paper, strict=True) for cell in pair]
+        rows.append([task, "pruned" if recipe == "pruned" else "full", *pairs])
+    return markdown(headings, rows)
+
+
+def figure5(records: Records) -> str:
+    """The best epoch for each number of hops."""
+    names = {task: hops_recipes(records, task) for task in HOPS_TASKS}
+    rows = []
+    for hops in sorted(set(HOPS).union(*names.values())):
+        row = [f"{hops:g}"]
+        for task in HOPS_TASKS:
+            ours = percent(best_epochs(records, names[task].get(hops, "")))
+            row += [ours, _paper(PAPER_FIGURE_5, task, hops)]
+        rows.append(row)
+    return markdown(["hops", *_headings(HOPS_TASKS, PAPER_FIGURE_5)], rows)
+
+
+def beyond(records: Records) -> str:
+    """Models that the paper does not have."""
+    names = ("cnn", "dilated_cnn", "relation_network", "shortcut_bilstm", "generalized", "best")
+    return _by_task(records, {name.replace("_", " "): name for name in names}, TASKS, {})
+
+
+TABLES: Mapping[str, Callable[[Records], str]] = {
+    function.__name__: function for function in (table1, table2, table3, table4, figure5, beyond)
+}
+
+
+def hops_recipes(records: Records, task: str) -> dict[float, str]:
+    """Return which recipe of a task has which number of hops.
+
+    Args:
+        records: Those of the study.
+        task: One of `HOPS_TASKS`.
+    """
+    return by_setting(records, task, "hops_", "num_hops")
+
+
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown.
+
+    Args:
+        headings: One for each column.
+        rows: Their cells.
+    """
+    lines = ["| " + " | ".join(cells) + " |" for cells in (headings, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(headings), *lines[1:]])
+
+
+def _by_task(
+    records: Records, models: Mapping[str, str], tasks: Sequence[str], paper: Paper
+) -> str:
+    """Return a table with a row for each model and a column for each task."""
+    rows = []
+    for title, recipe in models.items():
+        row = [title]
+        for task in tasks:
+            row.append(accuracy(records, f"{task}/{recipe}"))
+            row += [_paper(paper, task, recipe)] if task in paper else []
+        rows.append(row)
+    return markdown(["model", *_headings(tasks, paper)], rows)
+
+
+def _headings(tasks: Sequence[str], paper: Paper) -> list[str]:
+    """Return a heading for each task, and beside it one for the paper where it has the task."""
+    return [
+        heading
+        for task in tasks
+        for heading in (task, *((f"{task}, paper",) if task in paper else ()))
+    ]
+
+
+def _paper(numbers: Paper, task: str, row: Any) -> str:
+    number = numbers[task].get(row)
+    return "" if number is None else f"{number:.2f}"
+
+
+__all__ = ["HOPS", "HOPS_TASKS", "TABLES", "hops_recipes", "markdown"]
