@@ -155,3 +155,23 @@ def test_records_that_the_tables_cannot_show_are_refused(tmp_path: Path) -> None
         main(["render", f"--records={records}", f"--output={tmp_path / 'PAGE.md'}"])
     with pytest.raises(SystemExit, match=r"no folder nowhere; name one with --records"):
         main(["render", "--records=nowhere", f"--output={tmp_path / 'PAGE.md'}"])
+
+
+def test_adapted_scores_stand_beside_the_accuracy_of_the_same_records() -> None:
+    """They answer another question than the accuracy, and never replace it."""
+    shift = {"label_shift": {"accuracy": 0.7}}
+    table = tables.label_shift({"yelp5/cnn_max": [record(0.6, **shift)]})
+    assert cells(table, "yelp5", "cnn max") == ["60.00 (1 seed)", "70.00 (1 seed)"]
+    assert len(table.splitlines()) == 3, "models without a record are left out"
+
+
+def test_a_trial_shows_the_settings_that_it_chose_and_no_others() -> None:
+    """A default is left to the recipe, which says it."""
+    arguments = {"learning_rate": 0.002, "record": "s7.json"}
+    table = tables.tuning({"tuning/snli/s7": [record(0.76, arguments=arguments)]})
+    headings = [cell.strip() for cell in table.splitlines()[0].strip("|").split("|")]
+    row = dict(zip(headings[2:], cells(table, "snli", "s7"), strict=True))
+    assert {name: cell for name, cell in row.items() if cell} == {
+        "learning rate": "0.002",
+        "accuracy in %": "76.00 (1 seed)",
+    }

@@ -22,6 +22,23 @@ TASKS = ("yelp5", "blog_age", "snli")
 HOPS = (1, 5, 10, 20, 30)
 HOPS_TASKS = ("blog_age", "snli")
 
+# What the trials changed, by the headings of their table; where a recipe says nothing, the default.
+TUNED = {
+    "pooling": "pooling",
+    "u": "lstm_hidden_size",
+    "layers": "num_lstm_layers",
+    "r": "num_hops",
+    "b": "classifier_hidden_size",
+    "penalty": "penalty_coef",
+    "dropout, words": "embedding_dropout",
+    "dropout, MLP": "classifier_dropout",
+    "label smoothing": "label_smoothing",
+    "frozen vectors": "freeze_embeddings",
+    "learning rate": "learning_rate",
+    "batch": "per_device_train_batch_size",
+    "epochs": "num_train_epochs",
+}
+
 Paper = Mapping[str, Mapping[Any, float]]
 
 PAPER_TABLE_1: Paper = {
@@ -119,8 +136,32 @@ def beyond(records: Records) -> str:
     return _by_task(records, {name.replace("_", " "): name for name in names}, TASKS, {})
 
 
+def label_shift(records: Records) -> str:
+    """What knowing the label frequencies of the validation rows would add."""
+    rows = []
+    for task in TASKS:
+        for name in ("bilstm_max", "cnn_max", "self_attentive", "best"):
+            own = f"{task}/{name}"
+            if own in records:
+                adapted = percent([r["label_shift"]["accuracy"] for r in records[own]])
+                rows.append((task, name.replace("_", " "), accuracy(records, own), adapted))
+    return markdown(("task", "model", "accuracy in %", "adapted"), rows)
+
+
+def tuning(records: Records) -> str:
+    """The trials that settings were chosen by."""
+    rows = []
+    for name in sorted(name for name in records if name.startswith("tuning/")):
+        _, task, trial = name.split("/")
+        arguments = records[name][0]["arguments"]
+        settings = [f"{arguments[key]}" if key in arguments else "" for key in TUNED.values()]
+        rows.append((task, trial, *settings, accuracy(records, name)))
+    return markdown(("task", "trial", *TUNED, "accuracy in %"), rows)
+
+
 TABLES: Mapping[str, Callable[[Records], str]] = {
-    function.__name__: function for function in (table1, table2, table3, table4, figure5, beyond)
+    function.__name__: function
+    for function in (table1, table2, table3, table4, figure5, beyond, label_shift, tuning)
 }
 
 
