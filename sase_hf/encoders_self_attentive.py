@@ -122,7 +122,7 @@ class CNNEncoder(GradientCheckpointingLayer):
             nn.Linear(size * config.embedding_size, config.cnn_num_filters) for size in self.sizes
         )
 
-    def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
+    def forward(self, x: Tensor, packing: Packing) -> tuple[Tensor]:
         """Return the states (P, H), in order of the widths, from word vectors (P, d)."""
         reach = max(self.sizes)
         before = (reach - 1) // 2
@@ -131,7 +131,7 @@ class CNNEncoder(GradientCheckpointingLayer):
         for size, convolution in zip(self.sizes, self.convolutions, strict=True):
             start = before - (size - 1) // 2
             states.append(F.relu(convolution(windows[:, start : start + size].flatten(1))))
-        return [torch.cat(states, dim=-1)]
+        return (torch.cat(states, dim=-1),)  # reentrant checkpointing follows no tensors in lists
 
 
 class DilatedCNNLayer(GradientCheckpointingLayer):

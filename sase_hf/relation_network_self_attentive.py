@@ -69,6 +69,10 @@ class PairFunction(GradientCheckpointingLayer):
         return tuple(halves)
 
     def forward(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
+        """Return what `relate` does; transformers checkpoints this method, and not that one."""
+        return self.relate(real, first, second, *gates)
+
+    def relate(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
         """Relate every asking token to every real partner.
 
         Args:
@@ -129,7 +133,7 @@ class RelationNetworkEncoder(nn.Module):
         asking = max(1, BLOCK_SIZE // (size * length * self.width))
         # Nothing here is random, so there is no state of a generator to keep.
         relate = partial(
-            checkpoint, self.pair.forward, use_reentrant=False, preserve_rng_state=False
+            checkpoint, self.pair.relate, use_reentrant=False, preserve_rng_state=False
         )
         blocks = []
         for tokens, *gate in zip(*(half.split(asking, 1) for half in halves[::2]), strict=True):

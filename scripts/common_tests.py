@@ -24,7 +24,7 @@ CACHE = ROOT / ".cache"
 PACKAGE = "transformers_tests"
 
 # Modules that the tests import, but that the distribution leaves out. The mixins add tests of
-# exporters (tests/test_contracts.py has ours) and of text generation.
+# exporters (tests/test_graphs.py has ours) and of text generation.
 STAND_INS = {
     "__init__.py": "",
     "exporters/__init__.py": "",

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from datasets import Dataset
-from tqdm import tqdm
+from transformers.utils import logging
 
 from sase_hf.building import load_rows
 from sase_hf.data import TaskData
@@ -90,7 +90,7 @@ def measure(task: TaskData) -> tuple[dict[float, float], int]:
     train, validation = features(task.splits["train"], task.splits["validation"])
     labels = {name: np.asarray(split["label"][:]) for name, split in task.splits.items()}
     accuracies = {}
-    for strength in tqdm(STRENGTHS, desc="Fitting"):
+    for strength in logging.tqdm(STRENGTHS, desc="Fitting"):
         model = LogisticRegression(C=strength, max_iter=1000).fit(train, labels["train"])
         accuracies[strength] = float(model.score(validation, labels["validation"]))
     return accuracies, train.shape[1]

@@ -5,8 +5,8 @@ Run in a process of its own by `test_remote_code.py`:
     python -I answers.py FOLDER OUTPUT.json            # without sase_hf, by trust_remote_code
     python -I answers.py FOLDER OUTPUT.json package    # with sase_hf imported, without the flag
 
-FOLDER holds the checkpoints `base`, `classifier` and `nli`. Imported, `answers` also gives the
-same answers for models that never left memory.
+FOLDER holds the checkpoints `base`, `classifier`, `nli` and `cnn`. Imported, `answers` also gives
+the same answers for models that never left memory.
 """
 
 import json
@@ -85,6 +85,7 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
             folder / "classifier", **flags
         ),
         "nli": AutoModelForSequenceClassification.from_pretrained(folder / "nli", **flags),
+        "cnn": AutoModelForSequenceClassification.from_pretrained(folder / "cnn", **flags),
         "base of classifier": AutoModel.from_pretrained(folder / "classifier", **flags),
         "base of nli": AutoModel.from_pretrained(folder / "nli", **flags),
     }

@@ -9,7 +9,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import pytest
 import torch
 
-from sase_hf import encoders_self_attentive
+from sase_hf import packing_self_attentive
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def seed() -> None:
 @pytest.fixture
 def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the LSTM read a batch in many blocks, for which tests have too few and short texts."""
-    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", 0)
+    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", 0)
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ Lin et al., "A Structured Self-Attentive Sentence Embedding" (ICLR 2017). The sy
     H   hidden states,     n x 2u       M   sentence matrix,  r x 2u  (equation 7)
     P   penalty, a number  (equation 8)
 
+So are the other encoders, whose states H have a width of their own, and the other poolings.
+
 `weights` is a model's `state_dict`, or the part of it that a function needs, under its own names.
 Every function is made of differentiable torch operations, so that autograd gives the reference
 gradients too.
@@ -74,12 +76,70 @@ def bilstm(S: Tensor, weights: Weights) -> Tensor:
     return torch.cat([forward, backward], dim=1)
 
 
-def stacked_bilstm(S: Tensor, weights: Weights, num_layers: int) -> Tensor:
-    """Let each layer read the states of the one below it."""
-    H = S
-    for layer in range(num_layers):
-        H = bilstm(H, part(weights, f"token_encoder.layers.{layer}."))
+def stacked_bilstm(S: Tensor, weights: Weights, config: Any) -> Tensor:
+    """Let each layer read the states below it, or the words and all states below (shortcuts)."""
+    read = [S]
+    for layer in range(config.num_lstm_layers):
+        below = torch.cat(read, dim=1) if config.lstm_shortcuts else read[-1]
+        read.append(bilstm(below, part(weights, f"layers.{layer}.")))
+    return read[-1]
+
+
+def convolution(S: Tensor, weights: Weights, places: Sequence[int]) -> Tensor:
+    """Map each token's neighbours at these places, zeros beyond the sentence; return n x width."""
+    outside = S.new_zeros(S.shape[1])
+    states = []
+    for t in range(len(S)):
+        window = [S[t + place] if 0 <= t + place < len(S) else outside for place in places]
+        states.append(weights["weight"] @ torch.cat(window) + weights["bias"])
+    return torch.stack(states) if states else S.new_zeros(0, len(weights["bias"]))
+
+
+def cnn(S: Tensor, weights: Weights, config: Any) -> Tensor:
+    """Read the sentence in windows of several widths (Kim, 2014); an even one leans to the right.
+
+    The states of the widths lie side by side.
+    """
+    H = []
+    for number, k in enumerate(config.cnn_kernel_sizes):
+        places = range(-((k - 1) // 2), k // 2 + 1)
+        H.append(torch.relu(convolution(S, part(weights, f"convolutions.{number}."), places)))
+    return torch.cat(H, dim=1)
+
+
+def dilated_cnn(S: Tensor, weights: Weights, config: Any) -> Tensor:
+    """Add to the states, layer by layer, what windows with gaps of 1, 2, 4, ... tokens see."""
+    k = config.dilated_cnn_kernel_size
+    H = convolution(S, part(weights, "projection."), [0])
+    for layer in range(config.dilated_cnn_num_layers):
+        places = [2**layer * place for place in range(-((k - 1) // 2), k // 2 + 1)]
+        H = H + torch.relu(convolution(H, part(weights, f"layers.{layer}.convolution."), places))
     return H
+
+
+def relation_network(S: Tensor, weights: Weights, config: Any) -> Tensor:
+    """h_t = sum over t' of g(x_t, x_t') f(x_t, x_t'); f has two ReLU layers, g is 1 or a gate."""
+    states = []
+    for x in S:
+        h = S.new_zeros(config.relation_hidden_size)
+        for partner in S:
+            pair = torch.cat([x, partner])
+            f = torch.relu(weights["pair.hidden.weight"] @ pair + weights["pair.hidden.bias"])
+            f = torch.relu(weights["pair.output.weight"] @ f + weights["pair.output.bias"])
+            if config.relation_gate:
+                g = weights["pair.gate.weight"] @ pair + weights["pair.gate.bias"]
+                f = torch.sigmoid(g) * f
+            h = h + f
+        states.append(h)
+    return torch.stack(states) if states else S.new_zeros(0, config.relation_hidden_size)
+
+
+ENCODERS = {
+    "bilstm": stacked_bilstm,
+    "cnn": cnn,
+    "dilated_cnn": dilated_cnn,
+    "relation_network": relation_network,
+}
 
 
 # The sentence matrix M
@@ -107,6 +167,23 @@ def penalty(A: Tensor) -> Tensor:
     return P
 
 
+def generalized(H: Tensor, weights: Weights) -> tuple[Tensor, Tensor, Tensor]:
+    """Weigh every feature of the tokens by itself (Chen, Ling and Zhu, 2018); return A, M and P.
+
+    A_i = softmax(W_i2 ReLU(W_i1 H^T + b_i1)) has a row for each feature; A is their mean.
+    P = sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2) knows the weights alone.
+    """
+    W_1, b_1, W_2 = (weights[name] for name in ("hidden_weight", "hidden_bias", "feature_weight"))
+    A, M, P = [], [], H.new_zeros(())
+    for i in range(len(W_1)):
+        A_i = softmax(W_2[i].T @ torch.relu(W_1[i].T @ H.T + b_1[i].unsqueeze(1)))
+        A.append(A_i.mean(dim=0))
+        M.append(torch.stack([A_i[k] @ H[:, k] for k in range(H.shape[1])]))
+        for j in range(i):
+            P = P + (1 - ((W_1[i] - W_1[j]) ** 2).sum()).clamp(min=0)
+    return torch.stack(A), torch.stack(M), P
+
+
 def last(H: Tensor) -> Tensor:
     """Join the state of each direction after it has read the whole sentence."""
     u = H.shape[1] // 2
@@ -123,10 +200,13 @@ def encode(config: Any, weights: Weights, ids: Sequence[int]) -> Encoded:
     the paper compares with give a matrix of one row and have no penalty.
     """
     S = weights["embeddings.weight"][list(ids)]
-    H = stacked_bilstm(S, weights, config.num_lstm_layers)
+    H = ENCODERS[config.encoder](S, part(weights, "token_encoder."), config)
     if config.pooling == "self_attention":
         A = attention(H, part(weights, "pooling."))
         return Encoded(H, A, A @ H, penalty(A))
+    if config.pooling == "generalized":
+        A, M, P = generalized(H, part(weights, "pooling."))
+        return Encoded(H, A, M, P)
     row = POOLINGS[config.pooling](H) if len(ids) else H.new_zeros(H.shape[1])
     return Encoded(H, None, row.unsqueeze(0), H.new_zeros(()))
 
@@ -209,8 +289,8 @@ def binary_cross_entropy(logits: Tensor, labels: Sequence[float]) -> Tensor:
     """Return the mean over the labels of -(y log p + (1 - y) log(1 - p))."""
     loss = logits.new_zeros(())
     for x, y in zip(logits, labels, strict=True):
-        p = 1 / (1 + torch.exp(-x))
-        loss = loss - (y * torch.log(p) + (1 - y) * torch.log(1 - p))
+        p, q = 1 / (1 + torch.exp(-x)), 1 / (1 + torch.exp(x))  # q = 1 - p, never rounded to 0
+        loss = loss - (y * torch.log(p) + (1 - y) * torch.log(q))
     return loss / len(logits)
 
 

@@ -65,8 +65,62 @@ def test_word_vectors_are_the_first_embeddings(reviews: dict[str, str], vectors:
     assert embeddings[words["table"]].tolist() == [0, 1, 0]
     assert not embeddings[parts.tokenizer.pad_token_id].any()
     assert parts.model.config.embedding_size == 3
-    assert parts.vectors_found == pytest.approx(2 / (len(words) - 2))
+    assert parts.vectors_found == [pytest.approx(2 / (len(words) - 2))]
     assert "zebra" not in words
+
+
+@pytest.fixture
+def more_vectors(tmp_path: Path) -> Path:
+    """Vectors of another width, which share one word with the others."""
+    path = tmp_path / "more.txt"
+    path.write_text("meal 5 6\nlion 7 8\n")
+    return path
+
+
+def test_vectors_of_several_files_stand_side_by_side(
+    reviews: dict[str, str], vectors: Path, more_vectors: Path
+) -> None:
+    """As in the shortcut-stacked and pooling literature: one word, the rows of each file joined."""
+    options = {**reviews, "embedding_size": None, "vocab_size": 100}
+    both = parts_of(**options, word_vectors=[vectors, more_vectors])
+    words = both.tokenizer.get_vocab()
+    rows = both.model.get_input_embeddings().weight
+    assert rows[words["meal"]].tolist() == [1, 2, 3, 5, 6]
+    assert both.model.config.embedding_size == 5
+    alone = [parts_of(**options, word_vectors=[path]) for path in (vectors, more_vectors)]
+    expected = [parts.model.get_input_embeddings().weight for parts in alone]
+    assert torch.equal(rows, torch.cat(expected, dim=1))
+    assert both.vectors_found == [share for parts in alone for share in parts.vectors_found]
+    assert both.vectors_found[0] == 2 * both.vectors_found[1] > 0
+
+
+def test_the_words_of_all_files_extend_the_vocabulary(
+    reviews: dict[str, str], vectors: Path, more_vectors: Path
+) -> None:
+    """Those of the second file as well, whose columns alone then have a vector for them."""
+    options = {**reviews, "word_vectors": [vectors, more_vectors], "embedding_size": None}
+    parts = parts_of(**options, extend_vocabulary=True)
+    words = parts.tokenizer.get_vocab()
+    rows = parts.model.get_input_embeddings().weight
+    assert rows[words["zebra"]][:3].tolist() == [4, 4, 4]
+    assert rows[words["lion"]][3:].tolist() == [7, 8]
+
+
+def test_a_member_of_an_archive_needs_a_single_file(
+    reviews: dict[str, str], vectors: Path, more_vectors: Path
+) -> None:
+    """It would be looked for in each of them."""
+    with pytest.raises(ValueError, match=r"--word_vectors_member is a\.txt, but .* names 2 files"):
+        parts_of(**reviews, word_vectors=[vectors, more_vectors], word_vectors_member="a.txt")
+
+
+def test_the_flags_make_any_encoder(reviews: dict[str, str]) -> None:
+    """Every field of the config has its flag; widths come as several words."""
+    fields = {"encoder": "cnn", "cnn_kernel_sizes": [2, 4], "cnn_num_filters": 3}
+    config = parts_of(**reviews, **fields, pooling="generalized").model.config
+    assert (config.cnn_kernel_sizes, config.hidden_size) == ((2, 4), 6)
+    gated = parts_of(**reviews, encoder="relation_network", relation_gate=True)
+    assert gated.model.config.relation_gate
 
 
 def test_the_vocabulary_can_be_extended_by_the_words_of_the_vectors(

@@ -2,24 +2,31 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny
+import torch
 from huggingface_hub.errors import (
     StrictDataclassClassValidationError,
     StrictDataclassFieldValidationError,
 )
 from transformers import PreTrainedConfig
 
-from sase_hf import SelfAttentiveConfig
+from sase_hf import SelfAttentiveConfig, SelfAttentiveModel
 
 SIZES = (
     "vocab_size",
     "embedding_size",
     "lstm_hidden_size",
     "num_lstm_layers",
+    "cnn_num_filters",
+    "dilated_cnn_hidden_size",
+    "dilated_cnn_kernel_size",
+    "dilated_cnn_num_layers",
+    "relation_hidden_size",
     "attention_size",
     "num_hops",
     "classifier_hidden_size",
@@ -28,13 +35,22 @@ SIZES = (
 )
 RATES = ("embedding_dropout", "classifier_dropout", "label_smoothing")
 COEFFICIENTS = ("penalty_coef", "initializer_range")
+SWITCHES = ("lstm_shortcuts", "relation_gate", "freeze_embeddings")
 CHOICES = {
-    "encoder": ("bilstm",),
-    "pooling": ("self_attention", "max", "mean", "last"),
+    "encoder": ("bilstm", "cnn", "dilated_cnn", "relation_network"),
+    "pooling": tiny.POOLINGS,
     "classifier": ("mlp", "pruned_mlp"),
     "matching": ("gated", "concat"),
 }
-FIELDS = (*SIZES, *RATES, *COEFFICIENTS, *CHOICES, "freeze_embeddings", "pad_token_id")
+FIELDS = (
+    *SIZES,
+    *RATES,
+    *COEFFICIENTS,
+    *SWITCHES,
+    *CHOICES,
+    "cnn_kernel_sizes",
+    "pad_token_id",
+)
 
 
 def test_defaults_are_the_papers_sizes() -> None:
@@ -58,18 +74,49 @@ def test_widths_are_derived_and_written_down(pooling: str, tmp_path: Path) -> No
     config = tiny.tiny_config(pooling=pooling)
     config.save_pretrained(tmp_path)
     written = json.loads((tmp_path / "config.json").read_text())
-    rows = 3 if pooling == "self_attention" else 1
+    rows = 3 if pooling in ("self_attention", "generalized") else 1
+    assert config.has_attention is (rows == 3)
     assert (written["hidden_size"], written["projection_dim"]) == (8, rows * 8)
 
 
-def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fields", "width"),
+    [
+        ({"encoder": "bilstm", "lstm_hidden_size": 3}, 6),
+        ({"encoder": "cnn", "cnn_kernel_sizes": (2, 3, 5), "cnn_num_filters": 7}, 21),
+        ({"encoder": "dilated_cnn", "dilated_cnn_hidden_size": 5}, 5),
+        ({"encoder": "relation_network", "relation_hidden_size": 9}, 9),
+    ],
+)
+def test_the_width_of_the_states_is_the_encoders(fields: dict[str, Any], width: int) -> None:
+    """What stands above reads `hidden_size`, whatever makes it."""
+    config = tiny.tiny_config(**fields)
+    assert config.hidden_size == width
+    outputs = SelfAttentiveModel(config)(torch.tensor([[1, 2]]))
+    assert outputs.last_hidden_state.shape == (1, 2, width)
+
+
+CHOSEN_TOGETHER = [
+    {"pooling": "last", "lstm_shortcuts": True},
+    {"pooling": "generalized", "encoder": "relation_network", "relation_gate": True},
+]
+
+
+@pytest.mark.parametrize("chosen", CHOSEN_TOGETHER)
+def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Path) -> None:
     """Every field, changed from its default, comes back, and so do labels and problem type."""
     config = SelfAttentiveConfig(
+        **chosen,
         vocab_size=50,
         embedding_size=2,
         lstm_hidden_size=3,
         num_lstm_layers=2,
-        pooling="last",
+        cnn_kernel_sizes=[2, 7],
+        cnn_num_filters=9,
+        dilated_cnn_hidden_size=10,
+        dilated_cnn_kernel_size=2,
+        dilated_cnn_num_layers=3,
+        relation_hidden_size=11,
         attention_size=4,
         num_hops=5,
         penalty_coef=0.25,
@@ -87,9 +134,10 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
         id2label={0: "no", 1: "yes"},
         problem_type="single_label_classification",
     )
-    changed = [name for name in FIELDS if name != "encoder"]
     defaults = SelfAttentiveConfig()
-    assert all(getattr(config, name) != getattr(defaults, name) for name in changed)
+    kept = [name for name in FIELDS if getattr(config, name) == getattr(defaults, name)]
+    elsewhere = {name for fields in CHOSEN_TOGETHER for name in fields} - chosen.keys()
+    assert set(kept) == elsewhere, "the premise is that here or there every field is changed"
 
     config.save_pretrained(tmp_path)
     assert SelfAttentiveConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
@@ -119,10 +167,72 @@ def test_numbers_of_another_type_are_refused(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [1, "true", None])
-def test_a_switch_is_true_or_false(value: Any) -> None:
+@pytest.mark.parametrize("name", SWITCHES)
+def test_a_switch_is_true_or_false(name: str, value: Any) -> None:
     """`"false"` would be true."""
-    with pytest.raises(StrictDataclassFieldValidationError, match="'freeze_embeddings' expected"):
-        SelfAttentiveConfig(freeze_embeddings=value)
+    with pytest.raises(StrictDataclassFieldValidationError, match=f"'{name}' expected"):
+        SelfAttentiveConfig(**{name: value})
+
+
+@pytest.mark.parametrize("value", ["3", 3, None, [3.0], ["3"], [3, True], {3}, [[3]]])
+def test_kernel_sizes_of_another_type_are_refused(value: Any) -> None:
+    """A list of whole numbers, and no single one: a flag of one width is a list too."""
+    with pytest.raises(StrictDataclassFieldValidationError, match="'cnn_kernel_sizes'"):
+        SelfAttentiveConfig(cnn_kernel_sizes=value)
+
+
+@pytest.mark.parametrize("value", [[], [0], [3, -1], [3, 1025]])
+def test_kernel_sizes_out_of_range_are_refused(value: list[int]) -> None:
+    """Without a width there are no states; one of no token, or of a whole book, is a mistake."""
+    with pytest.raises(
+        StrictDataclassClassValidationError,
+        match=rf"cnn_kernel_sizes is {re.escape(str(value))}; .* one width or more, each from 1 to",
+    ):
+        SelfAttentiveConfig(cnn_kernel_sizes=value)
+
+
+@pytest.mark.parametrize("given", [[2, 5], (2, 5)])
+def test_kernel_sizes_are_a_list_in_a_file_and_a_tuple_in_a_config(
+    given: Any, tmp_path: Path
+) -> None:
+    """JSON has no tuples; two configs that say the same must be equal wherever they come from."""
+    config = SelfAttentiveConfig(encoder="cnn", cnn_kernel_sizes=given)
+    config.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["cnn_kernel_sizes"] == [2, 5]
+    loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
+    assert loaded.cnn_kernel_sizes == config.cnn_kernel_sizes == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        *(
+            (
+                {"encoder": encoder, "pooling": "last"},
+                f"pooling is 'last'.* encoder='{encoder}' reads in no direction; choose another",
+            )
+            for encoder in CHOICES["encoder"][1:]
+        ),
+        *(
+            (
+                {"encoder": encoder, "lstm_shortcuts": True},
+                f"lstm_shortcuts is set, but encoder is '{encoder}'.* choose encoder='bilstm'",
+            )
+            for encoder in CHOICES["encoder"][1:]
+        ),
+        *(
+            (
+                {"encoder": encoder, "relation_gate": True},
+                f"relation_gate is set, but encoder is '{encoder}'.* encoder='relation_network'",
+            )
+            for encoder in CHOICES["encoder"][:-1]
+        ),
+    ],
+)
+def test_what_the_encoder_does_not_have_is_refused(fields: dict[str, Any], message: str) -> None:
+    """Passed over, a switch that does nothing would be reported as a result."""
+    with pytest.raises(StrictDataclassClassValidationError, match=message):
+        SelfAttentiveConfig(**fields)
 
 
 @pytest.mark.parametrize("value", ["attentive", 3, None])
@@ -144,6 +254,16 @@ def test_sizes_out_of_range_are_refused(name: str, value: int) -> None:
         StrictDataclassClassValidationError, match=f"{name} is {value}; it must be from 1 to"
     ):
         SelfAttentiveConfig(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "largest"), [("dilated_cnn_kernel_size", 1024), ("dilated_cnn_num_layers", 20)]
+)
+def test_a_stack_that_would_reach_beyond_any_text_is_refused(name: str, largest: int) -> None:
+    """Its gaps double from layer to layer; at 20 layers they are half a million tokens."""
+    assert getattr(SelfAttentiveConfig(**{name: largest}), name) == largest
+    with pytest.raises(StrictDataclassClassValidationError, match=f"{name} is {largest + 1}"):
+        SelfAttentiveConfig(**{name: largest + 1})
 
 
 @pytest.mark.parametrize("value", [-0.1, 1, 1.5, math.nan])

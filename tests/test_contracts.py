@@ -1,28 +1,25 @@
-"""Promises that hold for every model: padding, neighbours, empty texts, precision, graphs."""
+"""Promises that hold for every model: padding, neighbours, empty texts, precision, copies."""
 
 import copy
-import importlib
 import pickle
 import random
-import shutil
-import sysconfig
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny
 import torch
-from packaging.version import Version
 from torch import Tensor
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
 from sase_hf.modeling_self_attentive import SelfAttentivePreTrainedModel
 
-POOLINGS = ("self_attention", "max", "mean", "last")
-# Every model under every pooling and matching, as one table for the tests below.
+# Every model under every encoder, pooling and matching, as one table for the tests below.
 VARIANTS = [
-    *((SelfAttentiveModel, {"pooling": pooling}) for pooling in POOLINGS),
+    *((SelfAttentiveModel, {"pooling": pooling}) for pooling in tiny.POOLINGS),
+    *((SelfAttentiveModel, {**encoder, "num_lstm_layers": 2}) for encoder in tiny.ENCODERS[1:]),
+    (SelfAttentiveForNLI, {"encoder": "relation_network", "pooling": "generalized"}),
+    (SelfAttentiveForNLI, {"encoder": "cnn", "pooling": "max"}),
     (SelfAttentiveForSequenceClassification, {"classifier": "mlp", "num_lstm_layers": 2}),
     (SelfAttentiveForSequenceClassification, {"classifier": "pruned_mlp"}),
     (SelfAttentiveForNLI, {"matching": "gated"}),
@@ -31,11 +28,9 @@ VARIANTS = [
 every_model = pytest.mark.parametrize(
     ("model_class", "fields"),
     VARIANTS,
-    ids=lambda value: getattr(value, "__name__", None) or "-".join(map(str, value.values())),
+    ids=lambda value: getattr(value, "__name__", None) or tiny.name_of(value),
 )
 MODELS = (SelfAttentiveModel, SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
-HAS_HEADERS = Path(sysconfig.get_path("include"), "Python.h").exists()
-CAN_COMPILE = HAS_HEADERS and any(map(shutil.which, ("g++", "clang++")))
 
 
 def result(model: SelfAttentivePreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
@@ -91,15 +86,19 @@ def test_more_padding_changes_nothing_at_all(model_class: type, fields: dict[str
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("scale", [1, 1000])
+@pytest.mark.parametrize(
+    ("pooling", "scored_by"),
+    [("self_attention", "hops.weight"), ("generalized", "feature_weight")],
+)
 @pytest.mark.parametrize("model_class", MODELS)
 def test_attention_sums_to_one_over_real_tokens_and_is_zero_on_padding(
-    model_class: type, scale: int, dtype: torch.dtype
+    model_class: type, pooling: str, scored_by: str, scale: int, dtype: torch.dtype
 ) -> None:
     """In every precision, and also when a saturated softmax leaves one token."""
     rng = random.Random(0)
-    model = tiny.tiny_model(model_class)
+    model = tiny.tiny_model(model_class, pooling=pooling)
     with torch.no_grad():
-        model.base_model.pooling.hops.weight.mul_(scale)
+        model.base_model.pooling.get_parameter(scored_by).mul_(scale)
     batch = tiny.pair_batch([tiny.random_pair(rng) for _ in range(6)], "holed", rng, extra=5)
     (attention,) = model.to(dtype)(**batch, output_attentions=True).attentions
     real = batch["attention_mask"].bool()
@@ -127,11 +126,13 @@ def test_an_empty_text_alone_gives_an_answer(model_class: type, fields: dict[str
         output_hidden_states=True,
     )
     sides = (2,) if model_class is SelfAttentiveForNLI else ()
-    hops = 3 * (len(sides) + 1)
-    attends = model.config.pooling == "self_attention"
-    assert outputs.penalty.tolist() == [hops if attends else 0]
+    texts = len(sides) + 1
+    penalties = {"self_attention": 3 * texts}  # one for each hop; that of generalized pooling
+    if model.config.pooling == "generalized":  # does not know the text
+        penalties["generalized"] = texts * model.base_model.pooling.penalty().item()
+    assert outputs.penalty.tolist() == [penalties.get(model.config.pooling, 0)]
     assert outputs.hidden_states[-1].shape == (1, *sides, 0, 8)
-    if attends:
+    if model.config.has_attention:
         assert outputs.attentions[0].shape == (1, *sides, 3, 0)
     assert result(model, {"input_ids": empty, "token_type_ids": empty}).isfinite().all()
 
@@ -153,10 +154,10 @@ def test_an_empty_text_is_the_same_in_a_batch(model_class: type, fields: dict[st
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_an_empty_text_has_a_matrix_of_zeros(pooling: str) -> None:
+@pytest.mark.parametrize("fields", tiny.ARCHITECTURES, ids=tiny.name_of)
+def test_an_empty_text_has_a_matrix_of_zeros(fields: dict[str, Any]) -> None:
     """No word, no content: the one answer that no other text can share by chance."""
-    model = tiny.tiny_model(SelfAttentiveModel, pooling=pooling)
+    model = tiny.tiny_model(SelfAttentiveModel, **fields)
     batch = tiny.text_batch([[1, 2], []])
     embedding = model(**batch).sentence_embedding
     assert embedding[1].abs().max() == 0
@@ -249,7 +250,7 @@ def test_half_precision_trains(
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-# Copies and graphs
+# Copies
 
 
 @every_model
@@ -271,56 +272,3 @@ def test_data_parallel_is_refused_with_the_command_to_use_instead(model_class: t
     model = tiny.tiny_model(model_class)
     with pytest.raises(RuntimeError, match="torchrun --nproc_per_node"):
         model._replicate_for_data_parallel()
-
-
-@pytest.mark.skipif(not CAN_COMPILE, reason="needs a C++ compiler and Python's headers")
-@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
-@pytest.mark.timeout(900)  # the C++ compiler is slow on a busy machine
-@torch.no_grad()
-def test_compiled_equals_eager_at_any_length() -> None:
-    """`torch.compile` may split the graph round the LSTM, not change its numbers."""
-    rng = random.Random(0)
-    model = tiny.tiny_model(SelfAttentiveModel)
-    compiled = torch.compile(model, dynamic=True)
-    for count, padding in ((2, "right"), (3, "left"), (5, "holed")):
-        texts = [tiny.random_text(rng) for _ in range(count)]
-        batch = tiny.text_batch(texts, padding, rng, extra=2)
-        torch.testing.assert_close(
-            result(compiled, batch), result(model, batch), rtol=1e-5, atol=1e-5
-        )
-
-
-class _Exported(torch.nn.Module):
-    """A model as `torch.export` wants it: tensors in, a tuple of tensors out."""
-
-    def __init__(self, model: SelfAttentivePreTrainedModel) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, ...]:
-        outputs = self.model(ids, mask, types, output_attentions=True)
-        return tuple(tensors(outputs))
-
-
-@pytest.mark.skipif(Version(torch.__version__) < Version("2.13"), reason="needs torch 2.13")
-@pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
-@pytest.mark.parametrize("model_class", MODELS)
-def test_an_exported_model_reads_any_batch_of_any_length(model_class: type) -> None:
-    """B and T are free in the exported graph; unseen lengths and masks give what eager gives."""
-    patches = importlib.import_module("torch.export._patches")  # torch 2.10 has none
-    rng = random.Random(0)
-    model = _Exported(tiny.tiny_model(model_class)).eval()
-
-    def inputs(count: int, padding: str, extra: int) -> tuple[Tensor, ...]:
-        pairs = [tiny.random_pair(rng) for _ in range(count)]
-        return tuple(tiny.pair_batch(pairs, padding, rng, extra).values())
-
-    free = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
-    with patches.register_lstm_while_loop_decomposition():
-        program = torch.export.export(
-            model, inputs(3, "right", 2), dynamic_shapes=(free, free, free)
-        )
-    for count, padding, extra in ((1, "right", 0), (2, "left", 7), (5, "holed", 30)):
-        batch = inputs(count, padding, extra)
-        for exported, eager in zip(program.module()(*batch), model(*batch), strict=True):
-            torch.testing.assert_close(exported, eager, rtol=1e-5, atol=1e-5)

@@ -1,6 +1,11 @@
-"""The encoder: padding moved out of the way, and two one-way LSTMs that are exactly one BiLSTM."""
+"""The encoders: LSTMs that are exactly one BiLSTM, what a state reads, and what it costs."""
 
+import os
+import platform
 import random
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 import tiny
@@ -8,12 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from sase_hf import (
+    SelfAttentiveConfig,
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
     encoders_self_attentive,
+    packing_self_attentive,
+    relation_network_self_attentive,
 )
-from sase_hf.encoders_self_attentive import BiLSTMEncoder, Packing, dense_blocks
+from sase_hf.encoders_self_attentive import (
+    BiLSTMEncoder,
+    DilatedCNNEncoder,
+)
+from sase_hf.packing_self_attentive import Packing
+from sase_hf.relation_network_self_attentive import PairFunction, groups_of_like_length
 
 # Prices of a call: at 0 every ended sentence begins a block, at the other there is only one.
 COSTS = (0, 10**6)
@@ -22,89 +35,6 @@ COSTS = (0, 10**6)
 MASK = torch.tensor(
     [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 0, 0, 0]]
 ).bool()
-
-
-def test_a_block_ends_where_the_padding_saved_pays_for_another_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By hand: going on from length 1 to 4 reads 3 positions of padding, and to 9 another 15."""
-    lengths = [9, 4, 4, 1, 0]
-    expected = {
-        0: [(1, 4), (3, 3), (5, 1)],
-        17: [(4, 4), (5, 1)],
-        18: [(9, 4)],
-    }
-    for cost, blocks in expected.items():
-        monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
-        assert dense_blocks(lengths) == blocks
-
-
-def test_blocks_cover_every_token_and_little_more() -> None:
-    """Padding that is read costs at most a call for each block; the rest is real tokens."""
-    rng = random.Random(0)
-    for _ in range(200):
-        lengths = sorted((rng.randrange(400) for _ in range(rng.randint(1, 70))), reverse=True)
-        blocks = dense_blocks(lengths)
-        read = [rows for steps, rows in blocks for _ in range(steps)]
-        assert len(read) == max(lengths[0], 1)
-        assert all(
-            rows >= sum(length > step for length in lengths) for step, rows in enumerate(read)
-        )
-        wasted = sum(read) - sum(lengths)
-        assert wasted <= encoders_self_attentive.CALL_IN_TOKENS * len(blocks)
-
-
-@pytest.mark.parametrize("cost", COSTS)
-def test_packing_reads_all_sentences_step_by_step_longest_first(
-    monkeypatch: pytest.MonkeyPatch, cost: int
-) -> None:
-    """The order in which an LSTM can read them as dense blocks; ended sentences drop out."""
-    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
-    x = torch.arange(25).view(5, 5, 1)
-    packing = Packing(MASK)
-    packed = packing.pack(x).flatten().tolist()
-    if cost == 0:
-        assert packing.blocks == [(2, 4), (1, 3), (2, 1)]
-        assert packed == [0, 12, 16, 5, 1, 13, 18, 6, 2, 14, 19, 3, 4]
-    else:  # sentences that have ended repeat their last token
-        assert packing.blocks == [(5, 4)]
-        expected = [[0, 12, 16, 5], [1, 13, 18, 6], [2, 14, 19, 6], [3, 14, 19, 6], [4, 14, 19, 6]]
-        assert packed == [token for step in expected for token in step]
-
-
-@pytest.mark.parametrize("cost", COSTS)
-def test_unpacking_aligns_to_the_left_and_restoring_puts_every_token_back(
-    monkeypatch: pytest.MonkeyPatch, cost: int
-) -> None:
-    """Callers get their tokens back where they put them, with zeros on padding."""
-    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
-    x = torch.randn(5, 5, 3)
-    packing = Packing(MASK)
-    rows = packing.unpack(packing.pack(x))
-    assert packing.real.tolist() == [[n > s for s in range(5)] for n in (5, 2, 3, 3, 0)]
-    for aligned, row, real in zip(rows, x, MASK, strict=True):
-        assert torch.equal(aligned[: real.sum()], row[real])
-    assert torch.equal(packing.restore(rows), x * MASK.unsqueeze(-1))
-
-
-@pytest.mark.parametrize("cost", COSTS)
-def test_the_mirror_turns_each_sentence_within_its_own_length(
-    monkeypatch: pytest.MonkeyPatch, cost: int
-) -> None:
-    """The backward LSTM must start at the last word and not in the padding behind it."""
-    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
-    x = torch.randn(5, 5, 2)
-    packing = Packing(MASK)
-    mirrored = packing.unpack(packing.pack(x)[packing.mirror])
-    for turned, row, real in zip(mirrored, x, MASK, strict=True):
-        assert torch.equal(turned[: real.sum()], row[real].flip(0))
-
-
-def test_rows_are_as_long_as_the_longest_text() -> None:
-    """Padding shared by all rows costs no step of the LSTM."""
-    packing = Packing(MASK[1:4])
-    assert packing.real.shape == (3, 3)
-    assert sum(steps for steps, _ in packing.blocks) == 3
 
 
 def _torch_bilstm(encoder: BiLSTMEncoder, width: int, units: int) -> nn.LSTM:
@@ -133,7 +63,7 @@ def test_states_and_gradients_equal_torchs_packed_bilstm(
     monkeypatch: pytest.MonkeyPatch, num_layers: int, cost: int
 ) -> None:
     """`pack_padded_sequence` is the known exact way; the encoder must lose nothing against it."""
-    monkeypatch.setattr(encoders_self_attentive, "CALL_IN_TOKENS", cost)
+    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
     encoder = BiLSTMEncoder(tiny.tiny_config(num_lstm_layers=num_layers))
     lstm = _torch_bilstm(encoder, width=6, units=4)
     lengths = torch.tensor([9, 1, 4, 6, 4])
@@ -156,13 +86,122 @@ def test_states_and_gradients_equal_torchs_packed_bilstm(
                 torch.testing.assert_close(weight.grad, packed_weight.grad, **tiny.TOLERANCE)
 
 
-def test_a_poisoned_padding_vector_reaches_no_state() -> None:
+@pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
+def test_a_poisoned_padding_vector_reaches_no_state(encoder: dict[str, Any]) -> None:
     """NaN on padding, the strictest neighbour, must leave every real token's state finite."""
-    model = tiny.tiny_model(SelfAttentiveModel, num_lstm_layers=2)
+    model = tiny.tiny_model(SelfAttentiveModel, **encoder, num_lstm_layers=2)
     embeds = torch.randn(5, 5, 6).masked_fill(~MASK.unsqueeze(-1), float("nan"))
     outputs = model(inputs_embeds=embeds, attention_mask=MASK, output_attentions=True)
     for tensor in (outputs.last_hidden_state, outputs.sentence_embedding, outputs.attentions[0]):
         assert tensor.isfinite().all()
+
+
+# Convolutions
+
+
+@pytest.mark.parametrize(("size", "num_layers"), [(3, 4), (2, 3), (4, 2), (1, 2), (5, 1)])
+def test_a_state_of_the_dilated_stack_reads_as_far_as_the_formula_says(
+    size: int, num_layers: int
+) -> None:
+    """1 + (k - 1) (2^L - 1) tokens, an even k one step farther ahead; 15 each way by default.
+
+    Nothing cancels where all numbers are positive, so a gradient of zero is a token not read.
+    """
+    sizes = {"dilated_cnn_kernel_size": size, "dilated_cnn_num_layers": num_layers}
+    encoder = DilatedCNNEncoder(tiny.tiny_config(encoder="dilated_cnn", **sizes))
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.uniform_(0.01, 0.1)
+    x = torch.rand(41, 6, requires_grad=True)
+    encoder(x, Packing(torch.ones(1, 41).bool()))[-1][20].sum().backward()
+    steps = 2**num_layers - 1
+    read = range(20 - (size - 1) // 2 * steps, 20 + size // 2 * steps + 1)
+    assert len(read) == 1 + (size - 1) * steps
+    assert x.grad.any(1).nonzero().flatten().tolist() == list(read)
+
+
+def test_the_default_dilated_stack_reads_15_tokens_each_way() -> None:
+    """The premise of the formula's example: these are the sizes that a new model has."""
+    config = SelfAttentiveConfig(encoder="dilated_cnn")
+    assert (config.dilated_cnn_kernel_size, config.dilated_cnn_num_layers) == (3, 4)
+
+
+# The relation network
+
+
+def test_sentences_are_related_together_if_little_padding_comes_of_it() -> None:
+    """By hand: 8 has the share of 10 that is allowed and 7 has not; an empty one takes a token."""
+    lengths = [10, 8, 7, 5, 4, 1, 0]
+    assert groups_of_like_length(lengths) == [(2, 10), (1, 7), (2, 5), (1, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_pairs_in_many_blocks_give_what_pairs_in_one_do(
+    monkeypatch: pytest.MonkeyPatch, gate: bool
+) -> None:
+    """Blocks bound the memory and nothing else: same states, same gradients, with and without."""
+    model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", relation_gate=gate)
+    embeds, probe = torch.randn(5, 5, 6, requires_grad=True), torch.randn(5, 5, 8)
+    asked: list[int] = []
+    relate = PairFunction.relate
+
+    def noted(self: PairFunction, *inputs: Tensor) -> Tensor:
+        asked.append(inputs[1].shape[1])
+        return relate(self, *inputs)
+
+    monkeypatch.setattr(PairFunction, "relate", noted)
+    outcomes = []
+    # A token asks all partners of 1 to 2 sentences: 8 * 5 numbers for the longest, 2 * 8 * 3 next.
+    for block_size in (2**22, 100, 1):
+        monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
+        model.zero_grad()
+        embeds.grad = None
+        asked.clear()
+        states = model(inputs_embeds=embeds, attention_mask=MASK).last_hidden_state
+        assert max(asked) == {2**22: 5, 100: 2, 1: 1}[block_size]
+        with torch.no_grad():
+            alone = model(inputs_embeds=embeds, attention_mask=MASK).last_hidden_state
+        torch.testing.assert_close(states, alone, rtol=0, atol=0)
+        (states * probe).sum().backward()
+        gradients = [p.grad for p in model.token_encoder.parameters()]
+        outcomes.append([states, embeds.grad, *gradients])
+    assert len(outcomes[0]) == 2 + (6 if gate else 4)
+    for outcome in outcomes[1:]:
+        torch.testing.assert_close(outcome, outcomes[0], **tiny.TOLERANCE)
+
+
+LONG_TEXT = """
+import resource, torch
+from sase_hf import SelfAttentiveConfig, SelfAttentiveModel
+config = SelfAttentiveConfig(vocab_size=9, encoder="relation_network", pooling="max")
+model = SelfAttentiveModel(config).train()
+ids = torch.arange(1000).remainder(9).unsqueeze(0)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model(ids).sentence_embedding.sum().backward()
+assert model.token_encoder.pair.hidden.weight.grad.any()
+print(config.hidden_size, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="memory is measured with glibc")
+def test_a_text_of_a_thousand_tokens_trains_without_a_tensor_of_its_pairs() -> None:
+    """The million pairs take 512 MB in each tensor that holds them all, and a gradient needs four.
+
+    What training adds to the process is less than one of them; all of it is less than 2 GB.
+    """
+    # Otherwise freed memory is kept in pieces, and what is measured is how they happen to lie.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**20)}
+    done = subprocess.run(
+        [sys.executable, "-c", LONG_TEXT], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    width, before, after = map(int, done.stdout.split())  # memory in KiB
+    pairs = 1000 * 1000 * width * 4 / 1024
+    assert after - before < pairs
+    assert after < 2 * 2**20
+
+
+# Gradient checkpointing
 
 
 def _gradients(
@@ -171,6 +210,26 @@ def _gradients(
     model.zero_grad()
     model(**batch, labels=labels).loss.backward()
     return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def _enable_checkpointing(model: nn.Module, options: dict[str, bool] | None) -> None:
+    # Its name up to transformers 5.22 was `gradient_checkpointing_enable`.
+    names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
+    next(getattr(model, name) for name in names if hasattr(model, name))(options)
+
+
+def _assert_same_gradients(
+    actual: dict[str, Tensor | None], expected: dict[str, Tensor | None], frozen: bool
+) -> None:
+    """Compare all gradients; only frozen word vectors have none."""
+    assert [name for name, gradient in expected.items() if gradient is None] == (
+        ["encoder.embeddings.weight"] if frozen else []
+    )
+    for name, gradient in expected.items():
+        if gradient is None:
+            assert actual[name] is None
+        else:
+            torch.testing.assert_close(actual[name], gradient, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("options", [None, {"use_reentrant": True}])
@@ -202,9 +261,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(
     runs: list[int] = []
     read = nn.LSTM.forward
     monkeypatch.setattr(nn.LSTM, "forward", lambda *args: runs.append(len(args[1])) or read(*args))
-    # Its name up to transformers 5.22 was `gradient_checkpointing_enable`.
-    names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
-    next(getattr(model, name) for name in names if hasattr(model, name))(options)
+    _enable_checkpointing(model, options)
     checkpointed = _gradients(model, batch, labels)
 
     sides = model_class is SelfAttentiveForNLI
@@ -213,10 +270,34 @@ def test_gradient_checkpointing_gives_the_same_gradients(
     steps = int(torch.cat(lengths).max() if sides else sum(lengths).max())
     assert max(runs) <= 3, "a few steps at a time"
     assert sum(runs) > 1.5 * 2 * num_layers * steps, "the premise is that they were run twice"
-    assert plain.keys() == checkpointed.keys()
-    for name, gradient in plain.items():
-        if gradient is None:
-            assert freeze_embeddings
-            assert name == "encoder.embeddings.weight"
-        else:
-            torch.testing.assert_close(checkpointed[name], gradient, rtol=0, atol=1e-7)
+    _assert_same_gradients(checkpointed, plain, freeze_embeddings)
+
+
+@pytest.mark.parametrize("options", [None, {"use_reentrant": True}])
+@pytest.mark.parametrize("freeze_embeddings", [False, True])
+@pytest.mark.parametrize(
+    ("encoder", "block_size"),
+    [("cnn", 0), ("dilated_cnn", 0), ("relation_network", 2**22), ("relation_network", 1)],
+)
+def test_gradient_checkpointing_of_the_other_encoders(
+    monkeypatch: pytest.MonkeyPatch,
+    encoder: str,
+    block_size: int,
+    freeze_embeddings: bool,
+    options: dict[str, bool] | None,
+) -> None:
+    """All their layers but a projection are run twice; blocks of pairs are so anyway, once each."""
+    monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
+    fields = {"encoder": encoder, "freeze_embeddings": freeze_embeddings}
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, **fields).train()
+    runs: list[nn.Module] = []
+    for name, module in model.encoder.token_encoder.named_modules():
+        if isinstance(module, nn.Linear) and name != "projection":
+            module.register_forward_hook(lambda module, *_: runs.append(module))
+    batch = tiny.text_batch([[1, 2, 3], [4, 5, 6, 7]], "holed", extra=2)
+    plain = _gradients(model, batch, torch.tensor([0, 1]))
+    plain_runs = len(runs)
+    _enable_checkpointing(model, options)
+    checkpointed = _gradients(model, batch, torch.tensor([0, 1]))
+    assert len(runs) - plain_runs == plain_runs * (1 if block_size == 1 else 2) > 0
+    _assert_same_gradients(checkpointed, plain, freeze_embeddings)

@@ -54,13 +54,16 @@ def assert_head_agrees(
 
 
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
-@pytest.mark.parametrize("pooling", ["self_attention", "max"])
+@pytest.mark.parametrize("pooling", ["self_attention", "generalized", "max"])
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
 @pytest.mark.parametrize("problem_type", PROBLEMS)
 def test_text_classifier_is_the_papers(
     problem_type: str, classifier: str, pooling: str, padding: str
 ) -> None:
-    """Logits, penalty, loss and gradients, for every problem type and both classifiers."""
+    """Logits, penalty, loss and gradients, for every problem type and both classifiers.
+
+    The encoder is drawn; that each does its part is shown where the base model is tested.
+    """
     rng = random.Random(f"{problem_type} {classifier} {pooling} {padding}")
     num_labels = rng.randint(2, 4)
     model = tiny.tiny_model(
@@ -70,6 +73,7 @@ def test_text_classifier_is_the_papers(
         pooling=pooling,
         num_labels=num_labels,
         penalty_coef=0.7,
+        **rng.choice(tiny.ENCODERS),
         **tiny.random_sizes(rng),
     )
     texts = [tiny.random_text(rng) for _ in range(3)]
@@ -84,7 +88,10 @@ def test_text_classifier_is_the_papers(
 def test_entailment_head_is_the_papers(
     problem_type: str, classifier: str, matching: str, padding: str
 ) -> None:
-    """Both sentences of a row go through one encoder, and meet row by row."""
+    """Both sentences of a row go through one encoder, and meet row by row.
+
+    Encoder and pooling are drawn.
+    """
     rng = random.Random(f"{problem_type} {classifier} {matching} {padding}")
     num_labels = rng.randint(2, 4)
     model = tiny.tiny_model(
@@ -94,6 +101,7 @@ def test_entailment_head_is_the_papers(
         matching=matching,
         num_labels=num_labels,
         penalty_coef=0.3,
+        **rng.choice(tiny.ARCHITECTURES),
         **tiny.random_sizes(rng),
     )
     pairs = [tiny.random_pair(rng) for _ in range(3)]

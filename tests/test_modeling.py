@@ -1,6 +1,7 @@
 """The base model: sentence matrix, attention and penalty."""
 
 import random
+from typing import Any
 
 import pytest
 import reference
@@ -12,18 +13,17 @@ from sase_hf import SelfAttentiveModel
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
-POOLINGS = ("self_attention", "max", "mean", "last")
+every_architecture = pytest.mark.parametrize("fields", tiny.ARCHITECTURES, ids=tiny.name_of)
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
-@pytest.mark.parametrize("pooling", POOLINGS)
+@every_architecture
 def test_states_attention_matrix_and_penalty_are_the_papers(
-    pooling: str, padding: str, seed: int
+    fields: dict[str, Any], padding: str
 ) -> None:
     """In a padded batch every sentence gets what the paper's loops give it alone."""
-    rng = random.Random(seed)
-    model = tiny.tiny_model(SelfAttentiveModel, pooling=pooling, **tiny.random_sizes(rng))
+    rng = random.Random(f"{fields} {padding}")
+    model = tiny.tiny_model(SelfAttentiveModel, **fields, **tiny.random_sizes(rng))
     weights = tiny.reference_weights(model)
     texts = [tiny.random_text(rng) for _ in range(4)]
     batch = tiny.text_batch(texts, padding, rng, extra=2)
@@ -41,15 +41,14 @@ def test_states_attention_matrix_and_penalty_are_the_papers(
             tiny.assert_agree(outputs.attentions[0][row, :, real], expected.A)
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
-@pytest.mark.parametrize("pooling", POOLINGS)
+@every_architecture
 def test_gradients_of_the_base_model_are_the_references(
-    pooling: str, padding: str, seed: int
+    fields: dict[str, Any], padding: str
 ) -> None:
     """Every parameter gets the gradient that autograd finds in the loops."""
-    rng = random.Random(seed)
-    model = tiny.tiny_model(SelfAttentiveModel, pooling=pooling, **tiny.random_sizes(rng))
+    rng = random.Random(f"{fields} {padding}")
+    model = tiny.tiny_model(SelfAttentiveModel, **fields, **tiny.random_sizes(rng))
     weights = tiny.reference_weights(model)
     texts = [tiny.random_text(rng) for _ in range(3)]
     probe = torch.randn(model.config.projection_dim)  # a different weight for each entry of M
@@ -79,12 +78,12 @@ def test_permuted_hops_give_permuted_rows() -> None:
     torch.testing.assert_close(after.penalty, before.penalty)
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_gradcheck_of_the_whole_model(pooling: str) -> None:
+@every_architecture
+def test_gradcheck_of_the_whole_model(fields: dict[str, Any]) -> None:
     """From word vectors to matrix and penalty, through layers, alignment and reversal."""
     model = tiny.tiny_model(
         SelfAttentiveModel,
-        pooling=pooling,
+        **fields,
         embedding_size=2,
         lstm_hidden_size=2,
         num_lstm_layers=2,

@@ -13,6 +13,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.evaluation import load_metrics
+from sase_hf.visualization import attention_html
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = {"text": "Two dogs sleep.", "text_pair": "No dog is awake."}
@@ -81,6 +82,18 @@ def test_a_result_shows_the_label_and_what_every_hop_read(
     gram = attention @ attention.T
     off_diagonal = (gram.sum() - gram.trace()) / 12  # 4 hops: 12 ordered pairs
     assert result["overlap"] == pytest.approx(off_diagonal.item())
+
+
+def test_generalized_pooling_shows_the_mean_of_its_features(tokenizer: TokenizersBackend) -> None:
+    """Its hops have a weight for each feature; a reader sees their mean, and so does the page."""
+    torch.manual_seed(1)
+    config = config_for(tokenizer, pooling="generalized", encoder="dilated_cnn")
+    model = SelfAttentiveForSequenceClassification(config).eval()
+    result = pipeline("self-attention", model=model, tokenizer=tokenizer)(TEXT)
+    assert result.keys() == RESULT_FIELDS
+    assert len(result["attention"]) == 4
+    assert [sum(hop) for hop in result["attention"]] == pytest.approx([1] * 4)
+    assert ">soup<" in attention_html(result)
 
 
 def test_tokens_are_cut_from_the_text_as_it_was_typed(

@@ -4,8 +4,13 @@ import pytest
 import tiny
 import torch
 
-from sase_hf.encoders_self_attentive import Packing
-from sase_hf.pooling_self_attentive import BaselinePooling, SelfAttention, attention_penalty
+from sase_hf.packing_self_attentive import Packing
+from sase_hf.pooling_self_attentive import (
+    BaselinePooling,
+    GeneralizedPooling,
+    SelfAttention,
+    attention_penalty,
+)
 
 
 def test_penalty_is_zero_when_each_hop_has_a_word_of_its_own() -> None:
@@ -24,6 +29,30 @@ def test_penalty_does_not_know_the_length_of_the_sentence() -> None:
     attention = torch.rand(2, 3, 4).softmax(-1)
     padded = torch.nn.functional.pad(attention, (0, 6))
     assert torch.equal(attention_penalty(attention), attention_penalty(padded))
+
+
+def test_the_penalty_of_generalized_pooling_sees_hops_that_are_too_near() -> None:
+    """By hand: squared distances 0, 0.25 and 0.25 between three hops; a fourth is far from all."""
+    pooling = GeneralizedPooling(tiny.tiny_config(num_hops=4))
+    with torch.no_grad():
+        pooling.hidden_weight.zero_()
+        pooling.hidden_weight[2, 0, 0] = 0.5
+        pooling.hidden_weight[3] = 1
+    assert pooling.penalty().item() == 1 + 0.75 + 0.75
+
+
+def test_generalized_pooling_with_equal_features_is_plain_attention() -> None:
+    """The claim of its authors: the vector of weights of a token then is one weight."""
+    pooling = GeneralizedPooling(tiny.tiny_config())
+    packing = Packing(torch.tensor([[True, True, True], [True, True, False]]))
+    packed = torch.randn(len(packing.rank), 8)
+    with torch.no_grad():
+        for parameter in pooling.parameters():
+            parameter.normal_()
+        pooling.feature_weight.copy_(pooling.feature_weight[:, :, :1])
+    states = packing.unpack(packed)
+    matrix, attention, _ = pooling(states, packed, packing)
+    torch.testing.assert_close(matrix, attention @ states)
 
 
 def test_gradcheck_of_the_attention() -> None:

@@ -29,8 +29,10 @@ CODE = {
     "encoders_self_attentive.py",
     "loss_self_attentive.py",
     "modeling_self_attentive.py",
+    "packing_self_attentive.py",
     "pooling_self_attentive.py",
     "pipeline_self_attentive.py",
+    "relation_network_self_attentive.py",
 }
 NLI_LABELS = dict(enumerate(["entailment", "neutral", "contradiction"]))
 
@@ -55,7 +57,10 @@ def tokenizer() -> TokenizersBackend:
 
 @pytest.fixture(scope="module")
 def models(tokenizer: TokenizersBackend) -> dict[str, torch.nn.Module]:
-    """A base model, a classifier and an entailment model that share one encoder's sizes."""
+    """A base model, a classifier and an entailment model that share one encoder's sizes.
+
+    And a classifier of another architecture, whose config holds a list.
+    """
     torch.manual_seed(0)
     size = len(tokenizer)
     return {
@@ -64,6 +69,11 @@ def models(tokenizer: TokenizersBackend) -> dict[str, torch.nn.Module]:
             tiny_config(vocab_size=size, id2label={0: "bad", 1: "fair", 2: "good"})
         ).eval(),
         "nli": SelfAttentiveForNLI(tiny_config(vocab_size=size, id2label=NLI_LABELS)).eval(),
+        "cnn": SelfAttentiveForSequenceClassification(
+            tiny_config(
+                vocab_size=size, encoder="cnn", cnn_kernel_sizes=[2, 3], pooling="generalized"
+            )
+        ).eval(),
     }
 
 
@@ -129,6 +139,7 @@ def test_every_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path) -
         "base": "SelfAttentiveForSequenceClassification",
         "classifier": "SelfAttentiveForSequenceClassification",
         "nli": "SelfAttentiveForNLI",
+        "cnn": "SelfAttentiveForSequenceClassification",
     }
     for name, head in heads.items():
         files = {path.name for path in (folder / name).iterdir()}

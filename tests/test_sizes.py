@@ -6,7 +6,12 @@ import pytest
 import tiny
 import torch
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf import (
+    SelfAttentiveConfig,
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+)
 from sase_hf.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 
@@ -73,3 +78,37 @@ def test_parameter_counts_follow_the_formulas_of_appendix_a(
     attention = (150 if pair else 350) * (600 + 30)
     gates = 2 * 30 * 600 * 600 if pair else 0
     assert counted == (hidden, softmax, lstm + attention + gates)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        # The second layer reads d + 2u, the third d + 4u.
+        (
+            {"lstm_shortcuts": True, "num_lstm_layers": 3},
+            sum(2 * (4 * 300 * (width + 300) + 2 * 4 * 300) for width in (100, 700, 1300)),
+        ),
+        ({"encoder": "cnn"}, (3 + 4 + 5) * 100 * 200 + 3 * 200),
+        ({"encoder": "dilated_cnn"}, 100 * 600 + 600 + 4 * (3 * 600 * 600 + 600)),
+        ({"encoder": "relation_network"}, 2 * 100 * 128 + 128 + 128 * 128 + 128),
+        (
+            {"encoder": "relation_network", "relation_gate": True},
+            2 * 100 * 128 + 128 + 128 * 128 + 128 + 2 * 100 + 1,
+        ),
+    ],
+)
+def test_the_other_encoders_have_the_weights_of_their_formulas(
+    fields: dict[str, Any], expected: int
+) -> None:
+    """At the default sizes; a bias or a matrix too many would not change any shape above."""
+    with torch.device("meta"):
+        model = SelfAttentiveModel(SelfAttentiveConfig(**fields))
+    assert sum(weight.numel() for weight in model.token_encoder.parameters()) == expected
+
+
+def test_generalized_pooling_has_two_matrices_and_a_bias_for_each_hop() -> None:
+    """2u d_a + d_a + d_a 2u; the bias of the second matrix would cancel in the softmax."""
+    with torch.device("meta"):
+        model = SelfAttentiveModel(SelfAttentiveConfig(pooling="generalized"))
+    counted = sum(weight.numel() for weight in model.pooling.parameters())
+    assert counted == 30 * (600 * 350 + 350 + 350 * 600)

@@ -175,11 +175,13 @@ def test_the_log_says_what_will_be_trained(
     """Before the first step, so that a mistake is seen before the time is spent."""
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("meal 1 2 3\ntable 0 1 0\n")
+    more_vectors = tmp_path / "more.txt"
+    more_vectors.write_text("meal 4 5\n")
     with caplog.at_level(logging.INFO, logger="sase_hf.training"):
         train_tiny(
             tmp_path / "run",
             train_file=reviews["train_file"],
-            word_vectors=vectors,
+            word_vectors=[vectors, more_vectors],
             embedding_size=None,
             max_steps=1,
         )
@@ -189,7 +191,8 @@ def test_the_log_says_what_will_be_trained(
     config = AutoConfig.from_pretrained(tmp_path / "run")
     share = 2 / (config.vocab_size - 2)  # two words found, two entries are no words
     assert f"vectors.txt, for {share:.1%} of the vocabulary" in text
-    assert config.embedding_size == 3, "the width of the vectors"
+    assert f"more.txt, for {share / 2:.1%} of the vocabulary" in text
+    assert config.embedding_size == 5, "the width of the vectors"
     assert f"vocabulary: {config.vocab_size} words" in text
     parameters = sum(weight.numel() for weight in weights(tmp_path / "run").values())
     assert f"{parameters:,} parameters" in text

@@ -17,13 +17,17 @@ from sase_hf.modeling_self_attentive import SelfAttentivePreTrainedModel
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
 VARIANTS = [
     (SelfAttentiveModel, {"num_lstm_layers": 2}),
+    *(
+        (SelfAttentiveModel, {**encoder, "num_lstm_layers": 2, "pooling": "generalized"})
+        for encoder in tiny.ENCODERS[1:]
+    ),
     (SelfAttentiveForSequenceClassification, {"classifier": "mlp"}),
     (SelfAttentiveForSequenceClassification, {"classifier": "pruned_mlp"}),
     (SelfAttentiveForNLI, {"matching": "gated", "classifier": "pruned_mlp"}),
     (SelfAttentiveForNLI, {"matching": "concat"}),
 ]
 # Enough numbers in each matrix for the largest of them to come near its bound.
-MANY = {"num_hops": 12, "num_labels": 6}
+MANY = {"num_hops": 12, "num_labels": 6, "embedding_size": 12}
 every_model = pytest.mark.parametrize(("model_class", "fields"), VARIANTS)
 
 
