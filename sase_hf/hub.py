@@ -1,4 +1,4 @@
-"""The model card of a checkpoint: what it is, how to load it, what was measured.
+"""The way to the Hub: `push`, and the model card: what it is, how to load it, what was measured.
 
 Names of labels, files and metrics come from users. In the front matter YAML quotes them; in the
 text they are escaped, so that they show as they are and never act as Markdown, HTML or a template.
@@ -17,6 +17,7 @@ from safetensors import safe_open
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from .configuration_self_attentive import SelfAttentiveConfig
+from .pushing import Push, push
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 LONGEST_NAME = 300
@@ -202,4 +203,4 @@ def _escaped(text: str) -> str:
     return html.escape(marked, quote=False)
 
 
-__all__ = ["model_card", "write_model_card"]
+__all__ = ["Push", "model_card", "push", "write_model_card"]

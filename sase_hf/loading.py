@@ -11,6 +11,7 @@ from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    PreTrainedModel,
     TokenizersBackend,
     pipeline,
 )
@@ -45,9 +46,21 @@ def load_checkpoint(checkpoint: str) -> tuple[SelfAttentivePreTrainedModel, Toke
         raise OSError(f"cannot load {checkpoint}{places}: {reason}") from reason
     except (ValueError, RuntimeError, SafetensorError) as reason:
         raise ValueError(f"cannot load {checkpoint}: {reason}") from reason
+    check_weights(checkpoint, model, missing)
+    return model, tokenizer
+
+
+def check_weights(checkpoint: str, model: PreTrainedModel, missing: Sequence[str]) -> None:
+    """Raise ValueError unless a checkpoint gave all weights of a model, as finite numbers.
+
+    Args:
+        checkpoint: What the model was loaded from, for the error.
+        model: The model.
+        missing: The names of the weights that the checkpoint lacks.
+    """
     if missing:
         raise ValueError(
-            f"{checkpoint} has no classifier weights: {', '.join(missing)} would be random. Train "
+            f"{checkpoint} has no weights for {', '.join(missing)}, which would be random. Train "
             "it, or name a trained checkpoint"
         )
     bad = [name for name, part in model.named_parameters() if not part.isfinite().all()]
@@ -56,7 +69,6 @@ def load_checkpoint(checkpoint: str) -> tuple[SelfAttentivePreTrainedModel, Toke
             f"{checkpoint} has weights that are no finite numbers, in {', '.join(bad)}. Train it "
             "anew, or name another checkpoint"
         )
-    return model, tokenizer
 
 
 def _require_folder(checkpoint: str) -> None:
@@ -145,4 +157,4 @@ def _shortest_name(path: Path, paths: Sequence[Path]) -> str:
     return "/".join(path.parts[-count:])
 
 
-__all__ = ["load_checkpoint", "load_pipeline", "name_checkpoints"]
+__all__ = ["check_weights", "load_checkpoint", "load_pipeline", "name_checkpoints"]

@@ -254,6 +254,15 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
                 (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
 
+    def _get_files_timestamps(self, working_dir: str | os.PathLike[str]) -> dict[str, float]:
+        """Return what is not to be pushed unless it changes: all but the files just written."""
+        timestamps: dict[str, float] = super()._get_files_timestamps(working_dir)
+        return {
+            name: time
+            for name, time in timestamps.items()
+            if name not in SENTENCE_TRANSFORMER_FILES
+        }
+
     @property
     def is_head(self) -> bool:
         """Whether this is a head around a base model."""

@@ -16,6 +16,16 @@ PRIVATE_KEYS = frozenset(
 
 TOKEN = re.compile(r"\b(hf_|api_org_|gh[pousr]_|github_pat_)\w{16,}")
 
+# What a text must not hold that goes to the public. These are narrower than `TOKEN`, because they
+# stop the work, while blotting out a word too many costs nothing.
+SECRETS = {
+    "a Hugging Face token": re.compile(r"\bhf_(?:oauth_|jwt_)?[A-Za-z0-9]{20,}"),
+    "a GitHub token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})"),
+    "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    "an API key": re.compile(r"\bsk-(?:\w+-)*\w{20,}"),
+    "a private key": re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
+}
+
 # How a path begins that tells of the machine, be it POSIX, Windows or a file address; the two
 # slashes of an address on the web are none.
 START = r"(?!(?<=:)//)(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+"
@@ -60,6 +70,25 @@ def publishable(value: Any, where: str) -> Any:
         f"{where} is a {type(value).__name__}, which has no form in JSON; use numbers, texts, "
         "lists and dictionaries"
     )
+
+
+def find_secret(text: str) -> tuple[str, int] | None:
+    """Return the kind of the first secret in a text and its line, counted from 1, if there is one.
+
+    Args:
+        text: The text.
+    """
+    for kind, pattern in SECRETS.items():
+        if found := pattern.search(text):
+            return kind, text.count("\n", 0, found.start()) + 1
+    return None
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with its secrets blotted out."""
+    for pattern in (TOKEN, *SECRETS.values()):
+        text = pattern.sub("[token]", text)
+    return text
 
 
 def _text(text: str) -> str:

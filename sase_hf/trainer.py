@@ -3,7 +3,8 @@
 The loss, the gradient and the data order are the stock ones. Added are: the penalty in the logs; a
 stop at the first loss or gradient that is not finite; checkpoints that are resumed only when
 complete, and then continue bit for bit; batches of like lengths without a pass over the data; a
-limit to the tokens that are in memory at once; and predictions in the order of the rows.
+limit to the tokens that are in memory at once; predictions in the order of the rows; and pushes to
+the Hub that hold only what may be public (`pushing_trainer`).
 """
 
 import gc
@@ -18,8 +19,6 @@ import torch
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import Trainer
-from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import (
     PREFIX_CHECKPOINT_DIR,
@@ -32,9 +31,10 @@ from transformers.trainer_utils import (
 from .batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
 from .loss_self_attentive import IGNORED_LABEL
+from .pushing_trainer import PushingTrainer
 
 
-class SelfAttentiveTrainer(Trainer):
+class SelfAttentiveTrainer(PushingTrainer):
     """`transformers.Trainer` for the heads of this package.
 
     `penalty` in the training logs and `eval_penalty` in the metrics are the mean of
@@ -49,7 +49,7 @@ class SelfAttentiveTrainer(Trainer):
         **kwargs: As for `Trainer`.
 
     Raises:
-        ValueError: If several GPUs would share one process.
+        ValueError: If several GPUs would share one process, or as for `PushingTrainer`.
     """
 
     def __init__(
@@ -215,15 +215,6 @@ class SelfAttentiveTrainer(Trainer):
             rotate_checkpoints(
                 run, limit, best_model_checkpoint=self.state.best_model_checkpoint, use_mtime=True
             )
-
-    def _save(
-        self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None
-    ) -> None:
-        super()._save(output_dir, state_dict)
-        if self.args.should_save:
-            # A pickle that nothing reads back and that holds the Hub token and local paths.
-            folder = Path(output_dir or str(self.args.output_dir))
-            (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
 
     @property
     def _groups_by_length(self) -> bool:

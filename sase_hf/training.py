@@ -100,7 +100,9 @@ def run(
         if data_args.record is not None:
             write_record(record, data_args.record)
         if training_args.do_train:
-            write_model_card(output_dir, record)
+            write_model_card(output_dir, record, trainer.hub_model_id)
+    if training_args.do_train and training_args.push_to_hub:
+        trainer.push_to_hub()
     trainer.end()
     return {"metrics": metrics, "record": record, "output_dir": output_dir}
 
@@ -195,9 +197,8 @@ def _make_trainer(
     if data_args.metric_name is None:
         _check_best_metric(training_args, parts.task)
     metrics = load_metrics(data_args.metric_name, parts.task.problem_type)
-    callbacks = []
-    if data_args.early_stopping_patience is not None:
-        callbacks.append(EarlyStoppingCallback(data_args.early_stopping_patience))
+    patience = data_args.early_stopping_patience
+    callbacks = [] if patience is None else [EarlyStoppingCallback(patience)]
     return SelfAttentiveTrainer(
         parts.model,
         training_args,
@@ -223,7 +224,7 @@ def _check_best_metric(training_args: TrainingArguments, task: TaskData) -> None
 
 def _train(trainer: SelfAttentiveTrainer, checkpoint: Path | None) -> dict[str, float]:
     result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_model()
+    trainer.save_model(_internal_call=True)  # pushed at the end, with its card
     trainer.save_state()
     trainer.save_metrics("train", result.metrics)
     return result.metrics

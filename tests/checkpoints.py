@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from rows import write_jsonl
+from safetensors.torch import load_file, save_file
 from script_files import load_script
 
 from sase_hf import (
@@ -14,6 +15,7 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     build_tokenizer,
 )
+from sase_hf.hub import write_model_card
 
 TEXTS = [
     "The soup was cold, and nobody came.",
@@ -48,6 +50,27 @@ def save_checkpoint(folder: Path, *, is_pair: bool = False, **fields: Any) -> st
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+def write_owned_card(folder: Path) -> None:
+    """Write a card with what only the owner of a model knows."""
+    card = write_model_card(folder)
+    text = card.read_text(encoding="utf-8")
+    card.write_text(text.replace("---\n", "---\nlicense: mit\nlanguage: en\n", 1), encoding="utf-8")
+
+
+def save_publishable(folder: Path) -> Path:
+    """Save a checkpoint that is fit to be published."""
+    save_checkpoint(folder)
+    write_owned_card(folder)
+    return folder
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    """Change the weights of a checkpoint on disk."""
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
 def write_texts(folder: Path, *, is_pair: bool = False) -> str:

@@ -2,12 +2,16 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 # Read when huggingface_hub is imported, so set before any test module imports it.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 import torch
+from huggingface_hub import constants
+from huggingface_hub.utils import close_session, http_backoff
+from loopback_hub import TOKEN, Hub, running_hub
 
 from sase_hf import packing_self_attentive
 
@@ -30,3 +34,25 @@ def poisoned_memory() -> Iterator[None]:
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    """Serve an empty Hub to this process alone, which is logged in there and retries at once."""
+    with running_hub() as hub:
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        # What huggingface_hub has made of the environment when it was imported.
+        monkeypatch.setattr(constants, "ENDPOINT", hub.address)
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("/{repo_id}")
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.address + "".join(template[1:])
+        )
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub_cache"))
+        monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)
+        assert http_backoff.__kwdefaults__ is not None
+        monkeypatch.setitem(http_backoff.__kwdefaults__, "base_wait_time", 0)
+        close_session()
+        yield hub
+        close_session()

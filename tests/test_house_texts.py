@@ -185,10 +185,12 @@ def test_the_texts_name_flags_that_exist(capsys: pytest.CaptureFixture[str]) -> 
     of_other_programs |= {
         flag
         for path in (ROOT / "scripts").glob("*.py")
-        for flag in re.findall(r'"--(\w+)"', path.read_text(encoding="utf-8"))
+        for flag in re.findall(r'"--([\w-]+)"', path.read_text(encoding="utf-8"))
     }
-    known = of_other_programs | set(re.findall(r"--(\w+)", capsys.readouterr().out))
-    named = re.findall(r"(?<![\w-])--(\w+)", README + read("CONTRIBUTING.md") + read("SECURITY.md"))
+    known = of_other_programs | set(re.findall(r"--([\w-]+)", capsys.readouterr().out))
+    named = re.findall(
+        r"(?<![\w-])--(\w[\w-]*)", README + read("CONTRIBUTING.md") + read("SECURITY.md")
+    )
     assert set(named) - known == set()
 
 

@@ -30,7 +30,7 @@ def test_a_base_model_is_refused(checkpoint: str, tmp_path: Path) -> None:
     model: Any = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     model.base_model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
-    expected = r"has no classifier weights: classifier\.hidden\.bias, .* Train it, or name a"
+    expected = r"has no weights for classifier\.hidden\.bias, .* Train it, or name a"
     with pytest.raises(ValueError, match=expected):
         load_pipeline(str(tmp_path))
 
