@@ -28,6 +28,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         embedding_size: d, the width of a word vector.
         encoder: What turns the T word vectors into T states H: the paper's `bilstm`, `cnn` (Kim,
             2014), `dilated_cnn` (a residual stack) or `relation_network` (Santoro et al., 2017).
+            The sizes of the others are ignored.
         lstm_hidden_size: u, LSTM units per direction; the states are 2u wide.
         num_lstm_layers: Bidirectional layers, each reading the states of the one below.
         lstm_shortcuts: Let each layer read the word vectors and the states of all layers below.
@@ -224,7 +225,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
             "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
             "dilated_cnn_num_layers": MAX_DILATED_LAYERS,
         }
-        hints = SelfAttentiveConfig.__annotations__
+        hints = {**SelfAttentiveConfig.__annotations__, "hidden_size": int}
         for name in (name for name, hint in hints.items() if hint is int):
             largest, size = limits.get(name, MAX_LAYER_SIZE), getattr(self, name)
             if not isinstance(size, int) or not 1 <= size <= largest:

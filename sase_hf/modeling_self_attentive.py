@@ -502,7 +502,9 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
         )
         matrices = outputs.sentence_embedding.unflatten(1, (self.config.num_rows, -1))
         logits = self.classifier(self.matching(matrices[0::2], matrices[1::2]))
-        penalty = outputs.penalty[0::2] + outputs.penalty[1::2]
+        penalty = outputs.penalty.unflatten(0, (-1, 2)).sum(1)
+        if self.config.pooling == "generalized":
+            penalty = penalty / 2  # it is one of weights, which both sides share
         return SelfAttentiveClassifierOutput(
             loss=head_loss(logits, labels, penalty, self.config, num_items_in_batch),
             logits=logits,

@@ -67,7 +67,8 @@ class GeneralizedPooling(nn.Module):
 
     Hop i weighs the tokens by A_i = softmax(W_i2 ReLU(W_i1 H^T + b_i1)), H x S, separately for each
     of the H features, so that the plain attention is the case in which all rows of A_i are equal.
-    (A bias of W_i2, the same for all tokens, would cancel in the softmax.)
+    (A bias of W_i2, the same for all tokens, would cancel in the softmax.) For every token several
+    times r * H numbers are in memory, which long texts and many hops make much.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
@@ -102,7 +103,9 @@ class GeneralizedPooling(nn.Module):
         return _zero_if_empty(matrix, packing), attention.mean(-1).mT, penalty
 
     def penalty(self) -> Tensor:
-        """Return sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2), which keeps the hops apart.
+        """Return sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2).
+
+        It acts on hops whose weights are closer than 1, and on no others: fresh ones are far apart.
 
         Returns:
             A scalar in float32 or wider.

@@ -23,19 +23,21 @@ BLOCK_SIZE = 2**22
 LIKE_LENGTH = 0.8
 
 
-def groups_of_like_length(lengths: list[int]) -> list[tuple[int, int]]:
+def groups_of_like_length(lengths: list[int], most: int) -> list[tuple[int, int]]:
     """Cut sentences, longest first, into runs that waste little when padded to their longest.
 
     Args:
         lengths: Tokens of each sentence, longest first.
+        most: Tokens of a group, padding included, unless a single sentence has more.
 
     Returns:
         How many sentences each group has, and the tokens of its longest, at least 1.
     """
     groups: list[tuple[int, int]] = []
     for length in lengths:
-        if groups and length >= LIKE_LENGTH * groups[-1][1]:
-            groups[-1] = (groups[-1][0] + 1, groups[-1][1])
+        size, longest = groups[-1] if groups else (0, 0)
+        if groups and length >= LIKE_LENGTH * longest and (size + 1) * longest <= most:
+            groups[-1] = (size + 1, longest)
         else:
             groups.append((1, max(length, 1)))
     return groups
@@ -46,9 +48,14 @@ class PairFunction(GradientCheckpointingLayer):
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
-        self.hidden = nn.Linear(2 * config.embedding_size, config.hidden_size)
-        self.output = nn.Linear(config.hidden_size, config.hidden_size)
-        self.gate = nn.Linear(2 * config.embedding_size, 1) if config.relation_gate else None
+        d, width = config.embedding_size, config.hidden_size
+        self.first = nn.Linear(d, width)
+        self.second = nn.Linear(d, width, bias=False)
+        self.output = nn.Linear(width, width)
+        self.has_gate = config.relation_gate
+        if self.has_gate:
+            self.first_gate = nn.Linear(d, 1)
+            self.second_gate = nn.Linear(d, 1, bias=False)
 
     def halves(self, x: Tensor) -> tuple[Tensor, ...]:
         """Return what each token adds to a pair as its first and as its second member.
@@ -62,11 +69,8 @@ class PairFunction(GradientCheckpointingLayer):
         Returns:
             Two of shape (P, H), then two of shape (P, 1) if there is a gate.
         """
-        halves: list[Tensor] = []
-        for layer in filter(None, (self.hidden, self.gate)):
-            first, second = layer.weight.chunk(2, dim=1)
-            halves += [F.linear(x, first, layer.bias), F.linear(x, second)]
-        return tuple(halves)
+        halves = self.first(x), self.second(x)
+        return (*halves, self.first_gate(x), self.second_gate(x)) if self.has_gate else halves
 
     def forward(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
         """Return what `relate` does; transformers checkpoints this method, and not that one."""
@@ -96,8 +100,9 @@ class RelationNetworkEncoder(nn.Module):
     """h_t = sum over t' of g(x_t, x_t') f(x_t, x_t'), over all ordered pairs of a sentence.
 
     f has two ReLU layers (Santoro et al., 2017). g is 1, or, with `relation_gate`, the sigmoid of
-    a linear map of the pair. The time is quadratic in the length; the memory is not, because pairs
-    are made a block at a time, in training once more for the gradient.
+    a linear map of the pair. The time is quadratic in the length: a text of 1,000 tokens has a
+    million pairs. The memory is not, because pairs are made a block at a time, in training once
+    more for the gradient; only traced and compiled graphs hold all pairs of a batch at once.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
@@ -111,7 +116,7 @@ class RelationNetworkEncoder(nn.Module):
         batch, steps = packing.real.shape
         groups = [(batch, steps)]  # one where lengths are not looked at
         if packing.lengths is not None:
-            groups = groups_of_like_length(packing.lengths)
+            groups = groups_of_like_length(packing.lengths, BLOCK_SIZE // self.width)
         states, starts, rank, done = [], [], 0, 0
         for size, length in groups:
             sentences = packing.order[rank : rank + size]

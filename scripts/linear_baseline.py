@@ -1,6 +1,7 @@
 """What a linear model reaches: TF-IDF of words and pairs of words, and logistic regression.
 
-It reads the rows that a recipe names and nothing else of it, so that both are measured alike:
+It reads the rows that a recipe names and nothing else of it; texts are read whole, also where the
+recipe cuts them:
 
     python scripts/linear_baseline.py scripts/recipes/yelp5.yaml --record linear.json
 
@@ -23,6 +24,7 @@ from transformers.utils import logging
 from sase_hf.building import load_rows
 from sase_hf.data import TaskData
 from sase_hf.evaluation import measured_record, write_record
+from sase_hf.samples import check_output
 from sase_hf.training import parse_arguments
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0)
@@ -42,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
     start = time.perf_counter()
     try:
+        check_output(flags.record)
         model_args, data_args, _ = parse_arguments([flags.recipe])
         task = load_rows(model_args, data_args)
         accuracies, num_features = measure(task)
@@ -88,7 +91,7 @@ def measure(task: TaskData) -> tuple[dict[float, float], int]:
             f"the recipe gives {', '.join(task.splits)}; training and validation rows are needed"
         )
     train, validation = features(task.splits["train"], task.splits["validation"])
-    labels = {name: np.asarray(split["label"][:]) for name, split in task.splits.items()}
+    labels = {name: np.asarray(task.splits[name]["label"][:]) for name in ("train", "validation")}
     accuracies = {}
     for strength in logging.tqdm(STRENGTHS, desc="Fitting"):
         model = LogisticRegression(C=strength, max_iter=1000).fit(train, labels["train"])

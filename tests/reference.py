@@ -123,12 +123,12 @@ def relation_network(S: Tensor, weights: Weights, config: Any) -> Tensor:
     for x in S:
         h = S.new_zeros(config.relation_hidden_size)
         for partner in S:
-            pair = torch.cat([x, partner])
-            f = torch.relu(weights["pair.hidden.weight"] @ pair + weights["pair.hidden.bias"])
+            f = weights["pair.first.weight"] @ x + weights["pair.second.weight"] @ partner
+            f = torch.relu(f + weights["pair.first.bias"])
             f = torch.relu(weights["pair.output.weight"] @ f + weights["pair.output.bias"])
             if config.relation_gate:
-                g = weights["pair.gate.weight"] @ pair + weights["pair.gate.bias"]
-                f = torch.sigmoid(g) * f
+                g = weights["pair.first_gate.weight"] @ x + weights["pair.first_gate.bias"]
+                f = torch.sigmoid(g + weights["pair.second_gate.weight"] @ partner) * f
             h = h + f
         states.append(h)
     return torch.stack(states) if states else S.new_zeros(0, config.relation_hidden_size)
@@ -270,7 +270,8 @@ def classify_pair(
     hypothesis = encode(config, part(weights, "encoder."), hypothesis_ids)
     match, classify = MATCHINGS[config.matching], CLASSIFIERS[config.classifier]
     F_r = match(premise.M, hypothesis.M, part(weights, "matching."))
-    return Prediction(classify(F_r, part(weights, "classifier.")), premise.P + hypothesis.P)
+    P = premise.P if config.pooling == "generalized" else premise.P + hypothesis.P
+    return Prediction(classify(F_r, part(weights, "classifier.")), P)
 
 
 # The loss

@@ -361,3 +361,11 @@ def test_labels_that_contradict_each_other_are_refused(fields: Any, message: str
     """A pipeline would name the wrong class, or lose one."""
     with pytest.raises(StrictDataclassClassValidationError, match=message):
         SelfAttentiveConfig(**fields)
+
+
+def test_filters_that_are_many_only_together_are_refused() -> None:
+    """Each size may be within its limit and the states still wider than any machine can hold."""
+    with pytest.raises(
+        StrictDataclassClassValidationError, match="hidden_size is 2097152; it must"
+    ):
+        SelfAttentiveConfig(encoder="cnn", cnn_kernel_sizes=[3, 4], cnn_num_filters=2**20)

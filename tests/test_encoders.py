@@ -132,7 +132,13 @@ def test_the_default_dilated_stack_reads_15_tokens_each_way() -> None:
 def test_sentences_are_related_together_if_little_padding_comes_of_it() -> None:
     """By hand: 8 has the share of 10 that is allowed and 7 has not; an empty one takes a token."""
     lengths = [10, 8, 7, 5, 4, 1, 0]
-    assert groups_of_like_length(lengths) == [(2, 10), (1, 7), (2, 5), (1, 1), (1, 1)]
+    assert groups_of_like_length(lengths, 99) == [(2, 10), (1, 7), (2, 5), (1, 1), (1, 1)]
+
+
+def test_no_more_sentences_are_related_together_than_there_is_room_for() -> None:
+    """Many long texts in a batch must not take more memory than the blocks of one."""
+    assert groups_of_like_length([10] * 5, 20) == [(2, 10), (2, 10), (1, 10)]
+    assert groups_of_like_length([10] * 2, 3) == [(1, 10), (1, 10)]
 
 
 @pytest.mark.parametrize("gate", [False, True])
@@ -165,7 +171,7 @@ def test_pairs_in_many_blocks_give_what_pairs_in_one_do(
         (states * probe).sum().backward()
         gradients = [p.grad for p in model.token_encoder.parameters()]
         outcomes.append([states, embeds.grad, *gradients])
-    assert len(outcomes[0]) == 2 + (6 if gate else 4)
+    assert len(outcomes[0]) == 2 + (8 if gate else 5)
     for outcome in outcomes[1:]:
         torch.testing.assert_close(outcome, outcomes[0], **tiny.TOLERANCE)
 
@@ -178,7 +184,7 @@ model = SelfAttentiveModel(config).train()
 ids = torch.arange(1000).remainder(9).unsqueeze(0)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 model(ids).sentence_embedding.sum().backward()
-assert model.token_encoder.pair.hidden.weight.grad.any()
+assert model.token_encoder.pair.first.weight.grad.any()
 print(config.hidden_size, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -286,13 +292,14 @@ def test_gradient_checkpointing_of_the_other_encoders(
     freeze_embeddings: bool,
     options: dict[str, bool] | None,
 ) -> None:
-    """All their layers but a projection are run twice; blocks of pairs are so anyway, once each."""
+    """All their layers but projections are run twice; blocks of pairs are so anyway, once each."""
     monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
     fields = {"encoder": encoder, "freeze_embeddings": freeze_embeddings}
     model = tiny.tiny_model(SelfAttentiveForSequenceClassification, **fields).train()
     runs: list[nn.Module] = []
     for name, module in model.encoder.token_encoder.named_modules():
-        if isinstance(module, nn.Linear) and name != "projection":
+        is_once = name in ("projection", "pair.first", "pair.second")  # for a token, not a pair
+        if isinstance(module, nn.Linear) and not is_once:
             module.register_forward_hook(lambda module, *_: runs.append(module))
     batch = tiny.text_batch([[1, 2, 3], [4, 5, 6, 7]], "holed", extra=2)
     plain = _gradients(model, batch, torch.tensor([0, 1]))

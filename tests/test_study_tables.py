@@ -175,3 +175,14 @@ def test_a_trial_shows_the_settings_that_it_chose_and_no_others() -> None:
         "learning rate": "0.002",
         "accuracy in %": "76.00 (1 seed)",
     }
+
+
+def test_seeds_of_unlike_settings_are_refused(tmp_path: Path) -> None:
+    """Their mean would be that of two models."""
+    for seed, units in ((42, 150), (43, 300)):
+        own = {"seed": seed, "lstm_hidden_size": units, "output_dir": f"run-{seed}"}
+        path = tmp_path / f"yelp5/bilstm_max-seed{seed}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(record(arguments=own)))
+    with pytest.raises(ValueError, match=r"yelp5/bilstm_max differ in lstm_hidden_size between"):
+        read_records(tmp_path)

@@ -213,7 +213,7 @@ def _begin(run: Run, active: list[Training], report: Report) -> None:
 def _end(training: Training, report: Report) -> None:
     try:
         record = training.record()
-    except (RuntimeError, ValueError, OSError) as error:
+    except Exception as error:  # whatever it is, the other runs go on
         report.broken(training.run, error)
         return
     report.ended(training.run, record, training.minutes)

@@ -14,6 +14,9 @@ from sase_hf.building import HEADS
 
 MISSING = "-"
 
+# Arguments that differ between the seeds of a recipe.
+OF_A_RUN = ("seed", "output_dir", "record", "run_name")
+
 # The names of recipes, each with the records of its seeds.
 Records = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -27,7 +30,8 @@ def read_records(folder: Path) -> Records:
         folder: The folder of the records.
 
     Raises:
-        ValueError: If a record was not measured on validation rows.
+        ValueError: If a record was not measured on validation rows, or the seeds of a recipe had
+            different settings, whose mean would say nothing.
     """
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.rglob("*.json")):
@@ -39,7 +43,20 @@ def read_records(folder: Path) -> Records:
             )
         name = path.relative_to(folder).with_suffix("").as_posix()
         found.setdefault(re.sub(r"-seed\d+$", "", name), []).append(record)
+    for name, records in found.items():
+        _refuse_unlike(name, records)
     return found
+
+
+def _refuse_unlike(name: str, records: Sequence[Mapping[str, Any]]) -> None:
+    first, *others = ({**r.get("arguments", {}), **dict.fromkeys(OF_A_RUN)} for r in records)
+    for other in others:
+        unlike = sorted(k for k in first.keys() | other.keys() if first.get(k) != other.get(k))
+        if unlike:
+            raise ValueError(
+                f"the records of {name} differ in {', '.join(unlike)} between seeds; run the "
+                "recipe again with each of its seeds"
+            )
 
 
 def accuracy(records: Records, name: str) -> str:
@@ -84,7 +101,7 @@ def best_epochs(records: Records, name: str) -> list[float]:
         records: Those of the study.
         name: Of the recipe.
     """
-    histories = [record["history"] for record in records.get(name, ())]
+    histories = [record.get("history", []) for record in records.get(name, ())]
     return [max(entry["accuracy"] for entry in history) for history in histories if history]
 
 
@@ -95,7 +112,7 @@ def curve(records: Records, name: str) -> list[tuple[float, float]]:
         records: Those of the study.
         name: Of the recipe.
     """
-    histories = [record["history"] for record in records.get(name, ())]
+    histories = [record.get("history", []) for record in records.get(name, ())]
     return [
         (entries[0]["epoch"], statistics.mean(entry["accuracy"] for entry in entries))
         for entries in zip(*histories, strict=False)

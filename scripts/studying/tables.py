@@ -4,6 +4,7 @@ The paper is Lin et al., "A Structured Self-Attentive Sentence Embedding", ICLR 
 (arXiv:1703.03130). Its numbers are accuracies on its own test sets, in percent.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,9 @@ HOPS_TASKS = ("blog_age", "snli")
 
 # What the trials changed, by the headings of their table; where a recipe says nothing, the default.
 TUNED = {
+    "word vectors": "word_vectors",
+    "encoder": "encoder",
+    "matching": "matching",
     "pooling": "pooling",
     "u": "lstm_hidden_size",
     "layers": "num_lstm_layers",
@@ -142,8 +146,11 @@ def label_shift(records: Records) -> str:
     for task in TASKS:
         for name in ("bilstm_max", "cnn_max", "self_attentive", "best"):
             own = f"{task}/{name}"
-            if own in records:
-                adapted = percent([r["label_shift"]["accuracy"] for r in records[own]])
+            shares = [
+                r["label_shift"]["accuracy"] for r in records.get(own, ()) if "label_shift" in r
+            ]
+            if shares:
+                adapted = percent(shares)
                 rows.append((task, name.replace("_", " "), accuracy(records, own), adapted))
     return markdown(("task", "model", "accuracy in %", "adapted"), rows)
 
@@ -151,10 +158,10 @@ def label_shift(records: Records) -> str:
 def tuning(records: Records) -> str:
     """The trials that settings were chosen by."""
     rows = []
-    for name in sorted(name for name in records if name.startswith("tuning/")):
+    for name in sorted(name for name in records if re.fullmatch("tuning/[^/]+/[^/]+", name)):
         _, task, trial = name.split("/")
         arguments = records[name][0]["arguments"]
-        settings = [f"{arguments[key]}" if key in arguments else "" for key in TUNED.values()]
+        settings = [_setting(arguments.get(key)) for key in TUNED.values()]
         rows.append((task, trial, *settings, accuracy(records, name)))
     return markdown(("task", "trial", *TUNED, "accuracy in %"), rows)
 
@@ -207,6 +214,12 @@ def _headings(tasks: Sequence[str], paper: Paper) -> list[str]:
         for task in tasks
         for heading in (task, *((f"{task}, paper",) if task in paper else ()))
     ]
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def _paper(numbers: Paper, task: str, row: Any) -> str:
