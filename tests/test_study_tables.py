@@ -171,7 +171,7 @@ def test_a_trial_shows_the_settings_that_it_chose_and_no_others() -> None:
     table = tables.tuning({"tuning/snli/s7": [record(0.76, arguments=arguments)]})
     headings = [cell.strip() for cell in table.splitlines()[0].strip("|").split("|")]
     row = dict(zip(headings[2:], cells(table, "snli", "s7"), strict=True))
-    assert {name: cell for name, cell in row.items() if cell} == {
+    assert row == {
         "learning rate": "0.002",
         "accuracy in %": "76.00 (1 seed)",
     }
@@ -186,3 +186,10 @@ def test_seeds_of_unlike_settings_are_refused(tmp_path: Path) -> None:
         path.write_text(json.dumps(record(arguments=own)))
     with pytest.raises(ValueError, match=r"yelp5/bilstm_max differ in lstm_hidden_size between"):
         read_records(tmp_path)
+
+
+def test_the_page_in_the_repository_is_that_of_its_records() -> None:
+    """A number that was typed, or a record that came later, would show here."""
+    cards = Path(__file__).parents[1] / "model_cards"
+    fresh = page(TEMPLATE.read_text(encoding="utf-8"), read_records(cards / "records" / "study"))
+    assert (cards / "EXPERIMENTS.md").read_text(encoding="utf-8") == fresh, "render it again"

@@ -6,6 +6,7 @@ The paper is Lin et al., "A Structured Self-Attentive Sentence Embedding", ICLR 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from .records import (
@@ -157,13 +158,18 @@ def label_shift(records: Records) -> str:
 
 def tuning(records: Records) -> str:
     """The trials that settings were chosen by."""
+    names = sorted(name for name in records if re.fullmatch("tuning/[^/]+/[^/]+", name))
+    chosen = {name: records[name][0]["arguments"] for name in names}
+    shown = {
+        heading: key
+        for heading, key in TUNED.items()
+        if any(key in arguments for arguments in chosen.values())
+    }
     rows = []
-    for name in sorted(name for name in records if re.fullmatch("tuning/[^/]+/[^/]+", name)):
-        _, task, trial = name.split("/")
-        arguments = records[name][0]["arguments"]
-        settings = [_setting(arguments.get(key)) for key in TUNED.values()]
-        rows.append((task, trial, *settings, accuracy(records, name)))
-    return markdown(("task", "trial", *TUNED, "accuracy in %"), rows)
+    for name, arguments in chosen.items():
+        settings = [_setting(arguments.get(key)) for key in shown.values()]
+        rows.append((*name.split("/")[1:], *settings, accuracy(records, name)))
+    return markdown(("task", "trial", *shown, "accuracy in %"), rows)
 
 
 TABLES: Mapping[str, Callable[[Records], str]] = {
@@ -217,9 +223,9 @@ def _headings(tasks: Sequence[str], paper: Paper) -> list[str]:
 
 
 def _setting(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)
+    values = value if isinstance(value, list) else [value]
+    shown = (Path(v).name.removesuffix(".txt.gz") if isinstance(v, str) else str(v) for v in values)
+    return "" if value is None else ", ".join(shown)
 
 
 def _paper(numbers: Paper, task: str, row: Any) -> str:
