@@ -146,7 +146,7 @@ def test_a_wrong_choice_shows_the_right_ones(capsys: pytest.CaptureFixture[str])
     """The choices are those of the config, where they are declared."""
     with pytest.raises(SystemExit, match="2"):
         parse_arguments(["--pooling", "median"])
-    assert "'self_attention', 'max', 'mean', 'last'" in capsys.readouterr().err
+    assert "'self_attention', 'generalized', 'max', 'mean', 'last'" in capsys.readouterr().err
 
 
 def test_every_field_of_the_config_is_a_flag() -> None:

@@ -19,7 +19,7 @@ VARIANTS = [
     *((SelfAttentiveModel, {"pooling": pooling}) for pooling in tiny.POOLINGS),
     *((SelfAttentiveModel, {**encoder, "num_lstm_layers": 2}) for encoder in tiny.ENCODERS[1:]),
     (SelfAttentiveForNLI, {"encoder": "relation_network", "pooling": "generalized"}),
-    (SelfAttentiveForNLI, {"encoder": "cnn", "pooling": "max"}),
+    (SelfAttentiveForSequenceClassification, {"encoder": "cnn", "pooling": "max"}),
     (SelfAttentiveForSequenceClassification, {"classifier": "mlp", "num_lstm_layers": 2}),
     (SelfAttentiveForSequenceClassification, {"classifier": "pruned_mlp"}),
     (SelfAttentiveForNLI, {"matching": "gated"}),
@@ -128,8 +128,8 @@ def test_an_empty_text_alone_gives_an_answer(model_class: type, fields: dict[str
     sides = (2,) if model_class is SelfAttentiveForNLI else ()
     texts = len(sides) + 1
     penalties = {"self_attention": 3 * texts}  # one for each hop; that of generalized pooling
-    if model.config.pooling == "generalized":  # does not know the text
-        penalties["generalized"] = texts * model.base_model.pooling.penalty().item()
+    if model.config.pooling == "generalized":  # knows neither the text nor how many there are
+        penalties["generalized"] = model.base_model.pooling.penalty().item()
     assert outputs.penalty.tolist() == [penalties.get(model.config.pooling, 0)]
     assert outputs.hidden_states[-1].shape == (1, *sides, 0, 8)
     if model.config.has_attention:

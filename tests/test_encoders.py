@@ -21,20 +21,9 @@ from sase_hf import (
     packing_self_attentive,
     relation_network_self_attentive,
 )
-from sase_hf.encoders_self_attentive import (
-    BiLSTMEncoder,
-    DilatedCNNEncoder,
-)
+from sase_hf.encoders_self_attentive import BiLSTMEncoder, DilatedCNNEncoder
 from sase_hf.packing_self_attentive import Packing
 from sase_hf.relation_network_self_attentive import PairFunction, groups_of_like_length
-
-# Prices of a call: at 0 every ended sentence begins a block, at the other there is only one.
-COSTS = (0, 10**6)
-
-# Rows: full, right-padded, left-padded, holed, empty.
-MASK = torch.tensor(
-    [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 0, 0, 0]]
-).bool()
 
 
 def _torch_bilstm(encoder: BiLSTMEncoder, width: int, units: int) -> nn.LSTM:
@@ -57,7 +46,7 @@ def _packed(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
     return unpacked
 
 
-@pytest.mark.parametrize("cost", [*COSTS, 3])
+@pytest.mark.parametrize("cost", [*tiny.COSTS, 3])
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
 def test_states_and_gradients_equal_torchs_packed_bilstm(
     monkeypatch: pytest.MonkeyPatch, num_layers: int, cost: int
@@ -90,8 +79,8 @@ def test_states_and_gradients_equal_torchs_packed_bilstm(
 def test_a_poisoned_padding_vector_reaches_no_state(encoder: dict[str, Any]) -> None:
     """NaN on padding, the strictest neighbour, must leave every real token's state finite."""
     model = tiny.tiny_model(SelfAttentiveModel, **encoder, num_lstm_layers=2)
-    embeds = torch.randn(5, 5, 6).masked_fill(~MASK.unsqueeze(-1), float("nan"))
-    outputs = model(inputs_embeds=embeds, attention_mask=MASK, output_attentions=True)
+    embeds = torch.randn(5, 5, 6).masked_fill(~tiny.MASK.unsqueeze(-1), float("nan"))
+    outputs = model(inputs_embeds=embeds, attention_mask=tiny.MASK, output_attentions=True)
     for tensor in (outputs.last_hidden_state, outputs.sentence_embedding, outputs.attentions[0]):
         assert tensor.isfinite().all()
 
@@ -157,16 +146,16 @@ def test_pairs_in_many_blocks_give_what_pairs_in_one_do(
 
     monkeypatch.setattr(PairFunction, "relate", noted)
     outcomes = []
-    # A token asks all partners of 1 to 2 sentences: 8 * 5 numbers for the longest, 2 * 8 * 3 next.
+    # 100 numbers are room for two tokens of the longest sentence that ask five partners each.
     for block_size in (2**22, 100, 1):
         monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
         model.zero_grad()
         embeds.grad = None
         asked.clear()
-        states = model(inputs_embeds=embeds, attention_mask=MASK).last_hidden_state
+        states = model(inputs_embeds=embeds, attention_mask=tiny.MASK).last_hidden_state
         assert max(asked) == {2**22: 5, 100: 2, 1: 1}[block_size]
         with torch.no_grad():
-            alone = model(inputs_embeds=embeds, attention_mask=MASK).last_hidden_state
+            alone = model(inputs_embeds=embeds, attention_mask=tiny.MASK).last_hidden_state
         torch.testing.assert_close(states, alone, rtol=0, atol=0)
         (states * probe).sum().backward()
         gradients = [p.grad for p in model.token_encoder.parameters()]

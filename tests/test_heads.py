@@ -277,10 +277,11 @@ def test_a_batch_without_any_label_has_loss_zero(problem_type: str) -> None:
     assert model(**tiny.text_batch([[1, 2], [3]]), labels=labels).loss.item() == 0
 
 
+@pytest.mark.parametrize("pooling", ["self_attention", "generalized"])
 @pytest.mark.parametrize("model_class", HEADS)
-def test_labels_that_trainer_withholds_are_missed(model_class: type) -> None:
+def test_labels_that_trainer_withholds_are_missed(model_class: type, pooling: str) -> None:
     """Trainer's own label smoothing pops them, and the penalty would vanish without a word."""
-    model = tiny.tiny_model(model_class)
+    model = tiny.tiny_model(model_class, pooling=pooling)
     batch = tiny.pair_batch([([1, 2], [3])])
     with pytest.raises(ValueError, match=r"Set config\.label_smoothing instead of"):
         model(**batch, num_items_in_batch=torch.tensor(1))

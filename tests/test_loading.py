@@ -25,6 +25,21 @@ def test_a_checkpoint_is_loaded_ready_to_read(checkpoint: str) -> None:
     assert load_pipeline(checkpoint)("The soup was cold.")["label"] in ("bad", "good")
 
 
+@pytest.mark.parametrize("pooling", ["self_attention", "generalized"])
+def test_whatever_attends_can_be_shown(pooling: str, tmp_path: Path) -> None:
+    """The pages show weights of tokens, whichever pooling gave them."""
+    folder = save_checkpoint(tmp_path, pooling=pooling, encoder="cnn")
+    assert load_pipeline(folder)("The soup was cold.")["attention"]
+
+
+def test_what_attends_to_nothing_is_refused(tmp_path: Path) -> None:
+    """The message names both poolings that do."""
+    folder = save_checkpoint(tmp_path, pooling="mean")
+    expected = r"pooling='mean', which attends .* pooling='self_attention' or 'generalized'"
+    with pytest.raises(ValueError, match=expected):
+        load_pipeline(folder)
+
+
 def test_a_base_model_is_refused(checkpoint: str, tmp_path: Path) -> None:
     """Its head would be random, and so would every label that it gives."""
     model: Any = AutoModelForSequenceClassification.from_pretrained(checkpoint)
