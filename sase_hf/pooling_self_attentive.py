@@ -53,11 +53,7 @@ class SelfAttention(nn.Module):
             M (B, r, H), A (B, r, S) in at least float32, penalty (B,).
         """
         scores = self.hops(torch.tanh(self.projection(packed)))  # (P, r)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        real = packing.real.unsqueeze(-1)  # (B, S, 1)
-        scores = torch.where(real, packing.unpack(scores), torch.finfo(scores.dtype).min)
-        # Padding gets exactly 0 from the softmax; the product is for sentences without tokens.
-        attention = (scores.softmax(1) * real).mT
+        attention = _softmax_over_tokens(scores, packing).mT
         matrix = attention.to(states.dtype) @ states
         return _zero_if_empty(matrix, packing), attention, attention_penalty(attention)
 
@@ -94,10 +90,8 @@ class GeneralizedPooling(nn.Module):
         """
         hidden = F.relu(torch.einsum("ph,rha->pra", packed, self.hidden_weight) + self.hidden_bias)
         scores = torch.einsum("pra,rah->prh", hidden, self.feature_weight)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        rows = packing.unpack(scores.flatten(1)).unflatten(2, scores.shape[1:])  # (B, S, r, H)
-        real = packing.real[:, :, None, None]
-        attention = torch.where(real, rows, torch.finfo(rows.dtype).min).softmax(1) * real
+        attention = _softmax_over_tokens(scores.flatten(1), packing)
+        attention = attention.unflatten(2, scores.shape[1:])  # (B, S, r, H)
         matrix = torch.einsum("bsrh,bsh->brh", attention.to(states.dtype), states)
         penalty = self.penalty().expand(states.shape[0])
         return _zero_if_empty(matrix, packing), attention.mean(-1).mT, penalty
@@ -145,6 +139,18 @@ class BaselinePooling(nn.Module):
         forward_states, backward_states = states.chunk(2, dim=-1)
         last = (real.sum(1, keepdim=True) - 1).clamp(min=0).expand(-1, -1, forward_states.shape[-1])
         return torch.cat([forward_states.gather(1, last)[:, 0], backward_states[:, 0]], dim=-1)
+
+
+def _softmax_over_tokens(scores: Tensor, packing: Packing) -> Tensor:
+    """Return weights that sum to 1 over the tokens of a sentence: (P, width) -> (B, S, width).
+
+    They are in at least float32 and zero on padding.
+    """
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    real = packing.real.unsqueeze(-1)  # (B, S, 1)
+    scores = torch.where(real, packing.unpack(scores), torch.finfo(scores.dtype).min)
+    # Padding gets exactly 0 from the softmax; the product is for sentences without tokens.
+    return scores.softmax(1) * real
 
 
 def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:

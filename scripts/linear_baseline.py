@@ -24,6 +24,7 @@ from transformers.utils import logging
 from sase_hf.building import load_rows
 from sase_hf.data import TaskData
 from sase_hf.evaluation import measured_record, write_record
+from sase_hf.labels import SINGLE_LABEL
 from sase_hf.samples import check_output
 from sase_hf.training import parse_arguments
 
@@ -84,7 +85,7 @@ def measure(task: TaskData) -> tuple[dict[float, float], int]:
         raise ImportError(
             "the linear model needs scikit-learn: pip install 'sase_hf[baselines]'"
         ) from reason
-    if task.problem_type != "single_label_classification":
+    if task.problem_type != SINGLE_LABEL:
         raise ValueError(f"the labels are {task.problem_type}; a linear model is fit to one label")
     if not {"train", "validation"} <= task.splits.keys():
         raise ValueError(

@@ -1,6 +1,7 @@
 """What every test gets: no network, a fixed seed, a process-wide state left as it was found."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 import torch
+from checkpoints import save_publishable
 from huggingface_hub import constants
 from huggingface_hub.utils import close_session, http_backoff
 from loopback_hub import TOKEN, Hub, running_hub
@@ -56,3 +58,15 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         close_session()
         yield hub
         close_session()
+
+
+@pytest.fixture(scope="session")
+def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that is fit to be published; tests take copies."""
+    return save_publishable(tmp_path_factory.mktemp("fit") / "model")
+
+
+@pytest.fixture
+def folder(fit: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be spoilt."""
+    return Path(shutil.copytree(fit, tmp_path / "model"))

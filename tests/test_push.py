@@ -1,7 +1,6 @@
 """Pushing a checkpoint: what goes up, what stays, and what is refused."""
 
 import json
-import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import change_weights, save_publishable, write_owned_card
+from checkpoints import change_weights, write_owned_card
 from huggingface_hub import HfApi, constants
 from loopback_hub import OWNER, TOKEN, Hub
 from safetensors.torch import load_file
@@ -38,18 +37,6 @@ SECRETS = {
     "an API key": "sk-" + "proj-" + "aB3" * 8,
     "a private key": "-----BEGIN " + "OPENSSH PRIVATE KEY-----",
 }
-
-
-@pytest.fixture(scope="module")
-def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that is fit to be published; tests take copies."""
-    return save_publishable(tmp_path_factory.mktemp("fit") / "model")
-
-
-@pytest.fixture
-def folder(fit: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be spoilt."""
-    return Path(shutil.copytree(fit, tmp_path / "model"))
 
 
 def change_json(path: Path, **fields: Any) -> None:

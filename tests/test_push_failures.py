@@ -1,27 +1,14 @@
 """A push that fails: what it says, and what it leaves behind."""
 
-import shutil
 from pathlib import Path
 
 import pytest
-from checkpoints import change_weights, save_publishable
+from checkpoints import change_weights
 from loopback_hub import DROP, OWNER, READ_TOKEN, TOKEN, Hub
 
 from sase_hf.hub import push
 
 NAME = f"{OWNER}/rooms"
-
-
-@pytest.fixture(scope="module")
-def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that is fit to be published; tests take copies."""
-    return save_publishable(tmp_path_factory.mktemp("fit") / "model")
-
-
-@pytest.fixture
-def folder(fit: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
-    return Path(shutil.copytree(fit, tmp_path / "model"))
 
 
 @pytest.mark.parametrize(
