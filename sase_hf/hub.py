@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import safe_open
 from transformers.utils import SAFE_WEIGHTS_NAME
@@ -22,6 +23,13 @@ from .pushing import Push, push
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 LONGEST_NAME = 300
 PACKAGES = ("sase_hf", "torch", "transformers")
+
+# What only the owner of a model knows: for the front matter, and prose in Markdown.
+ABOUT_DATA = ("license", "license_name", "license_link", "language", "datasets")
+ABOUT_PROSE = ("summary", "task", "data", "limits")
+
+# Arguments of a run that say where its files are or how much it prints, not how it trains.
+NO_SETTINGS = ("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "hub_", "record")
 
 TAGS = ("sentence-embeddings", "self-attention", "sentence-transformers")
 
@@ -39,6 +47,7 @@ def model_card(
     name: str,
     num_parameters: int,
     repo_id: str | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> str:
     """Write the card of one checkpoint.
 
@@ -49,17 +58,30 @@ def model_card(
         num_parameters: Parameters of the whole checkpoint.
         repo_id: The repository on the Hub that the examples load; by default the folder they
             are run in.
+        about: What only the owner knows: `license`, `license_name`, `license_link`, `language` and
+            `datasets` as the Hub takes them; `summary` (a sentence), `task`, `data` and `limits` in
+            Markdown, which is not escaped.
 
     Returns:
         Markdown with YAML front matter, ready to be a README.md.
+
+    Raises:
+        ValueError: If `about` has a field that no card has.
     """
-    record = record or {}
+    record, about = record or {}, about or {}
+    if unknown := sorted(set(about) - {*ABOUT_DATA, *ABOUT_PROSE}):
+        raise ValueError(
+            f"a card has no place for {', '.join(unknown)}; what it can be told about a model is "
+            f"{', '.join((*ABOUT_DATA, *ABOUT_PROSE))}"
+        )
     head = (config.architectures or ["SelfAttentiveModel"])[0]
     is_head = head != "SelfAttentiveModel"
     card = ModelCard.from_template(
-        _front_matter(is_head, name, record),
+        _front_matter(is_head, name, record, about),
         template_path=str(TEMPLATE),
         config=config,
+        about={key: str(text).strip() for key, text in about.items() if key in ABOUT_PROSE},
+        is_licensed="license" in about,
         title=_escaped(name),
         summary=SUMMARIES[head],
         auto_class="AutoModelForSequenceClassification" if is_head else "AutoModel",
@@ -69,10 +91,14 @@ def model_card(
         location=json.dumps(repo_id or "."),
         labels=[_escaped(label) for label in _labels(config)] if is_head else [],
         num_parameters=f"{num_parameters:,}",
+        megabytes=f"{num_parameters * (config.dtype or torch.float32).itemsize / 1e6:,.1f}",
+        speed=_speed(record),
         results={_escaped(key): f"{value:.4g}" for key, value in _finite(record).items()},
         split=_escaped(record.get("split", "")),
         circumstances=_circumstances(record),
         sources={_escaped(key): _source(value) for key, value in _sources(record).items()},
+        settings=_settings(record),
+        minutes=f"{record.get('wall_seconds', 0) / 60:.0f}",
     )
     return str(card)
 
@@ -81,6 +107,7 @@ def write_model_card(
     checkpoint_dir: str | Path,
     record: Mapping[str, Any] | None = None,
     repo_id: str | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write `README.md` into the folder of a checkpoint, in place of any that is there.
 
@@ -88,12 +115,14 @@ def write_model_card(
         checkpoint_dir: A folder that `save_pretrained` wrote.
         record: As for `model_card`.
         repo_id: As for `model_card`.
+        about: As for `model_card`.
 
     Returns:
         The path of the card.
 
     Raises:
         FileNotFoundError: If the folder holds no checkpoint.
+        ValueError: As for `model_card`.
     """
     folder = Path(checkpoint_dir)
     for needed in ("config.json", SAFE_WEIGHTS_NAME):
@@ -107,13 +136,16 @@ def write_model_card(
         name=folder.resolve().name,
         num_parameters=_num_parameters(folder / SAFE_WEIGHTS_NAME),
         repo_id=repo_id,
+        about=about,
     )
     path = folder / "README.md"
     path.write_text(card, encoding="utf-8")
     return path
 
 
-def _front_matter(is_head: bool, name: str, record: Mapping[str, Any]) -> ModelCardData:
+def _front_matter(
+    is_head: bool, name: str, record: Mapping[str, Any], about: Mapping[str, Any]
+) -> ModelCardData:
     """Return what the Hub reads: library, task, and the results as a model index."""
     task = "text-classification" if is_head else "feature-extraction"
     split = _one_line(record.get("split", ""))
@@ -138,9 +170,12 @@ def _front_matter(is_head: bool, name: str, record: Mapping[str, Any]) -> ModelC
         library_name="transformers",
         pipeline_tag=task,
         tags=list(TAGS),
-        datasets=[hub_name] if hub_name else None,
         model_name=_one_line(name) if results else None,
         eval_results=results or None,
+        **{
+            "datasets": [hub_name] if hub_name else None,
+            **{key: about[key] for key in ABOUT_DATA if key in about},
+        },
     )
 
 
@@ -181,6 +216,27 @@ def _circumstances(record: Mapping[str, Any]) -> str:
         record.get("date", ""),
     ]
     return _escaped(", ".join(filter(None, parts)))
+
+
+def _settings(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return how a model was trained, each setting as a cell of a table."""
+    shown = {}
+    for name, value in record.get("arguments", {}).items():
+        if not name.startswith(NO_SETTINGS):
+            items = value if isinstance(value, list) else [value]
+            shown[_escaped(name)] = _escaped(", ".join(map(str, items)))
+    return shown
+
+
+def _speed(record: Mapping[str, Any]) -> str:
+    """Say how fast the evaluation went, if the record knows."""
+    speed, hardware = record.get("rows_per_second"), record.get("hardware", {})
+    if not speed or record.get("split") == "train":
+        return ""
+    threads = hardware.get("threads", 1)
+    cpu = f"{threads} thread{'s' * (threads > 1)} of a CPU, {hardware.get('cpu', 'unnamed')}"
+    where = ", ".join(hardware.get("gpus") or [cpu])
+    return _escaped(f"{speed:,.0f} rows a second in evaluation, {where}")
 
 
 def _num_parameters(weights: Path) -> int:

@@ -284,7 +284,7 @@ def _record(
         config=parts.model.config,
         num_parameters=parts.model.num_parameters(),
         wall_seconds=time.perf_counter() - start,
-    )
+    ) | {"rows_per_second": metrics.get(f"{prefixes[split]}samples_per_second")}
 
 
 __all__ = [

@@ -1,6 +1,7 @@
 """Model cards: what the Hub reads, what a person reads, and that no name breaks either."""
 
 import ast
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from huggingface_hub import ModelCard
+from script_files import load_script
 from tiny import SIZES, tiny_config, tiny_model
 from transformers import PreTrainedModel
 
@@ -20,6 +23,9 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import model_card, write_model_card
+
+CARDS = Path(__file__).parents[1] / "model_cards"
+model_cards = load_script("model_cards")
 
 RECORD: dict[str, Any] = {
     "metrics": {"accuracy": 0.71234, "macro_f1": 0.5},
@@ -121,6 +127,95 @@ def test_a_person_reads_results_sources_sizes_and_labels() -> None:
     assert "* 0: poor\n* 1: fair\n* 2: good\n" in text
 
 
+def test_a_person_reads_how_it_was_trained_and_how_large_and_fast_it_is() -> None:
+    """Without the settings nobody can repeat it, without size and speed nobody can plan with it."""
+    arguments = {
+        "learning_rate": 1e-3,
+        "word_vectors": ["a_b.txt", "c.txt"],
+        "output_dir": "runs/x",
+    }
+    timing = {"wall_seconds": 125.0, "rows_per_second": 4321.6}
+    record = {**RECORD, "arguments": arguments, **timing}
+    halved = tiny_config(dtype="bfloat16")
+    text = model_card(halved, record, name="rooms", num_parameters=25_000_000)
+    for shown in (
+        "In 2 minutes.",
+        "| learning\\_rate | 0.001 |\n| word\\_vectors | a\\_b.txt, c.txt |\n\n",
+        "| weights on disk | 50.0 MB |",
+        "| speed | 4,322 rows a second in evaluation, Some GPU |",
+    ):
+        assert shown in text
+    assert "runs/x" not in text
+    assert "## Training" not in card_of(RECORD).text
+    assert "a second in evaluation" not in card_of({**RECORD, **timing, "split": "train"}).text
+
+
+def test_what_only_the_owner_knows_stands_in_the_card() -> None:
+    """Licence and language are what push asks for, task and limits what a reader does."""
+    about = {
+        "license": "mit",
+        "language": "en",
+        "datasets": ["someone/corpus"],
+        "summary": "It rates rooms.",
+        "task": "From a *text* to a rating.\n",
+        "limits": "* Rooms of 2004 only.\n",
+    }
+    card = ModelCard(model_card(tiny_config(), RECORD, name="x", num_parameters=9, about=about))
+    data = card.data
+    assert (data.license, data.language, data.datasets) == ("mit", "en", ["someone/corpus"])
+    assert "\nIt rates rooms. It is the model of" in card.text
+    assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
+    assert "## Limits and biases\n\n* Rooms of 2004 only.\n* Words outside" in card.text
+    assert "for their owner to state" in card_of().text
+    assert "for their owner to state" not in card.text
+
+
+def test_a_card_has_no_place_for_other_things() -> None:
+    """A misspelt field would be missing from the card, unnoticed."""
+    with pytest.raises(ValueError, match=r"no place for licence; .* is license, license_name"):
+        model_card(tiny_config(), name="x", num_parameters=9, about={"licence": "mit"})
+
+
+@pytest.mark.parametrize("source", sorted(CARDS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_checked_in_card_is_what_its_record_gives(source: Path) -> None:
+    """A figure that somebody typed, or that is of an earlier record, would be none."""
+    card = source.with_suffix(".md").read_text(encoding="utf-8")
+    assert card == model_cards.render(source), "run scripts/model_cards.py"
+    record = json.loads((CARDS / yaml.safe_load(source.read_text())["record"]).read_text())
+    results = {
+        result.metric_type: result.metric_value for result in ModelCard(card).data.eval_results
+    }
+    assert results == record["metrics"]
+    assert {"license", "language", "library_name", "pipeline_tag"} <= set(
+        ModelCard(card).data.to_dict()
+    )
+
+
+def test_each_task_of_the_paper_has_a_card() -> None:
+    """Author profiling, sentiment and entailment."""
+    assert {path.stem for path in CARDS.glob("*.yaml")} == {"blog_age", "yelp5", "snli"}
+
+
+def test_the_cards_are_rendered_by_one_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is missing is told with the file that lacks it."""
+    (tmp_path / "record.json").write_text(
+        json.dumps({**RECORD, "config": tiny_config().to_diff_dict(), "num_parameters": 9})
+    )
+    source = tmp_path / "rooms.yaml"
+    source.write_text("record: record.json\nname: Rooms\n")
+    model_cards.main(["--folder", str(tmp_path)])
+    assert capsys.readouterr().out == f"{tmp_path / 'rooms.md'}\n"
+    assert "# Rooms\n" in (tmp_path / "rooms.md").read_text()
+    source.write_text("record: record.json\n")
+    with pytest.raises(SystemExit, match=r"rooms.yaml: it has no field 'name'"):
+        model_cards.main(["--folder", str(tmp_path)])
+    source.unlink()
+    with pytest.raises(SystemExit, match=r"no .yaml file in"):
+        model_cards.main(["--folder", str(tmp_path)])
+
+
 def test_without_a_record_the_card_says_so() -> None:
     """A table without rows, or a promise of more information, would be worse than nothing."""
     card = card_of()
@@ -178,14 +273,17 @@ def test_the_examples_in_a_card_run(
     model = saved(model_class, tmp_path)
     card = ModelCard.load(write_model_card(tmp_path))
     monkeypatch.chdir(tmp_path)
-    with_flag, with_package, use = re.findall(r"```python\n(.*?)```", card.text, re.DOTALL)
+    with_flag, with_package, *uses = re.findall(r"```python\n(.*?)```", card.text, re.DOTALL)
     for way in (with_flag, with_package):
         names: dict[str, Any] = {}
-        exec(way + use, names)
+        exec(way + "".join(uses), names)
+        assert names["similarity"].shape == (2, 2)
         assert type(names["model"]).__name__ == model_class.__name__
+        assert names["embeddings"].shape == (2, model.config.projection_dim)
         if model_class is SelfAttentiveModel:
-            assert names["embeddings"].shape == (2, model.config.projection_dim)
+            assert len(uses) == 2, "a model without a head has no heat map of an answer"
         else:
+            assert "<html" in Path("attention.html").read_text(encoding="utf-8")
             answers = names["classify"]("the room", top_k=None)
             assert {answer["label"] for answer in answers} == set(model.config.label2id)
 
