@@ -229,30 +229,36 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
             *args: As for `PreTrainedModel.save_pretrained`.
             **kwargs: Likewise.
         """
-        # Named here so that transformers, which follows imports, ships the pipeline as well.
-        from .pipeline_self_attentive import TASK, SelfAttentionPipeline
-
-        head = type(self) if self.is_head else SelfAttentiveForSequenceClassification
         # Written afresh each time: a config loaded from a Hub repository points into that one.
-        self.config.auto_map = {
-            "AutoConfig": _code_reference(SelfAttentiveConfig),
-            "AutoModel": _code_reference(SelfAttentiveModel),
-            "AutoModelForSequenceClassification": _code_reference(head),
-        }
-        if self.is_head:
-            self.config.custom_pipelines = {
-                TASK: {
-                    "impl": _code_reference(SelfAttentionPipeline),
-                    "pt": ["AutoModelForSequenceClassification"],
-                    "type": "text",
-                }
-            }
+        vars(self.config).pop("custom_pipelines", None)
+        for name, value in self.code_references().items():
+            setattr(self.config, name, value)
         if is_main_process:
             folder = Path(save_directory)
             folder.mkdir(parents=True, exist_ok=True)
             for name, content in SENTENCE_TRANSFORMER_FILES.items():
                 (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
+
+    def code_references(self) -> dict[str, Any]:
+        """Return the entries of a saved config that say where its code is: beside it."""
+        # Named here so that transformers, which follows imports, ships the pipeline as well.
+        from .pipeline_self_attentive import TASK, SelfAttentionPipeline
+
+        head = type(self) if self.is_head else SelfAttentiveForSequenceClassification
+        auto_map = {
+            "AutoConfig": _code_reference(SelfAttentiveConfig),
+            "AutoModel": _code_reference(SelfAttentiveModel),
+            "AutoModelForSequenceClassification": _code_reference(head),
+        }
+        if not self.is_head:
+            return {"auto_map": auto_map}
+        pipeline = {
+            "impl": _code_reference(SelfAttentionPipeline),
+            "pt": ["AutoModelForSequenceClassification"],
+            "type": "text",
+        }
+        return {"auto_map": auto_map, "custom_pipelines": {TASK: pipeline}}
 
     def _get_files_timestamps(self, working_dir: str | os.PathLike[str]) -> dict[str, float]:
         """Return what is not to be pushed unless it changes: all but the files just written."""

@@ -1,8 +1,10 @@
 """What may leave the machine in a record: no folder, no name of a user or machine, no token."""
 
+import html
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -17,13 +19,26 @@ PRIVATE_KEYS = frozenset(
 TOKEN = re.compile(r"\b(hf_|api_org_|gh[pousr]_|github_pat_)\w{16,}")
 
 # What a text must not hold that goes to the public. These are narrower than `TOKEN`, because they
-# stop the work, while blotting out a word too many costs nothing.
+# stop the work, while blotting out a word too many costs nothing. A whole Hugging Face token is
+# found wherever it stands, also behind the letter of an escape such as \n.
 SECRETS = {
-    "a Hugging Face token": re.compile(r"\bhf_(?:oauth_|jwt_)?[A-Za-z0-9]{20,}"),
-    "a GitHub token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})"),
-    "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    "an API key": re.compile(r"\bsk-(?:\w+-)*\w{20,}"),
-    "a private key": re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
+    kind: re.compile(pattern)
+    for kind, pattern in {
+        "a Hugging Face token": (
+            r"hf_[A-Za-z0-9]{30,}|(?<![A-Za-z0-9])(?:hf_(?:oauth_|jwt_)?|api_org_)[A-Za-z0-9]{20,}"
+        ),
+        "a GitHub token": r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})",
+        "a GitLab token": r"(?<![A-Za-z0-9])glpat-[\w-]{20,}",
+        "a Slack token": r"(?<![A-Za-z0-9])xox[abeprs]-[A-Za-z0-9-]{20,}",
+        "an npm token": r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}",
+        "an AWS access key": r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+        "a Google API key": r"(?<![A-Za-z0-9])AIza[\w-]{35}",
+        "an API key": (
+            r"(?<![A-Za-z0-9])(?:sk-(?:\w+-)*\w{20,}|[rs]k_live_\w{20,}|nvapi-[\w-]{30,})"
+        ),
+        "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----",
+        "an address with a password": r"[a-z]://[^\s/:@\"']+:[^\s/:@\"']+@",
+    }.items()
 }
 
 # How a path begins that tells of the machine, be it POSIX, Windows or a file address; the two
@@ -76,12 +91,31 @@ def find_secret(text: str) -> tuple[str, int] | None:
     """Return the kind of the first secret in a text and its line, counted from 1, if there is one.
 
     Args:
-        text: The text.
+        text: The text. One that is JSON or HTML is searched as its readers see it as well; a secret
+            that only they see counts as one of the first line.
     """
-    for kind, pattern in SECRETS.items():
-        if found := pattern.search(text):
-            return kind, text.count("\n", 0, found.start()) + 1
+    for shown in (text, html.unescape(text), "\n".join(_strings_of(text))):
+        for kind, pattern in SECRETS.items():
+            if found := pattern.search(shown):
+                line = text.count("\n", 0, found.start()) if shown == text else 0
+                return kind, line + 1
     return None
+
+
+def _strings_of(text: str) -> Iterator[str]:
+    """Yield the strings and keys of a JSON text, if it is one."""
+    try:
+        waiting = [json.loads(text)]
+    except ValueError:
+        return
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += [*value.keys(), *value.values()]
 
 
 def without_secrets(text: str) -> str:

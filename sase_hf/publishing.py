@@ -1,11 +1,8 @@
-"""What of a checkpoint's folder may be public, and whether it is fit to be; all without a network.
-
-A folder that a run leaves behind holds more than a model: predictions, logs, states of an
-optimizer, whatever else was put there. So what goes up is a list of names, and all else stays.
-"""
+"""Whether a checkpoint is fit to be public, as a stranger would meet it; all without a network."""
 
 import json
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,37 +17,14 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
 )
+from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .loading import check_weights
 from .modeling_self_attentive import SENTENCE_TRANSFORMER_FILES
-from .privacy import find_secret
-
-CARD_NAME = "README.md"
-CODE = {path.name: path for path in Path(__file__).parent.glob("*_self_attentive.py")}
-_TOKENIZER_NAMES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-)
-PUBLIC_NAMES = frozenset(
-    (
-        CARD_NAME,
-        CONFIG_NAME,
-        SAFE_WEIGHTS_NAME,
-        SAFE_WEIGHTS_INDEX_NAME,
-        *_TOKENIZER_NAMES,
-        *SENTENCE_TRANSFORMER_FILES,
-        *CODE,
-    )
-)
-_SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
+from .public_files import CARD_NAME, CODE, SHARD, read_public_files
 
 # By these the Hub files a model and tells readers what they may do with it. Data sets and results
 # are not among them: a model of local data has none to name, and the card says so itself.
@@ -63,7 +37,7 @@ ESSENTIAL_FIELDS = {
 _PLACEHOLDER = "more information needed"
 _UNNAMED_LABEL = re.compile(r"LABEL_\d+")
 # The line of a card's examples that says where to load from; the template writes it.
-_LOCATION = 'checkpoint = "."\n'
+_LOCATION = re.compile(rb'^checkpoint = "[^"\n]*"(?=\r?$)', re.MULTILINE)
 
 _SAVE_AGAIN = "load the checkpoint with sase_hf and save it with save_pretrained"
 
@@ -108,13 +82,17 @@ def prepare(checkpoint: str | Path, repo_id: str) -> Publication:
         if needed not in files:
             raise FileNotFoundError(f"there is no {needed} in {checkpoint}; {way_out}")
     _check_code(files)
-    _check_shards(files)
-    _check_card(files[CARD_NAME].decode("utf-8", errors="replace"))
-    config = _check_model(folder)
+    _check_weight_files(files)
+    _check_card(files[CARD_NAME].decode())
+    with tempfile.TemporaryDirectory() as copy:
+        # Not the folder: what was read is what is checked, and what is checked is what is sent.
+        for name, content in files.items():
+            Path(copy, name).write_bytes(content)
+        config = _check_model(copy, str(checkpoint), _json(CONFIG_NAME, files[CONFIG_NAME]))
     is_head = config.architectures != ["SelfAttentiveModel"]
     if is_head:
         check_label_names(config)
-    card = files[CARD_NAME].replace(_LOCATION.encode(), _LOCATION.replace(".", repo_id, 1).encode())
+    card = _LOCATION.sub(f'checkpoint = "{repo_id}"'.encode(), files[CARD_NAME])
     return Publication(
         auto_class="AutoModelForSequenceClassification" if is_head else "AutoModel",
         files={**files, CARD_NAME: card},
@@ -124,34 +102,6 @@ def prepare(checkpoint: str | Path, repo_id: str) -> Publication:
             if path.name not in files
         ),
     )
-
-
-def read_public_files(folder: Path) -> dict[str, bytes]:
-    """Return the contents of the files in a folder that may be public, by name.
-
-    Raises:
-        ValueError: If one is a link, which may lead anywhere, or holds what looks like a secret.
-    """
-    files = {}
-    for path in sorted(folder.iterdir()):
-        if path.name not in PUBLIC_NAMES and not _SHARD.fullmatch(path.name):
-            continue
-        if path.is_symlink() or not path.is_file():
-            raise ValueError(
-                f"{path.name} in {folder} is no plain file; a link may lead to what is private. "
-                "Put a copy in its place"
-            )
-        files[path.name] = path.read_bytes()
-    for name, content in files.items():
-        if name.endswith(".safetensors"):
-            continue
-        if found := find_secret(content.decode("utf-8", errors="replace")):
-            kind, line = found
-            raise ValueError(
-                f"{name}, line {line}, holds what looks like {kind}. Take it out, and revoke it if "
-                "anybody else may have seen the file"
-            )
-    return files
 
 
 def check_label_names(config: SelfAttentiveConfig) -> None:
@@ -184,11 +134,13 @@ def _check_code(files: dict[str, bytes]) -> None:
     for name, content in SENTENCE_TRANSFORMER_FILES.items():
         if name not in files or _json(name, files[name]) != content:
             other.append(name)
-    modules = {name.removesuffix(".py") for name in CODE}
-    auto_map = _json(CONFIG_NAME, files[CONFIG_NAME]).get("auto_map") or {}
-    # The name of a module of another repository has that repository before it.
-    if not auto_map or any(str(v).partition(".")[0] not in modules for v in auto_map.values()):
-        other.append(f"auto_map in {CONFIG_NAME}")
+    tokenizer = _json(TOKENIZER_CONFIG_FILE, files.get(TOKENIZER_CONFIG_FILE, b"{}"))
+    if "auto_map" in tokenizer:
+        other.append(f"auto_map in {TOKENIZER_CONFIG_FILE}")
+    _refuse_other_code(other)
+
+
+def _refuse_other_code(other: list[str]) -> None:
     if other:
         raise ValueError(
             f"{', '.join(other)}: not what this version of sase_hf writes, so not what was "
@@ -196,24 +148,32 @@ def _check_code(files: dict[str, bytes]) -> None:
         )
 
 
-def _json(name: str, content: bytes) -> Any:
+def _json(name: str, content: bytes) -> dict[str, Any]:
     try:
-        return json.loads(content)
+        value = json.loads(content)
     except ValueError as reason:
         raise ValueError(f"{name} is no JSON ({reason}); {_SAVE_AGAIN}") from None
+    if not isinstance(value, dict | list):
+        raise ValueError(f"{name} holds a {type(value).__name__}, no object; {_SAVE_AGAIN}")
+    return value  # type: ignore[return-value]  # modules.json is a list, and compared as a whole
 
 
-def _check_shards(files: dict[str, bytes]) -> None:
-    """Refuse an index that names other files than those that go up, here or anywhere."""
-    if SAFE_WEIGHTS_INDEX_NAME not in files:
-        return
-    named = set(
-        _json(SAFE_WEIGHTS_INDEX_NAME, files[SAFE_WEIGHTS_INDEX_NAME])["weight_map"].values()
-    )
-    if named != {name for name in files if _SHARD.fullmatch(name)}:
+def _check_weight_files(files: dict[str, bytes]) -> None:
+    """Refuse no weights, two sets of them, and parts that are not those of the index."""
+    index = SAFE_WEIGHTS_INDEX_NAME
+    parts = {name for name in files if SHARD.fullmatch(name)}
+    if index not in files and SAFE_WEIGHTS_NAME not in files:
+        raise FileNotFoundError(f"there is no {SAFE_WEIGHTS_NAME}; {_SAVE_AGAIN}")
+    if SAFE_WEIGHTS_NAME in files and (parts or index in files):
         raise ValueError(
-            f"{SAFE_WEIGHTS_INDEX_NAME} names {', '.join(sorted(named))}, which is not what lies "
-            f"beside it; {_SAVE_AGAIN}"
+            f"beside {SAFE_WEIGHTS_NAME} lie other weights: {', '.join(sorted({index, *parts}))}. "
+            "Delete those that are not the model's"
+        )
+    named = set(_json(index, files[index])["weight_map"].values()) if index in files else set()
+    if named != parts:
+        raise ValueError(
+            f"{index} names {', '.join(sorted(named))}, which is not what lies beside it; "
+            f"{_SAVE_AGAIN}"
         )
 
 
@@ -223,7 +183,7 @@ def _check_card(card: str) -> None:
     except (ValueError, YAMLError) as reason:
         raise ValueError(f"the front matter of {CARD_NAME} cannot be read: {reason}") from None
     missing = [
-        f"{name}: {example}" for name, example in ESSENTIAL_FIELDS.items() if name not in data
+        f"{name}: {example}" for name, example in ESSENTIAL_FIELDS.items() if not data.get(name)
     ]
     if missing:
         raise ValueError(
@@ -236,27 +196,46 @@ def _check_card(card: str) -> None:
         )
 
 
-def _check_model(folder: Path) -> SelfAttentiveConfig:
-    """Load the model and its tokenizer, with no code but this package's, and return the config."""
+def _check_model(copy: str, shown: str, saved: dict[str, Any]) -> SelfAttentiveConfig:
+    """Load the model and its tokenizer, with no code but this package's, and return the config.
+
+    Args:
+        copy: The folder to load.
+        shown: What errors call it.
+        saved: What its config.json holds.
+    """
     try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(copy, trust_remote_code=False)
         if not isinstance(config, SelfAttentiveConfig):
             raise ValueError(f"it holds a {config.model_type!r} model, not a 'self_attentive' one")
         is_base = config.architectures == ["SelfAttentiveModel"]
         auto_class: Any = AutoModel if is_base else AutoModelForSequenceClassification
         model, loaded = auto_class.from_pretrained(
-            folder, config=config, output_loading_info=True, trust_remote_code=False
+            copy, config=config, output_loading_info=True, trust_remote_code=False
         )
-        tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer: Any = AutoTokenizer.from_pretrained(copy, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as reason:
-        raise ValueError(f"cannot load {folder}: {reason}") from reason
-    check_weights(str(folder), model, sorted(loaded["missing_keys"]))
+        raise ValueError(f"cannot load {shown}: {str(reason).replace(copy, shown)}") from reason
+    check_weights(shown, model, sorted(loaded["missing_keys"]))
+    if unexpected := sorted(loaded["unexpected_keys"]):
+        raise ValueError(
+            f"the weights in {shown} hold {', '.join(unexpected[:3])}, which is none of the "
+            f"model's; {_SAVE_AGAIN}"
+        )
+    references: dict[str, Any] = model.code_references()
+    _refuse_other_code(
+        [
+            f"{name} in {CONFIG_NAME}"
+            for name in ("auto_map", "custom_pipelines")
+            if saved.get(name) != references.get(name)
+        ]
+    )
     if len(tokenizer) > config.vocab_size:
         raise ValueError(
-            f"the tokenizer in {folder} knows {len(tokenizer):,} words, the model "
+            f"the tokenizer in {shown} knows {len(tokenizer):,} words, the model "
             f"{config.vocab_size:,}; put the tokenizer there that the model was trained with"
         )
     return config
 
 
-__all__ = ["Publication", "check_label_names", "prepare", "read_public_files"]
+__all__ = ["Publication", "check_label_names", "prepare"]

@@ -3,23 +3,33 @@
 Until that commit nothing has changed for anybody who loads the repository, however the push ends.
 """
 
-import hashlib
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, HfApi, errors
-from huggingface_hub.hf_api import RepoFile
-from transformers.utils import CONFIG_NAME
+from huggingface_hub import (
+    CommitOperationAdd,
+    CommitOperationDelete,
+    HfApi,
+    ModelCard,
+    errors,
+)
 
-from .privacy import without_secrets
+from .privacy import find_secret, without_secrets
+from .public_files import CARD_NAME
 from .publishing import Publication, prepare
 
 COMMIT_MESSAGE = "Upload model"
 
+# Weights by the names that transformers looks for. Old ones beside new ones of another form would
+# be loaded in their place.
+WEIGHTS = re.compile(r"(pytorch_)?model(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?")
+
 _WAYS_OUT = {
+    400: "mend what it names and push again",
     401: "log in with `hf auth login`, or set HF_TOKEN to a token that is valid",
     403: "take a token that may write there, or a repository of your own",
     404: "check the names of the repository and the revision, and that your token may see them",
@@ -38,12 +48,14 @@ class Push:
         publication: What goes up and what stays.
         commit: The commit that holds it; None if nothing was sent.
         others: Files that were in the repository before and are left as they were.
+        removed: Weights that were in the repository before, in other files than those sent.
     """
 
     repo_id: str
     publication: Publication
     commit: str | None = None
     others: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
     @property
     def loading_code(self) -> str:
@@ -51,7 +63,8 @@ class Push:
         auto_class = self.publication.auto_class
         revision = f', revision="{self.commit}"' if self.commit else ""
         return (
-            f"import sase_hf\nfrom transformers import {auto_class}\n"
+            f"import sase_hf\nfrom transformers import {auto_class}, AutoTokenizer\n"
+            f'tokenizer = AutoTokenizer.from_pretrained("{self.repo_id}"{revision})\n'
             f'model = {auto_class}.from_pretrained("{self.repo_id}"{revision})'
         )
 
@@ -77,39 +90,114 @@ def push(
 
     Raises:
         FileNotFoundError: As for `publishing.prepare`.
-        ValueError: Likewise, or if a private repository is asked for and there is a public one.
+        ValueError: Likewise, or if the message is empty or holds what looks like a secret, the
+            revision is no name of a branch, or a private repository is asked for and there is a
+            public one.
         OSError: If the Hub refuses or cannot be reached, or holds something else afterwards.
     """
     publication = prepare(checkpoint, repo_id)
+    _check_words(commit_message, revision)
     if dry_run:
         return Push(repo_id, publication)
-    operations = [CommitOperationAdd(*file) for file in publication.files.items()]
     api = HfApi()
-    with _explained(repo_id, "cannot be pushed to"):
+    with explained(repo_id, "cannot be pushed to"):
+        _validate_card(publication.files[CARD_NAME].decode())
         api.create_repo(repo_id, private=private or None, exist_ok=True)
-        is_private = api.model_info(repo_id).private
-    if private and not is_private:
+    if private:
+        refuse_public(api, repo_id)
+    with explained(repo_id, "cannot be pushed to"):
+        if revision is not None:
+            ensure_branch(api, repo_id, revision)
+        before = api.list_repo_files(repo_id, revision=revision)
+        removed = outdated_weights(before, publication.files)
+        operations = [
+            *(CommitOperationAdd(*file) for file in publication.files.items()),
+            *(CommitOperationDelete(name) for name in removed),
+        ]
+        commit = api.create_commit(
+            repo_id, operations, commit_message=commit_message, revision=revision
+        ).oid
+    with explained(repo_id, f"was pushed as {commit}, but cannot be read back"):
+        there = api.list_repo_files(repo_id, revision=commit)
+        arrived = _download(api, repo_id, commit, list(publication.files))
+    _compare(publication.files, arrived, f"{repo_id} at {commit}")
+    others = tuple(sorted(set(there) - publication.files.keys()))
+    return Push(repo_id, publication, commit, others, tuple(removed))
+
+
+def refuse_public(api: HfApi, repo_id: str, token: str | None = None) -> None:
+    """Raise ValueError if a repository is public; the Hub ignores the wish for privacy then.
+
+    Raises:
+        ValueError: If it is.
+        OSError: If the Hub refuses or cannot be reached.
+    """
+    with explained(repo_id, "cannot be pushed to"):
+        is_private = api.model_info(repo_id, token=token).private
+    if not is_private:
         raise ValueError(
             f"{repo_id} is there and public. Make it private in its settings first, or name "
             "another repository"
         )
-    with _explained(repo_id, "cannot be pushed to"):
-        if revision is not None:
-            api.create_branch(repo_id, branch=revision, exist_ok=True)
-        commit = api.create_commit(
-            repo_id, operations, commit_message=commit_message, revision=revision
-        ).oid
-    with _explained(repo_id, f"was pushed as {commit}, but cannot be read back"):
-        there = _read_tree(api, repo_id, commit)
-        config = _read_file(api, repo_id, commit, CONFIG_NAME)
-    _compare(publication.files, there, config, f"{repo_id} at {commit}")
-    others = tuple(sorted(there.keys() - publication.files.keys()))
-    return Push(repo_id, publication, commit, others)
+
+
+def ensure_branch(api: HfApi, repo_id: str, name: str, token: str | None = None) -> None:
+    """Make a branch if it is not there.
+
+    Raises:
+        ValueError: If there is a tag of that name, which would then mean two things.
+    """
+    tags = api.list_repo_refs(repo_id, token=token).tags
+    if name in {tag.name for tag in tags}:
+        raise ValueError(
+            f"revision {name!r} is a tag in {repo_id}, which always means one commit; name a branch"
+        )
+    api.create_branch(repo_id, branch=name, exist_ok=True, token=token)
+
+
+def outdated_weights(before: list[str], files: Mapping[str, bytes]) -> list[str]:
+    """Return the files of weights in a repository that a push does not replace.
+
+    Args:
+        before: What the repository holds.
+        files: What is pushed.
+    """
+    return sorted(name for name in before if WEIGHTS.fullmatch(name) and name not in files)
+
+
+def _check_words(commit_message: str, revision: str | None) -> None:
+    """Refuse what is public or names something, before anything is sent."""
+    if not commit_message.strip():
+        raise ValueError("the commit message is empty; say what is pushed")
+    if found := find_secret(commit_message):
+        raise ValueError(f"the commit message holds what looks like {found[0]}; take it out")
+    if revision is not None and (
+        not revision or revision.startswith("refs/") or re.fullmatch(r"[0-9a-f]{40}", revision)
+    ):
+        raise ValueError(
+            f"revision {revision!r} is no name of a branch; name one, or none for the main one"
+        )
+
+
+def _validate_card(card: str) -> None:
+    """Ask the Hub whether it takes a card, before a repository is made for it."""
+    try:
+        ModelCard(card).validate()
+    except ValueError as reason:
+        raise ValueError(f"the Hub refuses {CARD_NAME}: {reason}; mend it, push again") from None
 
 
 @contextmanager
-def _explained(repo_id: str, what: str) -> Iterator[None]:
-    """Let what goes wrong on the way to the Hub come with a way out, and without a token."""
+def explained(repo_id: str, what: str) -> Iterator[None]:
+    """Let what goes wrong on the way to the Hub come with a way out, and without a token.
+
+    Args:
+        repo_id: The repository.
+        what: What it cannot be done with it.
+
+    Raises:
+        OSError: In place of the library's errors.
+    """
     try:
         yield
     # `HTTPError` is that of whichever client huggingface_hub is built on. A file that cannot be
@@ -127,26 +215,17 @@ def _explained(repo_id: str, what: str) -> Iterator[None]:
         ) from None
 
 
-def _read_tree(api: HfApi, repo_id: str, commit: str) -> dict[str, RepoFile]:
-    """Return what the Hub says it holds, by path."""
-    entries = api.list_repo_tree(repo_id, recursive=True, revision=commit)
-    return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
-
-
-def _read_file(api: HfApi, repo_id: str, commit: str, name: str) -> bytes:
-    """Download a file past the cache."""
+def _download(api: HfApi, repo_id: str, commit: str, names: list[str]) -> dict[str, bytes]:
+    """Return the contents of files in a repository, past the cache."""
     with tempfile.TemporaryDirectory() as folder:
-        path = api.hf_hub_download(repo_id, name, revision=commit, local_dir=folder)
-        return Path(path).read_bytes()
+        api.snapshot_download(repo_id, revision=commit, local_dir=folder, allow_patterns=names)
+        paths = {name: Path(folder, name) for name in names}
+        return {name: path.read_bytes() for name, path in paths.items() if path.is_file()}
 
 
-def _compare(
-    files: Mapping[str, bytes], there: Mapping[str, RepoFile], config: bytes, where: str
-) -> None:
+def _compare(sent: Mapping[str, bytes], arrived: Mapping[str, bytes], where: str) -> None:
     """Raise OSError unless the Hub holds each file, byte for byte."""
-    differ = [name for name, content in files.items() if not _is_same(content, there.get(name))]
-    if config != files[CONFIG_NAME] and CONFIG_NAME not in differ:
-        differ.append(CONFIG_NAME)
+    differ = [name for name, content in sent.items() if arrived.get(name) != content]
     if differ:
         raise OSError(
             f"{where} does not hold what was sent: {', '.join(differ)} differ. Push again, and "
@@ -154,14 +233,4 @@ def _compare(
         )
 
 
-def _is_same(content: bytes, entry: RepoFile | None) -> bool:
-    """Compare contents with an entry of the Hub's tree, by size and by the digest it gives."""
-    if entry is None or entry.size != len(content):
-        return False
-    if entry.lfs is not None:
-        return entry.lfs.sha256 == hashlib.sha256(content).hexdigest()
-    blob = b"blob %d\0%b" % (len(content), content)  # as git names a file
-    return entry.blob_id == hashlib.sha1(blob, usedforsecurity=False).hexdigest()
-
-
-__all__ = ["Push", "push"]
+__all__ = ["Push", "ensure_branch", "explained", "outdated_weights", "push", "refuse_public"]

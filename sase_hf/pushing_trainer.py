@@ -5,11 +5,19 @@ the Hub token, predictions, logs and whatever else lies there, but not all that 
 """
 
 import logging
+from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, ModelCard
+from huggingface_hub import (
+    CommitInfo,
+    CommitOperationAdd,
+    CommitOperationDelete,
+    HfApi,
+    ModelCard,
+)
 from torch import nn
 from transformers import Trainer
 from transformers.trainer import TRAINING_ARGS_NAME
@@ -18,7 +26,9 @@ from transformers.utils.hub import PushInProgress
 
 from .hub import write_model_card
 from .privacy import without_secrets
-from .publishing import CARD_NAME, check_label_names, read_public_files
+from .public_files import CARD_NAME, read_public_files
+from .publishing import check_label_names
+from .pushing import ensure_branch, explained, outdated_weights, refuse_public
 
 logger = logging.getLogger(__name__)
 
@@ -36,28 +46,73 @@ class PushingTrainer(Trainer):
 
     Raises:
         ValueError: If `push_to_hub` is asked for and `hub_strategy` would publish the states of an
-            optimizer, or the labels have no names.
+            optimizer, the labels have no names, or the repository is to be private and there is a
+            public one.
     """
 
-    def __init__(self, model: nn.Module, args: Any, **kwargs: Any) -> None:
+    def __init__(self, model: nn.Module | None, args: Any, **kwargs: Any) -> None:
         if args.push_to_hub:
             if args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
                 raise ValueError(
                     f"hub_strategy {args.hub_strategy.value!r} would publish optimizer and random "
                     "states, which are pickles; choose 'end' or 'every_save'"
                 )
-            network: Any = model
-            check_label_names(network.config)
+            if model is not None:  # else `model_init` makes one later
+                network: Any = model
+                check_label_names(network.config)
         super().__init__(model, args, **kwargs)
 
+    @cached_property
+    def _api(self) -> HfApi:
+        """The one client of all pushes: it sends them one after another."""
+        return HfApi()
+
+    def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
+        """Make the repository, and the branch that `args.hub_revision` names, if need be.
+
+        Args:
+            token: By default `args.hub_token`, or the one of this machine.
+            private: Whether it is to be private; by default `args.hub_private_repo`.
+
+        Raises:
+            ValueError: If it is to be private and there is a public one.
+            OSError: If the Hub refuses or cannot be reached.
+        """
+        token = token or self.args.hub_token
+        with explained(str(self.args.hub_model_id or self.args.output_dir), "cannot be made"):
+            super().init_hf_repo(token=token, private=private)
+        if self.is_world_process_zero():
+            self._check_repository(self.args.hub_revision, token, private)
+
+    def _check_repository(
+        self, revision: str | None, token: str | None, private: bool | None
+    ) -> None:
+        name = str(self.hub_model_id)
+        if self.args.hub_private_repo if private is None else private:
+            refuse_public(self._api, name, token)
+        if revision is not None:
+            with explained(name, "cannot be pushed to"):
+                ensure_branch(self._api, name, revision, token)
+
     def create_model_card(  # type: ignore[override]
-        self, language: str | None = None, license: str | None = None
+        self,
+        language: str | None = None,
+        license: str | None = None,
+        tags: str | Sequence[str] | None = None,
+        finetuned_from: str | None = None,
+        dataset_tags: str | Sequence[str] | None = None,
+        **stock_fields: Any,
     ) -> None:
         """Write the card of the run's folder if it has none, and note what is given.
 
         Args:
             language: What the model reads, such as `en`.
             license: What its weights are under, such as `apache-2.0`.
+            tags: Beside those of every card here.
+            finetuned_from: The model on the Hub whose weights it began with.
+            dataset_tags: The data sets on the Hub that it was trained on.
+            **stock_fields: What else `Trainer.create_model_card` takes: title, task and names of
+                data sets. The card has them from the record already.
         """
         if not self.is_world_process_zero():
             return
@@ -65,8 +120,16 @@ class PushingTrainer(Trainer):
         if not path.is_file():
             write_model_card(path.parent, repo_id=self.hub_model_id)
         card = ModelCard.load(path)
-        card.data.language = language or card.data.language
-        card.data.license = license or card.data.license
+        given = {
+            "language": language,
+            "license": license,
+            "base_model": finetuned_from,
+            "datasets": dataset_tags and _listed(dataset_tags),
+            "tags": tags and [*(card.data.tags or []), *_listed(tags)],
+        }
+        for name, value in given.items():
+            if value:
+                setattr(card.data, name, value)
         card.save(path)
 
     def push_to_hub(  # type: ignore[override]
@@ -90,6 +153,11 @@ class PushingTrainer(Trainer):
 
         Returns:
             The commit, or with `blocking=False` its future; None in processes that do not push.
+
+        Raises:
+            ValueError: If the labels have no names, a file holds what looks like a secret, or the
+                repository is to be private and is public.
+            OSError: If the Hub refuses or cannot be reached.
         """
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         if self.hub_model_id is None:
@@ -97,11 +165,15 @@ class PushingTrainer(Trainer):
         self.save_model(_internal_call=True)
         if not self.is_world_process_zero():
             return None
+        self._check_repository(revision, token or self.args.hub_token, private)
         self.create_model_card(**card_fields)
         self._finish_current_push()
         folder = str(self.args.output_dir)
         job = self._commit(folder, commit_message, token=token, revision=revision)
-        return job.result() if blocking else job
+        if not blocking:
+            return job
+        with explained(str(self.hub_model_id), "cannot be pushed to"):
+            return job.result()
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         if not self.is_world_process_zero() or self.args.hub_strategy == HubStrategy.END:
@@ -111,7 +183,11 @@ class PushingTrainer(Trainer):
             return
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         message = f"Training in progress, step {self.state.global_step}"
-        job = self._commit(checkpoint_folder, message)
+        try:
+            job = self._commit(checkpoint_folder, message)
+        except ValueError as error:  # not fit to be public, which can be mended after the training
+            logger.warning(f"a checkpoint was not pushed: {error}")
+            return
         job.add_done_callback(_warn_of_failure)
         unfinished = [] if last is None else [job for job in last.jobs if not job.done()]
         jobs: Any = [*unfinished, job]  # transformers declares the type of one job
@@ -125,15 +201,23 @@ class PushingTrainer(Trainer):
         revision: str | None = None,
     ) -> Future[CommitInfo]:
         """Send the public files of a folder; they are read now, for it may be gone soon."""
+        network: Any = self.model
+        check_label_names(network.config)
         files = read_public_files(Path(folder))
-        return HfApi().create_commit(
-            str(self.hub_model_id),
-            [CommitOperationAdd(*file) for file in files.items()],
-            commit_message=message,
-            token=token or self.args.hub_token,
-            revision=revision or self.args.hub_revision,
-            run_as_future=True,
-        )
+        name, token = str(self.hub_model_id), token or self.args.hub_token
+        revision = revision or self.args.hub_revision
+
+        def send() -> CommitInfo:
+            before = self._api.list_repo_files(name, revision=revision, token=token)
+            operations = [
+                *(CommitOperationAdd(*file) for file in files.items()),
+                *(CommitOperationDelete(old) for old in outdated_weights(before, files)),
+            ]
+            return self._api.create_commit(
+                name, operations, commit_message=message, token=token, revision=revision
+            )
+
+        return self._api.run_as_future(send)
 
     def _save(
         self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None
@@ -143,6 +227,10 @@ class PushingTrainer(Trainer):
             # A pickle that nothing reads back and that holds the Hub token and local paths.
             folder = Path(output_dir or str(self.args.output_dir))
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+
+
+def _listed(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
 
 
 def _warn_of_failure(job: Future[CommitInfo]) -> None:

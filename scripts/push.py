@@ -66,6 +66,8 @@ def report(done: Push) -> Iterator[str]:
     if done.commit is None:
         yield f"{'checked':<12}fit for {done.repo_id}; nothing was sent"
         return
+    for name in done.removed:
+        yield f"{'removed':<12}{name}, older weights"
     for name in done.others:
         yield f"{'left there':<12}{name}"
     yield f"{'commit':<12}{done.commit} of {done.repo_id}, read back and compared"

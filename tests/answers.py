@@ -96,7 +96,7 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
 def refuse_network(event: str, args: tuple[Any, ...]) -> None:
     """Audit hook: no connection leaves this machine."""
     host = {"socket.connect": lambda: args[1][0], "socket.getaddrinfo": lambda: args[0]}.get(event)
-    if host is not None and host() != "127.0.0.1":
+    if host is not None and host() not in ("127.0.0.1", "::1", "localhost"):
         raise PermissionError(f"{event} {args}: this must work offline")
 
 

@@ -13,93 +13,27 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import RLock, Thread
+from threading import Thread
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
-OWNER = "someone"
-TOKEN = "hf_" + "write" * 6
-READ_TOKEN = "hf_" + "read0" * 6
-DROP = 0  # in place of a status: break the connection off
+from loopback_state import (
+    DROP,
+    OWNER,
+    READ_TOKEN,
+    TOKEN,
+    Hub,
+    Refusal,
+    Repository,
+    digest_of,
+    git_name,
+    is_large,
+)
 
-Files = dict[str, bytes]
 ROUTES: list[tuple[str, re.Pattern[str], str]] = []
 REPO = r"(?P<repo>[^/]+/[^/]+)"
 REV = r"(?P<revision>[^/]+)"
-
-
-@dataclass
-class Repository:
-    """Commits by id, each with all its files, and the names that point to them."""
-
-    private: bool = False
-    commits: dict[str, Files] = field(default_factory=dict)
-    messages: dict[str, str] = field(default_factory=dict)
-    branches: dict[str, str] = field(default_factory=dict)
-    tags: dict[str, str] = field(default_factory=dict)
-
-    def add_commit(self, branch: str, files: Files, message: str) -> str:
-        """Let a branch point to new contents."""
-        names = sorted((path, git_name(content)) for path, content in files.items())
-        commit = git_name(f"{branch} {len(self.commits)} {message} {names}".encode())
-        self.commits[commit], self.messages[commit] = files, message
-        self.branches[branch] = commit
-        return commit
-
-    def commit_of(self, revision: str) -> str:
-        """Resolve a branch, a tag or a commit."""
-        commit = self.branches.get(revision) or self.tags.get(revision) or revision
-        if commit not in self.commits:
-            raise Refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
-        return commit
-
-
-@dataclass
-class Hub:
-    """The state of the server, open to tests.
-
-    Attributes:
-        address: What HF_ENDPOINT must be.
-        repositories: By `OWNER/NAME`.
-        objects: Large files by SHA-256.
-        faults: Status to answer with, or `DROP`, by the name of what is asked: `commit`, `upload`.
-        damaged: Files that a commit stores with other contents, of the same length.
-        requests: Method and path of what was asked, in order.
-    """
-
-    address: str = ""
-    repositories: dict[str, Repository] = field(default_factory=dict)
-    objects: dict[str, bytes] = field(default_factory=dict)
-    faults: dict[str, int] = field(default_factory=dict)
-    damaged: set[str] = field(default_factory=set)
-    requests: list[str] = field(default_factory=list)
-    lock: Any = field(default_factory=RLock)
-
-    def files(self, repo: str, revision: str = "main") -> Files:
-        """Return what a repository holds."""
-        found = self.repositories[repo]
-        return found.commits[found.commit_of(revision)]
-
-    def environment(self, home: object, token: str = TOKEN) -> dict[str, str]:
-        """Return the variables for a process that has nothing cached and knows this Hub alone."""
-        return {
-            "HF_ENDPOINT": self.address,
-            "HF_HOME": str(home),
-            "HF_TOKEN": token,
-            "HF_HUB_OFFLINE": "0",
-            "HF_HUB_DISABLE_XET": "1",
-        }
-
-
-class Refusal(Exception):
-    """An answer that is an error."""
-
-    def __init__(self, status: int, code: str = "", message: str = "", body: Any = None) -> None:
-        super().__init__(message)
-        self.status, self.body = status, {"error": message, **(body or {})}
-        self.headers = {"X-Error-Code": code, "X-Error-Message": message}
 
 
 def route(methods: str, pattern: str) -> Callable[[Any], Any]:
@@ -110,16 +44,6 @@ def route(methods: str, pattern: str) -> Callable[[Any], Any]:
         return function
 
     return register
-
-
-def is_large(path: str, size: int) -> bool:
-    """Say whether a file goes by LFS."""
-    return path.endswith(".safetensors") or size > 1_000_000
-
-
-def git_name(content: bytes) -> str:
-    """Name contents as git does."""
-    return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -135,16 +59,17 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         """Find the route, and answer with what it returns or refuses."""
         length = int(self.headers.get("Content-Length") or 0)
-        path = unquote(urlsplit(self.path).path)
+        path = urlsplit(self.path).path  # still quoted: the name of a branch may hold a slash
         with self.hub.lock:
-            self.hub.requests.append(f"{self.command} {path}")
+            self.hub.requests.append(f"{self.command} {unquote(path)}")
         try:
             for methods, pattern, name in ROUTES:
                 if self.command in methods.split() and (found := pattern.fullmatch(path)):
                     self.break_if_told(name, length)
                     self.body = self.rfile.read(length)
                     with self.hub.lock:
-                        self.send_json(200, getattr(self, name)(**found.groupdict()))
+                        groups = {k: v and unquote(v) for k, v in found.groupdict().items()}
+                        self.send_json(200, getattr(self, name)(**groups))
                     return
             raise Refusal(404, message=f"no route for {self.command} {path}")
         except Refusal as refusal:
@@ -162,7 +87,8 @@ class Handler(BaseHTTPRequestHandler):
         if status == DROP:
             self.connection.shutdown(socket.SHUT_RDWR)
             raise ConnectionAbortedError("as the test wants it")
-        raise Refusal(status, message="as the test wants it")
+        # A server may well repeat what it was sent.
+        raise Refusal(status, message=f"as the test wants it; {self.headers.get('Authorization')}")
 
     def send_json(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
         """Send a value; None means that the answer has been sent."""
@@ -290,13 +216,19 @@ class Handler(BaseHTTPRequestHandler):
     @route("POST", f"/api/models/{REPO}/preupload/{REV}")
     def preupload(self, repo: str, revision: str) -> Any:
         """Say which way each file goes."""
-        self.repository(repo, writes=True).commit_of(revision)
-        asked = json.loads(self.body)["files"]
-        modes = [("lfs" if is_large(file["path"], file["size"]) else "regular") for file in asked]
+        found = self.repository(repo, writes=True)
+        held = found.commits[found.commit_of(revision)]
         return {
             "files": [
-                {"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": None}
-                for file, mode in zip(asked, modes, strict=True)
+                {
+                    "path": file["path"],
+                    "uploadMode": "lfs" if is_large(file["path"], file["size"]) else "regular",
+                    "shouldIgnore": False,
+                    "oid": digest_of(file["path"], held[file["path"]])
+                    if file["path"] in held
+                    else None,
+                }
+                for file in json.loads(self.body)["files"]
             ]
         }
 
@@ -348,8 +280,10 @@ class Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = base64.b64decode(value["content"])
             elif entry["key"] == "lfsFile":
                 files[value["path"]] = self.hub.objects[value["oid"]]
-        for path in self.hub.damaged & files.keys():
-            files[path] = files[path][:-1] + b"?"
+            elif entry["key"] == "deletedFile":
+                del files[value["path"]]
+            else:
+                raise Refusal(400, message=f"no operation {entry['key']}")
         commit = found.add_commit(revision, files, message)
         return {"commitUrl": f"{self.hub.address}/{repo}/commit/{commit}", "commitOid": commit}
 
@@ -363,10 +297,26 @@ class Handler(BaseHTTPRequestHandler):
         if path not in found.commits[commit]:
             raise Refusal(404, "EntryNotFound", "Entry not found")
         content = found.commits[commit][path]
-        digest = git_name(content)
+        headers = {"X-Repo-Commit": commit}
         if is_large(path, len(content)):
-            digest = hashlib.sha256(content).hexdigest()
-        headers = {"ETag": f'"{digest}"', "X-Repo-Commit": commit}
+            digest = digest_of(path, content)
+            headers |= {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content))}
+            # Of another name, as on the real Hub: clients send no token there.
+            store = self.hub.address.replace("127.0.0.1", "localhost")
+            headers["Location"] = f"{store}/lfs/{digest}/{quote(path)}"
+            self.send_content(302, b"", headers)
+            return
+        self.send_part(path, content, {**headers, "ETag": f'"{git_name(content)}"'})
+
+    @route("GET HEAD", "/lfs/(?P<oid>[0-9a-f]{64})/(?P<path>.+)")
+    def large(self, oid: str, path: str) -> None:
+        """Send a large file from where `resolve` leads."""
+        self.send_part(path, self.hub.objects[oid], {"ETag": f'"{oid}"'})
+
+    def send_part(self, path: str, content: bytes, headers: dict[str, str]) -> None:
+        """Send contents, or the part of them that is asked for."""
+        if path in self.hub.damaged:
+            content = content[:-1] + b"?"
         part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         if part is None:
             self.send_content(200, content, headers)

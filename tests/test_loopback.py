@@ -1,5 +1,6 @@
 """The round trip by way of a Hub: pushed here, loaded by name in a process that has nothing."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -18,7 +19,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from huggingface_hub.utils import get_session
-from loopback_hub import OWNER, TOKEN, Hub
+from loopback_hub import OWNER, READ_TOKEN, TOKEN, Hub
 from tiny import tiny_model
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 
@@ -103,6 +104,22 @@ def test_who_has_the_package_loads_by_name_without_a_flag(
     assert not [request for request in got if request.endswith("_self_attentive.py")]
 
 
+def test_a_private_model_loads_with_a_token_alone(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that may read is enough; to all others the repository is not there."""
+    save(tmp_path, "classifier")
+    write_owned_card(tmp_path / "classifier")
+    push(tmp_path / "classifier", f"{OWNER}/classifier", private=True)
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(OSError, match=r"(?s)someone/classifier is not a.*pass a token having"):
+        AutoModelForSequenceClassification.from_pretrained(f"{OWNER}/classifier")
+    model = AutoModelForSequenceClassification.from_pretrained(
+        f"{OWNER}/classifier", token=READ_TOKEN
+    )
+    assert list(model.config.id2label.values()) == RATINGS
+
+
 def test_what_was_loaded_once_loads_without_a_network(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +200,14 @@ def test_the_hub_of_these_tests_answers_like_one(hub: Hub, tmp_path: Path) -> No
     # A download that broke off goes on where it stopped.
     url = f"{hub.address}/{OWNER}/files/resolve/v1/a.safetensors"
     session = get_session()
-    part = session.get(url, headers={"Range": "bytes=100-", "Authorization": f"Bearer {TOKEN}"})
+    asked = {"Range": "bytes=100-", "Authorization": f"Bearer {TOKEN}"}
+    there = session.get(url, headers=asked, follow_redirects=False)
+    assert (there.status_code, there.headers["X-Repo-Commit"]) == (302, commit)
+    assert there.headers["X-Linked-Etag"] == f'"{hashlib.sha256(content).hexdigest()}"'
+    part = session.get(there.headers["Location"], headers={"Range": "bytes=100-"})
     assert (part.status_code, part.content) == (206, content[100:])
-    assert part.headers["X-Repo-Commit"] == commit
+    # What is not changed is not sent again, and what is deleted is gone.
+    again = {"path_or_fileobj": content, "path_in_repo": "a.safetensors"}
+    assert api.upload_file(repo_id=f"{OWNER}/files", **again).oid == commit
+    api.delete_file("a.safetensors", f"{OWNER}/files")
+    assert hub.files(f"{OWNER}/files").keys() == {".gitattributes"}

@@ -1,5 +1,6 @@
 """What may leave the machine in a record, and what must not."""
 
+import json
 from enum import Enum
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from transformers.trainer_utils import IntervalStrategy
 
-from sase_hf.privacy import PRIVATE_KEYS, publishable
+from sase_hf.privacy import PRIVATE_KEYS, find_secret, publishable
 
 
 @pytest.mark.parametrize(
@@ -108,3 +109,44 @@ def test_what_has_no_form_in_json_is_named() -> None:
         TypeError, match=r"record\.a\[1\]\.b is a set, which has no form in JSON; use"
     ):
         publishable({"a": [0, {"b": {1}}]}, "record")
+
+
+HF = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (json.dumps({"note": f"x\n{HF}"}), "a Hugging Face token"),
+        (json.dumps({f"x\tapi_org_{HF[3:]}": 1}), "a Hugging Face token"),
+        ('["\\u0068f_' + HF[3:] + '"]', "a Hugging Face token"),
+        (f"TOKEN_{HF} %22{HF}", "a Hugging Face token"),
+        (f"hf&#95;{HF[3:]}", "a Hugging Face token"),
+        ("glpat-" + "aB3" * 7, "a GitLab token"),
+        ("xoxb-" + "1234567890-" * 2 + "aB3" * 8, "a Slack token"),
+        ("npm_" + "aB3" * 12, "an npm token"),
+        ("AIza" + "Sy" + "aB3" * 11, "a Google API key"),
+        ("sk_live_" + "aB3" * 8, "an API key"),
+        ("nvapi-" + "aB3" * 20, "an API key"),
+        ("-----BEGIN PGP " + "PRIVATE KEY BLOCK-----", "a private key"),
+        ("https://anna:" + "hunter2@example.org/x", "an address with a password"),
+    ],
+)
+def test_a_secret_is_found_however_it_is_written(text: str, kind: str) -> None:
+    """Whoever decodes the file has the token."""
+    assert find_secret(text) == (kind, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "shelf_life of a half_baked shelf_" + "a" * 10,
+        "risk-assessment-of-the-situation and task-oriented",
+        "https://example.org:8080/a@b and mailto:anna@example.org",
+        json.dumps({"vocabulary": {"hf": 1, "sk": 2, "token": 3}}),
+        "a" * 40,
+    ],
+)
+def test_ordinary_words_are_no_secret(text: str) -> None:
+    """A false alarm would stop the push of an honest model."""
+    assert find_secret(text) is None

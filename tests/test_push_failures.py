@@ -21,7 +21,9 @@ NAME = f"{OWNER}/rooms"
         ("commit", 429, r"429 Too Many Requests.*push again later"),
         ("commit", 500, r"No commit is left half done there; push again when"),
         ("commit", DROP, r"disconnected.*push again when the Hub can be reached"),
-        ("tree", 500, r"was pushed as \w{40}, but cannot be read back"),
+        ("tree", 500, r"cannot be pushed to: .*push again when"),
+        ("commit", 400, r"mend what it names and push again"),
+        ("resolve", 500, r"was pushed as \w{40}, but cannot be read back"),
     ],
 )
 def test_what_the_hub_refuses_comes_with_a_way_out(
@@ -81,3 +83,11 @@ def test_what_arrives_otherwise_than_sent_is_noticed(folder: Path, hub: Hub, nam
     hub.damaged.add(name)
     with pytest.raises(OSError, match=rf"at \w{{40}} does not hold what was sent: {name} differ"):
         push(folder, NAME)
+
+
+def test_a_card_that_the_hub_refuses_leaves_no_repository_behind(folder: Path, hub: Hub) -> None:
+    """It knows licences and languages that we do not check."""
+    hub.faults["validate"] = 400
+    with pytest.raises(ValueError, match=r"the Hub refuses README\.md: .*mend it, push again"):
+        push(folder, NAME)
+    assert not hub.repositories

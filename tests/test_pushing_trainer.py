@@ -1,9 +1,11 @@
 """Pushes that transformers makes itself: by the trainer and by `save_pretrained`."""
 
 import logging
+import time
 from pathlib import Path
 
 import pytest
+from huggingface_hub import HfApi, ModelCard
 from loopback_hub import OWNER, TOKEN, Hub
 from runs import collate, make_rows, train_tiny, write_splits
 from tiny import tiny_config
@@ -11,10 +13,11 @@ from transformers import TrainingArguments
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.hub import write_model_card
-from sase_hf.publishing import CODE, PUBLIC_NAMES
+from sase_hf.public_files import CODE, PUBLIC_NAMES
 from sase_hf.trainer import SelfAttentiveTrainer
 
 NAME = f"{OWNER}/rooms"
+QUIET = {"report_to": "none", "disable_tqdm": True, "use_cpu": True}
 LABELS = {0: "poor", 1: "fair", 2: "good"}
 # What a checkpoint cannot do without, and what the stock push leaves behind.
 NEEDED = {"config.json", "model.safetensors", "modules.json", "sentence_bert_config.json", *CODE}
@@ -28,9 +31,7 @@ def make_trainer(
         "max_steps": 4,
         "save_steps": 2,
         "save_total_limit": 1,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
+        **QUIET,
         "push_to_hub": True,
         "hub_model_id": NAME,
         "hub_token": TOKEN,
@@ -54,7 +55,7 @@ def test_a_trainer_pushes_models_and_nothing_else(hub: Hub, tmp_path: Path) -> N
     trainer.push_to_hub(language="en", license="mit")
     messages = list(hub.repositories[NAME].messages.values())
     steps = [f"Training in progress, step {step}" for step in (2, 4)]
-    assert sorted(messages) == sorted(["initial commit", *steps, "End of training"])
+    assert messages == ["initial commit", *steps, "End of training"]
     for files in hub.repositories[NAME].commits.values():
         assert files.keys() <= PUBLIC_NAMES | {".gitattributes"}
         assert not [name for name, content in files.items() if TOKEN.encode() in content]
@@ -63,6 +64,67 @@ def test_a_trainer_pushes_models_and_nothing_else(hub: Hub, tmp_path: Path) -> N
     card = held["README.md"].decode()
     assert "language: en\nlicense: mit\n" in card
     assert f'checkpoint = "{NAME}"' in card
+
+
+def test_pushes_arrive_in_the_order_of_the_training(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run beside it, and a slow early one must not become the last word."""
+    upload, waits = HfApi.preupload_lfs_files, [1.0]
+
+    def upload_slowly(*args: object, **kwargs: object) -> None:
+        time.sleep(waits.pop() if waits else 0)
+        upload(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(HfApi, "preupload_lfs_files", upload_slowly)
+    trainer = make_trainer(tmp_path)
+    trainer.train()
+    trainer._finish_current_push()
+    repository = hub.repositories[NAME]
+    assert not waits, "the premise: the first one was slow"
+    assert repository.messages[repository.branches["main"]] == "Training in progress, step 4"
+
+
+def test_the_arguments_decide_token_branch_and_privacy(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine is logged in as nobody."""
+    monkeypatch.delenv("HF_TOKEN")
+    trainer = make_trainer(tmp_path, hub_revision="trial", hub_private_repo=True)
+    trainer.train()
+    trainer.push_to_hub()
+    repository = hub.repositories[NAME]
+    assert repository.private
+    assert hub.files(NAME).keys() == {".gitattributes"}
+    assert hub.files(NAME, "trial").keys() >= NEEDED
+
+
+def test_a_private_model_does_not_go_into_a_public_repository(hub: Hub, tmp_path: Path) -> None:
+    """Neither by the arguments, told before the training, nor by the call at its end."""
+    HfApi().create_repo(NAME)
+    with pytest.raises(ValueError, match=r"someone/rooms is there and public"):
+        make_trainer(tmp_path / "a", hub_private_repo=True)
+    trainer = make_trainer(tmp_path / "b")
+    with pytest.raises(ValueError, match=r"someone/rooms is there and public"):
+        trainer.push_to_hub(private=True)
+    assert hub.files(NAME).keys() == {".gitattributes"}
+
+
+def test_the_call_of_the_example_scripts_of_transformers_works(hub: Hub, tmp_path: Path) -> None:
+    """They end with these arguments; what a card has a field for is in it."""
+    trainer = make_trainer(tmp_path, hub_strategy="end")
+    trainer.push_to_hub(
+        finetuned_from="someone/base",
+        tasks="text-classification",
+        dataset_tags="someone/data",
+        dataset="Data",
+        tags=["hotel"],
+    )
+    card = ModelCard(hub.files(NAME)["README.md"].decode()).data
+    assert (card.base_model, card.datasets) == ("someone/base", ["someone/data"])
+    assert card.tags is not None
+    assert card.tags[-1] == "hotel"
+    assert "self-attention" in card.tags
 
 
 def test_a_run_is_pushed_with_the_card_of_its_results(hub: Hub, tmp_path: Path) -> None:
@@ -95,6 +157,51 @@ def test_labels_without_names_are_refused_before_the_training(tmp_path: Path) ->
     """They would be refused after it, with nothing to be done about it but by hand."""
     with pytest.raises(ValueError, match=r"labels are called LABEL_0, LABEL_1"):
         make_trainer(tmp_path, labels={0: "LABEL_0", 1: "LABEL_1", 2: "good"})
+
+
+def test_labels_without_names_do_not_go_up_later_either(hub: Hub, tmp_path: Path) -> None:
+    """A push that nobody announced is a push."""
+    labels = {0: "LABEL_0", 1: "LABEL_1", 2: "good"}
+    trainer = make_trainer(tmp_path, labels=labels, push_to_hub=False)
+    with pytest.raises(ValueError, match=r"labels are called LABEL_0, LABEL_1"):
+        trainer.push_to_hub()
+
+
+def test_a_model_may_be_made_by_the_trainer(hub: Hub, tmp_path: Path) -> None:
+    """A search of hyperparameters makes one for each trial."""
+    trainer = SelfAttentiveTrainer(
+        None,
+        TrainingArguments(str(tmp_path), push_to_hub=True, hub_model_id=NAME, **QUIET),
+        model_init=lambda: SelfAttentiveForSequenceClassification(tiny_config(id2label=LABELS)),
+        train_dataset=make_rows("single_label"),
+        data_collator=collate,
+    )
+    trainer.push_to_hub()
+    assert hub.files(NAME).keys() >= NEEDED
+
+
+def test_a_secret_is_told_and_does_not_stop_the_training(
+    hub: Hub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Hours of work are worth more than a push that can be made again."""
+    trainer = make_trainer(tmp_path, labels={0: "poor", 1: TOKEN, 2: "good"})
+    with caplog.at_level(logging.WARNING, "sase_hf.pushing_trainer"):
+        trainer.train()
+    assert trainer.state.global_step == 4
+    assert "config.json, line" in caplog.text
+    assert TOKEN not in caplog.text
+    with pytest.raises(ValueError, match=r"holds what looks like a Hugging Face token"):
+        trainer.push_to_hub()
+    assert hub.files(NAME).keys() == {".gitattributes"}
+
+
+def test_the_last_push_says_what_to_do_if_it_fails(hub: Hub, tmp_path: Path) -> None:
+    """The training is over, and the model lies in its folder."""
+    trainer = make_trainer(tmp_path, hub_strategy="end")
+    hub.faults["commit"] = 403
+    with pytest.raises(OSError, match=r"take a token that may write there") as told:
+        trainer.push_to_hub()
+    assert TOKEN not in str(told.value)
 
 
 def test_a_push_that_fails_on_the_way_does_not_stop_the_training(
