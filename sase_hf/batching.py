@@ -85,4 +85,31 @@ def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[
     return [dict(zip(cut, part, strict=True)) for part in zip(*cut.values(), strict=True)]
 
 
-__all__ = ["LengthGroupedOrder", "longest_first", "parts_of_batch", "token_counts"]
+def batches_by_length(
+    lengths: Sequence[int], max_tokens: int, least: int = 1
+) -> Iterator[list[int]]:
+    """Yield rows, the longest first, in batches that hold at most so many tokens each.
+
+    Args:
+        lengths: Tokens of each row.
+        max_tokens: Tokens of a batch, padding included; a longer row is a batch of its own.
+        least: What a shorter row counts as: its result takes memory too.
+
+    Yields:
+        The numbers of the rows of a batch.
+    """
+    order = np.argsort(lengths, kind="stable")[::-1].tolist()
+    start = 0
+    while start < len(order):
+        size = max(max_tokens // max(lengths[order[start]], least), 1)
+        yield order[start : start + size]
+        start += size
+
+
+__all__ = [
+    "LengthGroupedOrder",
+    "batches_by_length",
+    "longest_first",
+    "parts_of_batch",
+    "token_counts",
+]

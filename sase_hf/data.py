@@ -6,7 +6,6 @@ surfaces as a tensor error. Rows are counted from 0, a header line not included,
 """
 
 import logging
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import LARGE_INTEGER
 
 from .labels import REGRESSION, LabelError, LabelScheme, is_unlabelled, learn_labels
+from .row_files import text_fault
 from .sources import SPLITS, FilePath, Part, read_parts
 
 logger = logging.getLogger(__name__)
@@ -248,15 +248,9 @@ def _encoded_labels(
 
 def _fault(text: Any) -> str | None:
     """Return what is wrong with a text, None for a good one."""
-    if not isinstance(text, str):
-        return f"{reprlib.repr(text)} is a {type(text).__name__}, not a text"
-    if not text.strip():
+    if isinstance(text, str) and not text.strip():
         return "the text is blank; write one, or take the row out"
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return f"{reprlib.repr(text)} holds half of a surrogate pair, which is no character"
-    return None
+    return text_fault(text)
 
 
 def _split_validation(

@@ -1,7 +1,8 @@
-"""Trained checkpoints to look at: one way in for all that shows or measures attention."""
+"""Trained checkpoints: one way in for all that shows or measures attention, or embeds texts."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
+    AutoModel,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     PreTrainedModel,
@@ -17,7 +19,7 @@ from transformers import (
 )
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .modeling_self_attentive import SelfAttentivePreTrainedModel
+from .modeling_self_attentive import SelfAttentiveModel, SelfAttentivePreTrainedModel
 from .pipeline_self_attentive import TASK, SelfAttentionPipeline
 
 # What the Hub allows: NAME, or OWNER/NAME.
@@ -39,15 +41,57 @@ def load_checkpoint(checkpoint: str) -> tuple[SelfAttentivePreTrainedModel, Toke
         OSError: If there is no such checkpoint, or it cannot be read.
     """
     _require_folder(checkpoint)
+    with _loading(checkpoint):
+        config = _config(checkpoint)
+        if not config.has_attention:
+            raise ValueError(
+                f"it has pooling={config.pooling!r}, which attends to nothing; name a checkpoint "
+                "with pooling='self_attention' or 'generalized'"
+            )
+        model, tokenizer, missing = _load(AutoModelForSequenceClassification, checkpoint, config)
+    check_weights(checkpoint, model, missing)
+    return model, tokenizer
+
+
+def load_encoder(
+    checkpoint: str, revision: str | None = None
+) -> tuple[SelfAttentiveModel, TokenizersBackend]:
+    """Load the base model of a checkpoint, of a head too, and its tokenizer; its code is not run.
+
+    Args:
+        checkpoint: A folder or a name on the Hub.
+        revision: Commit, tag or branch on the Hub.
+
+    Returns:
+        The model, in evaluation mode and single precision, and the tokenizer.
+
+    Raises:
+        ValueError: If it is another kind of model, weights are missing or are no finite numbers, or
+            a folder is given a revision.
+        OSError: If there is no such checkpoint, or it cannot be read.
+    """
+    _require_folder(checkpoint)
+    if revision is not None and Path(checkpoint).is_dir():
+        raise ValueError(
+            f"{checkpoint} is a folder, which has no revision {revision!r}; leave the revision out"
+        )
+    with _loading(checkpoint):
+        config = _config(checkpoint, revision=revision)
+        model, tokenizer, missing = _load(AutoModel, checkpoint, config, revision=revision)
+    check_weights(checkpoint, model, missing)
+    return model, tokenizer
+
+
+@contextmanager
+def _loading(checkpoint: str) -> Iterator[None]:
+    """Say which checkpoint could not be loaded meanwhile."""
     try:
-        model, tokenizer, missing = _load(checkpoint)
+        yield
     except OSError as reason:
         places = "" if Path(checkpoint).is_dir() else ", which is no folder here, from the Hub"
         raise OSError(f"cannot load {checkpoint}{places}: {reason}") from reason
     except (ValueError, RuntimeError, SafetensorError) as reason:
         raise ValueError(f"cannot load {checkpoint}: {reason}") from reason
-    check_weights(checkpoint, model, missing)
-    return model, tokenizer
 
 
 def check_weights(checkpoint: str, model: PreTrainedModel, missing: Sequence[str]) -> None:
@@ -83,24 +127,27 @@ def _require_folder(checkpoint: str) -> None:
         )
 
 
-def _load(checkpoint: str) -> tuple[Any, TokenizersBackend, list[str]]:
-    """Return the model, its tokenizer, and the names of the weights that the checkpoint lacks."""
-    config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
+def _config(checkpoint: str, **options: Any) -> SelfAttentiveConfig:
+    """Return the config of a model of ours."""
+    config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False, **options)
     if not isinstance(config, SelfAttentiveConfig):
         raise ValueError(f"it holds a {config.model_type!r} model; name a 'self_attentive' one")
-    if not config.has_attention:
-        raise ValueError(
-            f"it has pooling={config.pooling!r}, which attends to nothing; name a checkpoint with "
-            "pooling='self_attention' or 'generalized'"
-        )
-    model, loaded = AutoModelForSequenceClassification.from_pretrained(
+    return config
+
+
+def _load(
+    auto_class: Any, checkpoint: str, config: SelfAttentiveConfig, **options: Any
+) -> tuple[Any, TokenizersBackend, list[str]]:
+    """Return the model, its tokenizer, and the names of the weights that the checkpoint lacks."""
+    model, loaded = auto_class.from_pretrained(
         checkpoint,
         config=config,
         dtype=torch.float32,
         output_loading_info=True,
         trust_remote_code=False,
+        **options,
     )
-    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False, **options)
     return model.eval(), tokenizer, sorted(loaded["missing_keys"])
 
 
@@ -157,4 +204,10 @@ def _shortest_name(path: Path, paths: Sequence[Path]) -> str:
     return "/".join(path.parts[-count:])
 
 
-__all__ = ["check_weights", "load_checkpoint", "load_pipeline", "name_checkpoints"]
+__all__ = [
+    "check_weights",
+    "load_checkpoint",
+    "load_encoder",
+    "load_pipeline",
+    "name_checkpoints",
+]

@@ -1,35 +1,21 @@
-"""Where rows come from: a data set on the Hub, or local CSV, TSV, JSON and Parquet files.
+"""Where rows come from: a data set on the Hub, or local CSV, TSV, JSON and Parquet files."""
 
-The text formats are read here and not by the builders of `datasets`, because those guess: the text
-`2020-01-01 00:00:00` in a JSON file becomes a timestamp, a row of a CSV file that lacks a field
-becomes a blank text, and a first row with a field too many shifts every column. Here a CSV cell is
-a text, a JSON value is what it says, and a line that breaks its format is named.
-"""
-
-import csv
-import gzip
 import hashlib
-import json
 import os
 import re
 import tempfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from datasets import ClassLabel, Dataset, load_dataset
-from datasets.exceptions import DatasetsError
+
+from .row_files import read_rows, readable
 
 FilePath = str | os.PathLike[str]
 
 SPLITS = ("train", "validation", "test")
-TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl")
-ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
-
-# The csv module refuses longer fields; its own limit of 128 KiB is shorter than a long document.
-MAX_FIELD_SIZE = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -83,9 +69,9 @@ def read_parts(
 
     Args:
         dataset_name: A data set on the Hub, or a local folder of data files; or None.
-        files: For every split a file with one of `ENDINGS`, or None. Text is UTF-8, with or without
-            a byte-order mark. CSV and TSV have a header line; a `.json` file holds an array of
-            objects or one object a line, as `.jsonl` does.
+        files: For every split a file with one of `row_files.ENDINGS`, or None. Text is UTF-8, with
+            or without a byte-order mark. CSV and TSV have a header line; a `.json` file holds an
+            array of objects or one object a line, as `.jsonl` does.
         wanted: The columns to keep. One that is missing is left out, not refused; where only a row
             of a JSON file lacks it, the value is None.
         hub_options: `config_name`, `revision`, `cache_dir` and `token` of `dataset_name`.
@@ -117,7 +103,7 @@ def _hub_parts(
     parts = []
     for split in SPLITS:
         if split in splits:
-            revision = _commit_of(splits[split]) or options["revision"]
+            revision = commit_of(splits[split]) or options["revision"]
             source = {"dataset": name, "config": config_name, "revision": revision}
             parts.append(_part_of(split, source, splits[split], wanted))
     if not parts:
@@ -130,27 +116,22 @@ def _hub_parts(
 
 def _file_part(name: str, path: str, wanted: Sequence[str]) -> Part:
     """Read one split from a file; the ending says the format."""
-    if not path.lower().endswith(ENDINGS):
-        raise ValueError(f"{path!r} has no known ending; allowed are {', '.join(ENDINGS)}")
-    source = {"file": os.path.basename(path), "sha256": sha256_of(path)}
-    try:
+    with readable(path):
+        source = {"file": os.path.basename(path), "sha256": sha256_of(path)}
         if path.lower().endswith(".parquet"):
             # Without a folder of its own, a copy of the file would stay in the user's cache.
             with tempfile.TemporaryDirectory() as scratch:
                 data = Dataset.from_parquet(path, cache_dir=scratch, keep_in_memory=True)
             return _part_of(name, source, data, wanted)
-        return _collect(name, source, _rows(path), wanted)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as reason:
-        raise ValueError(f"cannot unpack {path!r}: {reason}; is it a whole gzip file?") from reason
-    except UnicodeDecodeError as reason:
-        raise ValueError(f"cannot read {path!r}: {reason}; save it as UTF-8") from reason
-    except (ValueError, DatasetsError) as reason:
-        # `datasets` wraps what went wrong in an error that does not say it.
-        raise ValueError(f"cannot read {path!r}: {reason.__cause__ or reason}") from reason
+        return _collect(name, source, read_rows(path), wanted)
 
 
-def _commit_of(dataset: Dataset) -> str | None:
-    """Return the commit that a data set was downloaded at, None if it is not from the Hub."""
+def commit_of(dataset: Dataset) -> str | None:
+    """Return the commit that a data set was downloaded at, None if it is not from the Hub.
+
+    Args:
+        dataset: What `load_dataset` returned.
+    """
     found = re.search(r"@([0-9a-f]{40})/", " ".join(dataset.info.download_checksums or ()))
     return found and found[1]
 
@@ -197,70 +178,3 @@ def _collect(
             values.append(row.get(column))
     there = {column: values for column, values in columns.items() if column in seen}
     return Part(name, source, list(seen), num_rows, there)
-
-
-def _rows(path: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a CSV, TSV, JSON or JSON Lines file, packed by gzip or not."""
-    packed = path.lower().endswith(".gz")
-    ending = Path(path.lower().removesuffix(".gz")).suffix
-    opener = gzip.open if packed else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-        if ending == ".csv":
-            yield from _csv_rows(file, ",")
-        elif ending == ".tsv":
-            yield from _csv_rows(file, "\t")
-        else:
-            yield from _json_rows(file)
-
-
-def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
-    """Yield the rows below the header line; cells stay the texts they are."""
-    usual_limit = csv.field_size_limit(MAX_FIELD_SIZE)
-    reader = csv.reader(file, delimiter=separator, strict=True)
-    try:
-        header = next(reader, [])
-        if len(set(header)) < len(header):
-            raise ValueError(f"the header names a column twice: {header}")
-        blank_line = None
-        for cells in reader:
-            if not cells:
-                blank_line = blank_line or reader.line_num
-                continue
-            if blank_line is not None:
-                raise ValueError(f"line {blank_line} is blank; only the last ones may be")
-            if len(cells) != len(header):
-                raise ValueError(
-                    f"the row that ends in line {reader.line_num} has {len(cells)} fields and the "
-                    f"header {len(header)}; a field that holds a separator needs quotes around it"
-                )
-            yield dict(zip(header, cells, strict=True))
-    except csv.Error as reason:
-        raise ValueError(
-            f"line {reader.line_num}: {reason}; quotes inside a quoted field must be doubled, and "
-            "the last one closed"
-        ) from None
-    finally:
-        csv.field_size_limit(usual_limit)
-
-
-def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of an array, or of one object a line."""
-    for number, line in enumerate(file, start=1):
-        if not line.strip():
-            continue
-        try:
-            is_array = line.lstrip().startswith("[")
-            rows = json.loads(line + file.read()) if is_array else [json.loads(line)]
-        except json.JSONDecodeError as reason:
-            raise ValueError(
-                f"line {number + reason.lineno - 1}, character {reason.colno}: "
-                f"{reason.msg.removesuffix(' at')}; a JSON file holds one object a line, or an "
-                "array of objects"
-            ) from None
-        for row in rows:
-            if not isinstance(row, dict):
-                raise ValueError(
-                    f"line {number}: a row of type {type(row).__name__}; it must be an object, "
-                    'such as {"text": "...", "label": "..."}'
-                )
-            yield row

@@ -4,7 +4,7 @@ import pytest
 import torch
 from runs import make_rows
 
-from sase_hf.batching import LengthGroupedOrder, longest_first, parts_of_batch
+from sase_hf.batching import LengthGroupedOrder, batches_by_length, longest_first, parts_of_batch
 
 ROWS = make_rows("single_label")
 
@@ -49,3 +49,22 @@ def test_parts_hold_whole_rows_up_to_the_limit(max_tokens: int | None, rows: lis
     assert [len(part["labels"]) for part in parts_of_batch(vectors, max_tokens)] == rows
     for name, whole in batch.items():
         assert torch.equal(torch.cat([part[name] for part in parts]), whole)
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "least", "expected"),
+    [
+        (12, 1, [[1], [4, 2], [3, 0]]),
+        (1, 1, [[1], [4], [2], [3], [0]]),
+        (12, 6, [[1], [4, 2], [3, 0]]),
+        (100, 20, [[1, 4, 2, 3, 0]]),
+        (100, 50, [[1, 4], [2, 3], [0]]),
+    ],
+)
+def test_batches_by_length_stay_within_their_budget(
+    max_tokens: int, least: int, expected: list[list[int]]
+) -> None:
+    """A longer row is read alone; short ones share a batch, but not without limit."""
+    lengths = [0, 14, 5, 3, 6]
+    assert list(batches_by_length(lengths, max_tokens, least)) == expected
+    assert list(batches_by_length([], max_tokens, least)) == []

@@ -1,0 +1,154 @@
+"""Texts -> embeddings, as many at once as fit a budget of tokens."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch.nn.utils.rnn import pad_sequence
+from transformers.tokenization_utils_base import LARGE_INTEGER
+
+from ..batching import batches_by_length
+from ..loading import load_encoder
+
+TEXTS_PER_CALL = 10_000  # of the tokenizer, whose lists of Python integers take much memory
+# Of a config what changes from place to place, and changes no embedding.
+_PASSING = (
+    "_name_or_path",
+    "architectures",
+    "auto_map",
+    "custom_pipelines",
+    "dtype",
+    "transformers_version",
+)
+
+Embeddings = npt.NDArray[np.floating]
+
+
+class Embedder:
+    """The base model of a checkpoint, ready to embed many texts.
+
+    Args:
+        checkpoint: A folder or a name on the Hub.
+        revision: Commit, tag or branch on the Hub.
+        max_seq_length: Tokens after which a text is cut; None for the tokenizer's own limit.
+        normalize: Scale every embedding to length 1, but for that of a text without tokens, which
+            is zero.
+        bf16: Compute in bfloat16.
+        dtype: What the embeddings come in, "float32" or "float16".
+        batch_tokens: Tokens that are read at once, padding included.
+        device: Where to compute; by default on this process's accelerator, if there is one.
+
+    Attributes:
+        size: Numbers in an embedding.
+        revision: The commit on the Hub that was loaded, as far as it is known.
+        identity: The SHA-256 of all that an embedding depends on.
+
+    Raises:
+        ValueError: If the checkpoint cannot be used, or there is no such device.
+        OSError: If there is no such checkpoint.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str,
+        revision: str | None = None,
+        *,
+        max_seq_length: int | None = None,
+        normalize: bool = False,
+        bf16: bool = False,
+        dtype: str = "float32",
+        batch_tokens: int = 16_384,
+        device: str | None = None,
+    ) -> None:
+        self.model, self.tokenizer = load_encoder(checkpoint, revision)
+        self.revision: str | None = getattr(self.model.config, "_commit_hash", None) or revision
+        self.size = int(self.model.config.projection_dim)
+        self.dtype = np.dtype(dtype)
+        self.normalize, self.batch_tokens = normalize, batch_tokens
+        limit = max_seq_length or self.tokenizer.model_max_length
+        self._cut = {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+        self.identity = self._identify()
+        try:
+            place = torch.device(device) if device else _own_device()
+            torch.nn.Module.to(self.model, place, torch.bfloat16 if bf16 else torch.float32)
+        except (RuntimeError, AssertionError) as reason:
+            raise ValueError(f"cannot compute on device {device!r}: {reason}") from reason
+
+    def _identify(self) -> dict[str, str]:
+        """Return what tells this model from another, wherever it was loaded from."""
+        config: dict[str, Any] = self.model.config.to_dict()
+        kept = {name: value for name, value in config.items() if name not in _PASSING}
+        weights = hashlib.sha256()
+        for name, weight in sorted(self.model.state_dict().items()):
+            weights.update(name.encode())
+            weights.update(weight.contiguous().numpy())
+        tokenizer = self.tokenizer.backend_tokenizer.to_str()
+        return {
+            "config_sha256": hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest(),
+            "tokenizer_sha256": hashlib.sha256(tokenizer.encode()).hexdigest(),
+            "weights_sha256": weights.hexdigest(),
+        }
+
+    def __call__(
+        self, texts: Sequence[str], progress: Callable[[int], object] | None = None
+    ) -> Embeddings:
+        """Return the embeddings of texts, in their order, shape (len(texts), size).
+
+        Args:
+            texts: The texts; one may be empty.
+            progress: Is told after each batch how many texts were in it.
+        """
+        ids = self._ids(texts)
+        embeddings = np.empty((len(texts), self.size), self.dtype)
+        # The sentence matrix of a text takes as much memory as the states of `num_rows` tokens.
+        batches = batches_by_length(
+            [len(row) for row in ids], self.batch_tokens, least=self.model.config.num_rows
+        )
+        for rows in batches:
+            with np.errstate(over="ignore"):  # what is too large for float16 becomes infinite
+                embeddings[rows] = self._embed([ids[row] for row in rows])
+            if progress is not None:
+                progress(len(rows))
+        return embeddings
+
+    def _ids(self, texts: Sequence[str]) -> list[torch.Tensor]:
+        """Return the token ids of each text."""
+        ends = [*range(0, len(texts), TEXTS_PER_CALL), len(texts)]
+        return [
+            torch.tensor(row, dtype=torch.int32)
+            for start, stop in pairwise(ends)
+            for row in self.tokenizer(list(texts[start:stop]), **self._cut)["input_ids"]
+        ]
+
+    @torch.inference_mode()
+    def _embed(self, ids: Sequence[torch.Tensor]) -> npt.NDArray[np.float32]:
+        """Return the embeddings of one batch."""
+        lengths = torch.tensor([len(row) for row in ids])
+        padded = pad_sequence(list(ids), batch_first=True)
+        mask = torch.arange(padded.shape[1]) < lengths[:, None]
+        device = self.model.device
+        output = self.model(input_ids=padded.to(device), attention_mask=mask.to(device))
+        embedding = output.sentence_embedding.float()
+        if self.normalize:
+            embedding = F.normalize(embedding)
+        result: npt.NDArray[np.float32] = embedding.cpu().numpy()
+        return result
+
+
+def _own_device() -> torch.device:
+    """Return the accelerator of this process; several on one machine get one each."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None:
+        return torch.device("cpu")
+    number = int(os.environ.get("LOCAL_RANK", 0)) % torch.accelerator.device_count()
+    return torch.device(accelerator.type, number)
+
+
+__all__ = ["Embedder"]

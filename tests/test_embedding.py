@@ -1,0 +1,337 @@
+"""Embeddings of a corpus: the right ones, in the order of the rows, wherever the rows come from."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from checkpoints import save_checkpoint
+from corpora import (
+    NUM_ROWS,
+    NUM_SHARDS,
+    contents,
+    embed,
+    embeddings_of,
+    make_corpus,
+    one_by_one,
+    shard_files,
+    write_parquet,
+)
+from datasets import ClassLabel, Dataset, load_dataset
+from rows import write_csv, write_jsonl
+from transformers import AutoModel, AutoTokenizer
+
+from sase_hf.embedding import Embedder, EmbeddingJob, corpus, files
+from sase_hf.embedding.corpus import ParquetCorpus
+from sase_hf.embedding.shards import MOST_BYTES, MOST_ROWS, usual_rows
+
+CORPUS = make_corpus()
+TEXTS = [row["text"] for row in CORPUS]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_checkpoint(tmp_path_factory.mktemp("embedding") / "tiny")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return write_parquet(tmp_path / "corpus.parquet", CORPUS)
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 45, 16_384])
+def test_each_row_gets_the_embedding_of_its_text_alone(
+    batch_tokens: int, checkpoint: str, file: str, tmp_path: Path
+) -> None:
+    """Neither the neighbours in a batch, nor its padding, nor the sorting by length shows."""
+    table = embed(checkpoint, file, tmp_path / "out", batch_tokens=batch_tokens)
+    assert table["id"].to_pylist() == list(range(NUM_ROWS))
+    assert table["text"].to_pylist() == TEXTS
+    assert len(shard_files(tmp_path / "out")) == NUM_SHARDS
+    kind = table.schema.field("embedding").type
+    assert (kind.value_type, kind.list_size) == (pa.float32(), 24)
+    expected = one_by_one(checkpoint, TEXTS)
+    assert np.abs(expected).max() > 0.1, "the premise: the embeddings are not all alike"
+    np.testing.assert_allclose(embeddings_of(table), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"encoder": "cnn"}, {"pooling": "max"}, {"pooling": "generalized"}]
+)
+def test_every_encoder_and_pooling_embeds(fields: dict[str, str], tmp_path: Path) -> None:
+    """What shows attention asks for attention; an embedding needs none."""
+    folder = save_checkpoint(tmp_path / "tiny", **fields)
+    embeddings = Embedder(folder, batch_tokens=60)(TEXTS)
+    np.testing.assert_allclose(embeddings, one_by_one(folder, TEXTS), rtol=0, atol=1e-6)
+
+
+def test_a_head_and_its_base_model_are_the_same_to_it(checkpoint: str, tmp_path: Path) -> None:
+    """A run begun with the one goes on with the other: the embeddings are the same."""
+    AutoModel.from_pretrained(checkpoint).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
+    head, base = Embedder(checkpoint), Embedder(str(tmp_path))
+    assert head.identity == base.identity
+    np.testing.assert_array_equal(head(TEXTS), base(TEXTS))
+
+
+def test_pairs_of_texts_have_a_base_model_too(tmp_path: Path) -> None:
+    """An entailment model was trained to embed single sentences."""
+    folder = save_checkpoint(tmp_path / "nli", is_pair=True)
+    np.testing.assert_allclose(Embedder(folder)(TEXTS), one_by_one(folder, TEXTS), atol=1e-6)
+
+
+def test_the_options_do_what_they_say(checkpoint: str) -> None:
+    """Cut, scaled, stored in half the room, computed in half the precision."""
+    plain = one_by_one(checkpoint, TEXTS)
+    cut = Embedder(checkpoint, max_seq_length=2)(["good bread cold", "good bread"])
+    np.testing.assert_allclose(cut[0], cut[1], atol=1e-6)
+
+    lengths = np.linalg.norm(Embedder(checkpoint, normalize=True)(TEXTS), axis=1)
+    assert set(lengths.round(5)) == {0.0, 1.0}, "an empty text has no direction and stays zero"
+
+    half = Embedder(checkpoint, dtype="float16")(TEXTS)
+    assert half.dtype == np.float16
+    np.testing.assert_allclose(half, plain, atol=1e-3)
+
+    coarse = Embedder(checkpoint, bf16=True)(TEXTS)
+    np.testing.assert_allclose(coarse, plain, atol=0.05)
+    assert np.abs(coarse - plain).max() > 1e-5, "the premise: bfloat16 is at work"
+
+
+def test_the_usual_shard_is_bounded_in_rows_and_in_bytes() -> None:
+    """At the paper's sizes an embedding has 18,000 numbers, and 100,000 of them 7 GB."""
+    assert usual_rows(24 * 4) == MOST_ROWS
+    assert 0.9 * MOST_BYTES < usual_rows(18_000 * 4) * 18_000 * 4 <= MOST_BYTES
+    assert usual_rows(2 * MOST_BYTES) == 1
+
+
+# ---- where rows come from, and what becomes of their columns -------------------------------------
+
+WRITERS: dict[str, Callable[[Path], str]] = {
+    "jsonl.gz": lambda folder: str(write_jsonl(folder / "corpus.jsonl.gz", CORPUS)),
+    "csv": lambda folder: str(write_csv(folder / "corpus.csv", CORPUS)),
+    "parquet": lambda folder: write_parquet(folder / "other.parquet", CORPUS, row_group_size=100),
+}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_every_format_gives_the_same(
+    ending: str, checkpoint: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text file is copied part by part, and nothing of the copy stays."""
+    monkeypatch.setattr(files, "ROWS_PER_PART", 10)
+    given = WRITERS[ending](tmp_path)
+    expected = embed(checkpoint, file, tmp_path / "expected")
+    table = embed(checkpoint, given, tmp_path / "out")
+    assert table["embedding"].equals(expected["embedding"])
+    assert list(map(int, table["id"].to_pylist())) == list(range(NUM_ROWS))
+    names = {"manifest.json", *(path.name for path in shard_files(tmp_path / "out"))}
+    assert set(contents(tmp_path / "out")) == names
+
+
+def test_several_files_follow_one_another(checkpoint: str, tmp_path: Path) -> None:
+    """Shards do not stop at the end of a file, and what only some rows have is kept."""
+    late = [{**row, "stars": 0.5} for row in CORPUS[20:]]
+    given = [
+        write_parquet(tmp_path / "first.parquet", CORPUS[:9]),
+        str(write_jsonl(tmp_path / "second.jsonl", [{**row, "stars": 2} for row in CORPUS[9:20]])),
+        write_parquet(tmp_path / "third.parquet", late),
+    ]
+    table = embed(checkpoint, given, tmp_path / "out")
+    assert table["text"].to_pylist() == TEXTS
+    assert table["stars"].to_pylist() == [None] * 9 + [2.0] * 11 + [0.5] * 11
+    np.testing.assert_allclose(
+        embeddings_of(table), one_by_one(checkpoint, TEXTS), rtol=0, atol=1e-6
+    )
+    schemas = {pq.read_schema(path).to_string() for path in shard_files(tmp_path / "out")}
+    assert len(schemas) == 1, "a reader of all shards meets one type for each column"
+
+
+@pytest.mark.parametrize(
+    ("keep", "names"),
+    [(None, ["id", "text"]), (("id",), ["id"]), (("text", "id", "id"), ["text", "id"]), ((), [])],
+)
+def test_the_columns_to_keep_can_be_named(
+    keep: tuple[str, ...] | None, names: list[str], checkpoint: str, tmp_path: Path
+) -> None:
+    """Texts may take more room than their embeddings."""
+    given = str(write_jsonl(tmp_path / "corpus.jsonl", CORPUS))
+    table = embed(checkpoint, given, tmp_path / "out", keep_columns=keep)
+    assert table.column_names == [*names, "embedding"]
+    assert table.num_rows == NUM_ROWS
+
+
+def test_a_data_set_on_the_hub_keeps_what_its_columns_mean(
+    checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`load_dataset` reads the output folder, class names and all; the manifest says the commit."""
+    asked: dict[str, Any] = {}
+    labels = [number % 2 for number in range(NUM_ROWS)]
+    rows = Dataset.from_list(CORPUS).add_column("label", labels)
+    rows = rows.cast_column("label", ClassLabel(names=["bad", "good"]))
+
+    def load(path: str, **options: Any) -> Dataset:
+        asked.update(options, path=path)
+        return rows
+
+    monkeypatch.setattr(corpus, "load_dataset", load)
+    monkeypatch.setattr(corpus, "commit_of", lambda _: "c0ffee")
+    hub = {"dataset_name": "some/set", "dataset_config_name": "en", "split": "test"}
+    embed(checkpoint, (), tmp_path / "out", keep_columns=("label",), **hub)
+    assert asked == {"path": "some/set", "name": "en", "revision": None, "split": "test"}
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["input"]["revision"] == "c0ffee"
+
+    output = load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))["train"]
+    assert output.features["label"].names == ["bad", "good"]
+    assert output["label"][:] == labels
+    output = output.with_format("numpy")
+    expected = one_by_one(checkpoint, TEXTS)
+    np.testing.assert_allclose(output["embedding"][:], expected, rtol=0, atol=1e-6)
+
+
+def test_a_parquet_file_is_read_a_row_group_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A corpus larger than memory is the whole point, and no piece is decoded twice in a row."""
+    read = []
+    original = pq.ParquetFile.read_row_group
+
+    def spy(self: Any, group: int, **options: Any) -> pa.Table:
+        read.append((group, options["columns"]))
+        return original(self, group, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
+    path = write_parquet(tmp_path / "corpus.parquet", CORPUS)
+    rows = ParquetCorpus([(path, path)])
+    assert rows.read(6, 9, ["id"])["id"].to_pylist() == [6, 7, 8]
+    assert rows.read(9, 12, ["id"])["id"].to_pylist() == [9, 10, 11]
+    assert read == [(1, ["id"]), (2, ["id"])]
+    assert rows.first_null("text") is None
+    assert len(read) == 2, "files count the values they lack"
+
+
+# ---- what is refused, before the hours are spent -------------------------------------------------
+
+
+def bad_rows(text: Any) -> list[dict[str, Any]]:
+    """Return the corpus with one other text, in its tenth row."""
+    return [*CORPUS[:9], {"id": 9, "text": text}, *CORPUS[10:]]
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_a_row_without_a_text_is_named(statistics: bool, checkpoint: str, tmp_path: Path) -> None:
+    """Also in files that do not count what they lack, and in the second of two."""
+    first = write_parquet(tmp_path / "first.parquet", CORPUS)
+    bad = write_parquet(tmp_path / "bad.parquet", bad_rows(None), write_statistics=statistics)
+    with pytest.raises(
+        ValueError, match=r"row 9 \(counted from 0\) of .*/bad\.parquet, column 'text'"
+    ):
+        embed(checkpoint, (first, bad), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "message"),
+    [
+        (bad_rows(5), {}, r"row 9 \(counted from 0\), column 'text': 5 is a int, not a text"),
+        (bad_rows(None), {}, r"row 9 .*column 'text': None is a NoneType, not a text"),
+        (bad_rows("\ud800"), {}, r"row 9 .* holds half of a surrogate pair"),
+        ([{"id": 1}], {}, r"row 0 .* there is none; there are 'id'\. Choose with --text_column_"),
+        (CORPUS, {"keep_columns": ("url",)}, "no row of the input has a column 'url'; name"),
+        (
+            [*CORPUS, {"id": "x", "text": ""}],
+            {},
+            r"column 'id': the values have no common type .*; leave the column out with --keep_col",
+        ),
+        (
+            [{"text": "", "embedding": 1}],
+            {},
+            "the input has a column 'embedding' of its own; leave",
+        ),
+        ([], {}, "the input has no rows; name other files"),
+    ],
+)
+def test_rows_that_cannot_be_used_are_refused(
+    rows: list[dict[str, Any]],
+    settings: dict[str, Any],
+    message: str,
+    checkpoint: str,
+    tmp_path: Path,
+) -> None:
+    """By row and column, and without leaving a half of anything."""
+    given = str(write_jsonl(tmp_path / "corpus.jsonl", rows))
+    with pytest.raises(ValueError, match=message):
+        embed(checkpoint, given, tmp_path / "out", **settings)
+    assert not list((tmp_path / "out").glob("*.parquet"))
+    assert not list((tmp_path / "out").glob("*.json"))
+
+
+def test_other_faults_of_the_input_are_named(checkpoint: str, file: str, tmp_path: Path) -> None:
+    """A column of numbers, files that do not go together, a damaged one, one of no known kind."""
+    numbers = write_parquet(tmp_path / "numbers.parquet", [{"id": "one", "text": 1}])
+    for given, message in (
+        (numbers, r"row 0 .*numbers\.parquet, column 'text': the value is of type int64, not a t"),
+        ((file, numbers), r"columns of the files do not go together: .*; leave the column out wi"),
+        (str(tmp_path / "corpus.txt"), r"corpus\.txt' has no known ending; allowed are \.csv"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            embed(checkpoint, given, tmp_path / "out")
+    for name, message in (
+        ("bad.parquet", r"cannot read '.*bad\.parquet': Parquet magic bytes not found"),
+        ("bad.jsonl.gz", r"cannot unpack '.*bad\.jsonl\.gz'.*; is it a whole gzip file\?"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(b'{"text": ""}\n')[:-9])
+        with pytest.raises(ValueError, match=message):
+            embed(checkpoint, str(path), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"inputs": ()}, r"files are \[\] and --dataset_name is None; give files, or a data set"),
+        ({"dataset_name": "some/set"}, r"--dataset_name is 'some/set'; give files, or a data set"),
+        ({"batch_tokens": 0}, "--batch_tokens is 0; it must be 1 or more"),
+        ({"rows_per_shard": 0}, "--rows_per_shard is 0; it must be 1 or more"),
+        ({"max_seq_length": 0}, "--max_seq_length is 0; it must be 1 or more"),
+        ({"dtype": "int8"}, "--dtype is 'int8'; allowed are float32 and float16"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused(settings: dict[str, Any], message: str) -> None:
+    """Before anything is loaded."""
+    with pytest.raises(ValueError, match=message):
+        EmbeddingJob("somewhere", Path("out"), **{"inputs": ("corpus.csv",), **settings})
+
+
+def test_models_and_devices_that_are_not_there_are_named(checkpoint: str, tmp_path: Path) -> None:
+    """A folder has no revisions; a data set in a folder is named by its files."""
+    with pytest.raises(ValueError, match="is a folder, which has no revision 'main'; leave"):
+        Embedder(checkpoint, "main")
+    with pytest.raises(ValueError, match="cannot compute on device 'abacus'"):
+        Embedder(checkpoint, device="abacus")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
+        Embedder(str(tmp_path / "nowhere"))
+    with pytest.raises(ValueError, match="is a folder; name the files in it instead of --dataset_"):
+        embed(checkpoint, (), tmp_path / "out", dataset_name=str(tmp_path))
+
+
+def test_an_embedding_that_is_no_number_stops_the_run(
+    checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever searches by it would find nothing, and never learn why."""
+    monkeypatch.setattr(files, "ROWS_PER_PART", 10)
+    monkeypatch.setattr(Embedder, "_embed", lambda _, ids: np.float32([[len(ids[0]) * 1e5] * 24]))
+    given = str(write_jsonl(tmp_path / "corpus.jsonl", [{"text": ""}] * 12 + [{"text": "bread"}]))
+    message = r"row 12 .* of .*/corpus\.jsonl: its embedding is no finite number in float16; leave"
+    with pytest.raises(FloatingPointError, match=message):
+        embed(checkpoint, given, tmp_path / "out", dtype="float16", batch_tokens=1)
+    assert len(shard_files(tmp_path / "out")) == 1, "that of the rows before it"
