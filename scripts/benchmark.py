@@ -23,14 +23,23 @@ from functools import partial
 import torch
 from benchmarking import report
 from benchmarking.comparison import Options, Result
-from benchmarking.inference import BATCHES, inference, pipelines
+from benchmarking.inference import BATCHES, embeddings, inference, pipelines
 from benchmarking.settings import CLASSIFIERS
 from benchmarking.timing import Budget
 from benchmarking.training import ceiling, lengths, memory, optimisers, steps
 from benchmarking.workloads import WORKLOADS
 from huggingface_hub.utils.tqdm import tqdm
 
-PARTS = ("ceilings", "steps", "inference", "lengths", "memory", "pipeline", "optimisers")
+PARTS = (
+    "ceilings",
+    "steps",
+    "inference",
+    "lengths",
+    "memory",
+    "pipeline",
+    "embedding",
+    "optimisers",
+)
 LENGTHS = (250, 500, 1000, 2000, 4000)
 
 # What the flags are by default: for a full run, and for --quick.
@@ -140,7 +149,7 @@ def flags() -> argparse.ArgumentParser:
     add("--workloads", type=choice_of(WORKLOADS), help=f"of {', '.join(WORKLOADS)}")
     add("--classifiers", type=choice_of(CLASSIFIERS), help=f"of {', '.join(CLASSIFIERS)}")
     add("--lengths", type=numbers, help="tokens of the longest text, for the cost against length")
-    add("--num_texts", type=positive, help="in the list that the pipelines read")
+    add("--num_texts", type=positive, help="in the list that is read or embedded")
     add("--rounds", type=positive, help="of each comparison")
     add("--seconds", type=float, help="after which a comparison begins no further round")
     add("--device", choices=list(PRODUCT_SIZE), default="cpu", help="where everything runs")
@@ -193,6 +202,9 @@ def tasks(
         },
         "pipeline": {
             f"{count} texts": partial(pipelines, options, count) for count in (1, options.num_texts)
+        },
+        "embedding": {
+            f"{options.num_texts} texts": partial(embeddings, options, options.num_texts)
         },
         "optimisers": {"": partial(optimisers, options)},
     }

@@ -27,7 +27,7 @@ TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_mo
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DISTRIBUTIONS = importlib.metadata.packages_distributions()
 
-USER_EXTRAS = ("viz", "captum", "onnx", "baselines", "ray", "demo")
+USER_EXTRAS = ("viz", "captum", "onnx", "sentence-transformers", "baselines", "ray", "demo")
 NEED_GRADIO = ("sase_hf.demo", "sase_hf.space")
 
 MAX_FUNCTION_LINES = 40

@@ -17,6 +17,8 @@ from transformers.tokenization_utils_base import LARGE_INTEGER
 from ..batching import batches_by_length
 from ..loading import load_encoder
 
+# Larger batches leave the caches of a CPU, smaller ones call its LSTM more often; a GPU takes more.
+DEFAULT_BATCH_TOKENS = 4_096
 TEXTS_PER_CALL = 10_000  # of the tokenizer, whose lists of Python integers take much memory
 # Of a config what changes from place to place, and changes no embedding.
 _PASSING = (
@@ -64,7 +66,7 @@ class Embedder:
         normalize: bool = False,
         bf16: bool = False,
         dtype: str = "float32",
-        batch_tokens: int = 16_384,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
         device: str | None = None,
     ) -> None:
         self.model, self.tokenizer = load_encoder(checkpoint, revision)
@@ -151,4 +153,4 @@ def _own_device() -> torch.device:
     return torch.device(accelerator.type, number)
 
 
-__all__ = ["Embedder"]
+__all__ = ["DEFAULT_BATCH_TOKENS", "Embedder"]

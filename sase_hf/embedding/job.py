@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from .embedder import Embedder
+from .embedder import DEFAULT_BATCH_TOKENS, Embedder
 
 DTYPES = ("float32", "float16")
 
@@ -46,7 +46,7 @@ class EmbeddingJob:
     normalize: bool = False
     dtype: str = "float32"
     bf16: bool = False
-    batch_tokens: int = 16_384
+    batch_tokens: int = DEFAULT_BATCH_TOKENS
     rows_per_shard: int | None = None
     device: str | None = None
 

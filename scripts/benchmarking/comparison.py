@@ -33,7 +33,7 @@ class Options:
         lengths: Tokens of the longest text, for the cost against length.
         product_size: Rows of the matrices whose product is the ceiling.
         stream_bytes: Of each array whose sum measures the bandwidth of the memory.
-        num_texts: In the list for the pipelines.
+        num_texts: In the list that pipelines read and that is embedded.
         max_batches: Of a pass.
         fields: Fields of the config, for other sizes than the paper's; they win.
     """

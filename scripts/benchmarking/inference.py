@@ -1,20 +1,24 @@
-"""The parts of the benchmark that predict: the bare forward pass, and pipelines around it."""
+"""The parts of the benchmark that predict: the bare forward pass, and what is around it."""
 
+import importlib.util
 import itertools
 import string
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import pipeline
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf.embedding import Embedder
 
 from . import ceilings
 from .comparison import Options, Result, compare, describe
 from .onnx_runtime import is_installed
-from .passes import inference_pass
+from .passes import TOLERANCE, inference_pass
 from .settings import CLASSIFIERS, INFERENCE, NUM_LABELS, ON_ONNX_RUNTIME, OURS
 from .timing import in_turn, quartiles, speedup
 from .workloads import WORKLOADS, batches_of, draw_texts
@@ -65,26 +69,75 @@ def pipelines(options: Options, num_texts: int) -> Result:
         options: The options of the run.
         num_texts: One, or as many as the list is long.
     """
+    tokenizer, texts = _tweets(options, num_texts)
+    model = options.model(OURS, CLASSIFIERS["mlp2000"]).eval()
+    assert isinstance(model, SelfAttentiveForSequenceClassification)
+    return _beside_forward(options, texts, _readers(model, tokenizer, texts))
+
+
+def embeddings(options: Options, num_texts: int) -> Result:
+    """Compare ways to embed short texts with the bare forward pass over the same texts by length.
+
+    Args:
+        options: The options of the run.
+        num_texts: How many.
+
+    Raises:
+        RuntimeError: If they do not give the same.
+    """
+    tokenizer, texts = _tweets(options, num_texts)
+    base: Any = options.model(OURS, {}).encoder.eval()
+    ids = [(torch.tensor(tokenizer(text)["input_ids"]), 0) for text in texts]
+    batches = batches_of(ids, PIPELINE_BATCH_SIZE, grouped=True, device=base.device)
+
+    @torch.inference_mode()
+    def forward() -> None:
+        for batch in batches:
+            base(batch["input_ids"], batch["attention_mask"])
+
+    readers: dict[str, Callable[[], object]] = {"forward": forward}
+    with tempfile.TemporaryDirectory() as folder:
+        base.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        readers["scripts/embed.py"] = partial(Embedder(folder, device=options.device.type), texts)
+        if importlib.util.find_spec("sentence_transformers") is not None:
+            from sentence_transformers import SentenceTransformer
+
+            encoder = SentenceTransformer(folder, device=options.device.type)
+            readers["SentenceTransformer.encode"] = partial(
+                encoder.encode, texts, batch_size=PIPELINE_BATCH_SIZE, show_progress_bar=False
+            )
+    first, *others = (np.asarray(read()) for name, read in readers.items() if name != "forward")
+    if any(np.abs(other - first).max() > TOLERANCE * np.abs(first).max() for other in others):
+        raise RuntimeError(f"{', '.join(readers)} do not give the same embeddings")
+    return _beside_forward(options, texts, readers)
+
+
+def _tweets(options: Options, num_texts: int) -> tuple[Any, list[str]]:
+    """Return a tokenizer and short texts that it knows every word of."""
     torch.manual_seed(options.seed)
     drawn = WORKLOADS["tweets"].draw(num_texts)
     words = spelled_words(options.vocab_size - 2)  # beside padding and the unknown word
     picks = (torch.randint(len(words), (int(length),)).tolist() for length in drawn)
     texts = [" ".join(words[pick] for pick in text) for text in picks]
-    tokenizer = build_tokenizer([" ".join(words)], vocab_size=options.vocab_size)
-    model = options.model(OURS, CLASSIFIERS["mlp2000"]).eval()
-    assert isinstance(model, SelfAttentiveForSequenceClassification)
-    times = in_turn(_readers(model, tokenizer, texts), options.budget, options.device)
-    names = [name for name in times if name != "forward"]
+    return build_tokenizer([" ".join(words)], vocab_size=options.vocab_size), texts
+
+
+def _beside_forward(
+    options: Options, texts: list[str], readers: dict[str, Callable[[], object]]
+) -> Result:
+    """Time ways to read some texts in turn, and compare them with the one called forward."""
+    times = in_turn(readers, options.budget, options.device)
     return {
-        "texts": num_texts,
-        "batch_size": min(num_texts, PIPELINE_BATCH_SIZE),
+        "texts": len(texts),
+        "batch_size": min(len(texts), PIPELINE_BATCH_SIZE),
         "rounds": len(times["forward"]),
         "settings": {
             name: {
                 "seconds": quartiles(times[name]),
                 "times_forward": speedup(times, name, "forward"),
             }
-            for name in ["forward", *names]
+            for name in readers
         },
     }
 
