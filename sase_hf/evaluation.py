@@ -189,7 +189,7 @@ def measured_record(
         "wall_seconds": round(wall_seconds, 1),
         "code": _checkout(Path(__file__).resolve().parent.parent),
         "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
-        "hardware": _hardware(),
+        "hardware": describe_hardware(),
     }
     clean: dict[str, Any] = publishable(record, "record")
     return clean
@@ -271,7 +271,7 @@ def _checkout(root: Path) -> dict[str, Any] | None:
         return None
 
 
-def _hardware() -> dict[str, Any]:
+def describe_hardware() -> dict[str, Any]:
     """Describe the machine without naming it."""
     memory = None
     if hasattr(os, "sysconf"):

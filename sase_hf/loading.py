@@ -40,15 +40,39 @@ def load_checkpoint(checkpoint: str) -> tuple[SelfAttentivePreTrainedModel, Toke
             are no finite numbers.
         OSError: If there is no such checkpoint, or it cannot be read.
     """
+    return _load_checked(checkpoint, must_attend=True)
+
+
+def load_model(checkpoint: str) -> tuple[SelfAttentivePreTrainedModel, TokenizersBackend]:
+    """Load any trained model, an encoder alone or a head; code in the checkpoint is not run.
+
+    Args:
+        checkpoint: A folder or a name on the Hub.
+
+    Returns:
+        As `load_checkpoint` does.
+
+    Raises:
+        ValueError: If it is another kind of model, or weights are missing or are no finite numbers.
+        OSError: If there is no such checkpoint, or it cannot be read.
+    """
+    return _load_checked(checkpoint, must_attend=False)
+
+
+def _load_checked(
+    checkpoint: str, *, must_attend: bool
+) -> tuple[SelfAttentivePreTrainedModel, TokenizersBackend]:
     _require_folder(checkpoint)
     with _loading(checkpoint):
         config = _config(checkpoint)
-        if not config.has_attention:
+        if must_attend and not config.has_attention:
             raise ValueError(
                 f"it has pooling={config.pooling!r}, which attends to nothing; name a checkpoint "
                 "with pooling='self_attention' or 'generalized'"
             )
-        model, tokenizer, missing = _load(AutoModelForSequenceClassification, checkpoint, config)
+        is_encoder = not must_attend and config.architectures == ["SelfAttentiveModel"]
+        auto_class = AutoModel if is_encoder else AutoModelForSequenceClassification
+        model, tokenizer, missing = _load(auto_class, checkpoint, config)
     check_weights(checkpoint, model, missing)
     return model, tokenizer
 
@@ -208,6 +232,7 @@ __all__ = [
     "check_weights",
     "load_checkpoint",
     "load_encoder",
+    "load_model",
     "load_pipeline",
     "name_checkpoints",
 ]

@@ -6,6 +6,7 @@ optimizer, whatever else was put there. So what goes up is a list of names, and 
 
 import re
 import struct
+from importlib import metadata
 from pathlib import Path
 
 from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
@@ -15,6 +16,9 @@ from .privacy import find_secret
 
 CARD_NAME = "README.md"
 CODE = {path.name: path for path in Path(__file__).parent.glob("*_self_attentive.py")}
+HANDLER = Path(__file__).with_name("endpoint_handler.py")
+# What the handler imports; the server installs the versions that the package asks for.
+_HANDLER_NEEDS = ("torch", "transformers")
 _TOKENIZER_NAMES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -79,4 +83,32 @@ def _readable(name: str, content: bytes) -> str:
     return text
 
 
-__all__ = ["CARD_NAME", "CODE", "PUBLIC_NAMES", "SHARD", "read_public_files"]
+def handler_files(folder: Path) -> dict[str, bytes]:
+    """Return what Inference Endpoints run and install, by name.
+
+    Args:
+        folder: That of the checkpoint.
+
+    Raises:
+        ValueError: If it holds other files of these names.
+    """
+    lines = [
+        line
+        for line in metadata.requires("sase_hf") or ()
+        if re.split(r"[^\w-]", line)[0] in _HANDLER_NEEDS
+    ]
+    files = {
+        "handler.py": HANDLER.read_bytes(),
+        "requirements.txt": "".join(f"{line}\n" for line in lines).encode(),
+    }
+    for name, content in files.items():
+        path = folder / name
+        if path.exists() and (path.is_symlink() or path.read_bytes() != content):
+            raise ValueError(
+                f"{name} in {folder} is not the one of this version of sase_hf, so not what was "
+                "checked. Take it away, or leave --handler out and upload your own by hand"
+            )
+    return files
+
+
+__all__ = ["CARD_NAME", "CODE", "PUBLIC_NAMES", "SHARD", "handler_files", "read_public_files"]

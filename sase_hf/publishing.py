@@ -24,7 +24,7 @@ from yaml import YAMLError
 from .configuration_self_attentive import SelfAttentiveConfig
 from .loading import check_weights
 from .modeling_self_attentive import SENTENCE_TRANSFORMER_FILES
-from .public_files import CARD_NAME, CODE, SHARD, read_public_files
+from .public_files import CARD_NAME, CODE, SHARD, handler_files, read_public_files
 
 # By these the Hub files a model and tells readers what they may do with it. Data sets and results
 # are not among them: a model of local data has none to name, and the card says so itself.
@@ -57,12 +57,13 @@ class Publication:
     left_out: list[str]
 
 
-def prepare(checkpoint: str | Path, repo_id: str) -> Publication:
+def prepare(checkpoint: str | Path, repo_id: str, *, handler: bool = False) -> Publication:
     """Choose what of a checkpoint goes up and check it as a stranger would meet it.
 
     Args:
         checkpoint: A folder that `save_pretrained` wrote, with its tokenizer and its card.
         repo_id: The repository it is for, `OWNER/NAME`; the card's examples load from there.
+        handler: Add what serves the model on Inference Endpoints.
 
     Raises:
         FileNotFoundError: If there is no such folder, or it lacks a file.
@@ -92,6 +93,8 @@ def prepare(checkpoint: str | Path, repo_id: str) -> Publication:
     is_head = config.architectures != ["SelfAttentiveModel"]
     if is_head:
         check_label_names(config)
+    if handler:
+        files |= handler_files(folder)
     card = _LOCATION.sub(f'checkpoint = "{repo_id}"'.encode(), files[CARD_NAME])
     return Publication(
         auto_class="AutoModelForSequenceClassification" if is_head else "AutoModel",

@@ -77,6 +77,7 @@ def push(
     revision: str | None = None,
     commit_message: str = COMMIT_MESSAGE,
     dry_run: bool = False,
+    handler: bool = False,
 ) -> Push:
     """Put a checkpoint on the Hub, if it is fit to be there.
 
@@ -87,6 +88,8 @@ def push(
         revision: The branch, made if it is not there; by default the main one.
         commit_message: What the history of the repository says.
         dry_run: Check everything that needs no network, and send nothing.
+        handler: Add `handler.py` and `requirements.txt`, which serve the model on Hugging Face
+            Inference Endpoints.
 
     Raises:
         FileNotFoundError: As for `publishing.prepare`.
@@ -95,7 +98,7 @@ def push(
             public one.
         OSError: If the Hub refuses or cannot be reached, or holds something else afterwards.
     """
-    publication = prepare(checkpoint, repo_id)
+    publication = prepare(checkpoint, repo_id, handler=handler)
     _check_words(commit_message, revision)
     if dry_run:
         return Push(repo_id, publication)

@@ -32,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             revision=flags.revision,
             commit_message=flags.commit_message,
             dry_run=flags.dry_run,
+            handler=flags.handler,
         )
     except (ValueError, OSError) as error:
         sys.exit(f"push.py: {error}")
@@ -51,6 +52,7 @@ def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--private", action="store_true", help="make the repository private")
     add("--revision", metavar="BRANCH", help="the branch, made if need be (default: main)")
     add("--commit_message", default=COMMIT_MESSAGE, help="(default: %(default)s)")
+    add("--handler", action="store_true", help="add what serves it on Inference Endpoints")
     add("--dry-run", action="store_true", help="check and list everything, send nothing")
     return parser.parse_args(argv)
 

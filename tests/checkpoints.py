@@ -1,9 +1,10 @@
-"""Tiny checkpoints on disk with texts for them, and the scripts that read both."""
+"""Tiny checkpoints on disk with texts for them, the scripts that read both, and their answers."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from rows import write_jsonl
 from safetensors.torch import load_file, save_file
@@ -85,3 +86,14 @@ def script_main(name: str) -> Callable[[list[str]], None]:
     """Return the main function of a script."""
     entry: Callable[[list[str]], None] = load_script(name).main
     return entry
+
+
+def assert_same_answers(found: Any, expected: Any) -> None:
+    """Compare nested answers, their scores up to float32 sums in another order."""
+    if isinstance(expected, dict):
+        assert found["label"] == expected["label"]
+        assert found["score"] == pytest.approx(expected["score"], abs=1e-5)
+    else:
+        assert isinstance(found, list)
+        for one, other in zip(found, expected, strict=True):
+            assert_same_answers(one, other)

@@ -8,10 +8,12 @@ import pytest
 import torch
 from tiny import SIZES
 
+from sase_hf.processes import in_fresh_process
+
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 
 from benchmarking.passes import logit_difference, logits_of
-from benchmarking.processes import OwnProcess, can_fork, in_fresh_process
+from benchmarking.processes import OwnProcess, can_fork
 from benchmarking.settings import OURS, Settings, build_model
 from benchmarking.workloads import batches_of, draw_texts
 

@@ -108,14 +108,19 @@ def test_an_exported_model_reads_any_batch_of_any_length(
 
 
 class _Logits(nn.Module):
-    """A classifier of every encoder; the poolings take turns."""
+    """A classifier of every encoder; the poolings take turns, and `mean` and `last` follow."""
 
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)  # so that two processes make the same
-        self.models = nn.ModuleList(
-            tiny.tiny_model(SelfAttentiveForSequenceClassification, **encoder, pooling=pooling)
+        plain = ({"pooling": "mean"}, {"pooling": "last"})
+        fields = [
+            {**encoder, "pooling": pooling}
             for encoder, pooling in zip(ENCODERS, cycle(POOLINGS), strict=False)
+        ]
+        self.models = nn.ModuleList(
+            tiny.tiny_model(SelfAttentiveForSequenceClassification, **chosen)
+            for chosen in (*fields, *plain)
         )
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, ...]:

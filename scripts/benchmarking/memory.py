@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
+from sase_hf.processes import in_fresh_process
+
 from .passes import encoder_pass, training_pass
-from .processes import in_fresh_process
 from .settings import Settings, build_model
 from .workloads import Batch
 

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .models import random_model
-from .processes import in_fresh_process
+from sase_hf.exporting import NEEDED
+from sase_hf.onnx_graphs import INPUTS, silence_exporter, write_graphs
+from sase_hf.processes import in_fresh_process
 
-NEEDED = ("onnx", "onnxscript", "onnxruntime")
-INPUTS = ("ids", "mask")
+from .models import random_model
 
 
 def is_installed() -> bool:
@@ -50,8 +50,8 @@ class OnnxClassifier(nn.Module):
             options.inter_op_num_threads = 1
             self._session = onnxruntime.InferenceSession(self.path, options)
             self._owner = os.getpid()
-        inputs = dict(zip(INPUTS, (ids.numpy(), mask.numpy()), strict=True))
-        (logits,) = self._session.run(None, inputs)
+        inputs = dict(zip(INPUTS, (ids.numpy(), mask.numpy()), strict=False))
+        (logits,) = self._session.run(["logits"], inputs)
         return torch.from_numpy(logits)
 
 
@@ -59,42 +59,12 @@ class OnnxClassifier(nn.Module):
 def _exported(fields: tuple[tuple[str, Any], ...], seed: int) -> TemporaryDirectory[str]:
     """Return a folder with the files of a model, made at the first call and deleted at the end."""
     folder: TemporaryDirectory[str] = TemporaryDirectory()
-    # A second export in the same process would fix the length of the texts.
     in_fresh_process(_export, dict(fields), seed, Path(folder.name))
     return folder
 
 
-class _Logits(nn.Module):
-    """A classifier that returns its logits alone."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        logits: Tensor = self.model(ids, attention_mask=mask).logits
-        return logits
-
-
 def _export(fields: Mapping[str, Any], seed: int, folder: Path) -> None:
-    """Write a model for batches of any size and texts of any length, in both precisions."""
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
+    """Write a model in both precisions."""
+    silence_exporter()
     model = random_model(fields, seed).eval()
-    example = (torch.ones(3, 16, dtype=torch.long), torch.ones(3, 16, dtype=torch.long))
-    free = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
-    torch.onnx.export(
-        _Logits(model).eval(),
-        example,
-        folder / "fp32.onnx",
-        dynamo=True,
-        dynamic_shapes=(free, free),
-        input_names=INPUTS,
-        external_data=False,
-        verbose=False,
-    )
-    exported = onnx.load(folder / "fp32.onnx")
-    # The shapes noted for what lies between the layers contradict those that onnx finds.
-    del exported.graph.value_info[:]
-    quantize_dynamic(exported, folder / "int8.onnx", weight_type=QuantType.QInt8)
+    write_graphs(model, folder / "fp32.onnx", folder / "int8.onnx")

@@ -1,30 +1,15 @@
-"""What runs in a process of its own, to have its way with memory or to leave no traces."""
+"""What runs in a copy of this process, to have its way with memory."""
 
 import multiprocessing
 import platform
 import warnings
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import Connection
-from typing import Any
 
 import torch
 
 from sase_hf.memory import keep_freed_memory
-
-
-def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
-    """Return what some work returns in a process that has done nothing but import the package.
-
-    Args:
-        work: A function of a module.
-        *args: Its arguments; they are sent over.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sase_hf"])
-    with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
-        return pool.submit(work, *args).result()
 
 
 def can_fork(device: torch.device) -> bool:

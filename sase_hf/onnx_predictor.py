@@ -1,0 +1,249 @@
+"""Read texts with an exported model, without torch: labels and scores, or embeddings.
+
+    python predictor.py "The room was small, but not bad."
+    python predictor.py "The cook thanked the guest." "The guest thanked the cook."
+
+    from predictor import Predictor
+    predict = Predictor()
+
+`scripts/export.py` puts a copy of this file beside the model. It needs onnxruntime, tokenizers and
+numpy, and nothing else.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Encoding, Tokenizer
+
+Array = npt.NDArray[Any]
+
+MODEL = "model.onnx"
+INT8_MODEL = "model_int8.onnx"
+
+# Tokens, padding included, that are read at once; a longer text is read alone. Larger batches are
+# slower on a CPU, whose caches they outgrow.
+BATCH_TOKENS = 2_048
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_BEST = "best"
+
+
+class Predictor:
+    """An exported model.
+
+    Args:
+        folder: The folder that `scripts/export.py` wrote; by default that of this file.
+        int8: Take the file with int8 weights.
+        num_threads: How many threads compute; by default as many as onnxruntime finds best.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ImportError: If onnxruntime is not installed.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        int8: bool = False,
+        num_threads: int | None = None,
+    ) -> None:
+        self.folder = Path(__file__).parent if folder is None else Path(folder)
+        model = self._file(INT8_MODEL if int8 else MODEL)
+        self.config: dict[str, Any] = self._json("config.json")
+        self.tokenizer = self._load_tokenizer()
+        self.session = _start(model, num_threads)
+        self.inputs = [tensor.name for tensor in self.session.get_inputs()]
+        self.output = self.session.get_outputs()[0].name
+        self.labels: list[str] | None = None
+        if self.output == "logits":
+            names = self.config["id2label"]
+            self.labels = [names[index] for index in sorted(names, key=int)]
+
+    def __call__(
+        self, inputs: str | dict[str, str] | Iterable[str | dict[str, str]], top_k: Any = _BEST
+    ) -> Any:
+        """Read a text, a pair `{"text": ..., "text_pair": ...}`, or several of either.
+
+        Args:
+            inputs: What to read; texts of any length are read whole.
+            top_k: How many labels a result lists, the best first; None for all. By default a
+                result is the best label alone.
+
+        Returns:
+            What the `text-classification` pipeline gives: for each input `{"label": ..., "score":
+            ...}`, or a list of such; of a text alone the best label comes in a list as well. From
+            a model without labels its embedding, shape (width,), or (inputs, width) of several.
+
+        Raises:
+            ValueError: If an input is neither a text nor a pair, or a lone text where the model
+                compares two, or `top_k` is no number of labels.
+        """
+        is_one = isinstance(inputs, str | dict)
+        outputs = self.read([inputs] if is_one else inputs)  # type: ignore[list-item]
+        if self.labels is None:
+            if top_k != _BEST:
+                raise ValueError(f"top_k is {top_k!r}, but this model has no labels; leave it out")
+            return outputs[0] if is_one else outputs
+        if top_k not in (_BEST, None) and (not isinstance(top_k, int) or top_k < 1):
+            raise ValueError(f"top_k is {top_k!r}; give a number from 1, or None for all labels")
+        results = [self._result(row, top_k) for row in self._scores(outputs)]
+        if not is_one:
+            return results
+        return results if isinstance(inputs, str) and top_k == _BEST else results[0]
+
+    def read(self, inputs: Iterable[str | dict[str, str]]) -> Array:
+        """Return the bare logits or embeddings of several inputs, shape (inputs, width).
+
+        Args:
+            inputs: As for a call.
+        """
+        outputs: dict[int, Array] = {}
+        for rows, feed in self.batches(inputs):
+            (found,) = self.session.run([self.output], feed)
+            outputs.update(zip(rows, found, strict=True))
+        if not outputs:
+            width = self.config["projection_dim"] if self.labels is None else len(self.labels)
+            return np.zeros((0, width), np.float32)
+        return np.stack([outputs[row] for row in range(len(outputs))])
+
+    def batches(
+        self, inputs: Iterable[str | dict[str, str]]
+    ) -> Iterator[tuple[list[int], dict[str, Array]]]:
+        """Tokenize inputs and yield them in padded batches, the longest first.
+
+        Args:
+            inputs: As for a call.
+
+        Yields:
+            The numbers of the inputs, and the model's inputs, each (B, T).
+        """
+        texts = [self._texts(number, one) for number, one in enumerate(inputs)]
+        encodings: list[Encoding] = self.tokenizer.encode_batch_fast(
+            [one[0] if len(one) == 1 else one for one in texts]
+        )
+        rows = sorted(range(len(texts)), key=lambda row: -len(encodings[row].ids))
+        while rows:
+            longest = max(len(encodings[rows[0]].ids), 1)  # a model cannot read no tokens at all
+            size = max(BATCH_TOKENS // longest, 1)
+            batch, rows = rows[:size], rows[size:]
+            yield batch, self._pad([encodings[row] for row in batch], longest)
+
+    def _pad(self, encodings: list[Encoding], length: int) -> dict[str, Array]:
+        """Return the tensors (B, T) of a batch."""
+        tensors = {name: np.zeros((len(encodings), length), np.int64) for name in self.inputs}
+        tensors["input_ids"] += self.config.get("pad_token_id") or 0
+        for row, encoding in enumerate(encodings):
+            end = len(encoding.ids)
+            tensors["input_ids"][row, :end] = encoding.ids
+            tensors["attention_mask"][row, :end] = 1
+            if "token_type_ids" in tensors:
+                tensors["token_type_ids"][row, :end] = encoding.type_ids
+        return tensors
+
+    def _texts(self, number: int, one: Any) -> tuple[str, ...]:
+        """Return the text of an input, or its two."""
+        texts: tuple[Any, ...] = (one,)
+        if isinstance(one, dict) and one.keys() in ({"text"}, {"text", "text_pair"}):
+            texts = tuple(one[name] for name in ("text", "text_pair") if name in one)
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(
+                f"input {number} (counted from 0) is {one!r:.80}; it must be a text or a pair "
+                '{"text": ..., "text_pair": ...}'
+            )
+        if len(texts) == 2 and self.labels is None:
+            raise ValueError(
+                f"input {number} (counted from 0) is a pair, and this model embeds one text; give "
+                "its texts as two inputs"
+            )
+        if len(texts) == 1 and "token_type_ids" in self.inputs:
+            raise ValueError(
+                f"input {number} (counted from 0) is one text, and this model compares two; give "
+                '{"text": premise, "text_pair": hypothesis}'
+            )
+        return tuple(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts)
+
+    def _scores(self, logits: Array) -> Array:
+        """Return the probabilities of the labels, or the values of a regression."""
+        problem = self.config.get("problem_type")
+        if problem == "regression":
+            return logits
+        if problem == "multi_label_classification" or logits.shape[1] == 1:
+            return 1 / (1 + np.exp(-logits))
+        powers = np.exp(logits - logits.max(1, keepdims=True))
+        return powers / powers.sum(1, keepdims=True)
+
+    def _result(self, scores: Array, top_k: Any) -> Any:
+        """Return the best labels with their scores."""
+        assert self.labels is not None
+        count = 1 if top_k == _BEST else top_k
+        best = np.argsort(-scores, kind="stable")[:count]
+        found = [{"label": self.labels[index], "score": float(scores[index])} for index in best]
+        return found[0] if top_k == _BEST else found
+
+    def _load_tokenizer(self) -> Tokenizer:
+        """Load the tokenizer so that it neither cuts nor pads, and marks what a user typed."""
+        tokenizer = Tokenizer.from_file(str(self._file("tokenizer.json")))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        settings = self._json("tokenizer_config.json")
+        tokenizer.encode_special_tokens = bool(settings.get("split_special_tokens"))
+        return tokenizer
+
+    def _json(self, name: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self._file(name).read_text(encoding="utf-8"))
+        return content
+
+    def _file(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.is_file():
+            way_out = "export again with --int8" if name == INT8_MODEL else "name its folder"
+            raise FileNotFoundError(
+                f"there is no {name} in {self.folder}; scripts/export.py writes it: {way_out}"
+            )
+        return path
+
+
+def _start(path: Path, num_threads: int | None) -> Any:
+    """Return a session of onnxruntime."""
+    try:
+        import onnxruntime
+    except ImportError as reason:
+        raise ImportError(
+            "running an exported model needs onnxruntime: pip install onnxruntime, or with this "
+            "package pip install 'sase_hf[onnx]'"
+        ) from reason
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads or 0  # 0 lets it choose
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def main() -> None:
+    """Print as JSON what the model beside this file says of a text or a pair."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text")
+    parser.add_argument("text_pair", nargs="?")
+    parser.add_argument("--int8", action="store_true", help="take the file with int8 weights")
+    flags = parser.parse_args()
+    one = {"text": flags.text, "text_pair": flags.text_pair}
+    try:
+        predict = Predictor(int8=flags.int8)
+        given = flags.text if flags.text_pair is None else one
+        answer = predict(given) if predict.labels is None else predict(given, top_k=None)
+    except (OSError, ValueError, ImportError) as error:
+        sys.exit(f"predictor.py: {error}")
+    answer = answer.tolist() if isinstance(answer, np.ndarray) else answer
+    sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
