@@ -257,8 +257,8 @@ class RunArguments(TrainingArguments):
         metric = (self.metric_for_best_model or "").removeprefix("eval_")
         if self.greater_is_better is None and metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows it of the loss alone
-        if (self.bf16 or self.bf16_full_eval) and not torch.accelerator.is_available():
-            self.use_cpu = True  # without it transformers refuses bf16 on a CPU
+        if not torch.accelerator.is_available():
+            self.use_cpu = True  # or bf16 is refused, and launched processes each train alone
         super().__post_init__()
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader
@@ -276,7 +276,9 @@ def changed_arguments(*groups: Any) -> dict[str, Any]:
     unsaid = ("use_cpu",)  # a record names the hardware; the run may be repeated on another
     changed = {}
     for group in groups:
-        default = type(group)()  # an instance: __post_init__ settles many fields
+        # __post_init__ settles many fields, and by use_cpu which processes this one works with.
+        use_cpu = {name: value for name, value in vars(group).items() if name == "use_cpu"}
+        default = type(group)(**use_cpu)
         for entry in fields(group):
             value = getattr(group, entry.name)
             if (

@@ -30,7 +30,7 @@ from transformers.trainer_utils import (
 
 from .batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
-from .loss_self_attentive import IGNORED_LABEL
+from .loss_self_attentive import IGNORED_LABEL, penalised_loss
 from .pushing_trainer import PushingTrainer
 
 
@@ -133,7 +133,11 @@ class SelfAttentiveTrainer(PushingTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Evaluate, add the penalty, and leave the random state of training as it was."""
+        """Evaluate, add the penalty, and leave the random state of training as it was.
+
+        The loss is that of all rows at once. The stock one is a mean over batches, among them rows
+        that were repeated to give every process as many.
+        """
         self._eval_penalty.zero_()
         with torch.random.fork_rng(devices=[]):
             output = super().evaluation_loop(
@@ -142,6 +146,12 @@ class SelfAttentiveTrainer(PushingTrainer):
         total, weight = self._eval_penalty.tolist()
         if weight and output.metrics is not None:
             output.metrics[f"{metric_key_prefix}_penalty"] = total / weight
+            if isinstance(output.predictions, np.ndarray):
+                logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
+                penalty = torch.full((len(logits),), total / weight)
+                evaluated: Any = self.model
+                loss = penalised_loss(logits, labels, penalty, evaluated.config)
+                output.metrics[f"{metric_key_prefix}_loss"] = loss.item()
         return output
 
     def training_step(
@@ -193,6 +203,7 @@ class SelfAttentiveTrainer(PushingTrainer):
         """Train; True resumes from the newest checkpoint that is complete."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(newest_complete_checkpoint(str(self.args.output_dir)))
+        self._train_penalty.zero_()  # a search trains again and again, and may break off
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def _finalize_training(self, *args: Any) -> TrainOutput:

@@ -84,7 +84,7 @@ def run(
     for line in _summary(parts, model_args, data_args, training_args):
         logger.info(line)
 
-    trainer = _make_trainer(parts, data_args, training_args)
+    trainer = make_trainer(parts, data_args, training_args)
     metrics: dict[str, float] = {}
     history: dict[str, Any] = {}
     if training_args.do_train:
@@ -191,9 +191,10 @@ def _summary(
     yield f"training: {processes} on {training_args.device}, seed {training_args.seed}"
 
 
-def _make_trainer(
+def make_trainer(
     parts: Parts, data_args: DataArguments, training_args: TrainingArguments
 ) -> SelfAttentiveTrainer:
+    """Return a trainer of the model, with the metrics that were asked for or that fit."""
     if data_args.metric_name is None:
         _check_best_metric(training_args, parts.task)
     metrics = load_metrics(data_args.metric_name, parts.task.problem_type)
@@ -292,6 +293,7 @@ __all__ = [
     "DataArguments",
     "ModelArguments",
     "SelfAttentiveTrainer",
+    "make_trainer",
     "move_label_smoothing",
     "parse_arguments",
     "run",

@@ -21,7 +21,7 @@ To evaluate a checkpoint, or to predict the labels of new rows:
     python scripts/train.py --model_name_or_path runs/mine --do_predict --test_file new.csv
 
 An interrupted run goes on when its command is given again with --resume_from_checkpoint. Several
-GPUs, or processes, take: torchrun --nproc_per_node 2 scripts/train.py ...
+GPUs, or processes, take: torchrun --standalone --nproc_per_node 2 scripts/train.py ...
 """
 
 import logging

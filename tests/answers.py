@@ -32,8 +32,10 @@ def tensors(outputs: Any) -> dict[str, Any]:
     }
 
 
-def answers(models: dict[str, Any], tokenizer: Any, pipes: dict[str, Any]) -> dict[str, Any]:
-    """Ask every model and every pipeline, alone and in batches."""
+def answers(
+    models: dict[str, Any], tokenizer: Any, pipes: dict[str, Any], encoders: dict[str, Any]
+) -> dict[str, Any]:
+    """Ask every model, every pipeline and every SentenceTransformer, alone and in batches."""
     import torch
 
     texts = tokenizer(TEXTS, padding=True, return_tensors="pt")
@@ -56,6 +58,9 @@ def answers(models: dict[str, Any], tokenizer: Any, pipes: dict[str, Any]) -> di
             else:
                 said = pipe(PAIRS if name.startswith("nli") else TEXTS, batch_size=batch_size)
             answered[f"pipeline {name} x{batch_size}"] = said
+        for name, encoder in encoders.items():
+            said = encoder.encode(TEXTS, batch_size=batch_size, show_progress_bar=False)
+            answered[f"SentenceTransformer {name} x{batch_size}"] = said.tolist()
     return answered
 
 
@@ -75,6 +80,16 @@ def pipelines(folder: Path, **flags: Any) -> dict[str, Any]:
     }
 
 
+def sentence_transformers(folder: Path, **flags: Any) -> dict[str, Any]:
+    """Return every checkpoint in a folder as a SentenceTransformer."""
+    from sentence_transformers import SentenceTransformer
+
+    return {
+        name: SentenceTransformer(str(folder / name), device="cpu", **flags)
+        for name in ("base", "classifier", "nli", "cnn")
+    }
+
+
 def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
     """Load everything in a folder by the Auto classes and ask it."""
     from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
@@ -90,7 +105,8 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
         "base of nli": AutoModel.from_pretrained(folder / "nli", **flags),
     }
     tokenizer = AutoTokenizer.from_pretrained(folder / "classifier", **flags)
-    return answers(models, tokenizer, pipelines(folder, **flags))
+    pipes, encoders = pipelines(folder, **flags), sentence_transformers(folder, **flags)
+    return answers(models, tokenizer, pipes, encoders)
 
 
 def refuse_network(event: str, args: tuple[Any, ...]) -> None:

@@ -236,6 +236,21 @@ def test_changed_arguments_are_those_that_were_set_and_no_secrets(tmp_path: Path
     json.dumps(changed)
 
 
+def test_comparing_with_the_defaults_leaves_the_device_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every instance connects this process anew; for a GPU it would part with those on the CPU."""
+    settle, devices = RunArguments.__post_init__, []
+
+    def watched(run: RunArguments) -> None:
+        devices.append("cpu" if run.use_cpu else "gpu")
+        settle(run)
+
+    monkeypatch.setattr(RunArguments, "__post_init__", watched)
+    changed_arguments(RunArguments(str(tmp_path), use_cpu=True))
+    assert devices == ["cpu", "cpu"]
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_can_be_read(path: Path) -> None:
     """A recipe states a published run in full: where it goes, its seed, its sizes, its length."""

@@ -1,7 +1,7 @@
 """One batch, accumulated parts, or several processes: the same loss, gradient and logs.
 
-Run by pytest, this file starts itself once under torchrun with two processes on the CPU, which do
-everything that needs them, and compares what they saved with what this process computes.
+Run by pytest, this file starts itself once by `accelerate launch`, as two processes on the CPU that
+do everything that needs them, and compares what they saved with what this process computes.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from runs import (
     NUM_ROWS,
     PROBLEMS,
@@ -30,6 +31,8 @@ from runs import (
 )
 from tiny import tiny_config
 from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
@@ -125,6 +128,7 @@ def work(folder: Path) -> None:
         )
     _, results["logs"] = two_updates("pairs", folder / "logs", 16, **WITH_PENALTY)
 
+    results["sharded"] = sharded_updates()
     trainer, results["uninterrupted"] = two_epochs(folder / "run", batch_size=8)
     # 61 rows: the last batches are filled up with repeated rows, which must not count.
     odd_rows = make_rows("single_label").select(range(61))
@@ -140,6 +144,22 @@ def work(folder: Path) -> None:
     results["run"] = whole_run(folder)
     if is_first:
         torch.save(results, folder / "results.pt")
+
+
+def sharded_updates() -> Weights:
+    """Train for two updates of plain SGD, each process with a share of the rows and the weights."""
+    model = make_model("pairs").train()
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for part in (model.encoder.token_encoder, model):
+        fully_shard(part, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    rows = list(make_rows("pairs"))
+    for update in range(2):
+        own = rows[32 * update : 32 * (update + 1)][dist.get_rank() :: dist.get_world_size()]
+        model(**collate(own)).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {name: weight.full_tensor().clone() for name, weight in model.state_dict().items()}
 
 
 def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
@@ -173,8 +193,9 @@ def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Run `work` in two processes and return what the first one saved."""
     folder = tmp_path_factory.mktemp("two_processes")
     write_splits(folder)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu"]
+    command += ["--num_processes", "2", "--main_process_port", "0"]  # any free one
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [*command, __file__, str(folder)],
         env=environment,
@@ -252,6 +273,12 @@ def test_the_logs_hold_the_loss_and_the_penalty_of_the_whole_batch(
             assert entry["penalty"] == pytest.approx(expected["penalty"], abs=1e-5)
 
 
+def test_sharded_weights_learn_the_same(two_processes: dict[str, Any], tmp_path: Path) -> None:
+    """What torch offers for models that no GPU holds: each process has a part of every weight."""
+    whole, _ = two_updates("pairs", tmp_path, 32, train_sampling_strategy="sequential")
+    assert_same(two_processes["sharded"], whole, TOLERANCE)
+
+
 def test_two_processes_resume_bit_for_bit(two_processes: dict[str, Any]) -> None:
     """Each process continues with the rows and the random state that were its own."""
     assert_same(two_processes["resumed"], two_processes["uninterrupted"], 0)
@@ -275,6 +302,7 @@ def test_two_processes_evaluate_each_row_once_and_in_order(
     with torch.no_grad():
         output = model(**collate(rows))
     np.testing.assert_allclose(two_processes["predicted"], output.logits.numpy(), atol=1e-6)
+    assert evaluated["eval_loss"] == pytest.approx(output.loss.item(), abs=1e-5)
     assert evaluated["eval_penalty"] == pytest.approx(output.penalty.mean().item(), abs=1e-5)
 
 
@@ -284,7 +312,8 @@ def test_a_whole_run_in_two_processes_is_that_of_one(
     """The same loss and the same predictions, and every file written once and whole."""
     write_splits(tmp_path)
     expected = whole_run(tmp_path)
-    for name in ("train_loss", "eval_accuracy", "eval_penalty", "test_accuracy", "test_penalty"):
+    losses = ("train_loss", "eval_loss", "test_loss")
+    for name in (*losses, "eval_accuracy", "eval_penalty", "test_accuracy", "test_penalty"):
         assert two_processes["run"][name] == pytest.approx(expected[name], abs=1e-5), name
     folder = two_processes["folder"]
     predictions, expected_predictions = (

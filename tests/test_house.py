@@ -27,7 +27,27 @@ TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_mo
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DISTRIBUTIONS = importlib.metadata.packages_distributions()
 
-USER_EXTRAS = ("viz", "captum", "onnx", "sentence-transformers", "baselines", "ray", "demo")
+USER_EXTRAS = (
+    "viz",
+    "captum",
+    "onnx",
+    "baselines",
+    "sentence-transformers",
+    "optuna",
+    "ray",
+    "demo",
+)
+OPTIONAL = (
+    "matplotlib",
+    "captum",
+    "onnx",
+    "onnxruntime",
+    "sklearn",
+    "optuna",
+    "ray",
+    "sentence_transformers",
+    "gradio",
+)
 NEED_GRADIO = ("sase_hf.demo", "sase_hf.space")
 
 MAX_FUNCTION_LINES = 40
@@ -143,7 +163,7 @@ def test_the_base_install_is_enough_for_all_but_the_demo() -> None:
     needless = [name for name in names if name not in NEED_GRADIO and "__main__" not in name]
     code = (
         "import importlib, sys\n"
-        "for name in ('matplotlib', 'captum', 'onnx', 'onnxruntime', 'ray', 'sklearn', 'gradio'):\n"
+        f"for name in {OPTIONAL}:\n"
         "    sys.modules[name] = None  # an import of it now fails as if it were not installed\n"
         f"for name in {needless}:\n"
         "    importlib.import_module(name.removesuffix('.__init__'))\n"

@@ -181,7 +181,9 @@ def test_the_texts_name_flags_that_exist(capsys: pytest.CaptureFixture[str]) -> 
         parse_arguments(shlex.split(command))
     with pytest.raises(SystemExit, match="0"):
         parse_arguments(["--help_all"])
-    of_other_programs = {"nproc_per_node", "strict"}
+    of_other_programs = {"strict", "standalone", "nproc_per_node", "multi_gpu", "num_processes"}
+    of_other_programs |= {"num_machines", "machine_rank", "main_process_ip", "main_process_port"}
+    of_other_programs |= {"cpu"}
     of_other_programs |= {
         flag
         for path in (ROOT / "scripts").glob("*.py")

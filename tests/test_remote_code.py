@@ -96,8 +96,8 @@ def expected(
 ) -> dict[str, object]:
     """What the models said before they were saved, as JSON gives it back."""
     bases = {f"base of {name}": models[name].encoder for name in ("classifier", "nli")}
-    pipes = answers.pipelines(folder)
-    said = answers.answers({**models, **bases}, tokenizer, pipes)
+    pipes, encoders = answers.pipelines(folder), answers.sentence_transformers(folder)
+    said = answers.answers({**models, **bases}, tokenizer, pipes, encoders)
     return json.loads(json.dumps(said))
 
 
@@ -122,7 +122,7 @@ def assert_same_answers(said: dict[str, object], expected: dict[str, object]) ->
 def test_checkpoints_answer_bit_equal_without_the_package(
     folder: Path, tmp_path: Path, expected: dict[str, object]
 ) -> None:
-    """Base, heads, tokenizer and each pipeline work by trust_remote_code alone, offline."""
+    """Base, heads, tokenizer, pipelines and encoders work by trust_remote_code alone, offline."""
     assert_same_answers(answers_of_a_fresh_process(folder, tmp_path), expected)
 
 

@@ -4,16 +4,18 @@ import os
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from runs import QUIET, TINY_MODEL, flags, same_weights, weights, write_splits
 from script_files import load_script
+from tensorboardX.proto.event_pb2 import Event
 
 from sase_hf.checkpoints import list_checkpoints
 
@@ -49,6 +51,31 @@ def test_a_recipe_and_a_few_flags_are_a_run(
     assert table["record"] == str(record)
     assert Path(table["predictions"]).is_file()
     assert record.is_file()
+
+
+def test_a_tracker_gets_loss_and_penalty(main: Main, tmp_path: Path) -> None:
+    """Of every logged update and evaluation, by the name of the tracker alone."""
+    files = write_splits(tmp_path)
+    options = {**QUIET, **TINY_MODEL, **files, "max_steps": 2, "logging_steps": 1}
+    options |= {"report_to": "tensorboard", "eval_strategy": "epoch"}
+    main(["--do_train", *flags(**options, output_dir=tmp_path / "run")])
+    scalars = [
+        (value.tag, event.step)
+        for path in (tmp_path / "run").rglob("events.out.tfevents.*")
+        for event in read_events(path)
+        for value in event.summary.value
+    ]
+    assert scalars.count(("train/loss", 1)) == scalars.count(("train/loss", 2)) == 1
+    assert {("train/penalty", 1), ("train/penalty", 2), ("eval/penalty", 2)} <= {*scalars}
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """Yield what a file of TensorBoard's holds: records with a length and two checksums each."""
+    content = path.read_bytes()
+    while content:
+        (length,) = struct.unpack("<Q", content[:8])
+        yield Event.FromString(content[12 : 12 + length])
+        content = content[16 + length :]
 
 
 def test_a_slip_of_the_pen_is_answered_in_a_line(main: Main) -> None:

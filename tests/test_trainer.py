@@ -69,6 +69,17 @@ def spoil(model: torch.nn.Module, at_call: int, how: Callable[[Tensor], Tensor])
     model.forward = broken
 
 
+def test_training_again_logs_a_penalty_of_its_own(tmp_path: Path) -> None:
+    """A search trains many models with one trainer, and some are left in between two logs."""
+    settings = {"learning_rate": 0.0, "max_steps": 3, "logging_steps": 2}
+    training = make_trainer(tmp_path, train_sampling_strategy="sequential", **settings)
+    penalties = []
+    for _ in range(2):
+        training.train()
+        penalties.append(training.state.log_history[0]["penalty"])
+    assert penalties[1] == pytest.approx(penalties[0], abs=1e-6)
+
+
 # Stopping
 
 

@@ -1,0 +1,284 @@
+"""A bounded search for good settings: every trial trains a new model, the best becomes a recipe.
+
+It is the stock `Trainer.hyperparameter_search` with Optuna, on rows, a tokenizer and word vectors
+that are read once. A trial is trained as any run is, so the recipe repeats its result. What was
+tried is kept in a file, from which a search that was stopped goes on.
+"""
+
+import copy
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from transformers import set_seed
+from transformers.trainer_utils import SaveStrategy
+
+from .arguments import DataArguments, ModelArguments, RunArguments, changed_arguments
+from .building import assemble
+from .configuration_self_attentive import SelfAttentiveConfig
+from .evaluation import write_record
+from .memory import keep_freed_memory
+from .modeling_self_attentive import SelfAttentivePreTrainedModel
+from .trainer import SelfAttentiveTrainer
+from .training import make_trainer, move_label_smoothing
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import BaseTrial
+
+STORAGE_NAME = "search.db"
+TRIALS_NAME = "trials.json"
+RECIPE_NAME = "best.yaml"
+STUDY_NAME = "search"
+
+
+def suggest(trial: "BaseTrial", config: SelfAttentiveConfig) -> dict[str, Any]:
+    """Return the settings of a trial: the search space.
+
+    Args:
+        trial: One that runs draws them, one that has ended tells them again.
+        config: The model's; without attention there is less to search.
+
+    Returns:
+        Flags and their values, those with a decimal point to two digits.
+    """
+    numbers = {
+        "learning_rate": trial.suggest_float("learning_rate", 2e-4, 5e-3, log=True),
+        "embedding_dropout": trial.suggest_float("embedding_dropout", 0.0, 0.5),
+        "classifier_dropout": trial.suggest_float("classifier_dropout", 0.0, 0.6),
+    }
+    sizes = {}
+    if config.has_attention:
+        numbers["penalty_coef"] = trial.suggest_float("penalty_coef", 1e-4, 1.0, log=True)
+        sizes["num_hops"] = trial.suggest_int("num_hops", 1, 30, log=True)
+        sizes["attention_size"] = trial.suggest_int("attention_size", 50, 350, step=50)
+    return {name: float(f"{value:.2g}") for name, value in numbers.items()} | sizes
+
+
+def search(
+    model_args: ModelArguments,
+    data_args: DataArguments,
+    training_args: RunArguments,
+    num_trials: int,
+) -> dict[str, Any]:
+    """Train with one setting after the other, until there are so many trials.
+
+    The folder `output_dir` holds `search.db` afterwards, Optuna's own file, from which the same
+    call goes on; `trials.json`, the settings and the result of every trial; and `best.yaml`, a
+    recipe of all that was given and the best settings. The models are not kept.
+
+    A trial counts as good as its best evaluation. One that lags behind the median of the others is
+    broken off; one that diverges has no result.
+
+    Args:
+        model_args: Which model; settings that are searched are drawn in place of those given.
+        data_args: Which rows.
+        training_args: How; `metric_for_best_model` is what is searched for, the loss by default.
+        num_trials: How many trials there shall be, those of earlier calls included.
+
+    Returns:
+        `number`, `value` and `settings` of the best trial, the name of the `metric`, and the paths
+        of both files: `trials` and `recipe`.
+
+    Raises:
+        ValueError: If arguments contradict one another, the data or the search in the folder, or
+            if no trial came to a result.
+        ImportError: Without Optuna.
+    """
+    _check(model_args, training_args)
+    given = changed_arguments(model_args, data_args, training_args)
+    folder = Path(given.pop("output_dir", str(training_args.output_dir)))
+    given = json.loads(json.dumps(given | {"do_train": True, "do_eval": True}))
+    move_label_smoothing(model_args, training_args)
+    _keep_no_models(training_args)
+    keep_freed_memory()
+    set_seed(training_args.seed)
+    parts = assemble(model_args, data_args)
+    if missing := {"train", "validation"} - parts.rows.keys():
+        raise ValueError(
+            f"a search trains and compares, but there are no {' and '.join(sorted(missing))} rows; "
+            "give --train_file, and --validation_file or --validation_fraction 0.1"
+        )
+    study = _open_study(folder, bool(training_args.greater_is_better), given)
+    trainer = make_trainer(parts, data_args, training_args)
+    running = _Search(folder, study, given, trainer, parts.model, bool(model_args.word_vectors))
+    try:
+        running.go_on(num_trials - sum(trial.state.is_finished() for trial in study.trials))
+    finally:
+        running.write_trials()
+    return running.write_best()
+
+
+def _check(model_args: ModelArguments, training_args: RunArguments) -> None:
+    """Refuse what a search cannot do."""
+    try:
+        import optuna  # noqa: F401
+    except ImportError as reason:
+        raise ImportError("a search needs Optuna: pip install 'sase_hf[optuna]'") from reason
+    if model_args.model_name_or_path is not None:
+        raise ValueError(
+            f"--model_name_or_path is {model_args.model_name_or_path}, but the models of a search "
+            "are new and of many sizes; leave the flag out"
+        )
+    if training_args.world_size > 1:
+        raise ValueError(
+            f"a search runs in one process, but here are {training_args.world_size}; start it "
+            "with python alone, and train what it finds in several"
+        )
+
+
+def _keep_no_models(training_args: RunArguments) -> None:
+    """Let trials be measured and forgotten."""
+    training_args.save_strategy = SaveStrategy.NO
+    training_args.load_best_model_at_end = False
+    training_args.push_to_hub = False
+    if training_args.metric_for_best_model is None:
+        training_args.metric_for_best_model, training_args.greater_is_better = "loss", False
+
+
+def _open_study(folder: Path, greater_is_better: bool, given: dict[str, Any]) -> "Study":
+    """Begin a search in a folder, or open the one in it if that was begun with the same flags."""
+    import optuna
+
+    folder.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        storage=_storage(folder),
+        study_name=STUDY_NAME,
+        direction="maximize" if greater_is_better else "minimize",
+        load_if_exists=True,
+    )
+    begun_with = study.user_attrs.get("given", given)
+    names = begun_with.keys() | given.keys()
+    changed = [f"--{name}" for name in names if begun_with.get(name) != given.get(name)]
+    if changed:
+        raise ValueError(
+            f"the search in {folder} was begun with another value of {', '.join(sorted(changed))}; "
+            "give the same flags to go on with it, or choose another --output_dir"
+        )
+    study.set_user_attr("given", given)
+    return study
+
+
+def _storage(folder: Path) -> str:
+    return f"sqlite:///{folder / STORAGE_NAME}"
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search, and what its trials have in common."""
+
+    folder: Path
+    study: "Study"
+    given: dict[str, Any]
+    trainer: SelfAttentiveTrainer
+    model: SelfAttentivePreTrainedModel  # never trained: the sizes and vectors to start from
+    has_vectors: bool
+
+    @property
+    def metric(self) -> str:
+        """The name of what is searched for."""
+        return str(self.trainer.args.metric_for_best_model).removeprefix("eval_")
+
+    def settings(self, trial: "BaseTrial") -> dict[str, Any]:
+        """Return the settings of a trial."""
+        return suggest(trial, self.model.config)
+
+    def go_on(self, num_trials: int) -> None:
+        """Run so many trials more."""
+        if num_trials <= 0:
+            return
+        import optuna
+
+        # Given now and not at the start, where the trainer would ask for a model without a trial.
+        self.trainer.model_init = self.build
+        # With the same seed, a search that goes on would draw once more what it drew first.
+        seed = self.trainer.args.seed + len(self.study.trials)
+        try:
+            self.trainer.hyperparameter_search(
+                self.arguments,
+                self.best_so_far,
+                num_trials,
+                direction=self.study.direction.name.lower(),
+                backend="optuna",
+                storage=_storage(self.folder),
+                study_name=STUDY_NAME,
+                load_if_exists=True,
+                sampler=optuna.samplers.TPESampler(seed=seed),
+                catch=(FloatingPointError,),
+            )
+        except ValueError as error:
+            trials = self.study.trials
+            if any(trial.state is optuna.trial.TrialState.COMPLETE for trial in trials):
+                raise
+            raise ValueError(
+                f"none of the {len(trials)} trials came to a result; "
+                f"{self.folder / TRIALS_NAME} says how each ended. Look for huge values in the "
+                "word vectors or labels"
+            ) from error
+
+    def arguments(self, trial: "BaseTrial") -> dict[str, Any]:
+        """Return the settings that are not the model's, before a trial begins."""
+        self.write_trials()  # those before it
+        return {
+            name: value
+            for name, value in self.settings(trial).items()
+            if not hasattr(self.model.config, name)
+        }
+
+    def build(self, trial: "BaseTrial") -> SelfAttentivePreTrainedModel:
+        """Return a new model with the settings of a trial."""
+        config = copy.deepcopy(self.model.config)
+        for name, value in self.settings(trial).items():
+            if hasattr(config, name):
+                setattr(config, name, value)
+        model = type(self.model)(config)
+        if self.has_vectors:
+            vectors: Any = self.model.get_input_embeddings()
+            model.get_input_embeddings().load_state_dict(vectors.state_dict())
+        set_seed(self.trainer.args.seed)  # as a run does between building and training
+        return model
+
+    def best_so_far(self, metrics: dict[str, float]) -> float:
+        """Return the metric of the best evaluation of the running trial, the last one included."""
+        value, earlier = metrics[f"eval_{self.metric}"], self.trainer.state.best_metric
+        if earlier is None:
+            return value
+        return (max if self.trainer.args.greater_is_better else min)(value, earlier)
+
+    def write_trials(self) -> None:
+        """Write what has been tried."""
+        trials = [
+            {
+                "number": trial.number,
+                "state": trial.state.name.lower(),
+                "value": trial.value,
+                "settings": self.settings(trial),
+            }
+            for trial in self.study.trials
+            if trial.state.is_finished()
+        ]
+        tried = {"metric": self.metric, "arguments": self.given, "trials": trials}
+        write_record(tried, self.folder / TRIALS_NAME)
+
+    def write_best(self) -> dict[str, Any]:
+        """Write the recipe and return what `search` does."""
+        best = self.study.best_trial
+        settings = self.settings(best)
+        path = self.folder / RECIPE_NAME
+        entries = {**self.given, **settings, "output_dir": str(self.folder / "best")}
+        text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
+        title = f"# Trial {best.number}: {self.metric} {best.value:.4g} on the validation rows.\n"
+        path.write_text(title + text, encoding="utf-8")
+        return {
+            "number": best.number,
+            "metric": self.metric,
+            "value": best.value,
+            "settings": settings,
+            "trials": str(self.folder / TRIALS_NAME),
+            "recipe": str(path),
+        }
+
+
+__all__ = ["search", "suggest"]

@@ -1,0 +1,175 @@
+"""The search for settings: its recipe, a start after a stop, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import yaml
+from checkpoints import script_main
+from runs import QUIET, TINY_MODEL, flags, write_splits
+from transformers import Trainer
+
+from sase_hf import SelfAttentiveConfig
+from sase_hf.arguments import ModelArguments, RunArguments
+from sase_hf.command_line import parse_arguments
+from sase_hf.search import suggest
+from sase_hf.training import run
+
+SEARCHED = {
+    "learning_rate",
+    "num_hops",
+    "attention_size",
+    "penalty_coef",
+    "embedding_dropout",
+    "classifier_dropout",
+}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """A command line for two epochs on tiny rows, with vectors for some of their words."""
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("poor 1 2 3 4 5 6\ngreat 6 5 4 3 2 1\n", encoding="utf-8")
+    files = write_splits(tmp_path)
+    del files["test_file"]
+    options = {
+        **QUIET,
+        **TINY_MODEL,
+        **files,
+        "word_vectors": str(vectors),
+        "per_device_train_batch_size": 16,
+        "num_train_epochs": 2,
+        "eval_strategy": "epoch",
+        "load_best_model_at_end": True,
+        "output_dir": tmp_path / "search",
+    }
+    return flags(**options)
+
+
+def search(*words: str) -> None:
+    """Run the script."""
+    script_main("search")(list(words))
+
+
+def tried(command: list[str]) -> list[dict[str, Any]]:
+    """Return the trials that the file in the folder of a command tells of."""
+    folder = Path(command[-1].partition("=")[2])
+    trials: list[dict[str, Any]] = json.loads((folder / "trials.json").read_text())["trials"]
+    return trials
+
+
+def test_the_best_trial_is_a_recipe_that_repeats_its_result(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Settings are worth what scripts/train.py makes of them, word vectors and all."""
+    search(*command, "--trials", "3")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line[0] != "{"]
+    printed = dict(line.split(maxsplit=1) for line in lines)
+    trials = tried(command)
+    assert [trial["number"] for trial in trials] == [0, 1, 2]
+    assert {trial["state"] for trial in trials} == {"complete"}
+    assert len({json.dumps(trial["settings"]) for trial in trials}) == 3
+    best = min(trials, key=lambda trial: trial["value"])
+    assert printed["trial"] == str(best["number"])
+    assert printed["loss"] == f"{best['value']:.4g}"
+
+    recipe = tmp_path / "search" / "best.yaml"
+    assert printed["recipe"] == str(recipe)
+    entries = yaml.safe_load(recipe.read_text(encoding="utf-8"))
+    assert best["settings"].keys() == SEARCHED
+    assert entries | best["settings"] == entries
+    outcome = run(*parse_arguments([str(recipe), *flags(**QUIET)]))
+    assert outcome["metrics"]["eval_loss"] == pytest.approx(best["value"], abs=1e-6)
+    model = outcome["record"]["config"]
+    assert model["num_hops"] == best["settings"]["num_hops"]
+
+
+def test_a_search_that_was_stopped_goes_on(command: list[str]) -> None:
+    """What was tried stays; what a kill left unfinished does not count; nothing is drawn twice."""
+    search(*command, "--trials", "1")
+    (first,) = tried(command)
+    storage = f"sqlite:///{command[-1].partition('=')[2]}/search.db"
+    optuna.load_study(study_name="search", storage=storage).ask()  # as if it had been killed
+    search(*command, "--trials", "2")
+    trials = tried(command)
+    assert trials[0] == first
+    assert [trial["number"] for trial in trials] == [0, 2]
+    assert trials[1]["settings"] != first["settings"]
+    with pytest.raises(SystemExit, match=r"begun with another value of --num_train_epochs; give"):
+        search(*command, "--num_train_epochs", "3", "--trials", "3")
+
+
+def test_a_trial_that_diverges_does_not_end_the_search(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some settings always do; only if all do is there no answer."""
+    step, calls = Trainer.training_step, []
+
+    def diverge_at_first(*args: Any) -> Any:
+        calls.append(args)
+        return step(*args) * (float("nan") if len(calls) == 1 else 1)
+
+    monkeypatch.setattr(Trainer, "training_step", diverge_at_first)
+    with pytest.raises(SystemExit, match=r"none of the 1 trials came to a result; .*trials\.json"):
+        search(*command, "--trials", "1")
+    search(*command, "--trials", "2")
+    assert [trial["state"] for trial in tried(command)] == ["fail", "complete"]
+
+
+def test_a_trial_is_as_good_as_its_best_evaluation(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is the model a run keeps, so that too many epochs do not speak against a setting."""
+    evaluate, losses = Trainer.evaluate, iter([2.0, 1.0, 3.0])
+
+    def pretend(*args: Any, **kwargs: Any) -> dict[str, float]:
+        return {**evaluate(*args, **kwargs), "eval_loss": next(losses)}
+
+    monkeypatch.setattr(Trainer, "evaluate", pretend)
+    search(*command, "--trials", "1", "--num_train_epochs", "3")
+    assert [trial["value"] for trial in tried(command)] == [1.0]
+
+
+def test_every_setting_is_a_flag_and_within_its_bounds() -> None:
+    """The recipe is read by scripts/train.py; a pooling without attention has no hops to search."""
+    known = {*ModelArguments.__dataclass_fields__, *RunArguments.__dataclass_fields__}
+    assert known >= SEARCHED
+    drawn = optuna.create_study().ask()
+    settings = suggest(drawn, SelfAttentiveConfig())
+    assert settings.keys() == SEARCHED
+    SelfAttentiveConfig(**{name: settings[name] for name in SEARCHED - {"learning_rate"}})
+    without = suggest(optuna.create_study().ask(), SelfAttentiveConfig(pooling="max"))
+    assert without.keys() == {"learning_rate", "embedding_dropout", "classifier_dropout"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--trials", "0"], r"^search\.py: --trials is 0; it must be 1 or more"),
+        (["--model_name_or_path", "x"], r"^search\.py: --model_name_or_path is x, but the models"),
+        (["--num_hop", "3"], r"^search\.py: there is no flag --num_hop; did you mean"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line(
+    command: list[str], words: list[str], message: str
+) -> None:
+    """Before anything is read or written."""
+    with pytest.raises(SystemExit, match=message):
+        search(*command, *words)
+    assert not Path(command[-1].partition("=")[2]).exists()
+
+
+def test_a_search_needs_rows_to_compare_on(command: list[str]) -> None:
+    """Chosen on the training rows, the largest model would win."""
+    words = [word for word in command if not word.startswith("--validation_file")]
+    with pytest.raises(SystemExit, match=r"there are no validation rows; give .*0\.1"):
+        search(*words, "--load_best_model_at_end=false", "--eval_strategy=no")
+
+
+def test_a_search_is_one_process(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two would break off different trials."""
+    monkeypatch.setattr(RunArguments, "world_size", 2)
+    with pytest.raises(SystemExit, match="a search runs in one process, but here are 2"):
+        search(*command)
