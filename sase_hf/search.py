@@ -101,8 +101,8 @@ def search(
             f"a search trains and compares, but there are no {' and '.join(sorted(missing))} rows; "
             "give --train_file, and --validation_file or --validation_fraction 0.1"
         )
-    study = _open_study(folder, bool(training_args.greater_is_better), given)
     trainer = make_trainer(parts, data_args, training_args)
+    study = _open_study(folder, bool(training_args.greater_is_better), given)
     running = _Search(folder, study, given, trainer, parts.model, bool(model_args.word_vectors))
     try:
         running.go_on(num_trials - sum(trial.state.is_finished() for trial in study.trials))
@@ -262,12 +262,27 @@ class _Search:
         tried = {"metric": self.metric, "arguments": self.given, "trials": trials}
         write_record(tried, self.folder / TRIALS_NAME)
 
+    def keeping_the_best(self) -> dict[str, Any]:
+        """Return the flags by which a run ends with its best model, as a trial counts."""
+        args = self.trainer.args
+        if args.eval_strategy == SaveStrategy.NO:
+            return {}
+        flags = {
+            "save_strategy": args.eval_strategy.value,
+            "load_best_model_at_end": True,
+            "metric_for_best_model": self.metric,
+        }
+        return flags | (
+            {"save_steps": args.eval_steps} if flags["save_strategy"] == "steps" else {}
+        )
+
     def write_best(self) -> dict[str, Any]:
         """Write the recipe and return what `search` does."""
         best = self.study.best_trial
         settings = self.settings(best)
         path = self.folder / RECIPE_NAME
-        entries = {**self.given, **settings, "output_dir": str(self.folder / "best")}
+        entries = {**self.given, **self.keeping_the_best(), **settings}
+        entries["output_dir"] = str(self.folder / "best")
         text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
         title = f"# Trial {best.number}: {self.metric} {best.value:.4g} on the validation rows.\n"
         path.write_text(title + text, encoding="utf-8")

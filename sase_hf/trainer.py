@@ -146,7 +146,8 @@ class SelfAttentiveTrainer(PushingTrainer):
         total, weight = self._eval_penalty.tolist()
         if weight and output.metrics is not None:
             output.metrics[f"{metric_key_prefix}_penalty"] = total / weight
-            if isinstance(output.predictions, np.ndarray):
+            are_logits = self.preprocess_logits_for_metrics is None
+            if are_logits and isinstance(output.predictions, np.ndarray):
                 logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
                 penalty = torch.full((len(logits),), total / weight)
                 evaluated: Any = self.model

@@ -11,7 +11,7 @@ another input are refused.
 Several GPUs, or processes, share the shards:
 
     torchrun --nproc_per_node 8 scripts/embed.py ...
-    accelerate launch --num_processes 8 scripts/embed.py ...
+    accelerate launch --multi_gpu --num_processes 8 scripts/embed.py ...
 
 A Ray cluster does so with --ray (`pip install 'sase_hf[ray]'`): one actor for each GPU, or for each
 core where there is none. All machines must see the input and the output folder.
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     Args:
         argv: The words after the script's name; by default those of this process.
     """
-    flags = build_parser().parse_args(argv)
+    flags = build_parser().parse_intermixed_args(argv)
     # torchrun and accelerate launch say in the environment which process this is.
     process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     logging.basicConfig(format="%(message)s")
@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             embed_with_ray(job, flags.ray or None)
     except (ValueError, OSError, ImportError, FloatingPointError) as error:
         sys.exit(f"embed.py: {error}")
+    except KeyboardInterrupt:
+        sys.exit("embed.py: stopped; the same command goes on")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -155,6 +155,25 @@ def test_several_files_follow_one_another(checkpoint: str, tmp_path: Path) -> No
     assert len(schemas) == 1, "a reader of all shards meets one type for each column"
 
 
+@pytest.mark.parametrize("kind", [pa.dictionary(pa.int32(), pa.string()), pa.string_view()])
+def test_texts_are_texts_however_parquet_holds_them(
+    kind: pa.DataType, checkpoint: str, file: str, tmp_path: Path
+) -> None:
+    """Columns of pandas' categories come as dictionaries."""
+    expected = embed(checkpoint, file, tmp_path / "expected")
+    path = str(tmp_path / "other.parquet")
+    pq.write_table(pa.table({"text": pa.array(TEXTS).cast(kind)}), path)
+    assert embed(checkpoint, path, tmp_path / "out")["embedding"].equals(expected["embedding"])
+
+
+def test_a_column_that_parquet_cannot_hold_is_told(checkpoint: str, tmp_path: Path) -> None:
+    """As objects without a field; leaving them out is the way."""
+    given = str(write_jsonl(tmp_path / "corpus.jsonl", [{**row, "meta": {}} for row in CORPUS]))
+    with pytest.raises(ValueError, match=r"rows 0 to 30.*cannot hold.*'meta'.*--keep_columns"):
+        embed(checkpoint, given, tmp_path / "out")
+    assert embed(checkpoint, given, tmp_path / "out", keep_columns=("id",)).num_rows == NUM_ROWS
+
+
 @pytest.mark.parametrize(
     ("keep", "names"),
     [(None, ["id", "text"]), (("id",), ["id"]), (("text", "id", "id"), ["text", "id"]), ((), [])],

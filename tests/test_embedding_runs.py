@@ -187,6 +187,13 @@ def test_another_model_or_input_is_not_mixed_in(
     embed(str(copy), inputs.file, begun, batch_tokens=50)
     assert len(shard_files(begun)) == NUM_SHARDS
 
+    settings = copy / "tokenizer_config.json"
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(text.replace('"model_max_length": ', '"model_max_length": 1'))
+    with pytest.raises(ValueError, match=r"settings: model\.tokenizer_sha256 was "):
+        embed(str(copy), inputs.file, begun)
+    settings.write_text(text, encoding="utf-8")
+
     change_weights(copy, lambda weights: weights["encoder.embeddings.weight"].mul_(2))
     with pytest.raises(
         ValueError, match=r"settings: model\.weights_sha256 was '.*' and is '.*'\. "
@@ -257,6 +264,7 @@ def test_the_script_answers_a_mistake_in_a_line(
     with pytest.raises(SystemExit, match=r"^embed\.py: .*keep_columns was None and is \['id'\]"):
         main([*words, "--rows_per_shard=7", "--keep_columns=id"])
     main([*words, "--rows_per_shard=7"])
+    main([inputs.checkpoint, f"--output={begun}", "--rows_per_shard=7", inputs.file])
     monkeypatch.setitem(sys.modules, "ray.data", None)
     with pytest.raises(SystemExit, match=r"needs Ray Data: pip install 'sase_hf\[ray\]'"):
         main([*words, "--ray"])
@@ -287,6 +295,23 @@ def test_a_process_makes_its_own_share(inputs: Inputs, begun: Path) -> None:
     run.embed_corpus(job, process=1, processes=2)
     run.embed_corpus(job)
     assert contents(begun) == inputs.expected
+
+
+def test_the_first_process_copies_what_only_others_need(inputs: Inputs, tmp_path: Path) -> None:
+    """Its own shards are there, and nothing is kept of the input; the others wait for the copy."""
+    job = EmbeddingJob(
+        inputs.checkpoint,
+        tmp_path / "out",
+        inputs=(inputs.file,),
+        rows_per_shard=ROWS_PER_SHARD,
+        keep_columns=(),
+    )
+    run.embed_corpus(job)
+    shard_files(tmp_path / "out")[1].unlink()
+    run.embed_corpus(job, process=0, processes=2)
+    assert list((tmp_path / "out").glob(".input-*"))
+    run.embed_corpus(job, process=1, processes=2)
+    assert len(shard_files(tmp_path / "out")) == NUM_SHARDS
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="Ray is an extra")

@@ -42,7 +42,6 @@ def command(tmp_path: Path) -> list[str]:
         "per_device_train_batch_size": 16,
         "num_train_epochs": 2,
         "eval_strategy": "epoch",
-        "load_best_model_at_end": True,
         "output_dir": tmp_path / "search",
     }
     return flags(**options)
@@ -173,3 +172,32 @@ def test_a_search_is_one_process(command: list[str], monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(RunArguments, "world_size", 2)
     with pytest.raises(SystemExit, match="a search runs in one process, but here are 2"):
         search(*command)
+
+
+def test_the_recipe_ends_with_the_best_evaluation_of_the_trial(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial counts as good as its best epoch, so the run must not end with its last."""
+    losses: dict[int, float] = {}
+    evaluate = Trainer.evaluate
+
+    def worsen(self: Trainer, *args: Any, **kwargs: Any) -> dict[str, float]:
+        metrics = evaluate(self, *args, **kwargs)
+        losses[self.state.global_step] = metrics["eval_loss"]
+        return metrics
+
+    monkeypatch.setattr(Trainer, "evaluate", worsen)
+    search(*command, "--learning_rate", "0.001", "--num_train_epochs", "6", "--trials", "1")
+    entries = yaml.safe_load((tmp_path / "search" / "best.yaml").read_text(encoding="utf-8"))
+    assert entries["save_strategy"] == entries["eval_strategy"] == "epoch"
+    assert entries["load_best_model_at_end"] is True
+    assert entries["metric_for_best_model"] == "loss"
+    assert tried(command)[0]["value"] == pytest.approx(min(losses.values()))
+
+
+def test_a_slip_does_not_spoil_the_folder(command: list[str]) -> None:
+    """No trial has run, so there is nothing that the right command would contradict."""
+    with pytest.raises(SystemExit, match=r"metric_for_best_model is acuracy"):
+        search(*command, "--metric_for_best_model", "acuracy", "--trials", "1")
+    search(*command, "--metric_for_best_model", "accuracy", "--trials", "1")
+    assert len(tried(command)) == 1

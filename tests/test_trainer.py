@@ -320,6 +320,14 @@ def test_evaluation_reports_the_mean_penalty(tmp_path: Path) -> None:
     assert torch.equal(training._train_penalty, torch.zeros(2))
 
 
+def test_a_loss_is_not_made_from_what_are_no_logits(tmp_path: Path) -> None:
+    """`preprocess_logits_for_metrics` keeps class ids alone where logits would fill the memory."""
+    training = make_trainer(tmp_path, dropout=0.0)
+    expected = training.evaluate()["eval_loss"]
+    training.preprocess_logits_for_metrics = lambda logits, labels: logits.argmax(-1)
+    assert training.evaluate()["eval_loss"] == pytest.approx(expected, abs=0.05)
+
+
 def test_each_log_reports_the_penalty_since_the_one_before(tmp_path: Path) -> None:
     """As it does the loss; at a rate of zero the weights stay, so each figure is known."""
     options = {"learning_rate": 0.0, "num_train_epochs": 1, "logging_steps": 2}

@@ -207,7 +207,9 @@ def check_columns(corpus: Corpus, text_column: str, columns: Sequence[str]) -> N
             )
     row = 0 if corpus.num_rows else None
     kind = corpus.schema.field(text_column).type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if any(test(values) for test in is_text):
         row, kind = corpus.first_null(text_column), "null"
     if row is not None:
         raise ValueError(

@@ -92,9 +92,10 @@ class Embedder:
             weights.update(name.encode())
             weights.update(weight.contiguous().numpy())
         tokenizer = self.tokenizer.backend_tokenizer.to_str()
+        cut = json.dumps([self.tokenizer.model_max_length, self.tokenizer.truncation_side])
         return {
             "config_sha256": hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest(),
-            "tokenizer_sha256": hashlib.sha256(tokenizer.encode()).hexdigest(),
+            "tokenizer_sha256": hashlib.sha256((tokenizer + cut).encode()).hexdigest(),
             "weights_sha256": weights.hexdigest(),
         }
 

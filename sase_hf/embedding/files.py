@@ -107,8 +107,15 @@ def _copy(file: str, copy: Path, text_column: str, wanted: Sequence[str] | None)
             rows = _checked(read_rows(file), text_column)
             for number, part in enumerate(iter(lambda: list(islice(rows, ROWS_PER_PART)), [])):
                 first = number * ROWS_PER_PART
-                table = _table(part, wanted, f"rows {first} to {first + len(part) - 1}")
-                pq.write_table(table, unfinished / f"part-{number:07}.parquet")
+                place = f"rows {first} to {first + len(part) - 1}"
+                table = _table(part, wanted, place)
+                try:
+                    pq.write_table(table, unfinished / f"part-{number:07}.parquet")
+                except pa.ArrowException as reason:
+                    raise ValueError(
+                        f"{place} (counted from 0): Parquet cannot hold a column ({reason}); leave "
+                        "it out with --keep_columns"
+                    ) from None
         unfinished.rename(copy)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

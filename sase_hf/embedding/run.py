@@ -152,9 +152,10 @@ class EmbeddingRun:
         )
         if not missing:
             return
+        corpus = self.corpus  # opened here also if nothing is kept: other processes wait for copies
         kept_per_row = 0.0
         if self.kept:
-            sample = self.corpus.read(0, min(SAMPLE_ROWS, rows), self.kept)
+            sample = corpus.read(0, min(SAMPLE_ROWS, rows), self.kept)
             kept_per_row = sample.nbytes / sample.num_rows
             logger.info("the other columns take at most about %s", _size(rows * kept_per_row))
         needed = sum(map(len, missing)) * (self.bytes_per_row + kept_per_row)
@@ -194,7 +195,7 @@ class EmbeddingRun:
         if all(map(is_finished, self.shards)):
             for path in self.job.output.glob(f"{COPY_PREFIX}*"):
                 shutil.rmtree(path, ignore_errors=True)
-            for path in self.job.output.glob(".*.tmp"):
+            for path in self.job.output.glob(".embeddings-*.tmp"):
                 path.unlink(missing_ok=True)
 
 

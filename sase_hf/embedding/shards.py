@@ -61,9 +61,10 @@ def list_shards(folder: Path, num_rows: int, rows_per_shard: int) -> list[Shard]
         rows_per_shard: Rows of each shard but the last.
     """
     starts = range(0, num_rows, rows_per_shard)
+    width = max(5, len(str(len(starts))))  # so that the names sort as the rows do
     return [
         Shard(
-            folder / f"embeddings-{number:05}-of-{len(starts):05}.parquet",
+            folder / f"embeddings-{number:0{width}}-of-{len(starts):0{width}}.parquet",
             start,
             min(start + rows_per_shard, num_rows),
         )
