@@ -10,6 +10,7 @@ exception, the server of huggingface-inference-toolkit (`predict` in webservice_
 status 400 with the message as `{"error": ...}`.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ from transformers import (
 # Of one request. A token is a character or more, so this bounds the memory that a request takes.
 MAX_TEXTS = 1_000
 MAX_CHARACTERS = 100_000
+# Of one text that a relation network reads, whose time grows with the square of the length.
+MAX_RELATED_CHARACTERS = 2_000
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can hold one, a text cannot
 
 
 class EndpointHandler:
@@ -39,6 +44,8 @@ class EndpointHandler:
         folder = path or str(Path(__file__).parent)
         # The code beside the model, which is as trusted as this file.
         config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
+        is_relation_network = config.encoder == "relation_network"
+        self.longest = MAX_RELATED_CHARACTERS if is_relation_network else MAX_CHARACTERS
         is_encoder = config.architectures == ["SelfAttentiveModel"]
         auto_class: Any = AutoModel if is_encoder else AutoModelForSequenceClassification
         model = auto_class.from_pretrained(folder, trust_remote_code=True).eval()
@@ -69,16 +76,17 @@ class EndpointHandler:
         Raises:
             ValueError: If the request is malformed, or too large.
         """
-        if "inputs" not in data:
+        if not isinstance(data, dict) or "inputs" not in data:
             raise ValueError('the request has no "inputs"; give a text, a pair, or a list of them')
         inputs, parameters = data["inputs"], data.get("parameters") or {}
         examples = inputs if isinstance(inputs, list) else [inputs]
         self._check_inputs(examples)
         self._check_parameters(parameters)
+        examples = [_whole(one) for one in examples]
         if not isinstance(inputs, list):
             if self.classify is None:
                 return self._embed(examples, **parameters)[0]
-            return self.classify(inputs, **parameters)
+            return self.classify(examples[0], **parameters)
         answers: list[Any] = [None] * len(examples)
         for rows in _batches([_length(one) for one in examples]):
             batch = [examples[row] for row in rows]
@@ -107,7 +115,8 @@ class EndpointHandler:
             )
         for number, one in enumerate(examples):
             is_pair = isinstance(one, dict) and one.keys() == {"text", "text_pair"}
-            texts = list(one.values()) if is_pair else [one]
+            is_named = is_pair or (isinstance(one, dict) and one.keys() == {"text"})
+            texts = list(one.values()) if is_named else [one]
             if not all(isinstance(text, str) for text in texts):
                 raise ValueError(
                     f"input {number} (counted from 0) is {one!r:.80}; it must be a text, or a pair "
@@ -122,6 +131,11 @@ class EndpointHandler:
                 raise ValueError(
                     f"input {number} (counted from 0) is one text, and this model compares two; "
                     'send {"text": premise, "text_pair": hypothesis}'
+                )
+            if max(map(len, texts)) > self.longest:
+                raise ValueError(
+                    f"input {number} (counted from 0) has a text of {max(map(len, texts)):,} "
+                    f"characters, and it may have {self.longest:,}; send shorter texts"
                 )
         characters = sum(map(_length, examples))
         if characters > MAX_CHARACTERS:
@@ -144,6 +158,17 @@ class EndpointHandler:
             raise ValueError(
                 f"top_k is {top_k!r:.80}; send a number from 1, or null for all labels"
             )
+
+
+def _whole(one: str | dict[str, str]) -> str | dict[str, str]:
+    """Return a text or a pair without what is no character; a text that is named, alone."""
+    if isinstance(one, dict) and len(one) == 1:
+        one = one["text"]
+    if isinstance(one, dict):
+        return {
+            name: _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", t) for name, t in one.items()
+        }
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", one)
 
 
 def _length(one: str | dict[str, str]) -> int:

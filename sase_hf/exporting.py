@@ -69,7 +69,7 @@ def export(
         ValueError: If the checkpoint cannot be used, or the graph and it differ.
         OSError: If there is no such checkpoint, or the folder cannot be written.
     """
-    folder = Path(folder)
+    folder = Path(folder).resolve()
     _check(folder)
     model, tokenizer = load_model(checkpoint)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +98,8 @@ def _check(folder: Path) -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise ImportError(f"exporting needs {', '.join(missing)}: pip install 'sase_hf[onnx]'")
+    if folder == Path.cwd():
+        raise FileExistsError(f"{folder} is the current folder; name a new one")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there and not empty; name a new folder, or empty it")
 
@@ -142,7 +144,7 @@ def _report(checkpoint: str, folder: Path, model: SelfAttentivePreTrainedModel) 
         if path.name == MODEL and not difference <= TOLERANCE:
             raise ValueError(
                 f"the exported graph is off by {difference:.1e} of the largest output, and may be "
-                f"by {TOLERANCE:.0e}; {_WAY_OUT}"
+                f"by {TOLERANCE:.0e}: the weights are extreme, or the export is wrong; {_WAY_OUT}"
             )
         files[path.name] = {"bytes": path.stat().st_size, "largest_difference": difference}
     graph = Graph(model)

@@ -15,10 +15,13 @@ from typing import Any
 import torch
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import safe_open
-from transformers.utils import SAFE_WEIGHTS_NAME
+from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_NAME
+from yaml import YAMLError
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .pushing import Push, push
+from .labels import REGRESSION
+from .public_files import CARD_NAME
+from .pushing import WEIGHTS, Push, push
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 LONGEST_NAME = 300
@@ -66,13 +69,16 @@ def model_card(
         Markdown with YAML front matter, ready to be a README.md.
 
     Raises:
-        ValueError: If `about` has a field that no card has.
+        ValueError: If `about` has a field that no card has, or the record is no mapping.
     """
-    record, about = record or {}, about or {}
-    if unknown := sorted(set(about) - {*ABOUT_DATA, *ABOUT_PROSE}):
+    record, about = {} if record is None else record, about or {}
+    if not isinstance(record, Mapping):
+        raise ValueError(f"the record is a {type(record).__name__}; give what is in its JSON file")
+    known = (*ABOUT_DATA, *ABOUT_PROSE)
+    if unknown := sorted(set(about) - set(known)):
         raise ValueError(
             f"a card has no place for {', '.join(unknown)}; what it can be told about a model is "
-            f"{', '.join((*ABOUT_DATA, *ABOUT_PROSE))}"
+            f"{', '.join(known)}"
         )
     head = (config.architectures or ["SelfAttentiveModel"])[0]
     is_head = head != "SelfAttentiveModel"
@@ -89,10 +95,13 @@ def model_card(
         is_pair=head == "SelfAttentiveForNLI",
         has_attention=config.has_attention,
         location=json.dumps(repo_id or "."),
-        labels=[_escaped(label) for label in _labels(config)] if is_head else [],
+        has_labels=is_head and config.problem_type != REGRESSION,
+        labels=[_escaped(label) for label in _labels(config)],
         num_parameters=f"{num_parameters:,}",
         megabytes=f"{num_parameters * (config.dtype or torch.float32).itemsize / 1e6:,.1f}",
         speed=_speed(record),
+        exported=_exported(record),
+        exported_on=_where(record.get("export", {}).get("measured", {}).get("hardware", {})),
         results={_escaped(key): f"{value:.4g}" for key, value in _finite(record).items()},
         split=_escaped(record.get("split", "")),
         circumstances=_circumstances(record),
@@ -111,6 +120,8 @@ def write_model_card(
 ) -> Path:
     """Write `README.md` into the folder of a checkpoint, in place of any that is there.
 
+    Of an earlier one the licence, the language and the data sets stay.
+
     Args:
         checkpoint_dir: A folder that `save_pretrained` wrote.
         record: As for `model_card`.
@@ -124,21 +135,21 @@ def write_model_card(
         FileNotFoundError: If the folder holds no checkpoint.
         ValueError: As for `model_card`.
     """
-    folder = Path(checkpoint_dir)
-    for needed in ("config.json", SAFE_WEIGHTS_NAME):
-        if not (folder / needed).is_file():
-            raise FileNotFoundError(
-                f"there is no {needed} in {str(folder)!r}; name a folder that save_pretrained wrote"
-            )
+    folder, path = Path(checkpoint_dir), Path(checkpoint_dir, CARD_NAME)
+    weights = [file for file in folder.glob("*.safetensors") if WEIGHTS.fullmatch(file.name)]
+    if not weights or not (folder / CONFIG_NAME).is_file():
+        missing = SAFE_WEIGHTS_NAME if (folder / CONFIG_NAME).is_file() else CONFIG_NAME
+        raise FileNotFoundError(
+            f"there is no {missing} in {str(folder)!r}; name a folder that save_pretrained wrote"
+        )
     card = model_card(
         SelfAttentiveConfig.from_pretrained(folder),
         record,
         name=folder.resolve().name,
-        num_parameters=_num_parameters(folder / SAFE_WEIGHTS_NAME),
+        num_parameters=sum(map(_num_parameters, weights)),
         repo_id=repo_id,
-        about=about,
+        about={**_owned_fields(path), **(about or {})},
     )
-    path = folder / "README.md"
     path.write_text(card, encoding="utf-8")
     return path
 
@@ -166,6 +177,8 @@ def _front_matter(
         )
         for metric, value in _finite(record).items()
     ]
+    named = about.get("datasets") or []
+    named = [named] if isinstance(named, str) else named
     return ModelCardData(
         library_name="transformers",
         pipeline_tag=task,
@@ -173,21 +186,31 @@ def _front_matter(
         model_name=_one_line(name) if results else None,
         eval_results=results or None,
         **{
-            "datasets": [hub_name] if hub_name else None,
             **{key: about[key] for key in ABOUT_DATA if key in about},
+            "datasets": list(dict.fromkeys([*([hub_name] if hub_name else []), *named])) or None,
         },
     )
+
+
+def _owned_fields(card: Path) -> dict[str, Any]:
+    """Return what only the owner can have written into the front matter of a card."""
+    try:
+        data = ModelCard.load(card).data.to_dict()
+    except (OSError, ValueError, YAMLError):
+        return {}
+    return {key: data[key] for key in ABOUT_DATA if data.get(key)}
 
 
 def _labels(config: SelfAttentiveConfig) -> list[str]:
     """Return the names of the labels in the order of the logits."""
     names = {int(index): name for index, name in (config.id2label or {}).items()}
-    return [names[index] for index in sorted(names)]
+    return [str(names[index]) for index in sorted(names)]
 
 
 def _finite(record: Mapping[str, Any]) -> dict[str, float]:
     """Return the record's metrics that are numbers, as plain floats."""
-    metrics = {name: float(value) for name, value in record.get("metrics", {}).items()}
+    measured = record.get("metrics", {}).items()  # in a file, what is no number is null
+    metrics = {name: float(value) for name, value in measured if value is not None}
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
@@ -230,13 +253,28 @@ def _settings(record: Mapping[str, Any]) -> dict[str, str]:
 
 def _speed(record: Mapping[str, Any]) -> str:
     """Say how fast the evaluation went, if the record knows."""
-    speed, hardware = record.get("rows_per_second"), record.get("hardware", {})
+    speed = record.get("rows_per_second")
     if not speed or record.get("split") == "train":
         return ""
+    return f"{speed:,.0f} rows a second in evaluation, {_where(record.get('hardware', {}))}"
+
+
+def _where(hardware: Mapping[str, Any]) -> str:
     threads = hardware.get("threads", 1)
     cpu = f"{threads} thread{'s' * (threads > 1)} of a CPU, {hardware.get('cpu', 'unnamed')}"
-    where = ", ".join(hardware.get("gpus") or [cpu])
-    return _escaped(f"{speed:,.0f} rows a second in evaluation, {where}")
+    return _escaped(", ".join(hardware.get("gpus") or [cpu]))
+
+
+def _exported(record: Mapping[str, Any]) -> list[list[str]]:
+    """Return what an export measured, as the rows of a table with its headings first."""
+    measured = record.get("export", {}).get("measured")
+    if not measured:
+        return []
+    columns = list(measured["results"]["eager"])
+    rows = [
+        [name, *(f"{v:.4g}" for v in found.values())] for name, found in measured["results"].items()
+    ]
+    return [[_escaped(cell) for cell in row] for row in (["", *columns], *rows)]
 
 
 def _num_parameters(weights: Path) -> int:

@@ -14,6 +14,7 @@ save it first: AutoModel.from_pretrained("runs/mine").save_pretrained("encoder")
 """
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -87,7 +88,8 @@ def lines(report: Mapping[str, Any], folder: str) -> Iterator[str]:
         for name, results in report["measured"]["results"].items():
             measured = (f"{metric} {value:.4g}" for metric, value in results.items())
             yield f"  {name:<16} {', '.join(measured)}"
-    yield f'python {folder}/predictor.py "a text"'
+    texts = ("a text", "another text") if "token_type_ids" in report["inputs"] else ("a text",)
+    yield shlex.join(["python", f"{folder}/predictor.py", *texts])
 
 
 if __name__ == "__main__":

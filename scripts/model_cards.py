@@ -51,7 +51,8 @@ def render(source: Path) -> str:
     """Return a card.
 
     Args:
-        source: The YAML file; its `record` is a path relative to its folder.
+        source: The YAML file; its `record` is a path relative to its folder, and so is `export`, if
+            there is one: the export.json of the same model, measured on rows.
 
     Raises:
         ValueError: If a field is missing or is none of a card's.
@@ -62,6 +63,12 @@ def render(source: Path) -> str:
         if not isinstance(about, dict) or field not in about:
             raise ValueError(f"it has no field {field!r}; see those in {CARDS.name}/")
     record = json.loads((source.parent / about.pop("record")).read_text(encoding="utf-8"))
+    for field in ("config", "num_parameters"):
+        if field not in record:
+            raise ValueError(f"its record has no {field!r}; name one that scripts/train.py wrote")
+    if "export" in about:
+        exported = json.loads((source.parent / about.pop("export")).read_text(encoding="utf-8"))
+        record["export"] = exported
     return model_card(
         SelfAttentiveConfig.from_dict(record["config"]),
         record,

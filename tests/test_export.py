@@ -45,7 +45,6 @@ INPUTS: dict[str, list[Any]] = {
     ],
     "encoder": [*TEXTS, "", "[PAD] and bread", "Good \ud800!"],
 }
-# Some right and some wrong, and other ones in another order.
 LABELS = ["bad", "good", "good", "bad", "fair", "good"]
 NAMES = dict(enumerate(("bad", "poor", "fair", "good", "superb")))
 
@@ -68,8 +67,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def report_of(root: Path, name: str) -> dict[str, Any]:
     """Return what an export says of itself."""
-    text = (root / "onnx" / name / "export.json").read_text(encoding="utf-8")
-    report: dict[str, Any] = json.loads(text)
+    report: dict[str, Any] = json.loads((root / "onnx" / name / "export.json").read_text())
     return report
 
 
@@ -159,7 +157,9 @@ def test_a_graph_that_differs_from_its_model_leaves_nothing_behind(
     change_weights(other, lambda weights: weights["classifier.output.bias"].add_(1e-3))
     graph = root / "onnx" / "classifier" / "model.onnx"
     monkeypatch.setattr(exporting, "in_fresh_process", copying(graph))
-    with pytest.raises(ValueError, match=r"off by \d.* and may be by 1e-05; nothing was written"):
+    with pytest.raises(
+        ValueError, match=r"off by \d.* and may be by 1e-05: the weights .*; nothing was written"
+    ):
         export(str(other), tmp_path / "onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
     export(str(root / "classifier"), tmp_path / "onnx")  # the premise: with its own model it passes
@@ -355,13 +355,14 @@ def test_a_process_without_torch_gives_the_same_answers(root: Path) -> None:
 
 
 def test_the_copy_in_the_folder_answers_on_the_command_line(root: Path) -> None:
-    """The last line that the script prints works."""
+    """The last line that the script prints works, with other texts too."""
     folder = root / "onnx" / "nli"
+    *_, line = load_script("export").lines(report_of(root, "nli"), str(folder))
+    assert line == f"python {folder}/predictor.py 'a text' 'another text'"
     command = [sys.executable, str(folder / "predictor.py"), *PAIRS[0]]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert said.returncode == 0, said.stderr
-    one = dict(zip(("text", "text_pair"), PAIRS[0], strict=True))
-    assert_same_answers(json.loads(said.stdout), Predictor(folder)(one, top_k=None))
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    expected = Predictor(folder)({"text": PAIRS[0][0], "text_pair": PAIRS[0][1]}, top_k=None)
+    assert_same_answers(json.loads(said.stdout), expected)
 
 
 WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {

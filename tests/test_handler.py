@@ -18,7 +18,7 @@ from script_files import load_script
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 from sase_hf import SelfAttentiveModel
-from sase_hf.endpoint_handler import MAX_CHARACTERS, MAX_TEXTS, _batches
+from sase_hf.endpoint_handler import MAX_CHARACTERS, MAX_RELATED_CHARACTERS, MAX_TEXTS, _batches
 from sase_hf.hub import push
 from sase_hf.public_files import HANDLER
 
@@ -186,10 +186,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a number": ({"inputs": 7}, r"input 0 \(counted from 0\) is 7; it must be a text, or a pair"),
     "no text": ({"inputs": None}, r"input 0 .* is None; it must be a text"),
     "lists of texts": ({"inputs": [["a", "b"]]}, r"input 0 .*; it must be a text, or a pair"),
-    "half a pair": ({"inputs": ["a", {"text": "a"}]}, r"input 1 .*; it must be a text, or a pair"),
+    "no object": (None, r'the request has no "inputs"; give a text'),
+    "half a pair": (
+        {"inputs": ["a", {"text_pair": "a"}]},
+        r"input 1 .*; it must be a text, or a pair",
+    ),
     "other keys": ({"inputs": {"premise": "a"}}, r"input 0 .*; it must be a text, or a pair"),
     "too many": ({"inputs": ["a"] * 1_001}, r"1,001 inputs, and may have 1,000; send several"),
-    "too long": ({"inputs": "a" * 100_001}, r"100,001 characters, and may have 100,000; send"),
+    "too long": ({"inputs": "a" * 100_001}, r"100,001 characters, and it may have 100,000; send"),
     "long in all": ({"inputs": ["ab" * 60] * 900}, r"108,000 characters, and may have 100,000"),
     "a long pair": ({"inputs": {"text": "a" * 60_000, "text_pair": "b" * 60_000}}, r"120,000 char"),
     "unknown parameter": (
@@ -232,3 +236,23 @@ def test_the_largest_request_is_answered(serve: Any) -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     assert f"{MAX_TEXTS:,} texts or {MAX_CHARACTERS:,} characters" in readme
     assert len(serve({"inputs": ["a " * 49] + ["a"] * 999})) == 1_000
+
+
+def test_a_text_that_a_relation_network_would_read_for_minutes_is_refused(tmp_path: Path) -> None:
+    """Its time grows with the square of the length, so the limit in all bounds nothing."""
+    serve = load_handler(Path(save_checkpoint(tmp_path / "related", encoder="relation_network")))
+    assert len(serve({"inputs": ["a " * 1_000] * 2})) == 2
+    with pytest.raises(
+        ValueError, match=r"input 1 .*2,001 characters, and it may have 2,000; send"
+    ):
+        serve({"inputs": ["a", "a" * 2_001]})
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert f"{MAX_RELATED_CHARACTERS:,} of one text for a relation network" in readme
+
+
+def test_half_a_character_is_read_as_none(serve: Any) -> None:
+    """JSON can carry a lone surrogate, and one of them must not spoil a whole request."""
+    assert serve({"inputs": ["Good \ud800!"]}) == serve(
+        {"inputs": ["Good \N{REPLACEMENT CHARACTER}!"]}
+    )
+    assert serve({"inputs": {"text": "Good!"}}) == serve({"inputs": "Good!"})

@@ -23,6 +23,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import model_card, write_model_card
+from sase_hf.privacy import publishable
 
 CARDS = Path(__file__).parents[1] / "model_cards"
 model_cards = load_script("model_cards")
@@ -150,6 +151,29 @@ def test_a_person_reads_how_it_was_trained_and_how_large_and_fast_it_is() -> Non
     assert "a second in evaluation" not in card_of({**RECORD, **timing, "split": "train"}).text
 
 
+def test_what_an_export_is_worth_stands_in_the_card() -> None:
+    """Fewer bits cost accuracy, and nobody should have to guess how much."""
+    results = {
+        "eager": {"texts_per_second": 100.0, "accuracy": 0.5, "agreement": 1.0},
+        "model_int8.onnx": {"texts_per_second": 250.5, "accuracy": 0.4875, "agreement": 0.75},
+    }
+    measured = {"results": results, "hardware": {"cpu": "Some CPU", "threads": 2}}
+    text = card_of({**RECORD, "export": {"measured": measured}}).text
+    assert "for ONNX Runtime, on 2 threads of a CPU, Some CPU." in text
+    rows = "|  | texts\\_per\\_second | accuracy | agreement |\n|---|---|---|---|\n"
+    rows += "| eager | 100 | 0.5 | 1 |\n| model\\_int8.onnx | 250.5 | 0.4875 | 0.75 |\n"
+    assert rows in text
+    assert "## Speed" not in card_of({**RECORD, "export": {"files": {}}}).text
+
+
+def test_a_regression_has_neither_labels_nor_probabilities() -> None:
+    """Its one output is called LABEL_0 by transformers, which would only puzzle."""
+    text = card_of(num_labels=1, problem_type="regression").text
+    assert "LABEL_0" not in text
+    assert "calibrated" not in text
+    assert "calibrated" in card_of().text
+
+
 def test_what_only_the_owner_knows_stands_in_the_card() -> None:
     """Licence and language are what push asks for, task and limits what a reader does."""
     about = {
@@ -162,7 +186,8 @@ def test_what_only_the_owner_knows_stands_in_the_card() -> None:
     }
     card = ModelCard(model_card(tiny_config(), RECORD, name="x", num_parameters=9, about=about))
     data = card.data
-    assert (data.license, data.language, data.datasets) == ("mit", "en", ["someone/corpus"])
+    assert (data.license, data.language) == ("mit", "en")
+    assert data.datasets == ["someone/rooms", "someone/corpus"], "that of the record, then others"
     assert "\nIt rates rooms. It is the model of" in card.text
     assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
     assert "## Limits and biases\n\n* Rooms of 2004 only.\n* Words outside" in card.text
@@ -207,6 +232,10 @@ def test_the_cards_are_rendered_by_one_command(
     source.write_text("record: record.json\nname: Rooms\n")
     model_cards.main(["--folder", str(tmp_path)])
     assert capsys.readouterr().out == f"{tmp_path / 'rooms.md'}\n"
+    (tmp_path / "rooms.yaml").write_text("record: bare.json\nname: Rooms\n")
+    (tmp_path / "bare.json").write_text("{}")
+    with pytest.raises(SystemExit, match=r"rooms.yaml: its record has no 'config'; name one"):
+        model_cards.main(["--folder", str(tmp_path)])
     assert "# Rooms\n" in (tmp_path / "rooms.md").read_text()
     source.write_text("record: record.json\n")
     with pytest.raises(SystemExit, match=r"rooms.yaml: it has no field 'name'"):
@@ -227,7 +256,8 @@ def test_without_a_record_the_card_says_so() -> None:
 
 def test_a_metric_that_is_not_a_number_is_left_out() -> None:
     """The Hub refuses NaN in a model index, and a reader learns nothing from it."""
-    card = card_of({**RECORD, "metrics": {"pearson": math.nan, "mse": 0.25}})
+    measured = {**RECORD, "metrics": {"pearson": math.nan, "mse": 0.25, "other": None}}
+    card = card_of(publishable(measured, "record"))
     assert [result.metric_type for result in card.data.eval_results] == ["mse"]
     assert "pearson" not in card.text
 
@@ -294,6 +324,30 @@ def test_the_card_of_a_folder_counts_its_parameters(tmp_path: Path) -> None:
     path = write_model_card(tmp_path, RECORD)
     assert path == tmp_path / "README.md"
     assert f"| parameters | {model.num_parameters():,} |" in path.read_text(encoding="utf-8")
+
+
+def test_a_new_card_keeps_what_only_the_owner_knew(tmp_path: Path) -> None:
+    """Training goes on and writes the card anew; licence and language hold still."""
+    saved(SelfAttentiveModel, tmp_path)
+    write_model_card(tmp_path, about={"license": "mit", "language": "en", "datasets": ["a/b"]})
+    data = ModelCard.load(write_model_card(tmp_path, RECORD, about={"license": "apache-2.0"})).data
+    assert (data.license, data.language) == ("apache-2.0", "en")
+    assert data.datasets == ["someone/rooms", "a/b"]
+
+
+def test_a_model_in_several_files_has_a_card(tmp_path: Path) -> None:
+    """Its parameters are those of all."""
+    model = saved(SelfAttentiveForNLI, tmp_path, num_labels=3)
+    (tmp_path / "model.safetensors").unlink()
+    model.save_pretrained(tmp_path, max_shard_size="2KB")
+    card = write_model_card(tmp_path).read_text(encoding="utf-8")
+    assert f"| parameters | {model.num_parameters():,} |" in card
+
+
+def test_a_record_is_what_is_in_its_file() -> None:
+    """A path is what people try first."""
+    with pytest.raises(ValueError, match=r"the record is a str; give what is in its JSON file"):
+        model_card(tiny_config(), "record.json", name="x", num_parameters=9)  # type: ignore[arg-type]
 
 
 def test_a_repository_name_goes_into_the_examples(tmp_path: Path) -> None:
