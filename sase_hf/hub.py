@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import safe_open
 from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_NAME
@@ -98,7 +97,7 @@ def model_card(
         has_labels=is_head and config.problem_type != REGRESSION,
         labels=[_escaped(label) for label in _labels(config)],
         num_parameters=f"{num_parameters:,}",
-        megabytes=f"{num_parameters * (config.dtype or torch.float32).itemsize / 1e6:,.1f}",
+        megabytes=f"{num_parameters * getattr(config.dtype, 'itemsize', 4) / 1e6:,.1f}",
         speed=_speed(record),
         exported=_exported(record),
         exported_on=_where(record.get("export", {}).get("measured", {}).get("hardware", {})),

@@ -113,7 +113,7 @@ def push(
             ensure_branch(api, repo_id, revision)
         before = api.list_repo_files(repo_id, revision=revision)
         removed = outdated_weights(before, publication.files)
-        operations = [
+        operations: list[CommitOperationAdd | CommitOperationDelete] = [
             *(CommitOperationAdd(*file) for file in publication.files.items()),
             *(CommitOperationDelete(name) for name in removed),
         ]

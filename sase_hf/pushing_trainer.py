@@ -209,7 +209,7 @@ class PushingTrainer(Trainer):
 
         def send() -> CommitInfo:
             before = self._api.list_repo_files(name, revision=revision, token=token)
-            operations = [
+            operations: list[CommitOperationAdd | CommitOperationDelete] = [
                 *(CommitOperationAdd(*file) for file in files.items()),
                 *(CommitOperationDelete(old) for old in outdated_weights(before, files)),
             ]

@@ -264,7 +264,7 @@ class _Search:
 
     def keeping_the_best(self) -> dict[str, Any]:
         """Return the flags by which a run ends with its best model, as a trial counts."""
-        args = self.trainer.args
+        args: Any = self.trainer.args
         if args.eval_strategy == SaveStrategy.NO:
             return {}
         flags = {

@@ -86,7 +86,8 @@ def embeddings(options: Options, num_texts: int) -> Result:
         RuntimeError: If they do not give the same.
     """
     tokenizer, texts = _tweets(options, num_texts)
-    base: Any = options.model(OURS, {}).encoder.eval()
+    model: Any = options.model(OURS, {})
+    base = model.encoder.eval()
     ids = [(torch.tensor(tokenizer(text)["input_ids"]), 0) for text in texts]
     batches = batches_of(ids, PIPELINE_BATCH_SIZE, grouped=True, device=base.device)
 
