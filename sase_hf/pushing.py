@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import (
+    CommitInfo,
     CommitOperationAdd,
     CommitOperationDelete,
     HfApi,
@@ -111,21 +112,47 @@ def push(
     with explained(repo_id, "cannot be pushed to"):
         if revision is not None:
             ensure_branch(api, repo_id, revision)
-        before = api.list_repo_files(repo_id, revision=revision)
-        removed = outdated_weights(before, publication.files)
-        operations: list[CommitOperationAdd | CommitOperationDelete] = [
-            *(CommitOperationAdd(*file) for file in publication.files.items()),
-            *(CommitOperationDelete(name) for name in removed),
-        ]
-        commit = api.create_commit(
-            repo_id, operations, commit_message=commit_message, revision=revision
-        ).oid
+        info, removed = send(api, repo_id, publication.files, commit_message, revision)
+        commit = info.oid
     with explained(repo_id, f"was pushed as {commit}, but cannot be read back"):
         there = api.list_repo_files(repo_id, revision=commit)
         arrived = _download(api, repo_id, commit, list(publication.files))
     _compare(publication.files, arrived, f"{repo_id} at {commit}")
     others = tuple(sorted(set(there) - publication.files.keys()))
     return Push(repo_id, publication, commit, others, tuple(removed))
+
+
+def send(
+    api: HfApi,
+    repo_id: str,
+    files: Mapping[str, bytes],
+    message: str,
+    revision: str | None,
+    token: str | None = None,
+) -> tuple[CommitInfo, list[str]]:
+    """Put files into a repository as one commit, in place of weights in other files.
+
+    Args:
+        api: The client.
+        repo_id: The repository.
+        files: Contents by name.
+        message: What its history says.
+        revision: The branch; by default the main one.
+        token: By default the one of this machine.
+
+    Returns:
+        The commit, and the files of weights that it removed.
+    """
+    before = api.list_repo_files(repo_id, revision=revision, token=token)
+    removed = sorted(name for name in before if WEIGHTS.fullmatch(name) and name not in files)
+    operations: list[CommitOperationAdd | CommitOperationDelete] = [
+        *(CommitOperationAdd(*file) for file in files.items()),
+        *(CommitOperationDelete(name) for name in removed),
+    ]
+    info = api.create_commit(
+        repo_id, operations, commit_message=message, revision=revision, token=token
+    )
+    return info, removed
 
 
 def refuse_public(api: HfApi, repo_id: str, token: str | None = None) -> None:
@@ -156,16 +183,6 @@ def ensure_branch(api: HfApi, repo_id: str, name: str, token: str | None = None)
             f"revision {name!r} is a tag in {repo_id}, which always means one commit; name a branch"
         )
     api.create_branch(repo_id, branch=name, exist_ok=True, token=token)
-
-
-def outdated_weights(before: list[str], files: Mapping[str, bytes]) -> list[str]:
-    """Return the files of weights in a repository that a push does not replace.
-
-    Args:
-        before: What the repository holds.
-        files: What is pushed.
-    """
-    return sorted(name for name in before if WEIGHTS.fullmatch(name) and name not in files)
 
 
 def _check_words(commit_message: str, revision: str | None) -> None:
@@ -236,4 +253,4 @@ def _compare(sent: Mapping[str, bytes], arrived: Mapping[str, bytes], where: str
         )
 
 
-__all__ = ["Push", "ensure_branch", "explained", "outdated_weights", "push", "refuse_public"]
+__all__ = ["WEIGHTS", "Push", "ensure_branch", "explained", "push", "refuse_public", "send"]

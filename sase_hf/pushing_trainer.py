@@ -11,13 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import (
-    CommitInfo,
-    CommitOperationAdd,
-    CommitOperationDelete,
-    HfApi,
-    ModelCard,
-)
+from huggingface_hub import CommitInfo, HfApi, ModelCard
 from torch import nn
 from transformers import Trainer
 from transformers.trainer import TRAINING_ARGS_NAME
@@ -28,7 +22,7 @@ from .hub import write_model_card
 from .privacy import without_secrets
 from .public_files import CARD_NAME, read_public_files
 from .publishing import check_label_names
-from .pushing import ensure_branch, explained, outdated_weights, refuse_public
+from .pushing import ensure_branch, explained, refuse_public, send
 
 logger = logging.getLogger(__name__)
 
@@ -207,17 +201,10 @@ class PushingTrainer(Trainer):
         name, token = str(self.hub_model_id), token or self.args.hub_token
         revision = revision or self.args.hub_revision
 
-        def send() -> CommitInfo:
-            before = self._api.list_repo_files(name, revision=revision, token=token)
-            operations: list[CommitOperationAdd | CommitOperationDelete] = [
-                *(CommitOperationAdd(*file) for file in files.items()),
-                *(CommitOperationDelete(old) for old in outdated_weights(before, files)),
-            ]
-            return self._api.create_commit(
-                name, operations, commit_message=message, token=token, revision=revision
-            )
+        def commit() -> CommitInfo:
+            return send(self._api, name, files, message, revision, token)[0]
 
-        return self._api.run_as_future(send)
+        return self._api.run_as_future(commit)
 
     def _save(
         self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None
