@@ -147,15 +147,29 @@ def test_a_study_trains_what_it_can_skips_what_is_done_and_repeats_what_changed(
     assert state_of(study.run(pooled)).kind == "done"
 
 
-def test_a_stopped_study_goes_on(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
-    """SIGTERM, as from a machine that shuts down, ends the training too and loses no epoch."""
+def test_a_stopped_study_goes_on(
+    study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIGTERM, as from a machine that shuts down, ends the training too and loses no epoch.
+
+    However often it comes: whoever is impatient must not leave trainings behind.
+    """
     recipe = study.write("long", num_train_epochs=12, save_total_limit=1)
+    other = study.write("other", num_train_epochs=12)
     run = study.run(recipe)
+    end_one = execution.Training.stop
 
     def stop() -> None:
         while not any(path.name == "manifest.json" for path in run.folder.rglob("*")):
             time.sleep(0.005)
         os.kill(os.getpid(), signal.SIGTERM)
+
+    def insist(training: execution.Training) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        end_one(training)
+
+    monkeypatch.setattr(execution.Training, "stop", insist)
 
     def refuse(*_: object) -> None:
         raise AssertionError("the study does not catch SIGTERM")
@@ -164,15 +178,16 @@ def test_a_stopped_study_goes_on(study: Study, capsys: pytest.CaptureFixture[str
     try:
         threading.Thread(target=stop, daemon=True).start()
         with pytest.raises(SystemExit, match=r"study\.py: stopped; the same command goes on"):
-            study("run", recipe)
+            study("run", recipe, other, "--jobs", 2)
         assert signal.getsignal(signal.SIGTERM) is refuse
     finally:
         signal.signal(signal.SIGTERM, earlier)
     state = state_of(run)
     assert state.kind == "in progress"
     assert 1 <= (state.epoch or 0) < 12
-    with run.log.open() as log:  # would fail if the process were still there
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    for path in (run.log, study.run(other).log):
+        with path.open() as log:  # would fail if the process were still there
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     study("run", recipe)
     assert f"long-seed42: goes on (in progress, epoch {state.epoch:g})" in capsys.readouterr().out
@@ -222,6 +237,42 @@ def test_a_run_that_another_process_trains_is_left_alone(
             study("run", recipe)
     assert "FAILED, another process is at it" in capsys.readouterr().out
     assert run.folder.exists()
+
+
+@pytest.mark.usefixtures("no_training")
+def test_a_run_that_another_process_has_just_done_is_not_done_again(
+    study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its record may come between the first look at the run and the lock."""
+    run = study.run(study.write("one"))
+    lock = fcntl.flock
+
+    def lock_late(*args: Any) -> None:
+        run.record.parent.mkdir()
+        record = {"arguments": settings_of(run), "metrics": {"accuracy": 0.5}}
+        run.record.write_text(json.dumps(record))
+        lock(*args)
+
+    monkeypatch.setattr(execution.fcntl, "flock", lock_late)
+    study("run", run.recipe)
+    assert capsys.readouterr().out == "one-seed42: done, accuracy 50.00%; 1/1\n"
+
+
+@pytest.mark.usefixtures("no_training")
+def test_a_look_at_a_run_survives_that_its_checkpoint_is_replaced(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training deletes the older checkpoint while `status` reads."""
+    run = study.run(study.write("one"))
+    leave_checkpoint(run, settings=settings_of(run))
+
+    def find_and_lose(folder: Path) -> Path:
+        [checkpoint] = list_checkpoints(folder)
+        (checkpoint / "trainer_state.json").unlink()
+        return checkpoint
+
+    monkeypatch.setattr(studied, "newest_complete_checkpoint", find_and_lose)
+    assert str(state_of(run)) == "in progress, no epoch"
 
 
 def test_a_study_in_the_background_is_the_same_command(

@@ -10,9 +10,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sase_hf.checkpoints import list_checkpoints
 from sase_hf.evaluation import write_record
@@ -35,23 +35,13 @@ class Training:
     Args:
         run: What is trained.
         state: How far it is.
-
-    Raises:
-        RuntimeError: If another process is at it.
+        log: Its log, locked; it is closed when the training is over.
     """
 
-    def __init__(self, run: Run, state: State) -> None:
+    def __init__(self, run: Run, state: State, log: BinaryIO) -> None:
         self.run = run
         self.start = time.monotonic()
-        run.log.parent.mkdir(parents=True, exist_ok=True)
-        self.log = run.log.open("ab")
-        try:
-            fcntl.flock(self.log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self.log.close()
-            raise RuntimeError(
-                "another process is at it. Wait for it, or end it and give the command again"
-            ) from error
+        self.log = log
         if state.epoch is None:
             shutil.rmtree(run.folder, ignore_errors=True)
             write_record(settings_of(run), run.begun_with)
@@ -183,7 +173,7 @@ def run_all(runs: Sequence[Run], jobs: int) -> list[str]:
             report.skipped(run, state)
     waiting = deque(run for run, state in states if state.kind != "done")
     active: list[Training] = []
-    with _sigterm_interrupts():
+    with _signals_interrupt():
         try:
             while waiting or active:
                 while waiting and len(active) < jobs:
@@ -199,15 +189,36 @@ def run_all(runs: Sequence[Run], jobs: int) -> list[str]:
 
 
 def _begin(run: Run, active: list[Training], report: Report) -> None:
-    try:
-        state = state_of(run)  # anew: hours may have passed
-        if state.kind == "done":
-            report.skipped(run, state)
-        else:
+    with ExitStack() as on_failure:
+        try:
+            log = on_failure.enter_context(_locked(run.log))
+            state = state_of(run)  # anew: hours may have passed, and another study have done it
+            if state.kind == "done":
+                report.skipped(run, state)
+                return
             report.begun(run, state)
-            active.append(Training(run, state))
-    except (RuntimeError, ValueError, OSError) as error:
-        report.broken(run, error)
+            active.append(Training(run, state, log))
+            on_failure.pop_all()
+        except (RuntimeError, ValueError, OSError) as error:
+            report.broken(run, error)
+
+
+def _locked(path: Path) -> BinaryIO:
+    """Open a log to append to it, so that no other process can until it is closed.
+
+    Raises:
+        RuntimeError: If another process has it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    log = path.open("ab")
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        log.close()
+        raise RuntimeError(
+            "another process is at it. Wait for it, or end it and give the command again"
+        ) from error
+    return log
 
 
 def _end(training: Training, report: Report) -> None:
@@ -225,17 +236,21 @@ def _last_lines(path: Path) -> Iterable[str]:
 
 
 @contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, so that no process is left behind."""
+def _signals_interrupt() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does; neither stops the processes from being ended then."""
+    signals = (signal.SIGTERM, signal.SIGINT)
 
     def interrupt(*_: object) -> None:
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)  # ending them takes SECONDS_TO_END at the most
         raise KeyboardInterrupt
 
-    earlier = signal.signal(signal.SIGTERM, interrupt)
+    earlier = [signal.signal(number, interrupt) for number in signals]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, earlier)
+        for number, handler in zip(signals, earlier, strict=True):
+            signal.signal(number, handler)
 
 
 __all__ = ["run_all"]

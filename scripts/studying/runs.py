@@ -190,11 +190,10 @@ def state_of(run: Run) -> State:
 
 def _epoch_reached(folder: Path) -> float | None:
     try:
-        checkpoint = newest_complete_checkpoint(folder)
-    except FileNotFoundError:
+        state = newest_complete_checkpoint(folder) / TRAINER_STATE_NAME
+        return float(json.loads(state.read_text(encoding="utf-8"))["epoch"])
+    except FileNotFoundError:  # there is none, or its run has just replaced it
         return None
-    state = json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-    return float(state["epoch"])
 
 
 def _deciding(arguments: Settings) -> dict[str, Any]:
