@@ -288,6 +288,23 @@ def _code_reference(cls: type) -> str:
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
 
 
+def check_tokens(input_ids: Tensor | None, inputs_embeds: Tensor | None, width: int) -> None:
+    """Raise ValueError unless either ids (B, T) or word vectors (B, T, width) are given."""
+    if (input_ids is None) == (inputs_embeds is None):
+        given = "neither" if input_ids is None else "both"
+        raise ValueError(f"give either input_ids or inputs_embeds; {given} came")
+    if input_ids is not None and input_ids.ndim != 2:
+        raise ValueError(
+            f"input_ids has shape {tuple(input_ids.shape)}; it must have two dimensions, sentences "
+            "and tokens. Give one sentence as input_ids[None]"
+        )
+    if inputs_embeds is not None and (inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width):
+        raise ValueError(
+            f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three dimensions, "
+            f"sentences, tokens and embedding_size={width}"
+        )
+
+
 def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor | None) -> None:
     """Raise ValueError unless a tensor has an entry for each of the tokens, (B, T) or (B, T, d)."""
     if tokens is not None and tensor.shape != tokens.shape[:2]:
@@ -337,9 +354,10 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             See `SelfAttentiveModelOutput`.
 
         Raises:
-            ValueError: If both or neither of ids and word vectors are given, or if the shape of
-                the mask differs from theirs.
+            ValueError: If both or neither of ids and word vectors are given, or if they or the
+                mask have another shape.
         """
+        check_tokens(input_ids, inputs_embeds, self.config.embedding_size)
         word_vectors = embeds = self._embed(input_ids, inputs_embeds)
         mask = self._mask(embeds, input_ids, attention_mask)
         tokens = embeds.shape[1]
@@ -369,13 +387,10 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         )
 
     def _embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        if input_ids is not None and inputs_embeds is None:
-            # Tokenizers return an empty text as floats of shape (B, 0).
-            return self.embeddings(input_ids.long())
-        if inputs_embeds is not None and input_ids is None:
+        if inputs_embeds is not None:
             return inputs_embeds
-        given = "neither" if input_ids is None else "both"
-        raise ValueError(f"give either input_ids or inputs_embeds; {given} came")
+        # Tokenizers return an empty text as floats of shape (B, 0).
+        return self.embeddings(input_ids.long())
 
     def _mask(
         self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
@@ -485,6 +500,7 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
             ValueError: As in `SelfAttentiveForSequenceClassification.forward`, and without
                 `token_type_ids`.
         """
+        check_tokens(input_ids, inputs_embeds, self.config.embedding_size)
         if token_type_ids is None:
             raise ValueError(
                 "token_type_ids are missing; they tell the premise (0) from the hypothesis (1). "

@@ -9,7 +9,7 @@ import tiny
 import torch
 from torch import Tensor
 
-from sase_hf import SelfAttentiveModel
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveModel
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
@@ -165,6 +165,26 @@ def test_neither_ids_nor_word_vectors_is_refused() -> None:
     """There is nothing to read."""
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds; neither came"):
         tiny.tiny_model(SelfAttentiveModel)()
+
+
+@pytest.mark.parametrize("head", [SelfAttentiveModel, SelfAttentiveForNLI])
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("input_ids", (3,), r"input_ids has shape \(3,\); .*input_ids\[None\]"),
+        ("input_ids", (1, 2, 3), r"input_ids has shape \(1, 2, 3\); it must have two dimensions"),
+        ("inputs_embeds", (3, 6), r"inputs_embeds has shape \(3, 6\); it must have three"),
+        ("inputs_embeds", (1, 3, 5), r"inputs_embeds has shape .* embedding_size=6"),
+    ],
+)
+def test_tokens_of_another_shape_are_refused(
+    head: type[Any], name: str, shape: tuple[int, ...], message: str
+) -> None:
+    """The most likely slip is a sentence that is no batch."""
+    tokens = torch.ones(shape, dtype=torch.long if name == "input_ids" else torch.float)
+    types = torch.zeros(shape[:2], dtype=torch.long)
+    with pytest.raises(ValueError, match=message):
+        tiny.tiny_model(head)(**{name: tokens}, token_type_ids=types)
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (1, 3), (2, 1), (2, 3, 3), (3,)])
