@@ -7,21 +7,17 @@ user or machine, and no token.
 
 import json
 import os
-import platform
 import reprlib
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import evaluate
 import numpy as np
-import torch
 from transformers import EvalPrediction, PreTrainedConfig
 
+from .environment import describe_environment
 from .labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from .loss_self_attentive import IGNORED_LABEL
 from .metrics.accuracy.accuracy import Accuracy
@@ -43,8 +39,6 @@ DEFAULT_METRICS = {
 
 # Endings of what Trainer puts among the metrics, but what is no result.
 NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
-
-PACKAGES = ("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate")
 
 
 def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluate.EvaluationModule]:
@@ -178,7 +172,6 @@ def measured_record(
     settings = config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config
     record = {
         "name": name,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "split": split,
         "metrics": metrics,
         "sources": sources,
@@ -187,9 +180,7 @@ def measured_record(
         "config": settings,
         "num_parameters": num_parameters,
         "wall_seconds": round(wall_seconds, 1),
-        "code": _checkout(Path(__file__).resolve().parent.parent),
-        "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
-        "hardware": describe_hardware(),
+        **describe_environment(),
     }
     clean: dict[str, Any] = publishable(record, "record")
     return clean
@@ -245,53 +236,3 @@ def _number(name: str, value: Any) -> float:
             "one number as result"
         )
     return float(value)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _checkout(root: Path) -> dict[str, Any] | None:
-    """Return the commit of a git checkout, and whether its files differ; None elsewhere."""
-
-    def git(*arguments: str) -> str:
-        command = ("git", "--no-optional-locks", "-C", str(root), *arguments)
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-    try:
-        # An installed package may lie in the environment of a project with another history.
-        if Path(git("rev-parse", "--show-toplevel")).resolve() != root:
-            return None
-        changes = git("status", "--porcelain", "--untracked-files=no")
-        return {"commit": git("rev-parse", "HEAD"), "modified": bool(changes)}
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def describe_hardware() -> dict[str, Any]:
-    """Describe the machine without naming it."""
-    memory = None
-    if hasattr(os, "sysconf"):
-        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    return {
-        "cpu": _cpu_model(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "processes": int(os.environ.get("WORLD_SIZE", "1")),
-        "memory_gib": memory,
-        "gpus": [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())],
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def _cpu_model() -> str:
-    """Return the processor's name; Python itself knows it on few systems."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

@@ -21,7 +21,8 @@ from transformers import EvalPrediction, TokenizersBackend
 from transformers.utils import CONFIG_NAME
 
 from .data import TaskData
-from .evaluation import describe_hardware, load_metrics, metrics_function, write_record
+from .environment import describe_hardware
+from .evaluation import load_metrics, metrics_function, write_record
 from .labels import MULTI_LABEL, REGRESSION
 from .loading import load_model
 from .modeling_self_attentive import SelfAttentivePreTrainedModel

@@ -357,7 +357,6 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             ValueError: If both or neither of ids and word vectors are given, or if they or the
                 mask have another shape.
         """
-        check_tokens(input_ids, inputs_embeds, self.config.embedding_size)
         word_vectors = embeds = self._embed(input_ids, inputs_embeds)
         mask = self._mask(embeds, input_ids, attention_mask)
         tokens = embeds.shape[1]
@@ -387,10 +386,12 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         )
 
     def _embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        if inputs_embeds is not None:
-            return inputs_embeds
-        # Tokenizers return an empty text as floats of shape (B, 0).
-        return self.embeddings(input_ids.long())
+        check_tokens(input_ids, inputs_embeds, self.config.embedding_size)
+        if input_ids is not None:
+            # Tokenizers return an empty text as floats of shape (B, 0).
+            return self.embeddings(input_ids.long())
+        assert inputs_embeds is not None
+        return inputs_embeds
 
     def _mask(
         self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None

@@ -16,8 +16,9 @@ from transformers import set_seed
 from transformers.trainer_utils import SaveStrategy
 
 from .arguments import DataArguments, ModelArguments, RunArguments, changed_arguments
-from .building import assemble
+from .building import Parts, assemble
 from .configuration_self_attentive import SelfAttentiveConfig
+from .environment import describe_environment
 from .evaluation import write_record
 from .memory import keep_freed_memory
 from .modeling_self_attentive import SelfAttentivePreTrainedModel
@@ -26,7 +27,7 @@ from .training import make_trainer, move_label_smoothing
 
 if TYPE_CHECKING:
     from optuna import Study
-    from optuna.trial import BaseTrial
+    from optuna.trial import BaseTrial, FrozenTrial
 
 STORAGE_NAME = "search.db"
 TRIALS_NAME = "trials.json"
@@ -66,8 +67,8 @@ def search(
     """Train with one setting after the other, until there are so many trials.
 
     The folder `output_dir` holds `search.db` afterwards, Optuna's own file, from which the same
-    call goes on; `trials.json`, the settings and the result of every trial; and `best.yaml`, a
-    recipe of all that was given and the best settings. The models are not kept.
+    call goes on; `trials.json`, a record with the settings and the result of every trial; and
+    `best.yaml`, a recipe of all that was given and the best settings. No model is kept.
 
     A trial counts as good as its best evaluation. One that lags behind the median of the others is
     broken off; one that diverges has no result.
@@ -79,8 +80,8 @@ def search(
         num_trials: How many trials there shall be, those of earlier calls included.
 
     Returns:
-        `number`, `value` and `settings` of the best trial, the name of the `metric`, and the paths
-        of both files: `trials` and `recipe`.
+        `number`, `state`, `value` and `settings` of the best trial, the name of the `metric`, and
+        the paths of both files: `trials` and `recipe`.
 
     Raises:
         ValueError: If arguments contradict one another, the data or the search in the folder, or
@@ -103,7 +104,7 @@ def search(
         )
     trainer = make_trainer(parts, data_args, training_args)
     study = _open_study(folder, bool(training_args.greater_is_better), given)
-    running = _Search(folder, study, given, trainer, parts.model, bool(model_args.word_vectors))
+    running = _Search(folder, study, given, trainer, parts, bool(model_args.word_vectors))
     try:
         running.go_on(num_trials - sum(trial.state.is_finished() for trial in study.trials))
     finally:
@@ -173,7 +174,7 @@ class _Search:
     study: "Study"
     given: dict[str, Any]
     trainer: SelfAttentiveTrainer
-    model: SelfAttentivePreTrainedModel  # never trained: the sizes and vectors to start from
+    parts: Parts  # its model is never trained: the sizes and vectors to start from
     has_vectors: bool
 
     @property
@@ -183,7 +184,7 @@ class _Search:
 
     def settings(self, trial: "BaseTrial") -> dict[str, Any]:
         """Return the settings of a trial."""
-        return suggest(trial, self.model.config)
+        return suggest(trial, self.parts.model.config)
 
     def go_on(self, num_trials: int) -> None:
         """Run so many trials more."""
@@ -224,18 +225,18 @@ class _Search:
         return {
             name: value
             for name, value in self.settings(trial).items()
-            if not hasattr(self.model.config, name)
+            if not hasattr(self.parts.model.config, name)
         }
 
     def build(self, trial: "BaseTrial") -> SelfAttentivePreTrainedModel:
         """Return a new model with the settings of a trial."""
-        config = copy.deepcopy(self.model.config)
+        config = copy.deepcopy(self.parts.model.config)
         for name, value in self.settings(trial).items():
             if hasattr(config, name):
                 setattr(config, name, value)
-        model = type(self.model)(config)
+        model = type(self.parts.model)(config)
         if self.has_vectors:
-            vectors: Any = self.model.get_input_embeddings()
+            vectors: Any = self.parts.model.get_input_embeddings()
             model.get_input_embeddings().load_state_dict(vectors.state_dict())
         set_seed(self.trainer.args.seed)  # as a run does between building and training
         return model
@@ -249,51 +250,49 @@ class _Search:
 
     def write_trials(self) -> None:
         """Write what has been tried."""
-        trials = [
-            {
-                "number": trial.number,
-                "state": trial.state.name.lower(),
-                "value": trial.value,
-                "settings": self.settings(trial),
-            }
-            for trial in self.study.trials
-            if trial.state.is_finished()
-        ]
-        tried = {"metric": self.metric, "arguments": self.given, "trials": trials}
-        write_record(tried, self.folder / TRIALS_NAME)
+        record = {
+            "metric": self.metric,
+            "split": "validation",
+            "sources": self.parts.task.sources,
+            "arguments": self.given,
+            "trials": [
+                self.tell(trial) for trial in self.study.trials if trial.state.is_finished()
+            ],
+            **describe_environment(),
+        }
+        write_record(record, self.folder / TRIALS_NAME)
+
+    def tell(self, trial: "FrozenTrial") -> dict[str, Any]:
+        """Return what came of a trial."""
+        ended = {"number": trial.number, "state": trial.state.name.lower(), "value": trial.value}
+        return {**ended, "settings": self.settings(trial)}
 
     def keeping_the_best(self) -> dict[str, Any]:
         """Return the flags by which a run ends with its best model, as a trial counts."""
         args: Any = self.trainer.args
         if args.eval_strategy == SaveStrategy.NO:
             return {}
-        flags = {
-            "save_strategy": args.eval_strategy.value,
+        strategy = args.eval_strategy.value
+        return {
+            "save_strategy": strategy,
             "load_best_model_at_end": True,
             "metric_for_best_model": self.metric,
+            **({"save_steps": args.eval_steps} if strategy == "steps" else {}),
         }
-        return flags | (
-            {"save_steps": args.eval_steps} if flags["save_strategy"] == "steps" else {}
-        )
 
     def write_best(self) -> dict[str, Any]:
         """Write the recipe and return what `search` does."""
-        best = self.study.best_trial
-        settings = self.settings(best)
+        best = self.tell(self.study.best_trial)
         path = self.folder / RECIPE_NAME
-        entries = {**self.given, **self.keeping_the_best(), **settings}
+        entries = {**self.given, **self.keeping_the_best(), **best["settings"]}
         entries["output_dir"] = str(self.folder / "best")
         text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
-        title = f"# Trial {best.number}: {self.metric} {best.value:.4g} on the validation rows.\n"
-        path.write_text(title + text, encoding="utf-8")
-        return {
-            "number": best.number,
-            "metric": self.metric,
-            "value": best.value,
-            "settings": settings,
-            "trials": str(self.folder / TRIALS_NAME),
-            "recipe": str(path),
-        }
+        title = (
+            f"# Trial {best['number']}: {self.metric} {best['value']:.4g} on the validation rows."
+        )
+        path.write_text(f"{title}\n{text}", encoding="utf-8")
+        files = {"trials": str(self.folder / TRIALS_NAME), "recipe": str(path)}
+        return {**best, "metric": self.metric, **files}
 
 
 __all__ = ["search", "suggest"]

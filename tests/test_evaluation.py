@@ -20,7 +20,7 @@ from tiny import tiny_config
 from transformers import EvalPrediction
 
 import sase_hf
-from sase_hf import evaluation
+from sase_hf import environment
 from sase_hf.evaluation import load_metrics, measured_record, metrics_function, write_record
 from sase_hf.labels import MULTI_LABEL, PROBLEM_TYPES, REGRESSION, SINGLE_LABEL
 
@@ -179,7 +179,7 @@ def test_a_record_says_what_a_number_is_worth() -> None:
     assert record["arguments"] == {"learning_rate": 0.001}
     assert record["config"]["num_hops"] == tiny_config().num_hops
     assert record["num_parameters"] == 123
-    assert record["versions"].keys() == {"python", *evaluation.PACKAGES}
+    assert record["versions"].keys() == {"python", *environment.PACKAGES}
     assert record["versions"]["torch"] == version("torch")
     hardware = record["hardware"]
     assert (hardware["threads"], hardware["cores"]) == (torch.get_num_threads(), os.cpu_count())
@@ -284,8 +284,8 @@ def test_a_record_names_the_commit_of_the_checkout(
     """And whether its files differ from it; the history around an installed package is not ours."""
     package = tmp_path / "checkout" / "sase_hf"
     package.mkdir(parents=True)
-    module = package / "evaluation.py"
-    monkeypatch.setattr(evaluation, "__file__", str(module))
+    module = package / "environment.py"
+    monkeypatch.setattr(environment, "__file__", str(module))
     assert record_of()["code"] is None
     module.write_text("one")
     git(package.parent, "init", "-q")
@@ -297,7 +297,9 @@ def test_a_record_names_the_commit_of_the_checkout(
     }
     module.write_text("two")
     assert record_of()["code"]["modified"] is True
-    monkeypatch.setattr(evaluation, "__file__", str(package / "site" / "sase_hf" / "evaluation.py"))
+    monkeypatch.setattr(
+        environment, "__file__", str(package / "site" / "sase_hf" / "environment.py")
+    )
     (package / "site").mkdir()
     assert record_of()["code"] is None
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -54,9 +54,15 @@ def search(*words: str) -> None:
 
 def tried(command: list[str]) -> list[dict[str, Any]]:
     """Return the trials that the file in the folder of a command tells of."""
-    folder = Path(command[-1].partition("=")[2])
-    trials: list[dict[str, Any]] = json.loads((folder / "trials.json").read_text())["trials"]
+    trials: list[dict[str, Any]] = record_of(command)["trials"]
     return trials
+
+
+def record_of(command: list[str]) -> dict[str, Any]:
+    """Return the record in the folder of a command."""
+    folder = Path(command[-1].partition("=")[2])
+    record: dict[str, Any] = json.loads((folder / "trials.json").read_text())
+    return record
 
 
 def test_the_best_trial_is_a_recipe_that_repeats_its_result(
@@ -81,7 +87,10 @@ def test_the_best_trial_is_a_recipe_that_repeats_its_result(
     assert entries | best["settings"] == entries
     outcome = run(*parse_arguments([str(recipe), *flags(**QUIET)]))
     assert outcome["metrics"]["eval_loss"] == pytest.approx(best["value"], abs=1e-6)
-    model = outcome["record"]["config"]
+    searched, repeated = record_of(command), outcome["record"]
+    for name in ("split", "sources", "versions", "hardware", "code"):
+        assert searched[name] == repeated[name], "both say what their numbers are worth"
+    model = repeated["config"]
     assert model["num_hops"] == best["settings"]["num_hops"]
 
 
