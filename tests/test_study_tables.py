@@ -51,6 +51,9 @@ def test_a_cell_is_the_mean_over_seeds_beside_the_number_of_the_paper() -> None:
     records["blog_age/linear"] = [record(0.7)]
     row = cells(tables.table1(records), "linear model of TF-IDF")
     assert row == ["-", "", "70.00 (1 seed)", ""]
+    records["yelp5/cnn_max_searched"] = [record(0.65)]
+    row = cells(tables.table1(records), "CNN + max pooling, searched")
+    assert row == ["65.00 (1 seed)", "", "-", ""], "the paper did not have these settings"
 
 
 def test_entailment_has_a_number_of_the_paper_for_its_own_matching_alone() -> None:
@@ -175,6 +178,20 @@ def test_a_trial_shows_the_settings_that_it_chose_and_no_others() -> None:
         "learning rate": "0.002",
         "accuracy in %": "76.00 (1 seed)",
     }
+
+
+def test_a_search_shows_every_trial_also_those_without_a_result() -> None:
+    """Only the best would look as if it had been found at once."""
+    trials = [
+        {"number": 0, "state": "complete", "value": 0.5, "settings": {"learning_rate": 0.001}},
+        {"number": 1, "state": "pruned", "value": 0.4, "settings": {"num_hops": 3}},
+        {"number": 2, "state": "fail", "value": None, "settings": {}},
+    ]
+    table = tables.searches({"search/yelp5/cnn_max": [record(trials=trials)]})
+    assert table.splitlines()[0] == "| task | model | trial | r | learning rate | accuracy in % |"
+    assert cells(table, "yelp5", "cnn max", "0") == ["", "0.001", "50.00"]
+    assert cells(table, "yelp5", "cnn max", "1") == ["3", "", "40.00 (pruned)"]
+    assert cells(table, "yelp5", "cnn max", "2") == ["", "", "- (fail)"]
 
 
 def test_seeds_of_unlike_settings_are_refused(tmp_path: Path) -> None:

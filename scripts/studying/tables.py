@@ -33,6 +33,7 @@ TUNED = {
     "u": "lstm_hidden_size",
     "layers": "num_lstm_layers",
     "r": "num_hops",
+    "d_a": "attention_size",
     "b": "classifier_hidden_size",
     "penalty": "penalty_coef",
     "dropout, words": "embedding_dropout",
@@ -79,8 +80,10 @@ def table1(records: Records) -> str:
         "CNN + max pooling": "cnn_max",
         "self-attentive": "self_attentive",
     }
-    if any(name.endswith("/linear") for name in records):
-        models["linear model of TF-IDF"] = "linear"
+    searched = {f"{title}, searched": f"{recipe}_searched" for title, recipe in models.items()}
+    for title, recipe in (*searched.items(), ("linear model of TF-IDF", "linear")):
+        if any(name.endswith(f"/{recipe}") for name in records):
+            models[title] = recipe
     return _by_task(records, models, ("yelp5", "blog_age"), PAPER_TABLE_1)
 
 
@@ -172,9 +175,25 @@ def tuning(records: Records) -> str:
     return markdown(("task", "trial", *shown, "accuracy in %"), rows)
 
 
+def searches(records: Records) -> str:
+    """The trials of the same search for each model, by scripts/search.py."""
+    found = [name for name in sorted(records) if re.fullmatch("search/[^/]+/[^/]+", name)]
+    trials = [(name, trial) for name in found for trial in records[name][0]["trials"]]
+    drawn = {key for _, trial in trials for key in trial["settings"]}
+    shown = {heading: key for heading, key in TUNED.items() if key in drawn}
+    rows = []
+    for name, trial in trials:
+        settings = [_setting(trial["settings"].get(key)) for key in shown.values()]
+        _, task, model = name.split("/")
+        value = MISSING if trial["value"] is None else f"{100 * trial['value']:.2f}"
+        ended = "" if trial["state"] == "complete" else f" ({trial['state']})"
+        rows.append((task, model.replace("_", " "), str(trial["number"]), *settings, value + ended))
+    return markdown(("task", "model", "trial", *shown, "accuracy in %"), rows)
+
+
 TABLES: Mapping[str, Callable[[Records], str]] = {
     function.__name__: function
-    for function in (table1, table2, table3, table4, figure5, beyond, label_shift, tuning)
+    for function in (table1, table2, table3, table4, figure5, beyond, label_shift, tuning, searches)
 }
 
 
