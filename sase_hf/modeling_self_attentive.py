@@ -296,12 +296,13 @@ def check_tokens(input_ids: Tensor | None, inputs_embeds: Tensor | None, width: 
     if input_ids is not None and input_ids.ndim != 2:
         raise ValueError(
             f"input_ids has shape {tuple(input_ids.shape)}; it must have two dimensions, sentences "
-            "and tokens. Give one sentence as input_ids[None]"
+            "and tokens. A single sentence needs the first one too: input_ids[None]"
         )
     if inputs_embeds is not None and (inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width):
         raise ValueError(
             f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three dimensions, "
-            f"sentences, tokens and embedding_size={width}"
+            f"sentences, tokens and embedding_size={width}. A single sentence needs the first one "
+            "too: inputs_embeds[None]"
         )
 
 

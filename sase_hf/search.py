@@ -105,10 +105,12 @@ def search(
     trainer = make_trainer(parts, data_args, training_args)
     study = _open_study(folder, bool(training_args.greater_is_better), given)
     running = _Search(folder, study, given, trainer, parts, bool(model_args.word_vectors))
-    try:
-        running.go_on(num_trials - sum(trial.state.is_finished() for trial in study.trials))
-    finally:
-        running.write_trials()
+    num_finished = sum(trial.state.is_finished() for trial in study.trials)
+    if num_finished < num_trials:
+        try:
+            running.go_on(num_trials - num_finished)
+        finally:
+            running.write_trials()
     return running.write_best()
 
 
@@ -188,8 +190,6 @@ class _Search:
 
     def go_on(self, num_trials: int) -> None:
         """Run so many trials more."""
-        if num_trials <= 0:
-            return
         import optuna
 
         # Given now and not at the start, where the trainer would ask for a model without a trial.
@@ -249,10 +249,11 @@ class _Search:
         return (max if self.trainer.args.greater_is_better else min)(value, earlier)
 
     def write_trials(self) -> None:
-        """Write what has been tried."""
+        """Write what has been tried; code, versions and hardware are those of the newest trials."""
         record = {
             "metric": self.metric,
             "split": "validation",
+            "seed": self.trainer.args.seed,
             "sources": self.parts.task.sources,
             "arguments": self.given,
             "trials": [
@@ -265,7 +266,8 @@ class _Search:
     def tell(self, trial: "FrozenTrial") -> dict[str, Any]:
         """Return what came of a trial."""
         ended = {"number": trial.number, "state": trial.state.name.lower(), "value": trial.value}
-        return {**ended, "settings": self.settings(trial)}
+        # One that was interrupted before its first draw has none, and would draw them now.
+        return {**ended, "settings": self.settings(trial) if trial.params else {}}
 
     def keeping_the_best(self) -> dict[str, Any]:
         """Return the flags by which a run ends with its best model, as a trial counts."""

@@ -88,7 +88,7 @@ def test_the_best_trial_is_a_recipe_that_repeats_its_result(
     outcome = run(*parse_arguments([str(recipe), *flags(**QUIET)]))
     assert outcome["metrics"]["eval_loss"] == pytest.approx(best["value"], abs=1e-6)
     searched, repeated = record_of(command), outcome["record"]
-    for name in ("split", "sources", "versions", "hardware", "code"):
+    for name in ("split", "seed", "sources", "versions", "hardware", "code"):
         assert searched[name] == repeated[name], "both say what their numbers are worth"
     model = repeated["config"]
     assert model["num_hops"] == best["settings"]["num_hops"]

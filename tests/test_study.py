@@ -157,7 +157,7 @@ def test_a_stopped_study_goes_on(
     recipe = study.write("long", num_train_epochs=12, save_total_limit=1)
     other = study.write("other", num_train_epochs=12)
     run = study.run(recipe)
-    end_one = execution.Training.stop
+    ask_one, interrupt = execution.Training.terminate, signal.getsignal(signal.SIGINT)
 
     def stop() -> None:
         while not any(path.name == "manifest.json" for path in run.folder.rglob("*")):
@@ -167,9 +167,9 @@ def test_a_stopped_study_goes_on(
     def insist(training: execution.Training) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
-        end_one(training)
+        ask_one(training)
 
-    monkeypatch.setattr(execution.Training, "stop", insist)
+    monkeypatch.setattr(execution.Training, "terminate", insist)
 
     def refuse(*_: object) -> None:
         raise AssertionError("the study does not catch SIGTERM")
@@ -180,6 +180,7 @@ def test_a_stopped_study_goes_on(
         with pytest.raises(SystemExit, match=r"study\.py: stopped; the same command goes on"):
             study("run", recipe, other, "--jobs", 2)
         assert signal.getsignal(signal.SIGTERM) is refuse
+        assert signal.getsignal(signal.SIGINT) is interrupt
     finally:
         signal.signal(signal.SIGTERM, earlier)
     state = state_of(run)

@@ -23,6 +23,7 @@ from .runs import Run, State, settings_of, state_of
 TRAIN = Path(__file__).resolve().parents[1] / "train.py"
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_TO_END = 10
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LAST_LINES = 10
 
 
@@ -85,15 +86,18 @@ class Training:
         finally:
             self.log.close()
 
-    def stop(self) -> None:
-        """End the process and all that it has started."""
+    def terminate(self) -> None:
+        """Ask the process, and all that it has started, to end."""
         if not self.has_ended:
             os.killpg(self.process.pid, signal.SIGTERM)
-            try:
-                self.process.wait(SECONDS_TO_END)
-            except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait()
+
+    def stop(self) -> None:
+        """Wait until the process has ended, and end it by force if that takes long."""
+        try:
+            self.process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
         self.log.close()
 
 
@@ -173,7 +177,7 @@ def run_all(runs: Sequence[Run], jobs: int) -> list[str]:
             report.skipped(run, state)
     waiting = deque(run for run, state in states if state.kind != "done")
     active: list[Training] = []
-    with _signals_interrupt():
+    with _sigterm_interrupts():
         try:
             while waiting or active:
                 while waiting and len(active) < jobs:
@@ -183,22 +187,26 @@ def run_all(runs: Sequence[Run], jobs: int) -> list[str]:
                     _end(training, report)
                 time.sleep(SECONDS_BETWEEN_LOOKS)
         finally:
+            for number in SIGNALS:  # once is enough: what is left takes seconds
+                signal.signal(number, signal.SIG_IGN)
+            for training in active:
+                training.terminate()
             for training in active:
                 training.stop()
     return report.failed
 
 
 def _begin(run: Run, active: list[Training], report: Report) -> None:
-    with ExitStack() as on_failure:
+    with ExitStack() as until_begun:
         try:
-            log = on_failure.enter_context(_locked(run.log))
+            log = until_begun.enter_context(_locked(run.log))
             state = state_of(run)  # anew: hours may have passed, and another study have done it
             if state.kind == "done":
                 report.skipped(run, state)
                 return
             report.begun(run, state)
             active.append(Training(run, state, log))
-            on_failure.pop_all()
+            until_begun.pop_all()
         except (RuntimeError, ValueError, OSError) as error:
             report.broken(run, error)
 
@@ -236,20 +244,18 @@ def _last_lines(path: Path) -> Iterable[str]:
 
 
 @contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does; neither stops the processes from being ended then."""
-    signals = (signal.SIGTERM, signal.SIGINT)
+def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, so that no process is left behind."""
 
     def interrupt(*_: object) -> None:
-        for number in signals:
-            signal.signal(number, signal.SIG_IGN)  # ending them takes SECONDS_TO_END at the most
         raise KeyboardInterrupt
 
-    earlier = [signal.signal(number, interrupt) for number in signals]
+    earlier = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
-        for number, handler in zip(signals, earlier, strict=True):
+        for number, handler in earlier.items():
             signal.signal(number, handler)
 
 

@@ -97,7 +97,7 @@ class State:
             two cases `in progress` if its folder holds a part of the training.
         accuracy: If it is done, the share of the validation rows that it got right.
         epoch: If it is in progress, how much of the training its newest complete checkpoint holds;
-            None if there is no such checkpoint yet.
+            None if there is no such checkpoint, or no longer at the moment of the look.
         changes: If it is stale, what differs.
     """
 
