@@ -99,14 +99,17 @@ def test_a_search_that_was_stopped_goes_on(command: list[str]) -> None:
     search(*command, "--trials", "1")
     (first,) = tried(command)
     storage = f"sqlite:///{command[-1].partition('=')[2]}/search.db"
-    optuna.load_study(study_name="search", storage=storage).ask()  # as if it had been killed
-    search(*command, "--trials", "2")
+    study = optuna.load_study(study_name="search", storage=storage)
+    study.ask()  # as if it had been killed
+    study.tell(study.ask(), state=optuna.trial.TrialState.FAIL)  # as Ctrl-C before its first draw
+    search(*command, "--trials", "3")
     trials = tried(command)
     assert trials[0] == first
-    assert [trial["number"] for trial in trials] == [0, 2]
-    assert trials[1]["settings"] != first["settings"]
+    assert trials[1] == {"number": 2, "state": "fail", "value": None, "settings": {}}
+    assert trials[2]["number"] == 3
+    assert trials[2]["settings"] != first["settings"]
     with pytest.raises(SystemExit, match=r"begun with another value of --num_train_epochs; give"):
-        search(*command, "--num_train_epochs", "3", "--trials", "3")
+        search(*command, "--num_train_epochs", "3", "--trials", "4")
 
 
 def test_a_trial_that_diverges_does_not_end_the_search(

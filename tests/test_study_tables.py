@@ -54,6 +54,7 @@ def test_a_cell_is_the_mean_over_seeds_beside_the_number_of_the_paper() -> None:
     records["yelp5/cnn_max_searched"] = [record(0.65)]
     row = cells(tables.table1(records), "CNN + max pooling, searched")
     assert row == ["65.00 (1 seed)", "", "-", ""], "the paper did not have these settings"
+    assert "searched" not in tables.table1({"snli/cnn_max_searched": [record()]})
 
 
 def test_entailment_has_a_number_of_the_paper_for_its_own_matching_alone() -> None:
@@ -187,11 +188,18 @@ def test_a_search_shows_every_trial_also_those_without_a_result() -> None:
         {"number": 1, "state": "pruned", "value": 0.4, "settings": {"num_hops": 3}},
         {"number": 2, "state": "fail", "value": None, "settings": {}},
     ]
-    table = tables.searches({"search/yelp5/cnn_max": [record(trials=trials)]})
+    search = record(trials=trials, metric="accuracy")
+    table = tables.searches({"search/yelp5/cnn_max": [search]})
     assert table.splitlines()[0] == "| task | model | trial | r | learning rate | accuracy in % |"
     assert cells(table, "yelp5", "cnn max", "0") == ["", "0.001", "50.00"]
     assert cells(table, "yelp5", "cnn max", "1") == ["3", "", "40.00 (pruned)"]
     assert cells(table, "yelp5", "cnn max", "2") == ["", "", "- (fail)"]
+    for searches, message in (
+        ([{**search, "metric": "loss"}], "cnn_max holds searches for loss; .* for accuracy each"),
+        ([search, search], "cnn_max holds searches for accuracy, accuracy"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tables.searches({"search/yelp5/cnn_max": searches})
 
 
 def test_seeds_of_unlike_settings_are_refused(tmp_path: Path) -> None:

@@ -80,11 +80,12 @@ def table1(records: Records) -> str:
         "CNN + max pooling": "cnn_max",
         "self-attentive": "self_attentive",
     }
+    tasks = ("yelp5", "blog_age")
     searched = {f"{title}, searched": f"{recipe}_searched" for title, recipe in models.items()}
     for title, recipe in (*searched.items(), ("linear model of TF-IDF", "linear")):
-        if any(name.endswith(f"/{recipe}") for name in records):
+        if any(f"{task}/{recipe}" in records for task in tasks):
             models[title] = recipe
-    return _by_task(records, models, ("yelp5", "blog_age"), PAPER_TABLE_1)
+    return _by_task(records, models, tasks, PAPER_TABLE_1)
 
 
 def table2(records: Records) -> str:
@@ -176,8 +177,15 @@ def tuning(records: Records) -> str:
 
 
 def searches(records: Records) -> str:
-    """The trials of the same search for each model, by scripts/search.py."""
+    """The trials of scripts/search.py, from records named search/TASK/MODEL.json."""
     found = [name for name in sorted(records) if re.fullmatch("search/[^/]+/[^/]+", name)]
+    for name in found:
+        metrics = [record["metric"] for record in records[name]]
+        if metrics != ["accuracy"]:
+            raise ValueError(
+                f"{name} holds searches for {', '.join(metrics)}; the table is of one search for "
+                "accuracy each. Search with --metric_for_best_model accuracy"
+            )
     trials = [(name, trial) for name in found for trial in records[name][0]["trials"]]
     drawn = {key for _, trial in trials for key in trial["settings"]}
     shown = {heading: key for heading, key in TUNED.items() if key in drawn}
