@@ -11,9 +11,9 @@ model_cards/EXPERIMENTS.md and the figure beside it, from the records alone; the
 `pip install 'sase_hf[viz]'`.
 
 A recipe has its name from its place in scripts/recipes/study: the record of yelp5/cnn_max.yaml with
-the seed 42 is model_cards/records/study/yelp5/cnn_max-seed42.json. The trials of a single run of
-scripts/train.py go into tuning/TASK below that folder by hand, the trials.json of scripts/search.py
-into search/TASK under the name of the model; they have tables of their own.
+the seed 42 is model_cards/records/study/yelp5/cnn_max-seed42.json. Two kinds of records are
+put below that folder by hand and have tables of their own: those of trials with scripts/train.py in
+tuning/TASK, and the trials.json of a search with scripts/search.py as search/TASK/MODEL.json.
 """
 
 import argparse
