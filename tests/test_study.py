@@ -179,8 +179,7 @@ def test_a_stopped_study_goes_on(
         threading.Thread(target=stop, daemon=True).start()
         with pytest.raises(SystemExit, match=r"study\.py: stopped; the same command goes on"):
             study("run", recipe, other, "--jobs", 2)
-        assert signal.getsignal(signal.SIGTERM) is refuse
-        assert signal.getsignal(signal.SIGINT) is interrupt
+        assert [signal.getsignal(number) for number in execution.SIGNALS] == [refuse, interrupt]
     finally:
         signal.signal(signal.SIGTERM, earlier)
     state = state_of(run)
