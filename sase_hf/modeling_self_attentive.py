@@ -288,27 +288,34 @@ def _code_reference(cls: type) -> str:
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
 
 
-def check_tokens(input_ids: Tensor | None, inputs_embeds: Tensor | None, width: int) -> None:
-    """Raise ValueError unless either ids (B, T) or word vectors (B, T, width) are given."""
-    if (input_ids is None) == (inputs_embeds is None):
-        given = "neither" if input_ids is None else "both"
-        raise ValueError(f"give either input_ids or inputs_embeds; {given} came")
-    if input_ids is not None and input_ids.ndim != 2:
+def given_tokens(input_ids: Tensor | None, inputs_embeds: Tensor | None, width: int) -> Tensor:
+    """Return the ids (B, T) or the word vectors (B, T, width), whichever are given.
+
+    Raises:
+        ValueError: If both are given or neither, or in another shape.
+    """
+    if input_ids is not None and inputs_embeds is None:
+        if input_ids.ndim == 2:
+            return input_ids
         raise ValueError(
             f"input_ids has shape {tuple(input_ids.shape)}; it must have two dimensions, sentences "
             "and tokens. A single sentence needs the first one too: input_ids[None]"
         )
-    if inputs_embeds is not None and (inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width):
+    if inputs_embeds is not None and input_ids is None:
+        if inputs_embeds.ndim == 3 and inputs_embeds.shape[2] == width:
+            return inputs_embeds
         raise ValueError(
             f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three dimensions, "
             f"sentences, tokens and embedding_size={width}. A single sentence needs the first one "
             "too: inputs_embeds[None]"
         )
+    given = "neither" if input_ids is None else "both"
+    raise ValueError(f"give either input_ids or inputs_embeds; {given} came")
 
 
-def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor | None) -> None:
+def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
     """Raise ValueError unless a tensor has an entry for each of the tokens, (B, T) or (B, T, d)."""
-    if tokens is not None and tensor.shape != tokens.shape[:2]:
+    if tensor.shape != tokens.shape[:2]:
         raise ValueError(
             f"{name} has shape {tuple(tensor.shape)}; it must have one entry per token, "
             f"{tuple(tokens.shape[:2])}"
@@ -387,12 +394,9 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         )
 
     def _embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        check_tokens(input_ids, inputs_embeds, self.config.embedding_size)
-        if input_ids is not None:
-            # Tokenizers return an empty text as floats of shape (B, 0).
-            return self.embeddings(input_ids.long())
-        assert inputs_embeds is not None
-        return inputs_embeds
+        tokens = given_tokens(input_ids, inputs_embeds, self.config.embedding_size)
+        # Tokenizers return an empty text as floats of shape (B, 0).
+        return self.embeddings(tokens.long()) if inputs_embeds is None else tokens
 
     def _mask(
         self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
@@ -502,7 +506,7 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
             ValueError: As in `SelfAttentiveForSequenceClassification.forward`, and without
                 `token_type_ids`.
         """
-        check_tokens(input_ids, inputs_embeds, self.config.embedding_size)
+        tokens = given_tokens(input_ids, inputs_embeds, self.config.embedding_size)
         if token_type_ids is None:
             raise ValueError(
                 "token_type_ids are missing; they tell the premise (0) from the hypothesis (1). "
@@ -510,7 +514,6 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
             )
         if input_ids is not None and input_ids.numel() > 0:
             self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
-        tokens = input_ids if inputs_embeds is None else inputs_embeds
         check_one_per_token("token_type_ids", token_type_ids, tokens)
         sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1)  # (B, 2, T)
         if attention_mask is not None:
