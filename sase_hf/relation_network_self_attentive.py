@@ -4,12 +4,13 @@ Shapes: B sentences, S tokens after left-alignment, P positions after packing, d
 vectors, H width of the states; within a block n sentences, q asking tokens and s partners.
 """
 
-from functools import partial
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import once_differentiable
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.import_utils import is_tracing
 
@@ -53,6 +54,7 @@ class PairFunction(GradientCheckpointingLayer):
         self.second = nn.Linear(d, width, bias=False)
         self.output = nn.Linear(width, width)
         self.has_gate = config.relation_gate
+        self.num_halves = 4 if self.has_gate else 2
         if self.has_gate:
             self.first_gate = nn.Linear(d, 1)
             self.second_gate = nn.Linear(d, 1, bias=False)
@@ -96,6 +98,84 @@ class PairFunction(GradientCheckpointingLayer):
         return (weights.unsqueeze(2) @ relations).squeeze(2)
 
 
+class Block(NamedTuple):
+    """Pairs made at once: the tokens [first, last) of n sentences, each with its s partners."""
+
+    sentences: Tensor  # (n,)
+    partners: int  # s
+    first: int
+    last: int
+
+    def cut(self, halves: Sequence[Tensor]) -> list[Tensor]:
+        """Return the rows of this block, of the asking tokens and of the partners by turns."""
+        asking, partners = slice(self.first, self.last), slice(self.partners)
+        return [half[self.sentences, (asking, partners)[i % 2]] for i, half in enumerate(halves)]
+
+    def add(self, sums: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
+        """Add rows to those that `cut` takes."""
+        asking, partners = slice(self.first, self.last), slice(self.partners)
+        for i, (total, part) in enumerate(zip(sums, parts, strict=True)):
+            total[self.sentences, (asking, partners)[i % 2]] += part
+
+
+class RelationInBlocks(torch.autograd.Function):
+    """Relate all tokens a block at a time, and make every block once more for its gradient.
+
+    What lives on is made before the first block. `torch.utils.checkpoint` would do the same but for
+    that: the states of a block would then lie where the one before was freed, and so leave no room
+    there for the next.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, pair: PairFunction, blocks: list[Block], real: Tensor, *tensors: Tensor
+    ) -> Tensor:
+        """Return the states, shape (B, S, H), zeros on padding.
+
+        Args:
+            ctx: What autograd hands to `backward`.
+            pair: Relates the tokens of a block.
+            blocks: All pairs, each once.
+            real: True on real tokens, shape (B, S).
+            *tensors: What `PairFunction.halves` returns, as rows (B, S, width), and the weights of
+                `pair` that take part here and are trained.
+        """
+        device = real.device.type
+        ctx.autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
+        ctx.pair, ctx.blocks = pair, blocks
+        ctx.save_for_backward(real, *tensors)
+        halves = tensors[: pair.num_halves]
+        states = torch.zeros_like(halves[0])
+        for block in blocks:
+            partners = real[block.sentences, : block.partners]
+            block.add([states], [pair.relate(partners, *block.cut(halves))])
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of the halves and the weights."""
+        real, *tensors = ctx.saved_tensors
+        count = ctx.pair.num_halves
+        halves, weights = tensors[:count], tensors[count:]
+        # In float32, because each sums over all blocks.
+        sums = [
+            torch.zeros_like(t, dtype=torch.promote_types(t.dtype, torch.float32)) for t in tensors
+        ]
+        device, dtype, is_enabled = ctx.autocast
+        for block in ctx.blocks:
+            inputs = [half.detach().requires_grad_() for half in block.cut(halves)]
+            with torch.enable_grad(), torch.autocast(device, dtype, is_enabled):
+                states = ctx.pair.relate(real[block.sentences, : block.partners], *inputs)
+            outer = block.cut([gradient])
+            parts = torch.autograd.grad(states, (*inputs, *weights), outer)
+            block.add(sums[:count], parts[:count])
+            for total, part in zip(sums[count:], parts[count:], strict=True):
+                total += part
+        gradients = (total.to(t.dtype) for total, t in zip(sums, tensors, strict=True))
+        return None, None, None, *gradients
+
+
 class RelationNetworkEncoder(nn.Module):
     """h_t = sum over t' of g(x_t, x_t') f(x_t, x_t'), over all ordered pairs of a sentence.
 
@@ -113,38 +193,39 @@ class RelationNetworkEncoder(nn.Module):
     def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
         """Return the states, one (P, H), from word vectors (P, d)."""
         halves = [packing.unpack(half) for half in self.pair.halves(x)]
+        states = self._relate(packing, halves)
+        positions = packing.order[packing.rank] * states.shape[1] + packing.step
+        return [states.flatten(0, 1).index_select(0, positions)]
+
+    def _relate(self, packing: Packing, halves: list[Tensor]) -> Tensor:
+        """Return the states as rows (B, S, H) from halves (B, S, width)."""
+        batch, steps = packing.real.shape
+        if is_tracing(packing.real) or batch * steps**2 * self.width <= BLOCK_SIZE:
+            return self.pair(packing.real, *halves)
+        weights = [weight for weight in self.pair.output.parameters() if weight.requires_grad]
+        blocks = self._blocks(packing)
+        return RelationInBlocks.apply(self.pair, blocks, packing.real, *halves, *weights)
+
+    def _blocks(self, packing: Packing) -> list[Block]:
+        """Cut the pairs of a batch into blocks of at most `BLOCK_SIZE`, or of one asking token."""
         batch, steps = packing.real.shape
         groups = [(batch, steps)]  # one where lengths are not looked at
         if packing.lengths is not None:
             groups = groups_of_like_length(packing.lengths, BLOCK_SIZE // self.width)
-        states, starts, rank, done = [], [], 0, 0
+        blocks, rank = [], 0
         for size, length in groups:
             sentences = packing.order[rank : rank + size]
-            real, *chosen = (
-                rows.index_select(0, sentences)[:, :length] for rows in (packing.real, *halves)
-            )
-            states.append(self._relate(real, chosen).flatten(0, 1))
-            starts.append(done + length * torch.arange(size, device=x.device))
-            rank, done = rank + size, done + size * length
-        positions = torch.cat(starts)[packing.rank] + packing.step
-        return [torch.cat(states).index_select(0, positions)]
-
-    def _relate(self, real: Tensor, halves: list[Tensor]) -> Tensor:
-        """Return (n, s, H) for a group of sentences, block by block."""
-        size, length = real.shape
-        first, second, *gates = halves
-        if is_tracing(real) or size * length**2 * self.width <= BLOCK_SIZE:
-            return self.pair(real, first, second, *gates)
-        asking = max(1, BLOCK_SIZE // (size * length * self.width))
-        # Nothing here is random, so there is no state of a generator to keep.
-        relate = partial(
-            checkpoint, self.pair.relate, use_reentrant=False, preserve_rng_state=False
-        )
-        blocks = []
-        for tokens, *gate in zip(*(half.split(asking, 1) for half in halves[::2]), strict=True):
-            inputs = (real, tokens, second, *gate, *gates[1:])
-            blocks.append(relate(*inputs) if torch.is_grad_enabled() else self.pair(*inputs))
-        return torch.cat(blocks, dim=1)
+            asking = max(1, BLOCK_SIZE // (size * length * self.width))
+            for first in range(0, length, asking):
+                blocks.append(Block(sentences, length, first, min(first + asking, length)))
+            rank += size
+        return blocks
 
 
-__all__ = ["PairFunction", "RelationNetworkEncoder", "groups_of_like_length"]
+__all__ = [
+    "Block",
+    "PairFunction",
+    "RelationInBlocks",
+    "RelationNetworkEncoder",
+    "groups_of_like_length",
+]
