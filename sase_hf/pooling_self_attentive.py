@@ -23,12 +23,16 @@ def attention_penalty(attention: Tensor) -> Tensor:
     Returns:
         Shape (B,), in the precision of A even under autocast.
     """
-    if torch.is_autocast_enabled(attention.device.type):
-        with torch.autocast(attention.device.type, enabled=False):
-            return attention_penalty(attention)
-    overlap = attention @ attention.transpose(1, 2)
     identity = torch.eye(attention.shape[1], dtype=attention.dtype, device=attention.device)
-    return (overlap - identity).square().sum((1, 2))
+    return (_inner_products(attention) - identity).square().sum((1, 2))
+
+
+def _inner_products(rows: Tensor) -> Tensor:
+    """Return those of rows (..., r, n) in their precision, even under autocast: (..., r, r)."""
+    if torch.is_autocast_enabled(rows.device.type):
+        with torch.autocast(rows.device.type, enabled=False):
+            return rows @ rows.mT
+    return rows @ rows.mT
 
 
 class SelfAttention(nn.Module):
@@ -105,9 +109,14 @@ class GeneralizedPooling(nn.Module):
             A scalar in float32 or wider.
         """
         weight = self.hidden_weight.to(torch.promote_types(self.hidden_weight.dtype, torch.float32))
+        # By inner products, because the differences of all pairs would be r / 2 times the weights.
+        # Distances from the mean keep their differences, and are small where those are.
+        rows = weight.flatten(1) - weight.flatten(1).mean(0)
+        products = _inner_products(rows)
+        squares = products.diagonal()
+        distances = squares.unsqueeze(1) + squares - 2 * products
         i, j = torch.triu_indices(len(weight), len(weight), 1, device=weight.device)
-        distances = (weight[i] - weight[j]).square().sum((1, 2))
-        return (1 - distances).clamp(min=0).sum()
+        return (1 - distances[i, j]).clamp(min=0).sum()
 
 
 class BaselinePooling(nn.Module):
@@ -131,7 +140,10 @@ class BaselinePooling(nn.Module):
 
     @staticmethod
     def _mean(states: Tensor, real: Tensor) -> Tensor:
-        return states.masked_fill(~real, 0).sum(1) / real.sum(1).clamp(min=1)
+        # In float32, because a thousand states can sum to more than float16 holds.
+        dtype = torch.promote_types(states.dtype, torch.float32)
+        total = states.masked_fill(~real, 0).sum(1, dtype=dtype)
+        return (total / real.sum(1).clamp(min=1)).to(states.dtype)
 
     @staticmethod
     def _last(states: Tensor, real: Tensor) -> Tensor:

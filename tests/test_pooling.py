@@ -1,6 +1,7 @@
 """The poolings by themselves: penalty by hand, gradients by finite differences."""
 
 import pytest
+import reference
 import tiny
 import torch
 
@@ -39,6 +40,22 @@ def test_the_penalty_of_generalized_pooling_sees_hops_that_are_too_near() -> Non
         pooling.hidden_weight[2, 0, 0] = 0.5
         pooling.hidden_weight[3] = 1
     assert pooling.penalty().item() == 1 + 0.75 + 0.75
+
+
+@pytest.mark.parametrize("is_autocast", [False, True])
+def test_the_penalty_of_hops_that_are_far_from_zero_and_near_each_other(is_autocast: bool) -> None:
+    """It is found from inner products of large weights, yet has the value of their differences."""
+    pooling = GeneralizedPooling(tiny.tiny_config(num_hops=4))
+    with torch.no_grad():
+        pooling.hidden_weight.normal_(std=0.1).add_(20)
+    *_, expected = reference.generalized(torch.randn(3, 8), dict(pooling.named_parameters()))
+    (gradient,) = torch.autograd.grad(expected, pooling.hidden_weight)
+    with torch.autocast("cpu", torch.bfloat16, is_autocast):
+        penalty = pooling.penalty()
+    penalty.backward()
+    assert 0 < expected < 6, "the premise is that some hops are nearer than 1"
+    torch.testing.assert_close(penalty, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(pooling.hidden_weight.grad, gradient, rtol=1e-3, atol=1e-4)
 
 
 def test_generalized_pooling_with_equal_features_is_plain_attention() -> None:
@@ -93,3 +110,12 @@ def test_baselines_read_real_tokens_alone(pooling: str, expected: list[int]) -> 
     assert pooled[0].tolist() == [expected]
     assert attention is None
     assert penalty.tolist() == [0, 0]
+
+
+def test_the_mean_of_half_precision_states_may_be_of_any_number_of_tokens() -> None:
+    """Two thousand states of 50 have a mean that float16 holds and a sum that it does not."""
+    states = torch.full((1, 2000, 4), 50, dtype=torch.float16)
+    packing = Packing(torch.ones(1, 2000, dtype=torch.bool))
+    mean, *_ = BaselinePooling(tiny.tiny_config(pooling="mean"))(states, states[0], packing)
+    assert mean.dtype == torch.float16
+    assert mean.tolist() == [[[50, 50, 50, 50]]]
