@@ -14,6 +14,7 @@ MAX_LAYERS = 100
 MAX_KERNEL_SIZE = 1024
 MAX_DILATED_LAYERS = 20
 
+DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
 PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")
 
 
@@ -31,7 +32,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
             The sizes of the others are ignored.
         lstm_hidden_size: u, LSTM units per direction; the states are 2u wide.
         num_lstm_layers: Bidirectional layers, each reading the states of the one below.
-        lstm_shortcuts: Let each layer read the word vectors and the states of all layers below.
+        lstm_shortcuts: Let each of two or more layers read the word vectors and all states below.
         cnn_kernel_sizes: Widths of the convolutions of `cnn`, in tokens.
         cnn_num_filters: Filters of each of these widths; the states hold them side by side.
         dilated_cnn_hidden_size: H, the width of the states of `dilated_cnn`.
@@ -68,7 +69,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         StrictDataclassClassValidationError: If a size, a rate or a relation between fields is
             out of range.
         TypeError: If an unknown keyword looks like a misspelt field.
-        ValueError: If a derived width is given that its parts contradict.
+        ValueError: If a derived number is given that its parts contradict.
     """
 
     model_type = "self_attentive"
@@ -79,7 +80,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         "sentence_embedding",
         "last_hidden_state",
     ]
-    attribute_map = {"num_hidden_layers": "num_lstm_layers", "num_attention_heads": "num_hops"}
+    attribute_map = {"num_attention_heads": "num_hops"}
     # Compared with pad_token_id when transformers warns of padding without a mask.
     bos_token_id = eos_token_id = sep_token_id = None
     # Tasks that an installed package serves itself, so that `pipeline` need not trust a checkpoint.
@@ -115,22 +116,20 @@ class SelfAttentiveConfig(PreTrainedConfig):
     initializer_range: float | int = 0.1
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Check what the dataclass fields do not cover: derived widths and misspelt names."""
+        """Check what the dataclass fields do not cover: derived numbers and misspelt names."""
         if isinstance(self.cnn_kernel_sizes, list):
             self.cnn_kernel_sizes = tuple(self.cnn_kernel_sizes)  # JSON knows lists alone
-        given = {name: kwargs.pop(name, None) for name in ("hidden_size", "projection_dim")}
+        given = {name: kwargs.pop(name, None) for name in DERIVED}
         self._refuse_misspelt_fields(kwargs)
-        pipelines = dict(kwargs.pop("custom_pipelines", None) or {})
-        for task in self.local_pipelines:
-            pipelines.pop(task, None)
-        if pipelines:
-            kwargs["custom_pipelines"] = pipelines
+        tasks = kwargs.pop("custom_pipelines", None) or {}
+        if kept := {task: tasks[task] for task in tasks if task not in self.local_pipelines}:
+            kwargs["custom_pipelines"] = kept
         if self.id2label is None and self.label2id:
             self.id2label = {int(index): name for name, index in self.label2id.items()}
         super().__post_init__(**kwargs)
         if self.label2id is None and self.id2label:
             self.label2id = {name: int(index) for index, name in self.id2label.items()}
-        self._refuse_contradicted_widths(given)
+        self._refuse_contradicted_numbers(given)
         if self.architectures is None:
             # Auto classes choose between the two heads by this name and do not accept None.
             self.architectures = ["SelfAttentiveForSequenceClassification"]
@@ -150,6 +149,12 @@ class SelfAttentiveConfig(PreTrainedConfig):
         return widths[self.encoder]
 
     @property
+    def num_hidden_layers(self) -> int:
+        """Layers of the encoder; each has an entry in `hidden_states`, after the word vectors."""
+        layers = {"bilstm": self.num_lstm_layers, "dilated_cnn": self.dilated_cnn_num_layers}
+        return layers.get(self.encoder, 1)
+
+    @property
     def has_attention(self) -> bool:
         """Whether the pooling weighs tokens, and so has hops, attention and a penalty."""
         return self.pooling in ("self_attention", "generalized")
@@ -166,11 +171,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field, with the derived widths for readers that know only those."""
-        return {
-            **super().to_dict(),
-            "hidden_size": self.hidden_size,
-            "projection_dim": self.projection_dim,
-        }
+        widths = {"hidden_size": self.hidden_size, "projection_dim": self.projection_dim}
+        return super().to_dict() | widths
 
     def validate_fields(self) -> None:
         """Refuse sizes, rates and choices that no model can have, naming the field.
@@ -187,10 +189,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
                 f"vocab_size={self.vocab_size}"
             )
         if not self.num_labels:
-            raise ValueError(
-                f"num_labels is {self.num_labels}; a model has one label or more: give num_labels "
-                "or id2label"
-            )
+            raise ValueError(f"num_labels is {self.num_labels}; it must be 1 or more, or left out")
         self._check_labels()
         if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
             raise ValueError(
@@ -255,25 +254,25 @@ class SelfAttentiveConfig(PreTrainedConfig):
                 f"pooling is 'last', the final state of each direction, but encoder="
                 f"{self.encoder!r} reads in no direction; choose another pooling or 'bilstm'"
             )
-        for name, encoder in {
-            "lstm_shortcuts": "bilstm",
-            "relation_gate": "relation_network",
-        }.items():
+        switches = {"lstm_shortcuts": "bilstm", "relation_gate": "relation_network"}
+        for name, encoder in switches.items():
             if getattr(self, name) and self.encoder != encoder:
                 raise ValueError(
                     f"{name} is set, but encoder is {self.encoder!r}, which has no such thing; "
                     f"leave it out or choose encoder={encoder!r}"
                 )
+        if self.lstm_shortcuts and self.num_lstm_layers == 1:
+            raise ValueError(
+                "lstm_shortcuts is set, but num_lstm_layers is 1: there is nothing to skip. Leave "
+                "lstm_shortcuts out or set num_lstm_layers to 2 or more"
+            )
 
     def _refuse_misspelt_fields(self, unknown: dict[str, Any]) -> None:
         """Raise if an unknown keyword is close to a field's name.
 
-        Unknown keywords as such must pass: a reload hands over `auto_map`, `custom_pipelines` and
-        whatever later versions of transformers write.
+        Others must pass: a reload hands over `auto_map` and whatever later transformers write.
         """
-        own = [
-            name for name in self.__annotations__ if name not in PreTrainedConfig.__annotations__
-        ]
+        own = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
         known = {field.name for field in fields(self)} | set(self.attribute_map)
         for name in unknown:
             close = difflib.get_close_matches(name, own, n=1, cutoff=0.8)
@@ -282,11 +281,12 @@ class SelfAttentiveConfig(PreTrainedConfig):
                     f"SelfAttentiveConfig has no field {name!r}; did you mean {close[0]!r}?"
                 )
 
-    def _refuse_contradicted_widths(self, given: dict[str, int | None]) -> None:
-        """Raise if a derived width was given and differs from what its parts make."""
+    def _refuse_contradicted_numbers(self, given: dict[str, int | None]) -> None:
+        """Raise if a derived number was given and differs from what its parts make."""
         parts = {
             "hidden_size": f"the width of the states of encoder={self.encoder!r}",
             "projection_dim": f"{self.num_rows} row(s) * hidden_size ({self.hidden_size})",
+            "num_hidden_layers": f"the layers of encoder={self.encoder!r}",
         }
         for name, value in given.items():
             derived = getattr(self, name)

@@ -121,7 +121,7 @@ def _write_rest(
     for name in ("auto_map", "custom_pipelines"):  # they point to code that is not here
         fields.pop(name, None)
     # What Text Embeddings Inference wants to find in any config.
-    fields["num_hidden_layers"] = model.config.num_lstm_layers
+    fields["num_hidden_layers"] = model.config.num_hidden_layers
     fields["max_position_embeddings"] = tokenizer.model_max_length
     text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
     (folder / CONFIG_NAME).write_text(text, encoding="utf-8")

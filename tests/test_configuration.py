@@ -235,6 +235,14 @@ def test_what_the_encoder_does_not_have_is_refused(fields: dict[str, Any], messa
         SelfAttentiveConfig(**fields)
 
 
+def test_shortcuts_past_no_layer_are_refused() -> None:
+    """A single layer, the default, reads the same with them and without."""
+    message = "lstm_shortcuts is set, but num_lstm_layers is 1: .* set num_lstm_layers to 2 or more"
+    with pytest.raises(StrictDataclassClassValidationError, match=message):
+        SelfAttentiveConfig(lstm_shortcuts=True)
+    assert SelfAttentiveConfig(lstm_shortcuts=True, num_lstm_layers=2).lstm_shortcuts
+
+
 @pytest.mark.parametrize("value", ["attentive", 3, None])
 @pytest.mark.parametrize("name", CHOICES)
 def test_unknown_choices_are_refused_with_the_known_ones(name: str, value: Any) -> None:
@@ -316,7 +324,7 @@ def test_unknown_fields_that_resemble_none_pass() -> None:
 
 @pytest.mark.parametrize(("alias", "name"), SelfAttentiveConfig.attribute_map.items())
 def test_names_of_transformers_mean_ours(alias: str, name: str) -> None:
-    """Tools ask every model for `num_hidden_layers` and `num_attention_heads`."""
+    """Tools ask every model for `num_attention_heads`."""
     config = SelfAttentiveConfig(**{alias: 7})
     assert getattr(config, name) == 7
     assert getattr(config, alias) == 7
@@ -324,13 +332,24 @@ def test_names_of_transformers_mean_ours(alias: str, name: str) -> None:
         SelfAttentiveConfig(**{alias: "7"})
 
 
-@pytest.mark.parametrize("name", ["hidden_size", "projection_dim"])
-def test_a_derived_width_may_be_repeated_but_not_contradicted(name: str) -> None:
-    """A saved config repeats it; a wish for another width belongs into its parts."""
+@pytest.mark.parametrize("name", ["hidden_size", "projection_dim", "num_hidden_layers"])
+def test_a_derived_number_may_be_repeated_but_not_contradicted(name: str) -> None:
+    """A saved config repeats it; a wish for another belongs into its parts."""
     derived = getattr(tiny.tiny_config(), name)
     assert getattr(tiny.tiny_config(**{name: derived}), name) == derived
     with pytest.raises(ValueError, match=f"{name} is 5, but it is derived: .* Leave {name} out"):
         tiny.tiny_config(**{name: 5})
+
+
+@pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
+def test_a_file_that_counts_the_layers_is_read(encoder: dict[str, Any], tmp_path: Path) -> None:
+    """An exported model's config.json does so, for servers, and its sizes must come back."""
+    config = tiny.tiny_config(**{**encoder, "num_lstm_layers": 3})
+    written = config.to_dict() | {"num_hidden_layers": config.num_hidden_layers}
+    (tmp_path / "config.json").write_text(json.dumps(written))
+    loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
+    assert loaded.num_hidden_layers == config.num_hidden_layers
+    assert loaded.num_lstm_layers == 3
 
 
 def test_a_wrong_type_is_refused_on_assignment_too() -> None:

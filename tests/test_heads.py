@@ -73,8 +73,7 @@ def test_text_classifier_is_the_papers(
         pooling=pooling,
         num_labels=num_labels,
         penalty_coef=0.7,
-        **rng.choice(tiny.ENCODERS),
-        **tiny.random_sizes(rng),
+        **tiny.random_sizes(rng, **rng.choice(tiny.ENCODERS)),
     )
     texts = [tiny.random_text(rng) for _ in range(3)]
     labels = random_labels(rng, problem_type, num_labels, 3)
@@ -101,8 +100,7 @@ def test_entailment_head_is_the_papers(
         matching=matching,
         num_labels=num_labels,
         penalty_coef=0.3,
-        **rng.choice(tiny.ARCHITECTURES),
-        **tiny.random_sizes(rng),
+        **tiny.random_sizes(rng, **rng.choice(tiny.ARCHITECTURES)),
     )
     pairs = [tiny.random_pair(rng) for _ in range(3)]
     labels = random_labels(rng, problem_type, num_labels, 3)

@@ -23,7 +23,7 @@ def test_states_attention_matrix_and_penalty_are_the_papers(
 ) -> None:
     """In a padded batch every sentence gets what the paper's loops give it alone."""
     rng = random.Random(f"{fields} {padding}")
-    model = tiny.tiny_model(SelfAttentiveModel, **fields, **tiny.random_sizes(rng))
+    model = tiny.tiny_model(SelfAttentiveModel, **tiny.random_sizes(rng, **fields))
     weights = tiny.reference_weights(model)
     texts = [tiny.random_text(rng) for _ in range(4)]
     batch = tiny.text_batch(texts, padding, rng, extra=2)
@@ -48,7 +48,7 @@ def test_gradients_of_the_base_model_are_the_references(
 ) -> None:
     """Every parameter gets the gradient that autograd finds in the loops."""
     rng = random.Random(f"{fields} {padding}")
-    model = tiny.tiny_model(SelfAttentiveModel, **fields, **tiny.random_sizes(rng))
+    model = tiny.tiny_model(SelfAttentiveModel, **tiny.random_sizes(rng, **fields))
     weights = tiny.reference_weights(model)
     texts = [tiny.random_text(rng) for _ in range(3)]
     probe = torch.randn(model.config.projection_dim)  # a different weight for each entry of M
@@ -83,10 +83,9 @@ def test_gradcheck_of_the_whole_model(fields: dict[str, Any]) -> None:
     """From word vectors to matrix and penalty, through layers, alignment and reversal."""
     model = tiny.tiny_model(
         SelfAttentiveModel,
-        **fields,
+        **{**fields, "num_lstm_layers": 2},
         embedding_size=2,
         lstm_hidden_size=2,
-        num_lstm_layers=2,
         attention_size=2,
         num_hops=2,
     ).double()
@@ -152,6 +151,18 @@ def test_states_and_attention_come_only_when_asked_for(where: str) -> None:
     ]
     assert torch.equal(outputs.hidden_states[-1], outputs.last_hidden_state)
     assert [tuple(attention.shape) for attention in outputs.attentions] == [(1, 3, 3)]
+
+
+@pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
+@pytest.mark.parametrize("num_layers", [2, 3])
+def test_a_config_counts_the_layers_whose_states_come(
+    encoder: dict[str, Any], num_layers: int
+) -> None:
+    """Tools take `num_hidden_layers` + 1 hidden states for granted, whatever the encoder."""
+    sizes = {"num_lstm_layers": num_layers, "dilated_cnn_num_layers": num_layers + 2}
+    model = tiny.tiny_model(SelfAttentiveModel, **{**encoder, **sizes})
+    outputs = model(**tiny.text_batch([[1, 2, 3]]), output_hidden_states=True)
+    assert model.config.num_hidden_layers == len(outputs.hidden_states) - 1
 
 
 def test_ids_and_word_vectors_together_are_refused() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import answers
 import pytest
+import tiny
 import torch
 from transformers import (
     AutoModel,
@@ -34,6 +35,20 @@ CODE = {
     "pipeline_self_attentive.py",
     "relation_network_self_attentive.py",
 }
+# What a stranger runs who has a checkpoint of each encoder and not the package.
+STRANGER = """
+import json, sys
+from pathlib import Path
+sys.modules["sase_hf"] = None  # importing it now fails
+import torch
+from transformers import AutoModelForSequenceClassification
+ids, logits = torch.tensor(json.loads(sys.argv[2])), {}
+for folder in Path(sys.argv[1]).iterdir():
+    model = AutoModelForSequenceClassification.from_pretrained(folder, trust_remote_code=True)
+    assert type(model).__module__.startswith("transformers_modules."), type(model)
+    logits[folder.name] = model(ids).logits.tolist()
+print(json.dumps(logits))
+"""
 NLI_LABELS = dict(enumerate(["entailment", "neutral", "contradiction"]))
 
 
@@ -101,15 +116,21 @@ def expected(
     return json.loads(json.dumps(said))
 
 
-def answers_of_a_fresh_process(folder: Path, tmp_path: Path, *package: str) -> dict[str, object]:
-    """Run `answers.py` in an isolated interpreter with an empty cache."""
-    output = tmp_path / "answers.json"
-    command = [sys.executable, "-I", answers.__file__, str(folder), str(output), *package]
+def fresh_process(tmp_path: Path, *arguments: str) -> str:
+    """Run an isolated interpreter with an empty cache and return what it printed."""
     environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-I", *arguments]
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def answers_of_a_fresh_process(folder: Path, tmp_path: Path, *package: str) -> dict[str, object]:
+    """Run `answers.py` in an isolated interpreter."""
+    output = tmp_path / "answers.json"
+    fresh_process(tmp_path, answers.__file__, str(folder), str(output), *package)
     return json.loads(output.read_text(encoding="utf-8"))
 
 
@@ -131,6 +152,18 @@ def test_checkpoints_answer_bit_equal_with_the_package_and_no_flag(
 ) -> None:
     """Importing the package registers everything, and no remote code is loaded."""
     assert_same_answers(answers_of_a_fresh_process(folder, tmp_path, "package"), expected)
+
+
+def test_every_encoder_answers_bit_equal_without_the_package(tmp_path: Path) -> None:
+    """Each one's code lies beside its weights, with all that it imports."""
+    ids, expected = [[1, 2, 3, 4], [5, 6, 7, 8]], {}
+    for encoder in tiny.ENCODERS:
+        name = tiny.name_of(encoder)
+        model = tiny.tiny_model(SelfAttentiveForSequenceClassification, **encoder, num_labels=3)
+        model.save_pretrained(tmp_path / "encoders" / name)
+        expected[name] = model(torch.tensor(ids)).logits.tolist()
+    arguments = ("-c", STRANGER, str(tmp_path / "encoders"), json.dumps(ids))
+    assert_same_answers(json.loads(fresh_process(tmp_path, *arguments)), expected)
 
 
 def test_every_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path) -> None:

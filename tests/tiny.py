@@ -30,7 +30,7 @@ NEIGHBOUR_TOLERANCE = {"rtol": 3e-6, "atol": 1e-6}
 # Every encoder, with and without what it alone has, and every pooling.
 ENCODERS: tuple[dict[str, Any], ...] = (
     {"encoder": "bilstm"},
-    {"encoder": "bilstm", "lstm_shortcuts": True},
+    {"encoder": "bilstm", "num_lstm_layers": 2, "lstm_shortcuts": True},
     {"encoder": "cnn"},
     {"encoder": "dilated_cnn"},
     {"encoder": "relation_network"},
@@ -72,16 +72,17 @@ def tiny_config(**fields: Any) -> SelfAttentiveConfig:
 
 
 def name_of(fields: dict[str, Any]) -> str:
-    """Name a test after the choices it makes: `cnn-max`, `bilstm-lstm_shortcuts-last`."""
+    """Name a test after the choices it makes: `cnn-max`, `bilstm-2-lstm_shortcuts-last`."""
     return "-".join(name if value is True else str(value) for name, value in fields.items())
 
 
-def random_sizes(rng: random.Random) -> dict[str, Any]:
-    """Draw every size of a model."""
+def random_sizes(rng: random.Random, **chosen: Any) -> dict[str, Any]:
+    """Draw every size of a model, for the choices made, and return both."""
     return {
+        **chosen,
         "embedding_size": rng.randint(1, 7),
         "lstm_hidden_size": rng.randint(1, 5),
-        "num_lstm_layers": rng.randint(1, 3),
+        "num_lstm_layers": rng.randint(2 if chosen.get("lstm_shortcuts") else 1, 3),
         "cnn_kernel_sizes": [rng.randint(1, 6) for _ in range(rng.randint(1, 3))],
         "cnn_num_filters": rng.randint(1, 4),
         "dilated_cnn_hidden_size": rng.randint(1, 8),
