@@ -17,11 +17,11 @@ from transformers.trainer_utils import SaveStrategy
 
 from .arguments import DataArguments, ModelArguments, RunArguments, changed_arguments
 from .building import Parts, assemble
-from .configuration_self_attentive import SelfAttentiveConfig
 from .environment import describe_environment
 from .evaluation import write_record
 from .memory import keep_freed_memory
 from .modeling_self_attentive import SelfAttentivePreTrainedModel
+from .search_space import choose_metric, suggest
 from .trainer import SelfAttentiveTrainer
 from .training import make_trainer, move_label_smoothing
 
@@ -33,29 +33,6 @@ STORAGE_NAME = "search.db"
 TRIALS_NAME = "trials.json"
 RECIPE_NAME = "best.yaml"
 STUDY_NAME = "search"
-
-
-def suggest(trial: "BaseTrial", config: SelfAttentiveConfig) -> dict[str, Any]:
-    """Return the settings of a trial: the search space.
-
-    Args:
-        trial: One that runs draws them, one that has ended tells them again.
-        config: The model's; without attention there is less to search.
-
-    Returns:
-        Flags and their values, those with a decimal point to two digits.
-    """
-    numbers = {
-        "learning_rate": trial.suggest_float("learning_rate", 2e-4, 5e-3, log=True),
-        "embedding_dropout": trial.suggest_float("embedding_dropout", 0.0, 0.5),
-        "classifier_dropout": trial.suggest_float("classifier_dropout", 0.0, 0.6),
-    }
-    sizes = {}
-    if config.has_attention:
-        numbers["penalty_coef"] = trial.suggest_float("penalty_coef", 1e-4, 1.0, log=True)
-        sizes["num_hops"] = trial.suggest_int("num_hops", 1, 30, log=True)
-        sizes["attention_size"] = trial.suggest_int("attention_size", 50, 350, step=50)
-    return {name: float(f"{value:.2g}") for name, value in numbers.items()} | sizes
 
 
 def search(
@@ -76,7 +53,8 @@ def search(
     Args:
         model_args: Which model; settings that are searched are drawn in place of those given.
         data_args: Which rows.
-        training_args: How; `metric_for_best_model` is what is searched for, the loss by default.
+        training_args: How; `metric_for_best_model` is what is searched for, by default the task's
+            own score: accuracy, or for regressions the squared error.
         num_trials: How many trials there shall be, those of earlier calls included.
 
     Returns:
@@ -102,6 +80,7 @@ def search(
             f"a search trains and compares, but there are no {' and '.join(sorted(missing))} rows; "
             "give --train_file, and --validation_file or --validation_fraction 0.1"
         )
+    given |= choose_metric(parts, data_args.metric_name, training_args)
     trainer = make_trainer(parts, data_args, training_args)
     study = _open_study(folder, bool(training_args.greater_is_better), given)
     running = _Search(folder, study, given, trainer, parts, bool(model_args.word_vectors))
@@ -137,8 +116,6 @@ def _keep_no_models(training_args: RunArguments) -> None:
     training_args.save_strategy = SaveStrategy.NO
     training_args.load_best_model_at_end = False
     training_args.push_to_hub = False
-    if training_args.metric_for_best_model is None:
-        training_args.metric_for_best_model, training_args.greater_is_better = "loss", False
 
 
 def _open_study(folder: Path, greater_is_better: bool, given: dict[str, Any]) -> "Study":

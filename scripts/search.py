@@ -5,9 +5,11 @@
 
 Everything but --trials is a flag of scripts/train.py. Searched are learning rate, dropouts, hops,
 attention size and the coefficient of the penalty, by Optuna; what is searched for is
---metric_for_best_model on the validation rows. The same command goes on after a stop, and with more
---trials it adds to those that are there. A trial that lags behind is broken off at an evaluation,
-so give --eval_strategy epoch. Needs Optuna: pip install 'sase_hf[optuna]'
+--metric_for_best_model on the validation rows, by default accuracy, or mse for regressions. It
+cannot be the loss while the coefficient is drawn: the loss holds the penalty, so that small ones
+would win. The same command goes on after a stop, and with more --trials it adds to those that are
+there. A trial that lags behind is broken off at an evaluation, so give --eval_strategy epoch. Needs
+Optuna: pip install 'sase_hf[optuna]'
 """
 
 import argparse

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import optuna
@@ -14,7 +15,7 @@ from transformers import Trainer
 from sase_hf import SelfAttentiveConfig
 from sase_hf.arguments import ModelArguments, RunArguments
 from sase_hf.command_line import parse_arguments
-from sase_hf.search import suggest
+from sase_hf.search_space import choose_metric, suggest
 from sase_hf.training import run
 
 SEARCHED = {
@@ -65,8 +66,30 @@ def record_of(command: list[str]) -> dict[str, Any]:
     return record
 
 
+@pytest.fixture
+def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
+    """What every evaluation of the test returns."""
+    evaluate, seen = Trainer.evaluate, list[dict[str, float]]()
+
+    def note(*args: Any, **kwargs: Any) -> dict[str, float]:
+        seen.append(evaluate(*args, **kwargs))
+        return seen[-1]
+
+    monkeypatch.setattr(Trainer, "evaluate", note)
+    return seen
+
+
+def parts_of(problem_type: str, **config: Any) -> Any:
+    """Return what choosing a metric reads of the parts of a run."""
+    model = SimpleNamespace(config=SelfAttentiveConfig(**config))
+    return SimpleNamespace(task=SimpleNamespace(problem_type=problem_type), model=model)
+
+
 def test_the_best_trial_is_a_recipe_that_repeats_its_result(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str],
+    tmp_path: Path,
+    evaluations: list[dict[str, float]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Settings are worth what scripts/train.py makes of them, word vectors and all."""
     search(*command, "--trials", "3")
@@ -76,22 +99,25 @@ def test_the_best_trial_is_a_recipe_that_repeats_its_result(
     assert [trial["number"] for trial in trials] == [0, 1, 2]
     assert {trial["state"] for trial in trials} == {"complete"}
     assert len({json.dumps(trial["settings"]) for trial in trials}) == 3
-    best = min(trials, key=lambda trial: trial["value"])
-    assert printed["trial"] == str(best["number"])
-    assert printed["loss"] == f"{best['value']:.4g}"
+    best = trials[int(printed["trial"])]
+    assert best["value"] == max(trial["value"] for trial in trials)
+    assert printed["accuracy"] == f"{best['value']:.4g}"
 
     recipe = tmp_path / "search" / "best.yaml"
     assert printed["recipe"] == str(recipe)
     entries = yaml.safe_load(recipe.read_text(encoding="utf-8"))
     assert best["settings"].keys() == SEARCHED
     assert entries | best["settings"] == entries
+    epochs = evaluations[2 * best["number"] :][:2]
     outcome = run(*parse_arguments([str(recipe), *flags(**QUIET)]))
-    assert outcome["metrics"]["eval_loss"] == pytest.approx(best["value"], abs=1e-6)
-    searched, repeated = record_of(command), outcome["record"]
+    repeated = outcome["metrics"]
+    assert repeated["eval_accuracy"] == best["value"]
+    losses = [epoch["eval_loss"] for epoch in epochs if epoch["eval_accuracy"] == best["value"]]
+    assert repeated["eval_loss"] == pytest.approx(losses[0], abs=1e-6), "18 rows agree by chance"
+    searched, record = record_of(command), outcome["record"]
     for name in ("split", "seed", "sources", "versions", "hardware", "code"):
-        assert searched[name] == repeated[name], "both say what their numbers are worth"
-    model = repeated["config"]
-    assert model["num_hops"] == best["settings"]["num_hops"]
+        assert searched[name] == record[name], "both say what their numbers are worth"
+    assert record["config"]["num_hops"] == best["settings"]["num_hops"]
 
 
 def test_a_search_that_was_stopped_goes_on(command: list[str]) -> None:
@@ -133,14 +159,14 @@ def test_a_trial_is_as_good_as_its_best_evaluation(
     command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That is the model a run keeps, so that too many epochs do not speak against a setting."""
-    evaluate, losses = Trainer.evaluate, iter([2.0, 1.0, 3.0])
+    evaluate, scores = Trainer.evaluate, iter([0.25, 0.75, 0.5])
 
     def pretend(*args: Any, **kwargs: Any) -> dict[str, float]:
-        return {**evaluate(*args, **kwargs), "eval_loss": next(losses)}
+        return {**evaluate(*args, **kwargs), "eval_accuracy": next(scores)}
 
     monkeypatch.setattr(Trainer, "evaluate", pretend)
     search(*command, "--trials", "1", "--num_train_epochs", "3")
-    assert [trial["value"] for trial in tried(command)] == [1.0]
+    assert [trial["value"] for trial in tried(command)] == [0.75]
 
 
 def test_every_setting_is_a_flag_and_within_its_bounds() -> None:
@@ -153,6 +179,8 @@ def test_every_setting_is_a_flag_and_within_its_bounds() -> None:
     SelfAttentiveConfig(**{name: settings[name] for name in SEARCHED - {"learning_rate"}})
     without = suggest(optuna.create_study().ask(), SelfAttentiveConfig(pooling="max"))
     assert without.keys() == {"learning_rate", "embedding_dropout", "classifier_dropout"}
+    flat = suggest(optuna.create_study().ask(), SelfAttentiveConfig(pooling="generalized"))
+    assert flat.keys() == SEARCHED - {"penalty_coef"}, "its penalty is 0 as a rule"
 
 
 @pytest.mark.parametrize(
@@ -187,24 +215,17 @@ def test_a_search_is_one_process(command: list[str], monkeypatch: pytest.MonkeyP
 
 
 def test_the_recipe_ends_with_the_best_evaluation_of_the_trial(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: list[str], tmp_path: Path, evaluations: list[dict[str, float]]
 ) -> None:
     """A trial counts as good as its best epoch, so the run must not end with its last."""
-    losses: dict[int, float] = {}
-    evaluate = Trainer.evaluate
-
-    def worsen(self: Trainer, *args: Any, **kwargs: Any) -> dict[str, float]:
-        metrics = evaluate(self, *args, **kwargs)
-        losses[self.state.global_step] = metrics["eval_loss"]
-        return metrics
-
-    monkeypatch.setattr(Trainer, "evaluate", worsen)
-    search(*command, "--learning_rate", "0.001", "--num_train_epochs", "6", "--trials", "1")
+    words = flags(pooling="max", metric_for_best_model="loss", num_train_epochs=6, trials=1)
+    search(*command, *words)
     entries = yaml.safe_load((tmp_path / "search" / "best.yaml").read_text(encoding="utf-8"))
     assert entries["save_strategy"] == entries["eval_strategy"] == "epoch"
     assert entries["load_best_model_at_end"] is True
     assert entries["metric_for_best_model"] == "loss"
-    assert tried(command)[0]["value"] == pytest.approx(min(losses.values()))
+    losses = [metrics["eval_loss"] for metrics in evaluations]
+    assert tried(command)[0]["value"] == pytest.approx(min(losses)), "no penalty, so it may be"
 
 
 def test_a_slip_does_not_spoil_the_folder(command: list[str]) -> None:
@@ -213,3 +234,48 @@ def test_a_slip_does_not_spoil_the_folder(command: list[str]) -> None:
         search(*command, "--metric_for_best_model", "acuracy", "--trials", "1")
     search(*command, "--metric_for_best_model", "accuracy", "--trials", "1")
     assert len(tried(command)) == 1
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "names", "metric", "is_more_better"),
+    [
+        ("single_label_classification", None, "accuracy", True),
+        ("multi_label_classification", None, "accuracy", True),
+        ("regression", None, "mse", False),
+        ("regression", ["some/metric", "pearson"], "pearson", True),
+    ],
+)
+def test_trials_are_compared_by_the_score_of_their_task(
+    problem_type: str, names: list[str] | None, metric: str, is_more_better: bool
+) -> None:
+    """By the loss, small coefficients of the penalty and few hops would win."""
+    training_args = RunArguments(output_dir="unused", report_to="none")
+    chosen = choose_metric(parts_of(problem_type), names, training_args)
+    assert chosen == {"metric_for_best_model": metric, "greater_is_better": is_more_better}
+    assert training_args.metric_for_best_model == metric
+    assert training_args.greater_is_better is is_more_better
+
+
+def test_a_search_for_a_loss_that_holds_a_drawn_penalty_is_refused(command: list[str]) -> None:
+    """The flag that keeps the best model means the loss too, without a word."""
+    message = r"--metric_for_best_model is loss, which --load_best.* --metric_for_best_model accur"
+    for words in (flags(metric_for_best_model="loss"), flags(load_best_model_at_end=True)):
+        with pytest.raises(SystemExit, match=message):
+            search(*command, *words)
+    assert not Path(command[-1].partition("=")[2]).exists()
+
+
+def test_a_search_by_foreign_metrics_alone_must_say_which_result_counts(
+    command: list[str],
+) -> None:
+    """Nobody knows what they call their results, and whether more is better."""
+    message = r"--metric_name is some/metric, none of accuracy, .*; say it by --metric_for_best"
+    with pytest.raises(SystemExit, match=message):
+        search(*command, "--metric_name", "some/metric")
+
+
+def test_a_search_that_was_begun_for_another_score_does_not_go_on(command: list[str]) -> None:
+    """Its best trial would be the best of neither."""
+    search(*command, "--trials", "1")
+    with pytest.raises(SystemExit, match=r"begun with another value of --metric_for_best_model; "):
+        search(*command, "--metric_for_best_model", "macro_f1", "--trials", "2")
