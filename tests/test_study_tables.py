@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from script_files import load_script
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 
 from studying import tables
-from studying.records import curve, read_records, weights_of
-from studying.rendering import TEMPLATE, hops_curves, page
+from studying.records import OF_A_RUN, curve, read_records, weights_of
+from studying.rendering import TEMPLATE, hops_curves, page, render
 
 from sase_hf import SelfAttentiveConfig
 
+CARDS = Path(__file__).parents[1] / "model_cards"
+CONSTRAINTS = CARDS.with_name("constraints.txt")
 HISTORY = [{"epoch": 1.0, "accuracy": 0.5}, {"epoch": 2.0, "accuracy": 0.75}]
 
 
@@ -181,6 +184,21 @@ def test_a_trial_shows_the_settings_that_it_chose_and_no_others() -> None:
     }
 
 
+def test_no_trial_changed_a_setting_that_the_table_hides() -> None:
+    """Two rows that look the same, but for their accuracy, would pass for luck."""
+    trials: dict[str, list[dict[str, Any]]] = {}
+    for name, [trial] in read_records(CARDS / "records" / "study" / "tuning").items():
+        trials.setdefault(name.split("/")[0], []).append(trial["arguments"])
+    assert trials.keys() == {"yelp5", "blog_age", "snli"}
+    changed = {
+        f"{task}: {key}"
+        for task, arguments in trials.items()
+        for key in set().union(*arguments).difference(OF_A_RUN, tables.TUNED.values())
+        if any(other.get(key) != arguments[0].get(key) for other in arguments)
+    }
+    assert not changed, "give each a column in TUNED"
+
+
 def test_a_search_shows_every_trial_also_those_without_a_result() -> None:
     """Only the best would look as if it had been found at once."""
     trials = [
@@ -215,6 +233,15 @@ def test_seeds_of_unlike_settings_are_refused(tmp_path: Path) -> None:
 
 def test_the_page_in_the_repository_is_that_of_its_records() -> None:
     """A number that was typed, or a record that came later, would show here."""
-    cards = Path(__file__).parents[1] / "model_cards"
-    fresh = page(TEMPLATE.read_text(encoding="utf-8"), read_records(cards / "records" / "study"))
-    assert (cards / "EXPERIMENTS.md").read_text(encoding="utf-8") == fresh, "render it again"
+    fresh = page(TEMPLATE.read_text(encoding="utf-8"), read_records(CARDS / "records" / "study"))
+    assert (CARDS / "EXPERIMENTS.md").read_text(encoding="utf-8") == fresh, "render it again"
+
+
+@pytest.mark.skipif(
+    f"matplotlib=={version('matplotlib')}\n" not in CONSTRAINTS.read_text(encoding="utf-8"),
+    reason="another version of matplotlib than that of constraints.txt places things elsewhere",
+)
+def test_the_figure_in_the_repository_is_that_of_its_records(tmp_path: Path) -> None:
+    """It is written beside the page, and would be forgotten by whoever looks at that alone."""
+    _, fresh = render(CARDS / "records" / "study", tmp_path / "EXPERIMENTS.md")
+    assert (CARDS / fresh.name).read_bytes() == fresh.read_bytes(), "render it again"
