@@ -4,13 +4,15 @@ Shapes: B sentences, S tokens after left-alignment, P positions after packing, d
 vectors, H width of the states; within a block n sentences, q asking tokens and s partners.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.func import functional_call
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.import_utils import is_tracing
 
@@ -78,7 +80,14 @@ class PairFunction(GradientCheckpointingLayer):
         """Return what `relate` does; transformers checkpoints this method, and not that one."""
         return self.relate(real, first, second, *gates)
 
-    def relate(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
+    def relate(
+        self,
+        real: Tensor,
+        first: Tensor,
+        second: Tensor,
+        *gates: Tensor,
+        output: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
         """Relate every asking token to every real partner.
 
         Args:
@@ -86,12 +95,13 @@ class PairFunction(GradientCheckpointingLayer):
             first: Halves of the asking tokens, shape (n, q, H).
             second: Halves of the partners, shape (n, s, H).
             *gates: The same halves of the gate, if there is one, (n, q, 1) and (n, s, 1).
+            output: What stands in for the second layer.
 
         Returns:
             Shape (n, q, H).
         """
         pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))
-        relations = F.relu(self.output(pairs))  # (n, q, s, H)
+        relations = F.relu((output or self.output)(pairs))  # (n, q, s, H)
         weights = real.unsqueeze(1).to(relations.dtype).expand(relations.shape[:3])
         if gates:
             weights = weights * (gates[0] + gates[1].mT).sigmoid()
@@ -123,26 +133,31 @@ class RelationInBlocks(torch.autograd.Function):
 
     What lives on is made before the first block. `torch.utils.checkpoint` would do the same but for
     that: the states of a block would then lie where the one before was freed, and so leave no room
-    there for the next.
+    there for the next. Gradients of gradients are refused.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, pair: PairFunction, blocks: list[Block], real: Tensor, *tensors: Tensor
+        ctx: Any,
+        pair: PairFunction,
+        blocks: list[Block],
+        names: list[str],
+        real: Tensor,
+        *tensors: Tensor,
     ) -> Tensor:
-        """Return the states, shape (B, S, H), zeros on padding.
+        """Return the states, shape (B, S, H), anything on padding.
 
         Args:
             ctx: What autograd hands to `backward`.
             pair: Relates the tokens of a block.
             blocks: All pairs, each once.
+            names: Those of the weights of `pair.output` that are trained.
             real: True on real tokens, shape (B, S).
-            *tensors: What `PairFunction.halves` returns, as rows (B, S, width), and the weights of
-                `pair` that take part here and are trained.
+            *tensors: What `PairFunction.halves` returns, as rows (B, S, width), and these weights.
         """
         device = real.device.type
         ctx.autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
-        ctx.pair, ctx.blocks = pair, blocks
+        ctx.pair, ctx.blocks, ctx.names = pair, blocks, names
         ctx.save_for_backward(real, *tensors)
         halves = tensors[: pair.num_halves]
         states = torch.zeros_like(halves[0])
@@ -157,7 +172,10 @@ class RelationInBlocks(torch.autograd.Function):
         """Return the gradients of the halves and the weights."""
         real, *tensors = ctx.saved_tensors
         count = ctx.pair.num_halves
-        halves, weights = tensors[:count], tensors[count:]
+        # Copies, because hooks on the weights themselves are for their whole gradient.
+        halves, weights = tensors[:count], [w.detach().requires_grad_() for w in tensors[count:]]
+        named = dict(zip(ctx.names, weights, strict=True))
+        output = partial(functional_call, ctx.pair.output, named)
         # In float32, because each sums over all blocks.
         sums = [
             torch.zeros_like(t, dtype=torch.promote_types(t.dtype, torch.float32)) for t in tensors
@@ -166,14 +184,15 @@ class RelationInBlocks(torch.autograd.Function):
         for block in ctx.blocks:
             inputs = [half.detach().requires_grad_() for half in block.cut(halves)]
             with torch.enable_grad(), torch.autocast(device, dtype, is_enabled):
-                states = ctx.pair.relate(real[block.sentences, : block.partners], *inputs)
+                partners = real[block.sentences, : block.partners]
+                states = ctx.pair.relate(partners, *inputs, output=output)
             outer = block.cut([gradient])
             parts = torch.autograd.grad(states, (*inputs, *weights), outer)
             block.add(sums[:count], parts[:count])
             for total, part in zip(sums[count:], parts[count:], strict=True):
                 total += part
         gradients = (total.to(t.dtype) for total, t in zip(sums, tensors, strict=True))
-        return None, None, None, *gradients
+        return None, None, None, None, *gradients
 
 
 class RelationNetworkEncoder(nn.Module):
@@ -202,9 +221,9 @@ class RelationNetworkEncoder(nn.Module):
         batch, steps = packing.real.shape
         if is_tracing(packing.real) or batch * steps**2 * self.width <= BLOCK_SIZE:
             return self.pair(packing.real, *halves)
-        weights = [weight for weight in self.pair.output.parameters() if weight.requires_grad]
-        blocks = self._blocks(packing)
-        return RelationInBlocks.apply(self.pair, blocks, packing.real, *halves, *weights)
+        weights = {n: w for n, w in self.pair.output.named_parameters() if w.requires_grad}
+        fixed = self.pair, self._blocks(packing), list(weights), packing.real
+        return RelationInBlocks.apply(*fixed, *halves, *weights.values())
 
     def _blocks(self, packing: Packing) -> list[Block]:
         """Cut the pairs of a batch into blocks of at most `BLOCK_SIZE`, or of one asking token."""
