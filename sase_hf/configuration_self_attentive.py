@@ -189,7 +189,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
                 f"vocab_size={self.vocab_size}"
             )
         if not self.num_labels:
-            raise ValueError(f"num_labels is {self.num_labels}; it must be 1 or more, or left out")
+            raise ValueError(f"num_labels is {self.num_labels}; give 1 or more, or id2label")
         self._check_labels()
         if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
             raise ValueError(

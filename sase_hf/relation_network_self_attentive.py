@@ -56,7 +56,6 @@ class PairFunction(GradientCheckpointingLayer):
         self.second = nn.Linear(d, width, bias=False)
         self.output = nn.Linear(width, width)
         self.has_gate = config.relation_gate
-        self.num_halves = 4 if self.has_gate else 2
         if self.has_gate:
             self.first_gate = nn.Linear(d, 1)
             self.second_gate = nn.Linear(d, 1, bias=False)
@@ -109,23 +108,14 @@ class PairFunction(GradientCheckpointingLayer):
 
 
 class Block(NamedTuple):
-    """Pairs made at once: the tokens [first, last) of n sentences, each with its s partners."""
+    """Pairs made at once: where rows (B, S, width) hold the asking tokens and their partners."""
 
-    sentences: Tensor  # (n,)
-    partners: int  # s
-    first: int
-    last: int
+    asking: tuple[Tensor, slice]  # n sentences, and q of their tokens
+    partners: tuple[Tensor, slice]  # the same sentences, and s tokens
 
     def cut(self, halves: Sequence[Tensor]) -> list[Tensor]:
-        """Return the rows of this block, of the asking tokens and of the partners by turns."""
-        asking, partners = slice(self.first, self.last), slice(self.partners)
-        return [half[self.sentences, (asking, partners)[i % 2]] for i, half in enumerate(halves)]
-
-    def add(self, sums: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
-        """Add rows to those that `cut` takes."""
-        asking, partners = slice(self.first, self.last), slice(self.partners)
-        for i, (total, part) in enumerate(zip(sums, parts, strict=True)):
-            total[self.sentences, (asking, partners)[i % 2]] += part
+        """Return this block of halves, which are of asking tokens and of partners by turns."""
+        return [half[self[i % 2]] for i, half in enumerate(halves)]
 
 
 class RelationInBlocks(torch.autograd.Function):
@@ -159,11 +149,10 @@ class RelationInBlocks(torch.autograd.Function):
         ctx.autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
         ctx.pair, ctx.blocks, ctx.names = pair, blocks, names
         ctx.save_for_backward(real, *tensors)
-        halves = tensors[: pair.num_halves]
+        halves = tensors[: len(tensors) - len(names)]
         states = torch.zeros_like(halves[0])
         for block in blocks:
-            partners = real[block.sentences, : block.partners]
-            block.add([states], [pair.relate(partners, *block.cut(halves))])
+            states[block.asking] = pair.relate(real[block.partners], *block.cut(halves))
         return states
 
     @staticmethod
@@ -171,7 +160,7 @@ class RelationInBlocks(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of the halves and the weights."""
         real, *tensors = ctx.saved_tensors
-        count = ctx.pair.num_halves
+        count = len(tensors) - len(ctx.names)
         # Copies, because hooks on the weights themselves are for their whole gradient.
         halves, weights = tensors[:count], [w.detach().requires_grad_() for w in tensors[count:]]
         named = dict(zip(ctx.names, weights, strict=True))
@@ -184,11 +173,10 @@ class RelationInBlocks(torch.autograd.Function):
         for block in ctx.blocks:
             inputs = [half.detach().requires_grad_() for half in block.cut(halves)]
             with torch.enable_grad(), torch.autocast(device, dtype, is_enabled):
-                partners = real[block.sentences, : block.partners]
-                states = ctx.pair.relate(partners, *inputs, output=output)
-            outer = block.cut([gradient])
-            parts = torch.autograd.grad(states, (*inputs, *weights), outer)
-            block.add(sums[:count], parts[:count])
+                states = ctx.pair.relate(real[block.partners], *inputs, output=output)
+            parts = torch.autograd.grad(states, (*inputs, *weights), gradient[block.asking])
+            for i, part in enumerate(parts[:count]):
+                sums[i][block[i % 2]] += part
             for total, part in zip(sums[count:], parts[count:], strict=True):
                 total += part
         gradients = (total.to(t.dtype) for total, t in zip(sums, tensors, strict=True))
@@ -235,8 +223,10 @@ class RelationNetworkEncoder(nn.Module):
         for size, length in groups:
             sentences = packing.order[rank : rank + size]
             asking = max(1, BLOCK_SIZE // (size * length * self.width))
+            partners = sentences, slice(length)
             for first in range(0, length, asking):
-                blocks.append(Block(sentences, length, first, min(first + asking, length)))
+                last = min(first + asking, length)
+                blocks.append(Block((sentences, slice(first, last)), partners))
             rank += size
         return blocks
 

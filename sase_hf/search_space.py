@@ -59,12 +59,12 @@ def choose_metric(
     metric = training_args.metric_for_best_model
     measured = names or DEFAULT_METRICS[parts.task.problem_type]
     own = next((name for name in measured if name in METRICS), None)
-    if metric is None and own is None:
-        raise ValueError(
-            f"--metric_name is {', '.join(measured)}, none of {', '.join(METRICS)}, so what it "
-            "calls its result is unknown; say it by --metric_for_best_model"
-        )
     if metric is None:
+        if own is None:
+            raise ValueError(
+                f"--metric_name is {', '.join(measured)}, none of {', '.join(METRICS)}, so what it "
+                "calls its result is unknown; say it by --metric_for_best_model"
+            )
         training_args.metric_for_best_model = own
         training_args.greater_is_better = own not in LOWER_IS_BETTER
     elif metric.removeprefix("eval_") == "loss" and _draws_penalty(parts.model.config):

@@ -5,7 +5,7 @@ The paper is Lin et al., "A Structured Self-Attentive Sentence Embedding", ICLR 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,11 +173,7 @@ def tuning(records: Records) -> str:
     """The trials that settings were chosen by."""
     names = sorted(name for name in records if re.fullmatch("tuning/[^/]+/[^/]+", name))
     chosen = {name: records[name][0]["arguments"] for name in names}
-    shown = {
-        heading: key
-        for heading, key in TUNED.items()
-        if any(key in arguments for arguments in chosen.values())
-    }
+    shown = _columns(chosen.values())
     rows = []
     for name, arguments in chosen.items():
         settings = [_setting(arguments.get(key)) for key in shown.values()]
@@ -196,8 +192,7 @@ def searches(records: Records) -> str:
                 "accuracy each. Search with --metric_for_best_model accuracy"
             )
     trials = [(name, trial) for name in found for trial in records[name][0]["trials"]]
-    drawn = {key for _, trial in trials for key in trial["settings"]}
-    shown = {heading: key for heading, key in TUNED.items() if key in drawn}
+    shown = _columns(trial["settings"] for _, trial in trials)
     rows = []
     for name, trial in trials:
         settings = [_setting(trial["settings"].get(key)) for key in shown.values()]
@@ -256,6 +251,12 @@ def _headings(tasks: Sequence[str], paper: Paper) -> list[str]:
         for task in tasks
         for heading in (task, *((f"{task}, paper",) if task in paper else ()))
     ]
+
+
+def _columns(settings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the headings and keys of `TUNED` that any of the settings has."""
+    chosen = set().union(*settings)
+    return {heading: key for heading, key in TUNED.items() if key in chosen}
 
 
 def _setting(value: Any) -> str:
