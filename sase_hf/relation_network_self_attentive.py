@@ -118,6 +118,16 @@ class Block(NamedTuple):
         return [half[self[i % 2]] for i, half in enumerate(halves)]
 
 
+def relate_all(
+    relate: Callable[..., Tensor], blocks: list[Block], real: Tensor, halves: Sequence[Tensor]
+) -> Tensor:
+    """Return the states as rows (B, S, H), anything on padding, from halves (B, S, width)."""
+    states = torch.zeros_like(halves[0])
+    for block in blocks:
+        states[block.asking] = relate(real[block.partners], *block.cut(halves))
+    return states
+
+
 class RelationInBlocks(torch.autograd.Function):
     """Relate all tokens a block at a time, and make every block once more for its gradient.
 
@@ -150,10 +160,7 @@ class RelationInBlocks(torch.autograd.Function):
         ctx.pair, ctx.blocks, ctx.names = pair, blocks, names
         ctx.save_for_backward(real, *tensors)
         halves = tensors[: len(tensors) - len(names)]
-        states = torch.zeros_like(halves[0])
-        for block in blocks:
-            states[block.asking] = pair.relate(real[block.partners], *block.cut(halves))
-        return states
+        return relate_all(pair.relate, blocks, real, halves)
 
     @staticmethod
     @once_differentiable
@@ -206,11 +213,14 @@ class RelationNetworkEncoder(nn.Module):
 
     def _relate(self, packing: Packing, halves: list[Tensor]) -> Tensor:
         """Return the states as rows (B, S, H) from halves (B, S, width)."""
-        batch, steps = packing.real.shape
-        if is_tracing(packing.real) or batch * steps**2 * self.width <= BLOCK_SIZE:
+        if is_tracing(packing.real):
             return self.pair(packing.real, *halves)
+        blocks = self._blocks(packing)
+        batch, steps = packing.real.shape
+        if batch * steps**2 * self.width <= BLOCK_SIZE:  # so little that the gradient keeps it all
+            return relate_all(self.pair, blocks, packing.real, halves)
         weights = {n: w for n, w in self.pair.output.named_parameters() if w.requires_grad}
-        fixed = self.pair, self._blocks(packing), list(weights), packing.real
+        fixed = self.pair, blocks, list(weights), packing.real
         return RelationInBlocks.apply(*fixed, *halves, *weights.values())
 
     def _blocks(self, packing: Packing) -> list[Block]:
