@@ -232,7 +232,8 @@ class RelationNetworkEncoder(nn.Module):
         blocks, rank = [], 0
         for size, length in groups:
             sentences = packing.order[rank : rank + size]
-            asking = max(1, BLOCK_SIZE // (size * length * self.width))
+            each = max(1, size * length * self.width)  # 1 in a batch of nothing
+            asking = max(1, BLOCK_SIZE // each)
             partners = sentences, slice(length)
             for first in range(0, length, asking):
                 last = min(first + asking, length)
