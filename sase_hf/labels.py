@@ -67,10 +67,7 @@ class LabelScheme:
         if self.problem_type == REGRESSION:
             return self._targets(value)
         if not isinstance(value, list):
-            raise ValueError(
-                f"{reprlib.repr(value)} is not a list; a multi-label problem has a list of labels "
-                "or of 0 and 1 in every row, which a CSV file cannot hold and a JSON file can"
-            )
+            raise _no_list(value)
         if self.indicators:
             if len(value) != len(self.names) or any(item not in (0, 1) for item in value):
                 raise ValueError(
@@ -159,9 +156,11 @@ def learn_labels(
     if kind == SINGLE_LABEL:
         names = given or _learn_names([value] for value in values)
         return LabelScheme(kind, _enough(names, least=2), positions)
-    lists = [value if isinstance(value, list) else [] for value in values]
-    width = _indicator_width(lists, len(given))
-    names = given or (tuple(map(str, range(width))) if width else _learn_names(lists))
+    for index, value in enumerate(values):
+        if not isinstance(value, list):
+            raise LabelError(index, str(_no_list(value)))
+    width = _indicator_width(values, len(given))
+    names = given or (tuple(map(str, range(width))) if width else _learn_names(values))
     return LabelScheme(kind, _enough(names, least=1), positions, indicators=width > 0)
 
 
@@ -250,6 +249,14 @@ def _learn_names(rows: Iterable[list[Any]]) -> tuple[str, ...]:
     if all(NUMBER.fullmatch(name) for name in names):
         return tuple(sorted(names, key=lambda name: (float(name), name)))
     return tuple(sorted(names))
+
+
+def _no_list(value: Any) -> ValueError:
+    """Return the error about the label of a multi-label row that is something else."""
+    return ValueError(
+        f"{reprlib.repr(value)} is not a list; a multi-label problem has a list of labels or of 0 "
+        "and 1 in every row, which a CSV file cannot hold and a JSON file can"
+    )
 
 
 def _enough(names: tuple[str, ...], least: int) -> tuple[str, ...]:

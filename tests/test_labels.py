@@ -106,6 +106,13 @@ def test_lists_of_labels_become_a_number_for_every_class() -> None:
     assert labels.feature == List(Value("float32"))
 
 
+def test_a_multi_label_row_that_is_no_list_is_named() -> None:
+    """From a CSV file every row is one, and an error about missing labels would lead nowhere."""
+    with pytest.raises(LabelError, match=r"'joy' is not a list; .* CSV file cannot hold") as caught:
+        learn_labels([["anger"], "joy"], MULTI_LABEL)
+    assert caught.value.index == 1
+
+
 def test_lists_of_zeros_and_ones_are_taken_as_they_are() -> None:
     """Rows of equal length that hold nothing else say for every class whether it applies."""
     labels = learn_labels([[0, 1, 1], [0, 0, 0]])
