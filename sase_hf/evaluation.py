@@ -161,7 +161,7 @@ def measured_record(
         arguments: All settings that differ from their defaults.
         config: The model's.
         num_parameters: Of the whole model.
-        wall_seconds: How long it took.
+        wall_seconds: How long it took; of a resumed run, its last part.
 
     Returns:
         All that, with the versions, the commit, the hardware and the date, as plain JSON values.
