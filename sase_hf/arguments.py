@@ -166,7 +166,7 @@ class DataArguments:
         "Share of the training rows to evaluate on, when there is no validation split."
     )
     max_seq_length: int | None = _flag(
-        "Tokens after which a text, or a pair, is cut; by default the tokenizer's own limit."
+        "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 1024."
     )
     max_batch_tokens: int | None = _flag(
         "Tokens, padding included, that go through the model at once; a batch that holds more is "

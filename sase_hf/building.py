@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 from datasets import DatasetDict
-from transformers import AutoConfig, AutoTokenizer, TokenizersBackend
+from transformers import AutoTokenizer, TokenizersBackend
 
 from .arguments import DataArguments, ModelArguments
+from .command_line import ARGUMENTS, in_words_of_flags
 from .configuration_self_attentive import SelfAttentiveConfig
 from .data import TaskData, encode_task, load_task
+from .loading import load_config, loading, refusing
 from .modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
@@ -77,7 +79,8 @@ def assemble(
         ValueError: If an argument contradicts another one, the checkpoint or the data.
     """
     source = str(checkpoint) if checkpoint else model_args.model_name_or_path
-    config = None if source is None else _checkpoint_config(source, model_args, data_args)
+    options = _hub_options(model_args, data_args)
+    config = None if source is None else load_config(source, **options)
     task = load_rows(model_args, data_args, config)
     head = _choose_head(model_args, data_args, config)
     found: list[float] = []
@@ -88,16 +91,17 @@ def assemble(
     else:
         is_resumed = checkpoint is not None
         _apply_changes(config, model_args, task, is_resumed)
-        options = _hub_options(model_args, data_args)
-        tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        model = head.from_pretrained(
-            source,
-            config=config,
-            ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
-            dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
-            **options,
-        )
-    rows = encode_task(task, tokenizer, data_args.max_seq_length)
+        with loading(str(source)):
+            tokenizer = AutoTokenizer.from_pretrained(source, **options)
+            model = head.from_pretrained(
+                source,
+                config=config,
+                ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
+                dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
+                **options,
+            )
+    with in_words_of_flags(ARGUMENTS):
+        rows = encode_task(task, tokenizer, data_args.max_seq_length)
     return Parts(task, rows, tokenizer, model, found)
 
 
@@ -108,18 +112,6 @@ def _hub_options(model_args: ModelArguments, data_args: DataArguments) -> dict[s
         "token": data_args.token,
         "trust_remote_code": False,  # the classes are here; code from a repository is not run
     }
-
-
-def _checkpoint_config(
-    source: str, model_args: ModelArguments, data_args: DataArguments
-) -> SelfAttentiveConfig:
-    config = AutoConfig.from_pretrained(source, **_hub_options(model_args, data_args))
-    if not isinstance(config, SelfAttentiveConfig):
-        raise ValueError(
-            f"{source} holds a {config.model_type!r} model; this trains 'self_attentive' ones. "
-            "Leave out --model_name_or_path to train a new one"
-        )
-    return config
 
 
 def load_rows(
@@ -135,26 +127,27 @@ def load_rows(
                 "Leave the flag out, or train other labels with --ignore_mismatched_sizes"
             )
         problem_type, label_names = problem_type or config.problem_type, own_names
-    return load_task(
-        dataset_name=data_args.dataset_name,
-        dataset_config_name=data_args.dataset_config_name,
-        dataset_revision=data_args.dataset_revision,
-        train_file=data_args.train_file,
-        validation_file=data_args.validation_file,
-        test_file=data_args.test_file,
-        text_columns=data_args.text_column_names,
-        label_column=data_args.label_column_name,
-        problem_type=problem_type,
-        label_names=label_names,
-        drop_unlabelled=data_args.drop_unlabelled,
-        max_train_samples=data_args.max_train_samples,
-        max_eval_samples=data_args.max_eval_samples,
-        max_predict_samples=data_args.max_predict_samples,
-        shuffle_seed=data_args.shuffle_seed,
-        validation_fraction=data_args.validation_fraction,
-        cache_dir=data_args.cache_dir,
-        token=data_args.token,
-    )
+    with in_words_of_flags(ARGUMENTS):
+        return load_task(
+            dataset_name=data_args.dataset_name,
+            dataset_config_name=data_args.dataset_config_name,
+            dataset_revision=data_args.dataset_revision,
+            train_file=data_args.train_file,
+            validation_file=data_args.validation_file,
+            test_file=data_args.test_file,
+            text_columns=data_args.text_column_names,
+            label_column=data_args.label_column_name,
+            problem_type=problem_type,
+            label_names=label_names,
+            drop_unlabelled=data_args.drop_unlabelled,
+            max_train_samples=data_args.max_train_samples,
+            max_eval_samples=data_args.max_eval_samples,
+            max_predict_samples=data_args.max_predict_samples,
+            shuffle_seed=data_args.shuffle_seed,
+            validation_fraction=data_args.validation_fraction,
+            cache_dir=data_args.cache_dir,
+            token=data_args.token,
+        )
 
 
 def _choose_head(
@@ -245,7 +238,8 @@ def _new_model(
                 f"{', '.join(files)} are {width} wide; leave the flag out"
             )
     shape = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **sizes}
-    model = head(SelfAttentiveConfig(**shape, **_label_fields(task)))
+    with refusing():
+        model = head(SelfAttentiveConfig(**shape, **_label_fields(task)))
     if loaded:
         with torch.no_grad():
             embeddings: Any = model.get_input_embeddings()
@@ -274,7 +268,7 @@ def _apply_changes(
         own = getattr(config, name)
         if name in CHANGEABLE_FIELDS:
             setattr(config, name, value)
-        elif value != own:
+        elif (tuple(value) if isinstance(own, tuple) else value) != own:
             raise ValueError(
                 f"--{name} is {value}, but the checkpoint was made with {own}; leave the flag out, "
                 "or train a new model"
@@ -282,6 +276,8 @@ def _apply_changes(
     if model_args.ignore_mismatched_sizes:
         for name, value in _label_fields(task).items():
             setattr(config, name, value)
+    with refusing():
+        config.validate()
 
 
 def _label_fields(task: TaskData) -> dict[str, Any]:

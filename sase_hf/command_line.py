@@ -9,7 +9,8 @@ import argparse
 import difflib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,24 @@ from .arguments import DataArguments, ModelArguments, RunArguments
 HELP_ALL_FLAG = "--help_all"
 MOST_CHOICES_SHOWN = 4
 BASE_KEY = "base"  # of a recipe; the only one that is no flag
+
+# What `data` and its like say of their arguments, and what it is to a reader of flags,
+ARGUMENTS = {
+    "text_columns": "--text_column_names",
+    "label_column": "--label_column_name",
+    "drop_unlabelled": "--drop_unlabelled",
+    "label_names": "--label_names",
+    "max_length is": "--max_seq_length is",
+    "1 or more, or None": "1 or more",
+}
+# and what they say of splits, to one who gave a single file for a checkpoint.
+ONE_FILE = {
+    "the test split (": "the file (",
+    "add some, or leave the split out": "add some, or name another file",
+    "out with drop_unlabelled": "out of the file",
+    "name every label in label_names": "name a checkpoint that knows this label",
+    **ARGUMENTS,
+}
 
 _METAVARS = {"int": "INT", "float": "FLOAT", "string_to_bool": "BOOL"}
 
@@ -112,6 +131,25 @@ def parse_arguments(
     groups: Any = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
     model_args, data_args, training_args = groups
     return model_args, data_args, training_args
+
+
+@contextmanager
+def in_words_of_flags(words: Mapping[str, str]) -> Iterator[None]:
+    """Reword errors about rows, which reach a reader of flags from functions with arguments.
+
+    Args:
+        words: What such an error says, and what is said instead.
+
+    Raises:
+        ValueError: In the place of another one.
+    """
+    try:
+        yield
+    except ValueError as reason:
+        message = str(reason)
+        for inner, outer in words.items():
+            message = message.replace(inner, outer)
+        raise ValueError(message) from reason
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
@@ -254,4 +292,4 @@ def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-__all__ = ["parse_arguments", "read_recipe"]
+__all__ = ["ARGUMENTS", "ONE_FILE", "in_words_of_flags", "parse_arguments", "read_recipe"]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from .command_line import ONE_FILE, in_words_of_flags
 from .loading import load_pipeline
 from .pipeline_self_attentive import SelfAttentionPipeline
-from .samples import in_words_of_flags
 from .sources import read_parts
 from .visualization import attention_fragment
 
@@ -113,7 +113,7 @@ def read_examples(path: str | Path, columns: Sequence[str]) -> list[tuple[str, .
         ValueError: If the file cannot be read, has no rows, lacks a column or a text.
         OSError: If there is no such file.
     """
-    with in_words_of_flags():
+    with in_words_of_flags(ONE_FILE):
         (part,) = read_parts(None, {"test": path}, columns)
         part.require(columns)
         for name in columns:

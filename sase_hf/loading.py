@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
@@ -62,9 +63,8 @@ def load_model(checkpoint: str) -> tuple[SelfAttentivePreTrainedModel, Tokenizer
 def _load_checked(
     checkpoint: str, *, must_attend: bool
 ) -> tuple[SelfAttentivePreTrainedModel, TokenizersBackend]:
-    _require_folder(checkpoint)
-    with _loading(checkpoint):
-        config = _config(checkpoint)
+    config = load_config(checkpoint)
+    with loading(checkpoint):
         if must_attend and not config.has_attention:
             raise ValueError(
                 f"it has pooling={config.pooling!r}, which attends to nothing; name a checkpoint "
@@ -94,23 +94,56 @@ def load_encoder(
             a folder is given a revision.
         OSError: If there is no such checkpoint, or it cannot be read.
     """
-    _require_folder(checkpoint)
     if revision is not None and Path(checkpoint).is_dir():
         raise ValueError(
             f"{checkpoint} is a folder, which has no revision {revision!r}; leave the revision out"
         )
-    with _loading(checkpoint):
-        config = _config(checkpoint, revision=revision)
+    config = load_config(checkpoint, revision=revision)
+    with loading(checkpoint):
         model, tokenizer, missing = _load(AutoModel, checkpoint, config, revision=revision)
     check_weights(checkpoint, model, missing)
     return model, tokenizer
 
 
+def load_config(checkpoint: str, **options: Any) -> SelfAttentiveConfig:
+    """Load the config of a model of ours; code in the checkpoint is not run.
+
+    Args:
+        checkpoint: A folder or a name on the Hub.
+        **options: What `from_pretrained` is told of the Hub.
+
+    Raises:
+        ValueError: If it is that of another kind of model, or of none that can be.
+        OSError: If there is no such checkpoint, or it cannot be read.
+    """
+    _require_folder(checkpoint)
+    with loading(checkpoint):
+        config = AutoConfig.from_pretrained(checkpoint, **{"trust_remote_code": False, **options})
+        if not isinstance(config, SelfAttentiveConfig):
+            raise ValueError(f"it holds a {config.model_type!r} model; name a 'self_attentive' one")
+    return config
+
+
 @contextmanager
-def _loading(checkpoint: str) -> Iterator[None]:
-    """Say which checkpoint could not be loaded meanwhile."""
+def refusing() -> Iterator[None]:
+    """Raise what a config refuses meanwhile as a ValueError, like all else that is refused."""
     try:
         yield
+    except StrictDataclassError as reason:
+        raise ValueError(str(reason.__cause__ or reason)) from reason
+
+
+@contextmanager
+def loading(checkpoint: str) -> Iterator[None]:
+    """Say which checkpoint could not be loaded meanwhile.
+
+    Raises:
+        ValueError: If what it holds cannot be used.
+        OSError: If it could not be read.
+    """
+    try:
+        with refusing():
+            yield
     except OSError as reason:
         places = "" if Path(checkpoint).is_dir() else ", which is no folder here, from the Hub"
         raise OSError(f"cannot load {checkpoint}{places}: {reason}") from reason
@@ -149,14 +182,6 @@ def _require_folder(checkpoint: str) -> None:
             f"there is no folder {checkpoint}; name the folder of a checkpoint, or a model on the "
             "Hub as OWNER/NAME"
         )
-
-
-def _config(checkpoint: str, **options: Any) -> SelfAttentiveConfig:
-    """Return the config of a model of ours."""
-    config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False, **options)
-    if not isinstance(config, SelfAttentiveConfig):
-        raise ValueError(f"it holds a {config.model_type!r} model; name a 'self_attentive' one")
-    return config
 
 
 def _load(
@@ -231,8 +256,11 @@ def _shortest_name(path: Path, paths: Sequence[Path]) -> str:
 __all__ = [
     "check_weights",
     "load_checkpoint",
+    "load_config",
     "load_encoder",
     "load_model",
     "load_pipeline",
+    "loading",
     "name_checkpoints",
+    "refusing",
 ]

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import DataCollatorWithPadding, TokenizersBackend
 from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
+from .command_line import ONE_FILE, in_words_of_flags
 from .data import TaskData, encode_task, load_task
 from .loading import load_checkpoint
 from .modeling_self_attentive import SelfAttentivePreTrainedModel
@@ -166,7 +167,7 @@ def read_file(
             "--text_column_names premise,hypothesis"
         )
     labels: Any = model.config.id2label
-    with in_words_of_flags():
+    with in_words_of_flags(ONE_FILE):
         return load_task(
             test_file=flags.file,
             text_columns=flags.text_column_names,
@@ -174,30 +175,6 @@ def read_file(
             problem_type=model.config.problem_type,
             label_names=[name for _, name in sorted(labels.items())],
         )
-
-
-# What `sources` and `data` say of splits and arguments, and what it is to a reader of flags.
-_IN_WORDS_OF_FLAGS = {
-    "the test split (": "the file (",
-    "add some, or leave the split out": "add some, or name another file",
-    "Choose with text_columns and label_column": (
-        "Choose with --text_column_names and --label_column_name"
-    ),
-    "out with drop_unlabelled": "out of the file",
-    "name every label in label_names": "name a checkpoint that knows this label",
-}
-
-
-@contextmanager
-def in_words_of_flags() -> Iterator[None]:
-    """Reword errors about a file: to a reader of flags it is no split with columns to configure."""
-    try:
-        yield
-    except ValueError as reason:
-        words = str(reason)
-        for inner, outer in _IN_WORDS_OF_FLAGS.items():
-            words = words.replace(inner, outer)
-        raise ValueError(words) from reason
 
 
 def read_sample(checkpoint: str, flags: argparse.Namespace) -> Sample:
@@ -285,7 +262,6 @@ __all__ = [
     "check_output",
     "describe_checkpoint",
     "given_flags",
-    "in_words_of_flags",
     "read_file",
     "read_sample",
     "require_positive",

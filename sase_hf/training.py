@@ -15,15 +15,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    EarlyStoppingCallback,
-    TrainingArguments,
-    enable_full_determinism,
-    set_seed,
-)
+from transformers import EarlyStoppingCallback, TrainingArguments, enable_full_determinism, set_seed
 from transformers.trainer_utils import IntervalStrategy
 
 from .arguments import DataArguments, ModelArguments, changed_arguments
+from .batching import token_counts
 from .building import Parts, assemble
 from .checkpoints import checkpoint_to_resume
 from .command_line import parse_arguments
@@ -39,6 +35,7 @@ from .evaluation import (
 )
 from .hub import write_model_card
 from .memory import keep_freed_memory
+from .samples import check_output
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -66,7 +63,7 @@ def run(
 
     Raises:
         ValueError: If arguments contradict one another, the data or a checkpoint.
-        FileNotFoundError: If a run is to be resumed that has no complete checkpoint.
+        OSError: If a run to resume has no complete checkpoint, or the record cannot be written.
         FloatingPointError: If loss, gradient or weights cease to be finite.
     """
     start = time.perf_counter()
@@ -97,10 +94,10 @@ def run(
         metrics |= _predict(trainer, parts)
     record = _record(parts, metrics, (model_args, data_args, training_args), start) | history
     if trainer.is_world_process_zero():
-        if data_args.record is not None:
-            write_record(record, data_args.record)
         if training_args.do_train:
             write_model_card(output_dir, record, trainer.hub_model_id)
+        if data_args.record is not None:
+            write_record(record, data_args.record)
     if training_args.do_train and training_args.push_to_hub:
         trainer.push_to_hub()
     trainer.end()
@@ -113,6 +110,7 @@ def _check(
     """Refuse what can be seen to fail before anything is loaded."""
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
         raise ValueError("nothing to do; give --do_train, --do_eval or --do_predict")
+    check_output(Path(data_args.record) if data_args.record else None)
     if not training_args.do_train and model_args.model_name_or_path is None:
         raise ValueError(
             "without --do_train there is no model to evaluate or to predict with; give "
@@ -180,8 +178,10 @@ def _summary(
     names = parts.task.label_names
     shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
     yield f"labels: {len(names)} ({shown}), {parts.task.problem_type}"
-    longest = f", at most {data_args.max_seq_length} tokens" if data_args.max_seq_length else ""
-    yield f"vocabulary: {len(parts.tokenizer):,} words{longest}"
+    limit = data_args.max_seq_length or parts.tokenizer.model_max_length
+    full = sum(length >= limit for split in parts.rows.values() for length in token_counts(split))
+    cut = f"; {full:,} rows were cut to {limit:,} tokens or have as many" if full else ""
+    yield f"vocabulary: {len(parts.tokenizer):,} words{cut}"
     for path, share in zip(model_args.word_vectors or [], parts.vectors_found, strict=False):
         yield f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary"
     model = parts.model

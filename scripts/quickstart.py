@@ -58,14 +58,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         model_args, data_args, training_args = parse_arguments(words)
         clear(arguments.output_dir)
-    except (ValueError, FileNotFoundError) as error:
+        logging.basicConfig(format="%(message)s")
+        logging.getLogger("sase_hf").setLevel(logging.INFO)
+        torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
+        write_corpus(arguments.output_dir / "corpus", arguments.seed)
+        metrics = run(model_args, data_args, training_args)["metrics"]
+    except (ValueError, OSError) as error:
         sys.exit(f"quickstart.py: {error}")
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("sase_hf").setLevel(logging.INFO)
-
-    torch.set_num_threads(1)  # on matrices this small, sharing the work costs more than the work
-    write_corpus(arguments.output_dir / "corpus", arguments.seed)
-    metrics = run(model_args, data_args, training_args)["metrics"]
     parts = assemble(ModelArguments(model_name_or_path=str(checkpoint)), data_args)
     results = results_of_a_stranger(checkpoint, parts.task)
     title = f"Synthetic {arguments.task}: where the model looks"

@@ -3,9 +3,9 @@
     python scripts/search.py scripts/recipes/yelp5.yaml --trials 20 --output_dir runs/search
     python scripts/train.py runs/search/best.yaml
 
-Everything but --trials is a flag of scripts/train.py. Searched are learning rate, dropouts, hops,
-attention size and the coefficient of the penalty, by Optuna; what is searched for is
---metric_for_best_model on the validation rows, by default accuracy, or mse for regressions. It
+Everything but --trials, by default 20, is a flag of scripts/train.py. Searched are learning rate,
+dropouts, hops, attention size and the coefficient of the penalty, by Optuna; what is searched for
+is --metric_for_best_model on the validation rows, by default accuracy, or mse for regressions. It
 cannot be the loss while the coefficient is drawn: the loss holds the penalty, so that small ones
 would win. The same command goes on after a stop, and with more --trials it adds to those that are
 there. A trial that lags behind is broken off at an evaluation, so give --eval_strategy epoch. Needs
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.trials < 1:
             raise ValueError(f"--trials is {flags.trials}; it must be 1 or more")
         best = search(*parse_arguments(words, description=__doc__), flags.trials)
-    except (ValueError, FileNotFoundError, ImportError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"search.py: {error}")
     except KeyboardInterrupt:
         sys.exit("search.py: stopped; the same command goes on")

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     try:
         model_args, data_args, training_args = parse_arguments(argv, description=__doc__)
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"train.py: {error}")
     is_first_process = training_args.process_index == 0
     logging.basicConfig(format="%(message)s")
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     try:
         outcome = run(model_args, data_args, training_args)
-    except (ValueError, FileNotFoundError, FloatingPointError) as error:
+    except (ValueError, OSError, FloatingPointError) as error:
         sys.exit(f"train.py: {error}")
     if not is_first_process:
         return

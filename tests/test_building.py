@@ -205,6 +205,18 @@ def test_a_checkpoint_is_fine_tuned_on_other_labels(
     assert (config.penalty_coef, config.label_smoothing) == (0.25, 0.1)
 
 
+def test_flags_that_repeat_a_checkpoint_are_no_contradiction(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """A list of widths too, which a config keeps as a tuple: else no such run could go on."""
+    cnn = {**TINY_MODEL, "encoder": "cnn", "cnn_kernel_sizes": [2, 3], "cnn_num_filters": 2}
+    options = {**cnn, "train_file": reviews["train_file"], "save_strategy": "steps"}
+    folder = tmp_path / "run"
+    train_tiny(folder, **options, max_steps=2, save_steps=1)
+    train_tiny(folder, **options, max_steps=3, save_steps=1, resume_from_checkpoint=True)
+    assert (folder / "checkpoint-3").is_dir()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -212,6 +224,7 @@ def test_a_checkpoint_is_fine_tuned_on_other_labels(
         ({"label_names": ["a", "b"]}, r"--label_names are \['a', 'b'\], but the checkpoint's"),
         ({"task": "nli"}, "--task is nli, but the checkpoint is one for classification"),
         ({"vocab_size": 9, "word_vectors": "v.txt"}, "--vocab_size, --word_vectors shape a new"),
+        ({"classifier_dropout": 1.0}, r"^classifier_dropout is 1\.0; it must be .* below 1"),
     ],
 )
 def test_flags_that_contradict_a_checkpoint_are_refused(
@@ -230,5 +243,5 @@ def test_flags_that_contradict_a_checkpoint_are_refused(
 def test_another_family_of_models_is_refused(tmp_path: Path, reviews: dict[str, str]) -> None:
     """Its loss has no penalty, its code no attention of this kind."""
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ValueError, match="holds a 'bert' model; this trains 'self_attentive' ones"):
+    with pytest.raises(ValueError, match="holds a 'bert' model; name a 'self_attentive' one"):
         run_tiny(tmp_path / "run", do_eval=True, model_name_or_path=tmp_path, **reviews)

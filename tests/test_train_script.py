@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -83,6 +84,36 @@ def test_a_slip_of_the_pen_is_answered_in_a_line(main: Main) -> None:
     """No traceback: the way out is all that the reader needs."""
     with pytest.raises(SystemExit, match=r"^train\.py: there is no flag --num_hop; did you mean"):
         main(["--num_hop", "3"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
+        ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last', the final state of each"),
+        ({"word_vectors": "."}, r"\[Errno 21\] Is a directory"),
+        ({"output_dir": "rows/train.jsonl"}, r"\[Errno 17\] File exists"),
+        ({"model_name_or_path": "rows/none"}, "there is no folder rows/none; name the folder of"),
+        ({"record": "rows"}, "rows is a folder; name a file in it"),
+        ({"label_column_name": "stars"}, ".*Choose with --text_column_names and --label_column"),
+        ({"max_seq_length": 0}, "--max_seq_length is 0; it must be 1 or more$"),
+    ],
+)
+def test_what_a_run_refuses_is_said_in_a_line_before_it_trains(
+    options: dict[str, Any],
+    message: str,
+    main: Main,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The flag or file, what came and what is allowed, in the words of who reads flags."""
+    monkeypatch.chdir(tmp_path)
+    Path("rows").mkdir()
+    files = {"train_file": write_splits(Path("rows"))["train_file"], "output_dir": "run"}
+    sizes = {} if "model_name_or_path" in options else TINY_MODEL
+    with pytest.raises(SystemExit, match=rf"^train\.py: {message}"):
+        main(["--do_train", *flags(**{**QUIET, **sizes, **files, **options})])
+    assert not Path("run").exists() or not os.listdir("run")
 
 
 def test_the_header_names_only_what_is_there() -> None:

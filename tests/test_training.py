@@ -183,6 +183,7 @@ def test_the_log_says_what_will_be_trained(
             train_file=reviews["train_file"],
             word_vectors=[vectors, more_vectors],
             embedding_size=None,
+            max_seq_length=2,
             max_steps=1,
         )
     text = "\n".join(record.getMessage() for record in caplog.records)
@@ -193,7 +194,7 @@ def test_the_log_says_what_will_be_trained(
     assert f"vectors.txt, for {share:.1%} of the vocabulary" in text
     assert f"more.txt, for {share / 2:.1%} of the vocabulary" in text
     assert config.embedding_size == 5, "the width of the vectors"
-    assert f"vocabulary: {config.vocab_size} words" in text
+    assert f"vocabulary: {config.vocab_size} words; 48 rows were cut to 2 tokens or" in text
     parameters = sum(weight.numel() for weight in weights(tmp_path / "run").values())
     assert f"{parameters:,} parameters" in text
 
