@@ -101,8 +101,10 @@ def table2(records: Records) -> str:
     """Entailment."""
     models = {
         "BiLSTM + max pooling, concatenated": "bilstm_max",
+        "CNN + max pooling, concatenated": "cnn_max",
         "self-attentive, gated": "gated",
         "self-attentive, concatenated": "self_attentive",
+        "linear model of TF-IDF": "linear",
     }
     return _by_task(records, models, ("snli",), PAPER_TABLE_2)
 
