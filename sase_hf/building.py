@@ -12,7 +12,7 @@ from datasets import DatasetDict
 from transformers import AutoTokenizer, TokenizersBackend
 
 from .arguments import DataArguments, ModelArguments
-from .command_line import ARGUMENTS, in_words_of_flags
+from .command_line import in_words_of_flags
 from .configuration_self_attentive import SelfAttentiveConfig
 from .data import TaskData, encode_task, load_task
 from .loading import load_config, loading, refusing
@@ -77,6 +77,7 @@ def assemble(
 
     Raises:
         ValueError: If an argument contradicts another one, the checkpoint or the data.
+        OSError: If a file or the checkpoint is not there or cannot be read.
     """
     source = str(checkpoint) if checkpoint else model_args.model_name_or_path
     options = _hub_options(model_args, data_args)
@@ -100,7 +101,7 @@ def assemble(
                 dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
                 **options,
             )
-    with in_words_of_flags(ARGUMENTS):
+    with in_words_of_flags():
         rows = encode_task(task, tokenizer, data_args.max_seq_length)
     return Parts(task, rows, tokenizer, model, found)
 
@@ -127,7 +128,7 @@ def load_rows(
                 "Leave the flag out, or train other labels with --ignore_mismatched_sizes"
             )
         problem_type, label_names = problem_type or config.problem_type, own_names
-    with in_words_of_flags(ARGUMENTS):
+    with in_words_of_flags():
         return load_task(
             dataset_name=data_args.dataset_name,
             dataset_config_name=data_args.dataset_config_name,
@@ -182,9 +183,10 @@ def _new_tokenizer(model_args: ModelArguments, data_args: DataArguments, task: T
                 f"--tokenizer_name names a ready tokenizer, so {_flags(options)} cannot shape one; "
                 "leave out the one or the other"
             )
-        tokenizer = AutoTokenizer.from_pretrained(
-            model_args.tokenizer_name, **_hub_options(model_args, data_args)
-        )
+        with loading(model_args.tokenizer_name):
+            tokenizer = AutoTokenizer.from_pretrained(
+                model_args.tokenizer_name, **_hub_options(model_args, data_args)
+            )
     else:
         if model_args.extend_vocabulary:
             options["extra_words"] = _vector_words(model_args)

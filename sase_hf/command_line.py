@@ -8,6 +8,7 @@ recipe as its `base`, whose entries come before its own.
 import argparse
 import difflib
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,22 +25,24 @@ HELP_ALL_FLAG = "--help_all"
 MOST_CHOICES_SHOWN = 4
 BASE_KEY = "base"  # of a recipe; the only one that is no flag
 
-# What `data` and its like say of their arguments, and what it is to a reader of flags,
-ARGUMENTS = {
-    "text_columns": "--text_column_names",
-    "label_column": "--label_column_name",
-    "drop_unlabelled": "--drop_unlabelled",
-    "label_names": "--label_names",
-    "max_length is": "--max_seq_length is",
-    "1 or more, or None": "1 or more",
+# What the functions that read rows call what a flag sets, where the two names differ,
+_FLAG_NAMES = {
+    "text_columns": "text_column_names",
+    "label_column": "label_column_name",
+    "max_length": "max_seq_length",
 }
-# and what they say of splits, to one who gave a single file for a checkpoint.
+# and where they do not. Such a name is no part of another word, of a path or of what is quoted.
+_ARGUMENTS = re.compile(
+    rf"""(?<![\w'"./\\-])({"|".join(_FLAG_NAMES)}|dataset_name|(?:train|validation|test)_file"""
+    r"""|label_names|drop_unlabelled|problem_type|validation_fraction|max_\w+_samples)"""
+    r"""(?![\w'"/\\-]|\.\w)"""
+)
+# What they say of splits and labels, to one who gave a single file for a checkpoint.
 ONE_FILE = {
     "the test split (": "the file (",
     "add some, or leave the split out": "add some, or name another file",
     "out with drop_unlabelled": "out of the file",
     "name every label in label_names": "name a checkpoint that knows this label",
-    **ARGUMENTS,
 }
 
 _METAVARS = {"int": "INT", "float": "FLOAT", "string_to_bool": "BOOL"}
@@ -134,11 +137,11 @@ def parse_arguments(
 
 
 @contextmanager
-def in_words_of_flags(words: Mapping[str, str]) -> Iterator[None]:
-    """Reword errors about rows, which reach a reader of flags from functions with arguments.
+def in_words_of_flags(phrases: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Reword errors about rows: a reader of flags knows no arguments of functions.
 
     Args:
-        words: What such an error says, and what is said instead.
+        phrases: What such an error may say, and what is said instead.
 
     Raises:
         ValueError: In the place of another one.
@@ -147,9 +150,10 @@ def in_words_of_flags(words: Mapping[str, str]) -> Iterator[None]:
         yield
     except ValueError as reason:
         message = str(reason)
-        for inner, outer in words.items():
+        for inner, outer in (phrases or {}).items():
             message = message.replace(inner, outer)
-        raise ValueError(message) from reason
+        message = _ARGUMENTS.sub(lambda name: f"--{_FLAG_NAMES.get(name[1], name[1])}", message)
+        raise ValueError(message.replace(", or None", ", or left out")) from reason
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
@@ -292,4 +296,4 @@ def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-__all__ = ["ARGUMENTS", "ONE_FILE", "in_words_of_flags", "parse_arguments", "read_recipe"]
+__all__ = ["ONE_FILE", "in_words_of_flags", "parse_arguments", "read_recipe"]

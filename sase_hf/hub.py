@@ -106,7 +106,7 @@ def model_card(
         circumstances=_circumstances(record),
         sources={_escaped(key): _source(value) for key, value in _sources(record).items()},
         settings=_settings(record),
-        was_resumed=record.get("arguments", {}).get("resume_from_checkpoint"),
+        resumed=record.get("arguments", {}).get("resume_from_checkpoint", "false"),
         minutes=f"{record.get('wall_seconds', 0) / 60:.0f}",
     )
     return str(card)

@@ -113,7 +113,7 @@ def load_config(checkpoint: str, **options: Any) -> SelfAttentiveConfig:
         **options: What `from_pretrained` is told of the Hub.
 
     Raises:
-        ValueError: If it is that of another kind of model, or of none that can be.
+        ValueError: If it is that of another kind of model, or has fields that none can have.
         OSError: If there is no such checkpoint, or it cannot be read.
     """
     _require_folder(checkpoint)

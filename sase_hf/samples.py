@@ -1,4 +1,4 @@
-"""What the scripts that show or measure attention share: flags, rows of a file, and outputs."""
+"""What the scripts that show or measure share: flags, a checkpoint with rows, output files."""
 
 import argparse
 import os

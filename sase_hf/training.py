@@ -1,8 +1,8 @@
 """A whole run, as the scripts start it: train, evaluate, predict, and leave a checkpoint behind.
 
 `arguments` says what a run can be told, `command_line` how it is told, `building` puts rows,
-tokenizer and model together, `trainer` trains, `checkpoints` makes resuming safe. This module is
-the order of events.
+tokenizer and model together, `run_checks` refuses what would fail later, `trainer` trains,
+`checkpoints` makes resuming safe. This module is the order of events.
 """
 
 import json
@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import EarlyStoppingCallback, TrainingArguments, enable_full_determinism, set_seed
-from transformers.trainer_utils import IntervalStrategy
 
 from .arguments import DataArguments, ModelArguments, changed_arguments
 from .batching import token_counts
@@ -25,7 +24,6 @@ from .checkpoints import checkpoint_to_resume
 from .command_line import parse_arguments
 from .data import TaskData
 from .evaluation import (
-    DEFAULT_METRICS,
     evaluation_history,
     load_metrics,
     measured_record,
@@ -35,7 +33,7 @@ from .evaluation import (
 )
 from .hub import write_model_card
 from .memory import keep_freed_memory
-from .samples import check_output
+from .run_checks import check_arguments, check_best_metric, check_splits, protect_earlier_run
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -68,16 +66,16 @@ def run(
     """
     start = time.perf_counter()
     output_dir = str(training_args.output_dir)
-    _check(model_args, data_args, training_args)
+    check_arguments(model_args, data_args, training_args)
     checkpoint = None
     if training_args.do_train:
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
-        _protect_earlier_run(output_dir, checkpoint)
+        protect_earlier_run(output_dir, checkpoint)
     move_label_smoothing(model_args, training_args)
     keep_freed_memory()
     (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
     parts = assemble(model_args, data_args, checkpoint)
-    _check_splits(parts.task, training_args)
+    check_splits(parts.task, training_args)
     for line in _summary(parts, model_args, data_args, training_args):
         logger.info(line)
 
@@ -104,37 +102,6 @@ def run(
     return {"metrics": metrics, "record": record, "output_dir": output_dir}
 
 
-def _check(
-    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
-) -> None:
-    """Refuse what can be seen to fail before anything is loaded."""
-    if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
-        raise ValueError("nothing to do; give --do_train, --do_eval or --do_predict")
-    check_output(Path(data_args.record) if data_args.record else None)
-    if not training_args.do_train and model_args.model_name_or_path is None:
-        raise ValueError(
-            "without --do_train there is no model to evaluate or to predict with; give "
-            "--model_name_or_path with a checkpoint"
-        )
-    if data_args.early_stopping_patience is not None and (
-        not training_args.load_best_model_at_end
-        or training_args.eval_strategy == IntervalStrategy.NO
-    ):
-        raise ValueError(
-            "--early_stopping_patience needs evaluations and the best model kept; add "
-            "--eval_strategy epoch --load_best_model_at_end"
-        )
-
-
-def _protect_earlier_run(output_dir: str, checkpoint: Path | None) -> None:
-    """Refuse to train into a folder that holds something, unless that is being resumed."""
-    if checkpoint is None and os.path.isdir(output_dir) and os.listdir(output_dir):
-        raise ValueError(
-            f"--output_dir {output_dir} is not empty. Go on with the run in it by "
-            "--resume_from_checkpoint, choose another folder, or delete this one"
-        )
-
-
 def move_label_smoothing(model_args: ModelArguments, training_args: TrainingArguments) -> None:
     """Let the model smooth its labels itself: `Trainer` would drop the penalty with them."""
     smoothing = training_args.label_smoothing_factor
@@ -147,22 +114,6 @@ def move_label_smoothing(model_args: ModelArguments, training_args: TrainingArgu
         )
     model_args.label_smoothing = smoothing
     training_args.label_smoothing_factor = 0.0
-
-
-def _check_splits(task: TaskData, training_args: TrainingArguments) -> None:
-    """Refuse to go on without the rows that a step needs."""
-    needed = {
-        "train": ("--do_train", training_args.do_train, "--train_file"),
-        "validation": ("--do_eval", training_args.do_eval, "--validation_file"),
-        "test": ("--do_predict", training_args.do_predict, "--test_file"),
-    }
-    for split, (step, is_asked, way_out) in needed.items():
-        if is_asked and split not in task.splits:
-            fraction = " or --validation_fraction 0.1" if split == "validation" else ""
-            raise ValueError(
-                f"{step} needs a {split} split, but the data have only "
-                f"{', '.join(task.splits)}; give {way_out}{fraction}"
-            )
 
 
 def _summary(
@@ -180,8 +131,9 @@ def _summary(
     yield f"labels: {len(names)} ({shown}), {parts.task.problem_type}"
     limit = data_args.max_seq_length or parts.tokenizer.model_max_length
     full = sum(length >= limit for split in parts.rows.values() for length in token_counts(split))
-    cut = f"; {full:,} rows were cut to {limit:,} tokens or have as many" if full else ""
-    yield f"vocabulary: {len(parts.tokenizer):,} words{cut}"
+    yield f"vocabulary: {len(parts.tokenizer):,} words"
+    if full:
+        yield f"length: {full:,} rows have {limit:,} tokens, where they are cut (--max_seq_length)"
     for path, share in zip(model_args.word_vectors or [], parts.vectors_found, strict=False):
         yield f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary"
     model = parts.model
@@ -196,7 +148,7 @@ def make_trainer(
 ) -> SelfAttentiveTrainer:
     """Return a trainer of the model, with the metrics that were asked for or that fit."""
     if data_args.metric_name is None:
-        _check_best_metric(training_args, parts.task)
+        check_best_metric(training_args, parts.task)
     metrics = load_metrics(data_args.metric_name, parts.task.problem_type)
     patience = data_args.early_stopping_patience
     callbacks = [] if patience is None else [EarlyStoppingCallback(patience)]
@@ -210,17 +162,6 @@ def make_trainer(
         compute_metrics=metrics_function(metrics, parts.task.problem_type),
         callbacks=callbacks,
     )
-
-
-def _check_best_metric(training_args: TrainingArguments, task: TaskData) -> None:
-    """Refuse now what `Trainer` would look for after the first epoch."""
-    name = training_args.metric_for_best_model
-    measured = ("loss", "penalty", *DEFAULT_METRICS[task.problem_type])
-    if name is not None and name.removeprefix("eval_") not in measured:
-        raise ValueError(
-            f"--metric_for_best_model is {name}; what is measured is {', '.join(measured)}. "
-            "Choose one of them, or measure another with --metric_name"
-        )
 
 
 def _train(trainer: SelfAttentiveTrainer, checkpoint: Path | None) -> dict[str, float]:

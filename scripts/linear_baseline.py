@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         model_args, data_args, _ = parse_arguments([flags.recipe])
         task = load_rows(model_args, data_args)
         accuracies, num_features = measure(task)
-    except (ValueError, FileNotFoundError, ImportError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"linear_baseline.py: {error}")
     for strength, accuracy in accuracies.items():
         print(f"C = {strength:<6}accuracy {accuracy:.4f}")

@@ -148,9 +148,11 @@ def test_a_person_reads_how_it_was_trained_and_how_large_and_fast_it_is() -> Non
         assert shown in text
     assert "runs/x" not in text
     assert "## Training" not in card_of(RECORD).text
-    record["arguments"] = {**arguments, "resume_from_checkpoint": True}
+    record["arguments"] = {**arguments, "resume_from_checkpoint": "true"}
     text = model_card(halved, record, name="rooms", num_parameters=9)
     assert "## Training\n\nAll settings" in text, "the time of the last part alone would mislead"
+    record["arguments"] = {**arguments, "resume_from_checkpoint": "false"}
+    assert "In 2 minutes." in model_card(halved, record, name="rooms", num_parameters=9)
     assert "a second in evaluation" not in card_of({**RECORD, **timing, "split": "train"}).text
 
 
@@ -183,15 +185,14 @@ def test_a_regression_has_neither_labels_nor_probabilities() -> None:
         ({}, "It is the model of"),
         ({"encoder": "cnn"}, "own; the encoder `cnn` takes the place of the BiLSTM."),
         ({"pooling": "generalized"}, "of its own, with a weight for every feature."),
-        ({"pooling": "mean"}, "It is a variant of the model of"),
+        ({"num_lstm_layers": 2, "lstm_shortcuts": True}, "own; each layer of the BiLSTM reads"),
         ({"pooling": "max"}, "\n`max` pooling is in the place of the attention."),
         ({"classifier": "pruned_mlp"}, "(p) and column (q) | `pruned_mlp`, 2, 3 |"),
     ],
 )
 def test_a_card_says_what_is_not_as_in_the_paper(fields: dict[str, Any], shown: str) -> None:
     """A baseline is not "the model of the paper", and a pruned MLP has no b."""
-    sizes = {"pruned_row_size": 2, "pruned_column_size": 3}
-    text = model_card(tiny_config(**sizes, **fields), name="x", num_parameters=9)
+    text = model_card(tiny_config(**fields), name="x", num_parameters=9)
     assert shown in text
     assert ("hidden units (b)" in text) == ("classifier" not in fields)
 

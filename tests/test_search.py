@@ -188,6 +188,7 @@ def test_every_setting_is_a_flag_and_within_its_bounds() -> None:
     [
         (["--trials", "0"], r"^search\.py: --trials is 0; it must be 1 or more"),
         (["--model_name_or_path", "x"], r"^search\.py: --model_name_or_path is x, but the models"),
+        (["--classifier_hidden_size", "0"], r"^search\.py: classifier_hidden_size is 0; it must"),
         (["--num_hop", "3"], r"^search\.py: there is no flag --num_hop; did you mean"),
     ],
 )

@@ -92,11 +92,16 @@ def test_a_slip_of_the_pen_is_answered_in_a_line(main: Main) -> None:
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
         ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last', the final state of each"),
         ({"word_vectors": "."}, r"\[Errno 21\] Is a directory"),
-        ({"output_dir": "rows/train.jsonl"}, r"\[Errno 17\] File exists"),
+        ({"output_dir": "rows/train.jsonl"}, "--output_dir rows/train.jsonl is a file; name a"),
         ({"model_name_or_path": "rows/none"}, "there is no folder rows/none; name the folder of"),
+        ({"tokenizer_name": "rows"}, "cannot load rows: "),
         ({"record": "rows"}, "rows is a folder; name a file in it"),
+        ({"record": ""}, r"\. is a folder; name a file in it"),
+        ({"record": "run"}, "--record run is the --output_dir; name a file in it"),
+        ({"train_file": None}, "--dataset_name is None and .* of --train_file, --validation_file"),
+        ({"max_train_samples": 0}, "--max_train_samples is 0; .* more, or left out for all rows$"),
         ({"label_column_name": "stars"}, ".*Choose with --text_column_names and --label_column"),
-        ({"max_seq_length": 0}, "--max_seq_length is 0; it must be 1 or more$"),
+        ({"max_seq_length": 0}, "--max_seq_length is 0; it must be 1 or more, or left out$"),
     ],
 )
 def test_what_a_run_refuses_is_said_in_a_line_before_it_trains(

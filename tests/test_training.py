@@ -194,7 +194,7 @@ def test_the_log_says_what_will_be_trained(
     assert f"vectors.txt, for {share:.1%} of the vocabulary" in text
     assert f"more.txt, for {share / 2:.1%} of the vocabulary" in text
     assert config.embedding_size == 5, "the width of the vectors"
-    assert f"vocabulary: {config.vocab_size} words; 48 rows were cut to 2 tokens or" in text
+    assert f"vocabulary: {config.vocab_size} words\nlength: 48 rows have 2 tokens, where" in text
     parameters = sum(weight.numel() for weight in weights(tmp_path / "run").values())
     assert f"{parameters:,} parameters" in text
 
@@ -346,3 +346,17 @@ def test_the_results_of_an_earlier_run_are_not_overwritten(
         train_tiny(folder, **reviews)
     with pytest.raises(FileNotFoundError, match="no complete checkpoint"):
         train_tiny(tmp_path / "new", **reviews, resume_from_checkpoint="true")
+
+
+def test_a_record_that_cannot_be_written_costs_no_card(
+    reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may be full after hours of training; what can be kept is."""
+
+    def fail(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("sase_hf.training.write_record", fail)
+    with pytest.raises(OSError, match="no space left"):
+        train_tiny(tmp_path / "run", **reviews, max_steps=1, record=tmp_path / "record.json")
+    assert "# run" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
