@@ -83,14 +83,15 @@ def percent(shares: Sequence[float]) -> str:
     return f"{100 * mean:.2f} ± {100 * deviation:.2f} ({len(shares)} seeds)"
 
 
-def overlap(records: Records, name: str) -> str:
-    """Return the cell of how much alike the hops of a recipe attend, a mean over seeds.
+def attention(records: Records, name: str, kind: str) -> str:
+    """Return the cell of how the hops of a recipe attend, a mean over seeds.
 
     Args:
         records: Those of the study.
         name: Of the recipe.
+        kind: `entropy` or `overlap`.
     """
-    measured = [r["attention"]["overlap"] for r in records.get(name, ()) if "attention" in r]
+    measured = [r["attention"][kind] for r in records.get(name, ()) if "attention" in r]
     return f"{statistics.mean(measured):.3f}" if measured else MISSING
 
 
@@ -173,11 +174,11 @@ __all__ = [
     "MISSING",
     "Records",
     "accuracy",
+    "attention",
     "best_epochs",
     "by_setting",
     "config_of",
     "curve",
-    "overlap",
     "percent",
     "read_records",
     "weights_of",

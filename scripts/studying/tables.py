@@ -13,9 +13,9 @@ from .records import (
     MISSING,
     Records,
     accuracy,
+    attention,
     best_epochs,
     by_setting,
-    overlap,
     percent,
     weights_of,
 )
@@ -110,16 +110,17 @@ def table2(records: Records) -> str:
 
 
 def table3(records: Records) -> str:
-    """What the penalty does to the accuracy and to the overlap of the hops."""
-    rows = []
+    """What the penalty does to the accuracy, and to how sharp and how alike the hops are."""
+    kinds, rows = ("entropy", "overlap"), []
     for task in TASKS:
         names = by_setting(records, task, "penalty_", "penalty_coef")
         for coefficient in sorted(names.keys() | PAPER_TABLE_3[task].keys()):
             name = names.get(coefficient, "")
             paper = _paper(PAPER_TABLE_3, task, coefficient)
-            cells = (accuracy(records, name), paper, overlap(records, name))
+            means = (attention(records, name, kind) for kind in kinds)
+            cells = (accuracy(records, name), paper, *means)
             rows.append((task, f"{coefficient:g}", *cells))
-    return markdown(("task", "coefficient", "accuracy in %", "paper", "overlap"), rows)
+    return markdown(("task", "coefficient", "accuracy in %", "paper", *kinds), rows)
 
 
 def table4(records: Records) -> str:
