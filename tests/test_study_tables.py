@@ -82,7 +82,9 @@ def test_the_rows_of_the_penalty_are_those_of_the_records() -> None:
     assert cells(table, "yelp5", "0.1") == ["70.00 (1 seed)", "", "-", "-"]
     assert cells(table, "yelp5", "1") == ["80.00 (1 seed)", "64.21", "-", "-"]
     assert cells(table, "blog_age", "1") == ["-", "80.45", "-", "-"]
-    assert cells(table, "snli", "0.1") == ["40.00 (1 seed)", "", "-", "-"], "made for it, so it wins"
+    assert cells(table, "snli", "0.1") == ["40.00 (1 seed)", "", "-", "-"], (
+        "made for it, so it wins"
+    )
 
 
 def test_the_curves_of_hops_are_means_as_far_as_all_seeds_have_come() -> None:
