@@ -115,6 +115,7 @@ def _hub_options(model_args: ModelArguments, data_args: DataArguments) -> dict[s
     }
 
 
+@in_words_of_flags()
 def load_rows(
     model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None = None
 ) -> TaskData:
@@ -128,27 +129,26 @@ def load_rows(
                 "Leave the flag out, or train other labels with --ignore_mismatched_sizes"
             )
         problem_type, label_names = problem_type or config.problem_type, own_names
-    with in_words_of_flags():
-        return load_task(
-            dataset_name=data_args.dataset_name,
-            dataset_config_name=data_args.dataset_config_name,
-            dataset_revision=data_args.dataset_revision,
-            train_file=data_args.train_file,
-            validation_file=data_args.validation_file,
-            test_file=data_args.test_file,
-            text_columns=data_args.text_column_names,
-            label_column=data_args.label_column_name,
-            problem_type=problem_type,
-            label_names=label_names,
-            drop_unlabelled=data_args.drop_unlabelled,
-            max_train_samples=data_args.max_train_samples,
-            max_eval_samples=data_args.max_eval_samples,
-            max_predict_samples=data_args.max_predict_samples,
-            shuffle_seed=data_args.shuffle_seed,
-            validation_fraction=data_args.validation_fraction,
-            cache_dir=data_args.cache_dir,
-            token=data_args.token,
-        )
+    return load_task(
+        dataset_name=data_args.dataset_name,
+        dataset_config_name=data_args.dataset_config_name,
+        dataset_revision=data_args.dataset_revision,
+        train_file=data_args.train_file,
+        validation_file=data_args.validation_file,
+        test_file=data_args.test_file,
+        text_columns=data_args.text_column_names,
+        label_column=data_args.label_column_name,
+        problem_type=problem_type,
+        label_names=label_names,
+        drop_unlabelled=data_args.drop_unlabelled,
+        max_train_samples=data_args.max_train_samples,
+        max_eval_samples=data_args.max_eval_samples,
+        max_predict_samples=data_args.max_predict_samples,
+        shuffle_seed=data_args.shuffle_seed,
+        validation_fraction=data_args.validation_fraction,
+        cache_dir=data_args.cache_dir,
+        token=data_args.token,
+    )
 
 
 def _choose_head(

@@ -67,7 +67,7 @@ class LabelScheme:
         if self.problem_type == REGRESSION:
             return self._targets(value)
         if not isinstance(value, list):
-            raise _no_list(value)
+            raise ValueError(_no_list(value))
         if self.indicators:
             if len(value) != len(self.names) or any(item not in (0, 1) for item in value):
                 raise ValueError(
@@ -158,7 +158,7 @@ def learn_labels(
         return LabelScheme(kind, _enough(names, least=2), positions)
     for index, value in enumerate(values):
         if not isinstance(value, list):
-            raise LabelError(index, str(_no_list(value)))
+            raise LabelError(index, _no_list(value))
     width = _indicator_width(values, len(given))
     names = given or (tuple(map(str, range(width))) if width else _learn_names(values))
     return LabelScheme(kind, _enough(names, least=1), positions, indicators=width > 0)
@@ -251,9 +251,9 @@ def _learn_names(rows: Iterable[list[Any]]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _no_list(value: Any) -> ValueError:
-    """Return the error about the label of a multi-label row that is something else."""
-    return ValueError(
+def _no_list(value: Any) -> str:
+    """Say what is wrong with the label of a multi-label row that is something else."""
+    return (
         f"{reprlib.repr(value)} is not a list; a multi-label problem has a list of labels or of 0 "
         "and 1 in every row, which a CSV file cannot hold and a JSON file can"
     )

@@ -8,21 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import ModelCard
-from huggingface_hub.errors import StrictDataclassError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
-from safetensors import SafetensorError
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-)
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .loading import check_weights
+from .loading import check_weights, load_config, loading
 from .modeling_self_attentive import SENTENCE_TRANSFORMER_FILES
 from .public_files import CARD_NAME, CODE, SHARD, handler_files, read_public_files
 
@@ -208,17 +201,16 @@ def _check_model(copy: str, shown: str, saved: dict[str, Any]) -> SelfAttentiveC
         saved: What its config.json holds.
     """
     try:
-        config = AutoConfig.from_pretrained(copy, trust_remote_code=False)
-        if not isinstance(config, SelfAttentiveConfig):
-            raise ValueError(f"it holds a {config.model_type!r} model, not a 'self_attentive' one")
-        is_base = config.architectures == ["SelfAttentiveModel"]
-        auto_class: Any = AutoModel if is_base else AutoModelForSequenceClassification
-        model, loaded = auto_class.from_pretrained(
-            copy, config=config, output_loading_info=True, trust_remote_code=False
-        )
-        tokenizer: Any = AutoTokenizer.from_pretrained(copy, trust_remote_code=False)
-    except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as reason:
-        raise ValueError(f"cannot load {shown}: {str(reason).replace(copy, shown)}") from reason
+        config = load_config(copy)
+        with loading(copy):
+            is_base = config.architectures == ["SelfAttentiveModel"]
+            auto_class: Any = AutoModel if is_base else AutoModelForSequenceClassification
+            model, loaded = auto_class.from_pretrained(
+                copy, config=config, output_loading_info=True, trust_remote_code=False
+            )
+            tokenizer: Any = AutoTokenizer.from_pretrained(copy, trust_remote_code=False)
+    except (OSError, ValueError) as reason:
+        raise ValueError(str(reason).replace(copy, shown)) from reason
     check_weights(shown, model, sorted(loaded["missing_keys"]))
     if unexpected := sorted(loaded["unexpected_keys"]):
         raise ValueError(
