@@ -2,14 +2,21 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from transformers import TrainingArguments
+from transformers.integrations import (  # type: ignore[attr-defined]
+    get_available_reporting_integrations,
+)
 from transformers.trainer_utils import IntervalStrategy
 
 from .arguments import DataArguments, ModelArguments
 from .data import TaskData
 from .evaluation import DEFAULT_METRICS
 from .samples import check_output
+
+# What transformers may report to without listing it as available.
+NOT_LISTED = {"azure_ml", "flyte"}
 
 
 def check_arguments(
@@ -43,6 +50,34 @@ def check_arguments(
         raise ValueError(
             "--early_stopping_patience needs evaluations and the best model kept; add "
             "--eval_strategy epoch --load_best_model_at_end"
+        )
+    _check_steps(training_args)
+    _check_reports(training_args)
+
+
+def _check_steps(training_args: TrainingArguments) -> None:
+    """Refuse counts of batches that `Trainer` would divide by, and to train for no epoch."""
+    for name in ("gradient_accumulation_steps", "eval_accumulation_steps"):
+        count = getattr(training_args, name)
+        if count is not None and count < 1:
+            raise ValueError(f"--{name} is {count}; it must be 1 or more")
+    epochs = training_args.num_train_epochs
+    if training_args.do_train and training_args.max_steps <= 0 and epochs <= 0:
+        raise ValueError(
+            f"--num_train_epochs is {epochs:g}, which trains nothing; it must be above 0, parts of "
+            "one included, or give --max_steps"
+        )
+
+
+def _check_reports(training_args: TrainingArguments) -> None:
+    """Refuse to report to a service whose package is not there."""
+    ready = set(get_available_reporting_integrations())
+    asked: Any = training_args.report_to  # always a list by now
+    missing = set(asked) - ready - NOT_LISTED
+    if missing:
+        raise ValueError(
+            f"--report_to names {', '.join(sorted(missing))}, whose package is not installed; "
+            f"install it, or report to {', '.join(sorted(ready)) or 'none'}"
         )
 
 

@@ -21,9 +21,10 @@ from .environment import describe_environment
 from .evaluation import write_record
 from .memory import keep_freed_memory
 from .modeling_self_attentive import SelfAttentivePreTrainedModel
+from .run_checks import check_arguments, check_splits
 from .search_space import choose_metric, suggest
 from .trainer import SelfAttentiveTrainer
-from .training import make_trainer, move_label_smoothing
+from .training import log_summary, make_trainer, move_label_smoothing
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -66,20 +67,19 @@ def search(
             if no trial came to a result.
         ImportError: Without Optuna.
     """
+    training_args.do_train = training_args.do_eval = True
+    check_arguments(model_args, data_args, training_args)
     _check(model_args, training_args)
     given = changed_arguments(model_args, data_args, training_args)
     folder = Path(given.pop("output_dir", str(training_args.output_dir)))
-    given = json.loads(json.dumps(given | {"do_train": True, "do_eval": True}))
+    given = json.loads(json.dumps(given))
     move_label_smoothing(model_args, training_args)
     _keep_no_models(training_args)
     keep_freed_memory()
     set_seed(training_args.seed)
     parts = assemble(model_args, data_args)
-    if missing := {"train", "validation"} - parts.rows.keys():
-        raise ValueError(
-            f"a search trains and compares, but there are no {' and '.join(sorted(missing))} rows; "
-            "give --train_file, and --validation_file or --validation_fraction 0.1"
-        )
+    check_splits(parts.task, training_args)
+    log_summary(parts, model_args, data_args, training_args)
     given |= choose_metric(parts, data_args.metric_name, training_args)
     trainer = make_trainer(parts, data_args, training_args)
     study = _open_study(folder, bool(training_args.greater_is_better), given)

@@ -76,8 +76,7 @@ def run(
     (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
     parts = assemble(model_args, data_args, checkpoint)
     check_splits(parts.task, training_args)
-    for line in _summary(parts, model_args, data_args, training_args):
-        logger.info(line)
+    log_summary(parts, model_args, data_args, training_args)
 
     trainer = make_trainer(parts, data_args, training_args)
     metrics: dict[str, float] = {}
@@ -116,31 +115,35 @@ def move_label_smoothing(model_args: ModelArguments, training_args: TrainingArgu
     training_args.label_smoothing_factor = 0.0
 
 
-def _summary(
+def log_summary(
     parts: Parts,
     model_args: ModelArguments,
     data_args: DataArguments,
     training_args: TrainingArguments,
-) -> Iterator[str]:
-    """Yield what a reader wants to see before waiting: rows, labels, words, sizes."""
+) -> None:
+    """Log what a reader wants to see before waiting: rows, labels, words, sizes."""
     rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in parts.rows.items())
     columns = f"{', '.join(data_args.text_column_names)} -> {data_args.label_column_name}"
-    yield f"rows: {rows} ({columns})"
+    logger.info(f"rows: {rows} ({columns})")
     names = parts.task.label_names
     shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-    yield f"labels: {len(names)} ({shown}), {parts.task.problem_type}"
+    logger.info(f"labels: {len(names)} ({shown}), {parts.task.problem_type}")
     limit = data_args.max_seq_length or parts.tokenizer.model_max_length
     full = sum(length >= limit for split in parts.rows.values() for length in token_counts(split))
-    yield f"vocabulary: {len(parts.tokenizer):,} words"
+    logger.info(f"vocabulary: {len(parts.tokenizer):,} words")
     if full:
-        yield f"length: {full:,} rows have {limit:,} tokens, where they are cut (--max_seq_length)"
+        logger.info(
+            f"length: {full:,} rows have {limit:,} tokens, where they are cut (--max_seq_length)"
+        )
     for path, share in zip(model_args.word_vectors or [], parts.vectors_found, strict=False):
-        yield f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary"
+        logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
     model = parts.model
     total, others = (model.num_parameters(exclude_embeddings=without) for without in (False, True))
-    yield f"model: {type(model).__name__}, {total:,} parameters, {others:,} without word vectors"
+    logger.info(
+        f"model: {type(model).__name__}, {total:,} parameters, {others:,} without word vectors"
+    )
     processes = f"{training_args.world_size} process{'es' * (training_args.world_size > 1)}"
-    yield f"training: {processes} on {training_args.device}, seed {training_args.seed}"
+    logger.info(f"training: {processes} on {training_args.device}, seed {training_args.seed}")
 
 
 def make_trainer(
@@ -234,6 +237,7 @@ __all__ = [
     "DataArguments",
     "ModelArguments",
     "SelfAttentiveTrainer",
+    "log_summary",
     "make_trainer",
     "move_label_smoothing",
     "parse_arguments",

@@ -31,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--trials", type=int, default=20)
     flags, words = parser.parse_known_args(argv)
     logging.basicConfig(format="%(message)s")
+    logging.getLogger("sase_hf.training").setLevel(logging.INFO)
     try:
         if flags.trials < 1:
             raise ValueError(f"--trials is {flags.trials}; it must be 1 or more")

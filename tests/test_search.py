@@ -189,6 +189,7 @@ def test_every_setting_is_a_flag_and_within_its_bounds() -> None:
         (["--trials", "0"], r"^search\.py: --trials is 0; it must be 1 or more"),
         (["--model_name_or_path", "x"], r"^search\.py: --model_name_or_path is x, but the models"),
         (["--classifier_hidden_size", "0"], r"^search\.py: classifier_hidden_size is 0; it must"),
+        (["--gradient_accumulation_steps", "0"], r"^search\.py: --gradient_acc.* 1 or more"),
         (["--num_hop", "3"], r"^search\.py: there is no flag --num_hop; did you mean"),
     ],
 )
@@ -204,8 +205,15 @@ def test_what_makes_no_sense_is_refused_in_a_line(
 def test_a_search_needs_rows_to_compare_on(command: list[str]) -> None:
     """Chosen on the training rows, the largest model would win."""
     words = [word for word in command if not word.startswith("--validation_file")]
-    with pytest.raises(SystemExit, match=r"there are no validation rows; give .*0\.1"):
+    with pytest.raises(SystemExit, match=r"needs a validation split, .*_fraction 0\.1"):
         search(*words, "--load_best_model_at_end=false", "--eval_strategy=no")
+
+
+def test_a_search_says_what_it_reads(command: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    """A limit that cuts every text would cost all trials, without a word."""
+    search(*command, "--trials=1", "--num_train_epochs=1", "--max_seq_length=2")
+    assert "rows: 48 train, 18 validation" in caplog.text
+    assert "rows have 2 tokens, where they are cut (--max_seq_length)" in caplog.text
 
 
 def test_a_search_is_one_process(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -306,6 +306,22 @@ def test_the_record_holds_every_evaluation_also_those_before_a_stop(
             "needs evaluations and the best model kept; add --eval_strategy",
         ),
         (
+            {"do_train": True, "gradient_accumulation_steps": 0},
+            "--gradient_accumulation_steps is 0; it must be 1 or more",
+        ),
+        (
+            {"do_train": True, "eval_accumulation_steps": 0},
+            "--eval_accumulation_steps is 0; it must be 1 or more",
+        ),
+        (
+            {"do_train": True, "num_train_epochs": 0},
+            "--num_train_epochs is 0, which trains nothing; it must be above 0",
+        ),
+        (
+            {"do_train": True, "report_to": "a_service"},
+            "--report_to names a_service, whose package is not installed; install it, or report",
+        ),
+        (
             {"do_train": True, "label_smoothing": 0.1, "label_smoothing_factor": 0.2},
             r"--label_smoothing is 0\.1 and --label_smoothing_factor 0\.2; both mean the same",
         ),
