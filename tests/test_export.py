@@ -18,7 +18,7 @@ from checkpoints import PAIRS, TEXTS, assert_same_answers, change_weights, save_
 from datasets import Dataset, DatasetDict
 from rows import write_jsonl
 from script_files import load_script
-from tiny import pair_batch, random_pair
+from tiny import exports, pair_batch, random_pair
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from sase_hf import SelfAttentiveModel, exporting, onnx_predictor
@@ -26,8 +26,7 @@ from sase_hf.data import TaskData
 from sase_hf.exporting import export
 from sase_hf.onnx_predictor import Predictor
 
-# The exporter is slow on a busy machine.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [exports, pytest.mark.timeout(900)]  # the exporter is slow on a busy machine
 
 KINDS = ("classifier", "nli", "encoder")
 INPUTS: dict[str, list[Any]] = {

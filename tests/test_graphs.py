@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import tiny
 import torch
-from packaging.version import Version
 from torch import Tensor, nn
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
@@ -22,9 +21,6 @@ HAS_HEADERS = Path(sysconfig.get_path("include"), "Python.h").exists()
 CAN_COMPILE = HAS_HEADERS and any(map(shutil.which, ("g++", "clang++")))
 # B and T of a batch are free in an exported graph.
 FREE = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
-exports = pytest.mark.skipif(
-    Version(torch.__version__) < Version("2.13"), reason="exporting an LSTM needs torch 2.13"
-)
 
 
 @pytest.mark.skipif(not CAN_COMPILE, reason="needs a C++ compiler and Python's headers")
@@ -78,7 +74,7 @@ GRAPHS = [
 ]
 
 
-@exports
+@tiny.exports
 @pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
 @pytest.mark.parametrize(
     ("model_class", "fields"),
@@ -141,7 +137,7 @@ def export_to_onnx(path: Path) -> None:
     )
 
 
-@exports
+@tiny.exports
 @pytest.mark.timeout(900)  # the exporter is slow on a busy machine
 def test_every_encoder_runs_in_onnx_runtime_at_any_length(tmp_path: Path) -> None:
     """One file holds all, since a second export in the same process would fix the length."""
