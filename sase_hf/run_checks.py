@@ -1,4 +1,4 @@
-"""What a run refuses at once, because it would fail after the work is done."""
+"""What a run refuses at once, because it would fail later, or do nothing."""
 
 import os
 from pathlib import Path
@@ -70,14 +70,14 @@ def _check_steps(training_args: TrainingArguments) -> None:
 
 
 def _check_reports(training_args: TrainingArguments) -> None:
-    """Refuse to report to a service whose package is not there."""
+    """Refuse to report to what is no service, or one whose package is not there."""
     ready = set(get_available_reporting_integrations())
     asked: Any = training_args.report_to  # always a list by now
     missing = set(asked) - ready - NOT_LISTED
     if missing:
         raise ValueError(
-            f"--report_to names {', '.join(sorted(missing))}, whose package is not installed; "
-            f"install it, or report to {', '.join(sorted(ready)) or 'none'}"
+            f"--report_to is {', '.join(sorted(map(str, missing)))}, which is no service, or one "
+            f"whose package is not installed; ready are {', '.join(['none', *sorted(ready)])}"
         )
 
 

@@ -65,6 +65,7 @@ def search(
     Raises:
         ValueError: If arguments contradict one another, the data or the search in the folder, or
             if no trial came to a result.
+        OSError: If a file cannot be read or written.
         ImportError: Without Optuna.
     """
     training_args.do_train = training_args.do_eval = True
@@ -78,6 +79,7 @@ def search(
     keep_freed_memory()
     set_seed(training_args.seed)
     parts = assemble(model_args, data_args)
+    training_args.do_predict = False  # left to the recipe
     check_splits(parts.task, training_args)
     log_summary(parts, model_args, data_args, training_args)
     given |= choose_metric(parts, data_args.metric_name, training_args)

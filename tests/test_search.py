@@ -211,7 +211,7 @@ def test_a_search_needs_rows_to_compare_on(command: list[str]) -> None:
 
 def test_a_search_says_what_it_reads(command: list[str], caplog: pytest.LogCaptureFixture) -> None:
     """A limit that cuts every text would cost all trials, without a word."""
-    search(*command, "--trials=1", "--num_train_epochs=1", "--max_seq_length=2")
+    search(*command, "--trials=1", "--num_train_epochs=1", "--max_seq_length=2", "--do_predict")
     assert "rows: 48 train, 18 validation" in caplog.text
     assert "rows have 2 tokens, where they are cut (--max_seq_length)" in caplog.text
 

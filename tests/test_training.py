@@ -319,7 +319,7 @@ def test_the_record_holds_every_evaluation_also_those_before_a_stop(
         ),
         (
             {"do_train": True, "report_to": "a_service"},
-            "--report_to names a_service, whose package is not installed; install it, or report",
+            "--report_to is a_service, which is no service, or .* installed; ready are none",
         ),
         (
             {"do_train": True, "label_smoothing": 0.1, "label_smoothing_factor": 0.2},
