@@ -74,7 +74,8 @@ class PushingTrainer(Trainer):
         """
         token = token or self.args.hub_token
         with explained(str(self.args.hub_model_id or self.args.output_dir), "cannot be made"):
-            super().init_hf_repo(token=token, private=private)
+            # transformers 5.20 and below do not know the word, nor do their callers.
+            super().init_hf_repo(token, **({} if private is None else {"private": private}))
         if self.is_world_process_zero():
             self._check_repository(self.args.hub_revision, token, private)
 
