@@ -1,7 +1,7 @@
 """Trained checkpoints: one way in for all that shows or measures attention, or embeds texts."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,24 +44,28 @@ def load_checkpoint(checkpoint: str) -> tuple[SelfAttentivePreTrainedModel, Toke
     return _load_checked(checkpoint, must_attend=True)
 
 
-def load_model(checkpoint: str) -> tuple[SelfAttentivePreTrainedModel, TokenizersBackend]:
+def load_model(
+    checkpoint: str, *, exactly: bool = False
+) -> tuple[SelfAttentivePreTrainedModel, TokenizersBackend]:
     """Load any trained model, an encoder alone or a head; code in the checkpoint is not run.
 
     Args:
         checkpoint: A folder or a name on the Hub.
+        exactly: Refuse also weights that are none of the model's.
 
     Returns:
         As `load_checkpoint` does.
 
     Raises:
-        ValueError: If it is another kind of model, or weights are missing or are no finite numbers.
+        ValueError: If it is another kind of model, or weights are missing, are no finite numbers
+            or, where that matters, are none of the model's.
         OSError: If there is no such checkpoint, or it cannot be read.
     """
-    return _load_checked(checkpoint, must_attend=False)
+    return _load_checked(checkpoint, must_attend=False, exactly=exactly)
 
 
 def _load_checked(
-    checkpoint: str, *, must_attend: bool
+    checkpoint: str, *, must_attend: bool, exactly: bool = False
 ) -> tuple[SelfAttentivePreTrainedModel, TokenizersBackend]:
     config = load_config(checkpoint)
     with loading(checkpoint):
@@ -72,8 +76,13 @@ def _load_checked(
             )
         is_encoder = not must_attend and config.architectures == ["SelfAttentiveModel"]
         auto_class = AutoModel if is_encoder else AutoModelForSequenceClassification
-        model, tokenizer, missing = _load(auto_class, checkpoint, config)
-    check_weights(checkpoint, model, missing)
+        model, tokenizer, loaded = _load(auto_class, checkpoint, config)
+    _check_weights(checkpoint, model, loaded)
+    if exactly and loaded["unexpected_keys"]:
+        raise ValueError(
+            f"{checkpoint} has weights for {', '.join(sorted(loaded['unexpected_keys'])[:3])}, "
+            "which is none of the model's. Load it with sase_hf and save it with save_pretrained"
+        )
     return model, tokenizer
 
 
@@ -100,8 +109,8 @@ def load_encoder(
         )
     config = load_config(checkpoint, revision=revision)
     with loading(checkpoint):
-        model, tokenizer, missing = _load(AutoModel, checkpoint, config, revision=revision)
-    check_weights(checkpoint, model, missing)
+        model, tokenizer, loaded = _load(AutoModel, checkpoint, config, revision=revision)
+    _check_weights(checkpoint, model, loaded)
     return model, tokenizer
 
 
@@ -151,15 +160,9 @@ def loading(checkpoint: str) -> Iterator[None]:
         raise ValueError(f"cannot load {checkpoint}: {reason}") from reason
 
 
-def check_weights(checkpoint: str, model: PreTrainedModel, missing: Sequence[str]) -> None:
-    """Raise ValueError unless a checkpoint gave all weights of a model, as finite numbers.
-
-    Args:
-        checkpoint: What the model was loaded from, for the error.
-        model: The model.
-        missing: The names of the weights that the checkpoint lacks.
-    """
-    if missing:
+def _check_weights(checkpoint: str, model: PreTrainedModel, loaded: Mapping[str, Any]) -> None:
+    """Raise ValueError unless a checkpoint gave all weights of a model, as finite numbers."""
+    if missing := sorted(loaded["missing_keys"]):
         raise ValueError(
             f"{checkpoint} has no weights for {', '.join(missing)}, which would be random. Train "
             "it, or name a trained checkpoint"
@@ -186,8 +189,8 @@ def _require_folder(checkpoint: str) -> None:
 
 def _load(
     auto_class: Any, checkpoint: str, config: SelfAttentiveConfig, **options: Any
-) -> tuple[Any, TokenizersBackend, list[str]]:
-    """Return the model, its tokenizer, and the names of the weights that the checkpoint lacks."""
+) -> tuple[Any, TokenizersBackend, Mapping[str, Any]]:
+    """Return the model, its tokenizer, and which weights fit, by what transformers calls them."""
     model, loaded = auto_class.from_pretrained(
         checkpoint,
         config=config,
@@ -197,7 +200,7 @@ def _load(
         **options,
     )
     tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False, **options)
-    return model.eval(), tokenizer, sorted(loaded["missing_keys"])
+    return model.eval(), tokenizer, loaded
 
 
 def load_pipeline(checkpoint: str) -> SelfAttentionPipeline:
@@ -254,7 +257,6 @@ def _shortest_name(path: Path, paths: Sequence[Path]) -> str:
 
 
 __all__ = [
-    "check_weights",
     "load_checkpoint",
     "load_config",
     "load_encoder",

@@ -9,13 +9,12 @@ from typing import Any
 
 from huggingface_hub import ModelCard
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 
 from .configuration_self_attentive import SelfAttentiveConfig
-from .loading import check_weights, load_config, loading
+from .loading import load_model
 from .modeling_self_attentive import SENTENCE_TRANSFORMER_FILES
 from .public_files import CARD_NAME, CODE, SHARD, handler_files, read_public_files
 
@@ -201,22 +200,9 @@ def _check_model(copy: str, shown: str, saved: dict[str, Any]) -> SelfAttentiveC
         saved: What its config.json holds.
     """
     try:
-        config = load_config(copy)
-        with loading(copy):
-            is_base = config.architectures == ["SelfAttentiveModel"]
-            auto_class: Any = AutoModel if is_base else AutoModelForSequenceClassification
-            model, loaded = auto_class.from_pretrained(
-                copy, config=config, output_loading_info=True, trust_remote_code=False
-            )
-            tokenizer: Any = AutoTokenizer.from_pretrained(copy, trust_remote_code=False)
+        model, tokenizer = load_model(copy, exactly=True)
     except (OSError, ValueError) as reason:
         raise ValueError(str(reason).replace(copy, shown)) from reason
-    check_weights(shown, model, sorted(loaded["missing_keys"]))
-    if unexpected := sorted(loaded["unexpected_keys"]):
-        raise ValueError(
-            f"the weights in {shown} hold {', '.join(unexpected[:3])}, which is none of the "
-            f"model's; {_SAVE_AGAIN}"
-        )
     references: dict[str, Any] = model.code_references()
     _refuse_other_code(
         [
@@ -225,6 +211,7 @@ def _check_model(copy: str, shown: str, saved: dict[str, Any]) -> SelfAttentiveC
             if saved.get(name) != references.get(name)
         ]
     )
+    config: SelfAttentiveConfig = model.config
     if len(tokenizer) > config.vocab_size:
         raise ValueError(
             f"the tokenizer in {shown} knows {len(tokenizer):,} words, the model "

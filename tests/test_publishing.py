@@ -184,7 +184,7 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "more than the weights": (
         lambda f: change_weights(f, lambda w: w.update({"optimizer.step": torch.ones(1)})),
-        r"hold optimizer\.step, which is none of the model's; .*save_pretrained",
+        r"weights for optimizer\.step, which is none of the model's\. .*save_pretrained",
     ),
     "no weights but a pickle": (
         lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
