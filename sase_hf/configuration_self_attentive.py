@@ -14,7 +14,11 @@ MAX_LAYERS = 100
 MAX_KERNEL_SIZE = 1024
 MAX_DILATED_LAYERS = 20
 
-DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
+DERIVED = {
+    "hidden_size": "the width of the states of the encoder",
+    "projection_dim": "the rows of the sentence matrix times their width, hidden_size",
+    "num_hidden_layers": "the layers of the encoder",
+}
 PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")
 
 
@@ -117,8 +121,6 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Check what the dataclass fields do not cover: derived numbers and misspelt names."""
-        if isinstance(self.cnn_kernel_sizes, list):
-            self.cnn_kernel_sizes = tuple(self.cnn_kernel_sizes)  # JSON knows lists alone
         given = {name: kwargs.pop(name, None) for name in DERIVED}
         self._refuse_misspelt_fields(kwargs)
         tasks = kwargs.pop("custom_pipelines", None) or {}
@@ -129,13 +131,26 @@ class SelfAttentiveConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         if self.label2id is None and self.id2label:
             self.label2id = {name: int(index) for index, name in self.id2label.items()}
-        self._refuse_contradicted_numbers(given)
+        for name, value in given.items():
+            setattr(self, name, value)
         if self.architectures is None:
             # Auto classes choose between the two heads by this name and do not accept None.
             self.architectures = ["SelfAttentiveForSequenceClassification"]
         if self.problem_type is None and self.num_labels == 1:
             # The text-classification pipeline would otherwise squash a regression's output.
             self.problem_type = "regression"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field; a derived number may be repeated, but not contradicted."""
+        if name == "cnn_kernel_sizes" and isinstance(value, list):
+            value = tuple(value)  # JSON knows lists alone
+        if name not in DERIVED:
+            super().__setattr__(name, value)
+        elif value is not None and value != getattr(self, name):
+            raise ValueError(
+                f"{name} is {value}, but it is derived: {DERIVED[name]}, {getattr(self, name)} "
+                f"with encoder={self.encoder!r}. Leave {name} out and set its parts"
+            )
 
     @property
     def hidden_size(self) -> int:
@@ -279,21 +294,6 @@ class SelfAttentiveConfig(PreTrainedConfig):
             if close and name not in known:
                 raise TypeError(
                     f"SelfAttentiveConfig has no field {name!r}; did you mean {close[0]!r}?"
-                )
-
-    def _refuse_contradicted_numbers(self, given: dict[str, int | None]) -> None:
-        """Raise if a derived number was given and differs from what its parts make."""
-        parts = {
-            "hidden_size": f"the width of the states of encoder={self.encoder!r}",
-            "projection_dim": f"{self.num_rows} row(s) * hidden_size ({self.hidden_size})",
-            "num_hidden_layers": f"the layers of encoder={self.encoder!r}",
-        }
-        for name, value in given.items():
-            derived = getattr(self, name)
-            if value is not None and value != derived:
-                raise ValueError(
-                    f"{name} is {value}, but it is derived: {parts[name]} = {derived}. "
-                    f"Leave {name} out and set its parts."
                 )
 
 

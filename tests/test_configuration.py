@@ -201,6 +201,8 @@ def test_kernel_sizes_are_a_list_in_a_file_and_a_tuple_in_a_config(
     assert json.loads((tmp_path / "config.json").read_text())["cnn_kernel_sizes"] == [2, 5]
     loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
     assert loaded.cnn_kernel_sizes == config.cnn_kernel_sizes == (2, 5)
+    changed = SelfAttentiveConfig.from_pretrained(tmp_path, cnn_kernel_sizes=[3, 4])
+    assert changed.cnn_kernel_sizes == (3, 4)
 
 
 @pytest.mark.parametrize(
@@ -333,12 +335,15 @@ def test_names_of_transformers_mean_ours(alias: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "projection_dim", "num_hidden_layers"])
-def test_a_derived_number_may_be_repeated_but_not_contradicted(name: str) -> None:
-    """A saved config repeats it; a wish for another belongs into its parts."""
+def test_a_derived_number_may_be_repeated_but_not_contradicted(name: str, tmp_path: Path) -> None:
+    """A saved config repeats it; a wish for another belongs into its parts, in a reload too."""
+    tiny.tiny_config().save_pretrained(tmp_path)
     derived = getattr(tiny.tiny_config(), name)
     assert getattr(tiny.tiny_config(**{name: derived}), name) == derived
     with pytest.raises(ValueError, match=f"{name} is 5, but it is derived: .* Leave {name} out"):
         tiny.tiny_config(**{name: 5})
+    with pytest.raises(ValueError, match=f"{name} is 5, but it is derived: .* Leave {name} out"):
+        SelfAttentiveConfig.from_pretrained(tmp_path, **{name: 5})
 
 
 @pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
