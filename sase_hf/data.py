@@ -185,7 +185,7 @@ def _learn(
 ) -> LabelScheme:
     """Learn the labels from the train split, or without one from the names that are known."""
     class_names = part.class_names.get(column)
-    known = label_names or class_names
+    known = None if problem_type == REGRESSION else label_names or class_names
     if part.name != "train" and not known and problem_type != REGRESSION:
         raise ValueError(
             "there is no train split to learn the labels from; give label_names in id order"
@@ -226,7 +226,7 @@ def _encoded_labels(
 ) -> tuple[list[int], list[Any] | None]:
     """Return the rows to use and their labels, None for a test split without any."""
     values = part.columns.get(column, [None] * part.num_rows)
-    unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, labels.names)]
+    unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, labels.classes)]
     if part.name == "test" and len(unlabelled) == part.num_rows:
         return unlabelled, None
     if unlabelled and not drop_unlabelled:

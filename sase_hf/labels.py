@@ -36,6 +36,11 @@ class LabelScheme:
     indicators: bool = False
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The names that a label can be: none for a regression, whose names are its outputs'."""
+        return () if self.problem_type == REGRESSION else self.names
+
+    @property
     def feature(self) -> ClassLabel | List | Value:
         """The type of the column that `encode` fills."""
         if self.problem_type == SINGLE_LABEL:
@@ -165,9 +170,11 @@ def learn_labels(
 
 
 def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
-    """Say whether a row has no label: None, NaN, a blank text, "-", or -1 where names are known.
+    """Say whether a row has no label: None, NaN, a blank text, "-", or -1 where classes are known.
 
-    What is itself among the names is a label.
+    Args:
+        value: What the row holds.
+        names: The classes, as far as they are known; what is among them is a label.
     """
     if names and str(value) == "-1":
         return "-1" not in names

@@ -109,6 +109,17 @@ def test_multi_label_and_regression_labels_are_what_the_losses_want(tmp_path: Pa
     assert (score.label_names, labels_of(score)) == (("score",), [4.5, 3.0])
 
 
+@pytest.mark.parametrize("target", [-1, "-1"])
+def test_minus_one_is_a_target_of_a_regression(target: Any, tmp_path: Path) -> None:
+    """It stands for no label only where labels are classes; of a checkpoint's rows likewise."""
+    rows = [{"text": "a", "label": target}, {"text": "b", "label": 0.5}]
+    assert labels_of(load_rows(tmp_path, rows)) == [-1.0, 0.5]
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    known = {"problem_type": "regression", "label_names": ["score"]}
+    assert labels_of(load_task(train_file=path, **known)) == [-1.0, 0.5]
+    assert labels_of(load_task(test_file=path, **known), "test") == [-1.0, 0.5]
+
+
 def test_a_test_split_may_have_no_labels(tmp_path: Path, reviews: Path) -> None:
     """It is for prediction: without the column, or with no label in any row."""
     for rows in ([{"text": "a"}], [{"text": "a", "label": None}], [{"text": "a", "label": "-"}]):
