@@ -9,11 +9,13 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 MAX_LAYER_SIZE = 2**20
-MAX_VOCAB_SIZE = 2**27
-MAX_LAYERS = 100
 MAX_KERNEL_SIZE = 1024
-MAX_DILATED_LAYERS = 20
-
+MAX_SIZES = {
+    "vocab_size": 2**27,
+    "num_lstm_layers": 100,
+    "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
+    "dilated_cnn_num_layers": 20,
+}
 DERIVED = {
     "hidden_size": "the width of the states of the encoder",
     "projection_dim": "the rows of the sentence matrix times their width, hidden_size",
@@ -70,8 +72,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     Raises:
         StrictDataclassFieldValidationError: If a field has the wrong type or an unknown choice.
-        StrictDataclassClassValidationError: If a size, a rate or a relation between fields is
-            out of range.
+        StrictDataclassClassValidationError: If a size, a rate or a relation is out of range.
         TypeError: If an unknown keyword looks like a misspelt field.
         ValueError: If a derived number is given that its parts contradict.
     """
@@ -120,8 +121,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
     initializer_range: float | int = 0.1
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Check what the dataclass fields do not cover: derived numbers and misspelt names."""
-        given = {name: kwargs.pop(name, None) for name in DERIVED}
+        """Complete what is derived or left out, and refuse misspelt names."""
         self._refuse_misspelt_fields(kwargs)
         tasks = kwargs.pop("custom_pipelines", None) or {}
         if kept := {task: tasks[task] for task in tasks if task not in self.local_pipelines}:
@@ -131,14 +131,22 @@ class SelfAttentiveConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         if self.label2id is None and self.id2label:
             self.label2id = {name: int(index) for index, name in self.id2label.items()}
-        for name, value in given.items():
-            setattr(self, name, value)
         if self.architectures is None:
             # Auto classes choose between the two heads by this name and do not accept None.
             self.architectures = ["SelfAttentiveForSequenceClassification"]
         if self.problem_type is None and self.num_labels == 1:
             # The text-classification pipeline would otherwise squash a regression's output.
             self.problem_type = "regression"
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """Make a config of what a file says and what overrides it, and check both."""
+        for one, other in (("id2label", "label2id"), ("label2id", "id2label")):
+            if kwargs.get(one) and not kwargs.get(other):
+                config_dict = {**config_dict, one: kwargs.pop(one), other: None}
+        made = super().from_dict(config_dict, **kwargs)
+        (made[0] if isinstance(made, tuple) else made).validate()
+        return made
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; a derived number may be repeated, but not contradicted."""
@@ -233,15 +241,9 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     def _check_sizes(self) -> None:
         """Refuse sizes below 1 or beyond what a machine could hold."""
-        limits = {
-            "vocab_size": MAX_VOCAB_SIZE,
-            "num_lstm_layers": MAX_LAYERS,
-            "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
-            "dilated_cnn_num_layers": MAX_DILATED_LAYERS,
-        }
         hints = {**SelfAttentiveConfig.__annotations__, "hidden_size": int}
         for name in (name for name, hint in hints.items() if hint is int):
-            largest, size = limits.get(name, MAX_LAYER_SIZE), getattr(self, name)
+            largest, size = MAX_SIZES.get(name, MAX_LAYER_SIZE), getattr(self, name)
             if not isinstance(size, int) or not 1 <= size <= largest:
                 raise ValueError(f"{name} is {size!r}; it must be from 1 to {largest}, an integer")
         sizes = self.cnn_kernel_sizes
@@ -278,8 +280,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
                 )
         if self.lstm_shortcuts and self.num_lstm_layers == 1:
             raise ValueError(
-                "lstm_shortcuts is set, but num_lstm_layers is 1: there is nothing to skip. Leave "
-                "lstm_shortcuts out or set num_lstm_layers to 2 or more"
+                "lstm_shortcuts is set, but num_lstm_layers is 1; set 2 or more, or no shortcuts"
             )
 
     def _refuse_misspelt_fields(self, unknown: dict[str, Any]) -> None:
@@ -288,10 +289,9 @@ class SelfAttentiveConfig(PreTrainedConfig):
         Others must pass: a reload hands over `auto_map` and whatever later transformers write.
         """
         own = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
-        known = {field.name for field in fields(self)} | set(self.attribute_map)
-        for name in unknown:
-            close = difflib.get_close_matches(name, own, n=1, cutoff=0.8)
-            if close and name not in known:
+        known = {field.name for field in fields(self)} | set(self.attribute_map) | set(DERIVED)
+        for name in sorted(unknown.keys() - known):
+            if close := difflib.get_close_matches(name, own, n=1, cutoff=0.8):
                 raise TypeError(
                     f"SelfAttentiveConfig has no field {name!r}; did you mean {close[0]!r}?"
                 )

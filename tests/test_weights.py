@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from huggingface_hub.errors import StrictDataclassClassValidationError
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoModel, AutoModelForSequenceClassification
@@ -121,6 +122,28 @@ def test_loading_gives_back_what_was_saved(
 def word_vectors(model: SelfAttentivePreTrainedModel) -> nn.Parameter:
     """Return the embedding matrix of a base model or a head."""
     return model.get_input_embeddings().weight
+
+
+@pytest.mark.parametrize(
+    "names", [{"id2label": {0: "bad", 1: "good"}}, {"label2id": {"bad": 0, "good": 1}}]
+)
+def test_one_map_of_label_names_is_enough_for_a_checkpoint(names: Any, tmp_path: Path) -> None:
+    """The other one follows; else the model could not be saved again."""
+    model = SelfAttentiveForSequenceClassification(tiny.tiny_config())
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path, **names)
+    loaded.save_pretrained(tmp_path / "again")
+    config = AutoModelForSequenceClassification.from_pretrained(tmp_path / "again").config
+    assert (config.id2label, config.label2id) == ({0: "bad", 1: "good"}, {"bad": 0, "good": 1})
+
+
+def test_what_no_model_can_have_is_refused_when_a_checkpoint_is_loaded(tmp_path: Path) -> None:
+    """Not when it is saved, after training."""
+    SelfAttentiveForSequenceClassification(tiny.tiny_config()).save_pretrained(tmp_path)
+    with pytest.raises(
+        StrictDataclassClassValidationError, match=r"penalty_coef is -1\.0; it must"
+    ):
+        AutoModelForSequenceClassification.from_pretrained(tmp_path, penalty_coef=-1.0)
 
 
 @pytest.mark.parametrize("frozen", [False, True])
