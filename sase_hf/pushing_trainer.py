@@ -44,6 +44,8 @@ class PushingTrainer(Trainer):
             public one.
     """
 
+    model: Any  # the base class promises less than a PreTrainedModel
+
     def __init__(self, model: nn.Module | None, args: Any, **kwargs: Any) -> None:
         if args.push_to_hub:
             if args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
@@ -196,8 +198,7 @@ class PushingTrainer(Trainer):
         revision: str | None = None,
     ) -> Future[CommitInfo]:
         """Send the public files of a folder; they are read now, for it may be gone soon."""
-        network: Any = self.model
-        check_label_names(network.config)
+        check_label_names(self.model.config)
         files = read_public_files(Path(folder))
         name, token = str(self.hub_model_id), token or self.args.hub_token
         revision = revision or self.args.hub_revision

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
+from transformers import TrainingArguments
 from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import (
     PREFIX_CHECKPOINT_DIR,
@@ -53,8 +55,13 @@ class SelfAttentiveTrainer(PushingTrainer):
     """
 
     def __init__(
-        self, model: nn.Module, args: Any, max_batch_tokens: int | None = None, **kwargs: Any
+        self,
+        model: nn.Module | None = None,
+        args: Any = None,
+        max_batch_tokens: int | None = None,
+        **kwargs: Any,
     ) -> None:
+        args = TrainingArguments() if args is None else args
         if args.n_gpu > 1:
             raise ValueError(
                 f"{args.n_gpu} GPUs are visible to one process, which would train with "
@@ -78,16 +85,18 @@ class SelfAttentiveTrainer(PushingTrainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Compute the loss as `Trainer` does and note the penalty."""
+        labels = inputs.get("labels")  # for another loss than the model's they are taken out
         loss, outputs = super().compute_loss(
             model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch
         )
-        counted = inputs["labels"] != IGNORED_LABEL
-        weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
-        noted = torch.stack([weight * outputs["penalty"].detach(), weight], dim=1)  # (B, 2)
-        if model.training:
-            self._train_penalty += noted.sum(0)
-        else:
-            self._batch_penalty = noted
+        if labels is not None:
+            counted = labels != IGNORED_LABEL
+            weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
+            noted = torch.stack([weight * outputs["penalty"].detach(), weight], dim=1)  # (B, 2)
+            if model.training:
+                self._train_penalty += noted.sum(0)
+            else:
+                self._batch_penalty = noted
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -146,12 +155,11 @@ class SelfAttentiveTrainer(PushingTrainer):
         total, weight = self._eval_penalty.tolist()
         if weight and output.metrics is not None:
             output.metrics[f"{metric_key_prefix}_penalty"] = total / weight
-            are_logits = self.preprocess_logits_for_metrics is None
-            if are_logits and isinstance(output.predictions, np.ndarray):
+            others = self.preprocess_logits_for_metrics, self.label_smoother, self.compute_loss_func
+            if others == (None, None, None) and isinstance(output.predictions, np.ndarray):
                 logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
                 penalty = torch.full((len(logits),), total / weight)
-                evaluated: Any = self.model
-                loss = penalised_loss(logits, labels, penalty, evaluated.config)
+                loss = penalised_loss(logits, labels, penalty, self.model.config)
                 output.metrics[f"{metric_key_prefix}_loss"] = loss.item()
         return output
 
@@ -183,8 +191,7 @@ class SelfAttentiveTrainer(PushingTrainer):
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model; refuse weights that are not finite."""
-        model: Any = self.model
-        for name, parameter in model.named_parameters():
+        for name, parameter in self.model.named_parameters():
             if not torch.isfinite(parameter).all():
                 raise self._divergence(f"weight {name} is not finite")
         super().save_model(output_dir, _internal_call)
@@ -238,8 +245,7 @@ class SelfAttentiveTrainer(PushingTrainer):
         In this order, because a DistributedDataParallel that is freed after its process group can
         wait forever for a thread that waits for it.
         """
-        model: Any = self.model
-        self.model_wrapped = model
+        self.model_wrapped = self.model
         self.accelerator.free_memory()
         gc.collect()
         self.accelerator.wait_for_everyone()
@@ -278,9 +284,11 @@ class SelfAttentiveTrainer(PushingTrainer):
         order = self._get_eval_sampler(test_dataset)
         if not isinstance(order, list):
             return output
-        back = np.argsort(order)
-        labels = None if output.label_ids is None else output.label_ids[back]
-        return PredictionOutput(output.predictions[back], labels, output.metrics)
+        back, is_array = np.argsort(order), lambda value: isinstance(value, np.ndarray)
+        ordered: PredictionOutput = recursively_apply(
+            lambda rows: rows[back], output, test_type=is_array
+        )
+        return ordered
 
 
 def _joined(parts: Sequence[Any]) -> Any:

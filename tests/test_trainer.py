@@ -278,6 +278,9 @@ def test_predictions_come_in_the_order_of_the_rows(tmp_path: Path) -> None:
     unlabelled = training.predict(ROWS.remove_columns("labels"))
     torch.testing.assert_close(torch.from_numpy(unlabelled.predictions), expected)
     assert unlabelled.label_ids is None
+    several = training.predict(ROWS, ignore_keys=["attentions", "hidden_states"]).predictions
+    torch.testing.assert_close(torch.from_numpy(several[0]), expected)
+    assert [len(part) for part in several] == [len(ROWS)] * len(several)
 
 
 def test_evaluation_in_parts_measures_and_predicts_the_same(tmp_path: Path) -> None:
@@ -326,6 +329,28 @@ def test_a_loss_is_not_made_from_what_are_no_logits(tmp_path: Path) -> None:
     expected = training.evaluate()["eval_loss"]
     training.preprocess_logits_for_metrics = lambda logits, labels: logits.argmax(-1)
     assert training.evaluate()["eval_loss"] == pytest.approx(expected, abs=0.05)
+
+
+def test_another_loss_than_the_models_is_left_alone(tmp_path: Path) -> None:
+    """It trains once the penalty is off, as the refusal of the model says, and is evaluated."""
+    training = make_trainer(tmp_path, num_train_epochs=1, label_smoothing_factor=0.1)
+    training.model.config.penalty_coef = 0
+    training.train()
+    smoothed = training.evaluate()
+    training.label_smoother = None
+    assert smoothed["eval_loss"] != pytest.approx(training.evaluate()["eval_loss"], abs=1e-4)
+    training.compute_loss_func = lambda outputs, labels, num_items_in_batch: torch.tensor(7.0)
+    assert training.evaluate()["eval_loss"] == 7
+    assert smoothed["eval_penalty"] > 0
+
+
+def test_without_arguments_it_has_those_of_the_stock_trainer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search and many a notebook give no model, or no arguments."""
+    monkeypatch.chdir(tmp_path)
+    model = SelfAttentiveForSequenceClassification(tiny_config())
+    assert SelfAttentiveTrainer(model_init=lambda: model).args.learning_rate == 5e-5
 
 
 def test_each_log_reports_the_penalty_since_the_one_before(tmp_path: Path) -> None:
