@@ -1,6 +1,7 @@
 """The `self-attention` pipeline: text in; label, scores and what each hop read out."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -24,9 +25,9 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class SelfAttentionPipeline(Pipeline):
     """Classify texts or pairs of texts and show the attention behind it.
 
-    Takes a text, a pair as `{"text": ..., "text_pair": ...}`, or a list, column, data set or
-    generator of either (with `batch_size` in batches); the last two give an iterator over the
-    results. Each result is a plain dict:
+    Takes a text, a pair as `{"text": ..., "text_pair": ...}`, or several (with `batch_size` in
+    batches): for a list, a tuple or a column of a `datasets.Dataset` it returns a list, for a data
+    set, a generator or any other iterable an iterator over the results. Each is a plain dict:
 
     - `text`: the input;
     - `label`, `score`: the best label and its probability (for a regression its value);
@@ -85,8 +86,9 @@ class SelfAttentionPipeline(Pipeline):
         texts = self._texts(input_)
         encoded = self._encode(texts, **tokenizer_kwargs)
         truncated = [0] * len(texts)
+        real = encoded["attention_mask"].bool()  # (1, T): `padding` may be among the arguments
         if tokenizer_kwargs.get("truncation"):
-            kept, whole = encoded["token_type_ids"], self._encode(texts)["token_type_ids"]
+            kept, whole = encoded["token_type_ids"][real], self._encode(texts)["token_type_ids"]
             truncated = [
                 int((whole == side).sum() - (kept == side).sum()) for side in range(len(texts))
             ]
@@ -98,7 +100,7 @@ class SelfAttentionPipeline(Pipeline):
                 sum(truncated),
                 whole.shape[1],
             )
-        offsets = encoded.pop("offset_mapping")[0].int().tolist()
+        offsets = encoded.pop("offset_mapping")[real].int().tolist()
         # An empty text comes back as floats of shape (1, 0), which a batch padded on the left
         # cannot take in: give it one token of padding.
         missing = 0 if encoded["input_ids"].shape[1] else 1
@@ -190,6 +192,7 @@ def _reading(text: str, offsets: list[list[int]], hops: Tensor) -> dict[str, Any
         offsets: Start and end of its T tokens.
         hops: A over these tokens, shape (r, T).
     """
+    offsets = _with_whole_characters(text, offsets)
     total = hops.sum(0)
     overall = (total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)).tolist()
     overlap = hops @ hops.T
@@ -202,6 +205,25 @@ def _reading(text: str, offsets: list[list[int]], hops: Tensor) -> dict[str, Any
         "overlap": overlap[pairs].mean().item() if len(hops) > 1 else 0.0,
         "spans": _most_attended(text, offsets, overall),
     }
+
+
+def _with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int]]:
+    """Move the ends of tokens behind the accents, or parts of a Hangul syllable, that belong there.
+
+    Normalised to one character (NFC), such a sequence has the place of its first part alone.
+    """
+    taken = {start for start, _ in offsets}
+    whole = []
+    for start, end in offsets:
+        while end < len(text) and end not in taken and _continues(text[end]):
+            end += 1
+        whole.append([start, end])
+    return whole
+
+
+def _continues(character: str) -> bool:
+    """Say whether a character can be a part of the one before it, and of no other."""
+    return unicodedata.category(character).startswith("M") or "\u1160" <= character <= "\u11ff"
 
 
 def _most_attended(

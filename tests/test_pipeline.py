@@ -106,6 +106,16 @@ def test_tokens_are_cut_from_the_text_as_it_was_typed(
     assert [text[start:end] for start, end in result["offsets"]] == result["tokens"]
 
 
+def test_a_letter_keeps_its_accents_and_a_syllable_its_parts(
+    classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
+) -> None:
+    """Names of files come so from macOS; composed, they would have the place of the first part."""
+    cafe, syllable = "cafe\u0301", "\u1100\u1161\u11a8"
+    explain = pipeline("self-attention", model=classifier, tokenizer=tokenizer)
+    result = explain(f"{cafe}, {syllable} a{syllable}b !\u0301")
+    assert result["tokens"] == [cafe, ",", syllable, f"a{syllable}b", "!", "\u0301"]
+
+
 def test_a_pair_is_shown_sentence_by_sentence(
     nli: SelfAttentiveForNLI, tokenizer: TokenizersBackend
 ) -> None:

@@ -143,6 +143,23 @@ def test_a_text_is_cut_where_the_caller_asks(
     ]
 
 
+@pytest.mark.parametrize("padding_side", ["right", "left"])
+def test_padding_that_the_caller_asks_for_is_not_shown(
+    reader: Any, pair_reader: Any, padding_side: str
+) -> None:
+    """It is no token of the text, and none that was cut."""
+    expected = [reader(TEXT), pair_reader(PAIR)]
+    options = {"padding": "max_length", "truncation": True, "max_length": 15}
+    for pipe in (reader, pair_reader):
+        pipe.tokenizer.padding_side = padding_side
+    for result, unpadded in zip(
+        [reader(TEXT, **options), pair_reader(PAIR, **options)], expected, strict=True
+    ):
+        assert result["tokens"] == unpadded["tokens"]
+        assert result["truncated"] == unpadded["truncated"]
+        assert result["score"] == pytest.approx(unpadded["score"])
+
+
 def test_of_a_pair_each_text_says_what_was_cut(pair_reader: Any) -> None:
     """The longer one is cut first."""
     assert pair_reader(PAIR)["truncated"] == [0, 0]
