@@ -40,6 +40,7 @@ CHANGEABLE_FIELDS = (
     "freeze_embeddings",
 )
 
+_OTHER_LABELS = "train other labels with --ignore_mismatched_sizes"
 BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
 
 
@@ -115,40 +116,42 @@ def _hub_options(model_args: ModelArguments, data_args: DataArguments) -> dict[s
     }
 
 
-@in_words_of_flags()
 def load_rows(
     model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None = None
 ) -> TaskData:
     """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
     problem_type, label_names = data_args.problem_type, data_args.label_names
+    phrases: dict[str, str] = {}
     if config is not None and not model_args.ignore_mismatched_sizes:
         own_names = [name for _, name in sorted((config.id2label or {}).items())]
         if label_names not in (None, own_names):
             raise ValueError(
                 f"--label_names are {label_names}, but the checkpoint's labels are {own_names}. "
-                "Leave the flag out, or train other labels with --ignore_mismatched_sizes"
+                f"Leave the flag out, or {_OTHER_LABELS}"
             )
+        phrases = {"name every label in label_names": _OTHER_LABELS}
         problem_type, label_names = problem_type or config.problem_type, own_names
-    return load_task(
-        dataset_name=data_args.dataset_name,
-        dataset_config_name=data_args.dataset_config_name,
-        dataset_revision=data_args.dataset_revision,
-        train_file=data_args.train_file,
-        validation_file=data_args.validation_file,
-        test_file=data_args.test_file,
-        text_columns=data_args.text_column_names,
-        label_column=data_args.label_column_name,
-        problem_type=problem_type,
-        label_names=label_names,
-        drop_unlabelled=data_args.drop_unlabelled,
-        max_train_samples=data_args.max_train_samples,
-        max_eval_samples=data_args.max_eval_samples,
-        max_predict_samples=data_args.max_predict_samples,
-        shuffle_seed=data_args.shuffle_seed,
-        validation_fraction=data_args.validation_fraction,
-        cache_dir=data_args.cache_dir,
-        token=data_args.token,
-    )
+    with in_words_of_flags(phrases):
+        return load_task(
+            dataset_name=data_args.dataset_name,
+            dataset_config_name=data_args.dataset_config_name,
+            dataset_revision=data_args.dataset_revision,
+            train_file=data_args.train_file,
+            validation_file=data_args.validation_file,
+            test_file=data_args.test_file,
+            text_columns=data_args.text_column_names,
+            label_column=data_args.label_column_name,
+            problem_type=problem_type,
+            label_names=label_names,
+            drop_unlabelled=data_args.drop_unlabelled,
+            max_train_samples=data_args.max_train_samples,
+            max_eval_samples=data_args.max_eval_samples,
+            max_predict_samples=data_args.max_predict_samples,
+            shuffle_seed=data_args.shuffle_seed,
+            validation_fraction=data_args.validation_fraction,
+            cache_dir=data_args.cache_dir,
+            token=data_args.token,
+        )
 
 
 def _choose_head(
@@ -254,8 +257,7 @@ def _apply_changes(
 ) -> None:
     """Change a checkpoint's config as the arguments ask; refuse what its weights do not allow.
 
-    A run is resumed with the command that began it, so flags for a tokenizer and for word vectors,
-    whose work the checkpoint already holds, are then in order.
+    A run is resumed with the flags that began it, those for tokenizer and word vectors among them.
     """
     building = [
         *model_args.given_tokenizer_options(),

@@ -209,7 +209,8 @@ def mean_with_interval(values: np.ndarray, seed: int) -> dict[str, float]:
 
 
 def _check(sample: Sample, steps: int, random_orders: int) -> None:
-    problem_type = sample.model.config.problem_type
+    # Left open by the stock Trainer, it is a single label: with one output it would be regression.
+    problem_type = sample.model.config.problem_type or SINGLE_LABEL
     if problem_type != SINGLE_LABEL:
         raise ValueError(
             f"the model's problem_type is {problem_type!r}; these curves follow the probability of "

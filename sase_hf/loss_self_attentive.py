@@ -88,8 +88,9 @@ def _check_labels(labels: Tensor, logits: Tensor, problem_type: str) -> None:
     if tuple(labels.shape) not in allowed:
         raise ValueError(
             f"labels have shape {tuple(labels.shape)}; for {problem_type} with logits of shape "
-            f"{tuple(logits.shape)} it must be {' or '.join(map(str, allowed))}. Sets of labels "
-            'need config.problem_type = "multi_label_classification"'
+            f"{tuple(logits.shape)} it must be {' or '.join(map(str, allowed))}. Class ids need "
+            'config.problem_type = "single_label_classification", sets of labels '
+            '"multi_label_classification"'
         )
 
 

@@ -98,14 +98,17 @@ def _hub_parts(
     dataset_name: str, wanted: Sequence[str], config_name: str | None, **options: Any
 ) -> list[Part]:
     """Load the splits of a data set on the Hub, or of a local folder."""
-    splits = load_dataset(dataset_name, name=config_name, **options)
-    name = Path(dataset_name).resolve().name if os.path.exists(dataset_name) else dataset_name
-    parts = []
-    for split in SPLITS:
-        if split in splits:
-            revision = commit_of(splits[split]) or options["revision"]
-            source = {"dataset": name, "config": config_name, "revision": revision}
-            parts.append(_part_of(split, source, splits[split], wanted))
+    name, parts = dataset_name, []
+    # Without a folder of its own, a copy of what is here already would stay in the user's cache.
+    with tempfile.TemporaryDirectory() as scratch:
+        if os.path.exists(dataset_name):
+            name, options["cache_dir"] = Path(dataset_name).resolve().name, scratch
+        splits = load_dataset(dataset_name, name=config_name, **options)
+        for split in SPLITS:
+            if split in splits:
+                revision = commit_of(splits[split]) or options["revision"]
+                source = {"dataset": name, "config": config_name, "revision": revision}
+                parts.append(_part_of(split, source, splits[split], wanted))
     if not parts:
         raise ValueError(
             f"{dataset_name!r} has the splits {', '.join(map(repr, splits))}, none of "
@@ -119,7 +122,7 @@ def _file_part(name: str, path: str, wanted: Sequence[str]) -> Part:
     with readable(path):
         source = {"file": os.path.basename(path), "sha256": sha256_of(path)}
         if path.lower().endswith(".parquet"):
-            # Without a folder of its own, a copy of the file would stay in the user's cache.
+            # As above: no copy in the user's cache.
             with tempfile.TemporaryDirectory() as scratch:
                 data = Dataset.from_parquet(path, cache_dir=scratch, keep_in_memory=True)
             return _part_of(name, source, data, wanted)

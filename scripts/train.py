@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     try:
         outcome = run(model_args, data_args, training_args)
-    except (ValueError, OSError, FloatingPointError) as error:
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
         sys.exit(f"train.py: {error}")
     if not is_first_process:
         return

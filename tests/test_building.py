@@ -240,6 +240,22 @@ def test_flags_that_contradict_a_checkpoint_are_refused(
         run_tiny(tmp_path / "run", do_eval=True, **files, **options)
 
 
+def test_a_label_that_a_checkpoint_lacks_is_refused_with_a_flag_that_helps(
+    checkpoint: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """Other --label_names would be refused."""
+    rows = tmp_path / "rows.json"
+    rows.write_text('[{"text": "a", "label": "strange"}]')
+    message = "'strange' is none of .*; correct it, or train other labels with --ignore_mismatched"
+    with pytest.raises(ValueError, match=message):
+        run_tiny(
+            tmp_path / "run",
+            do_eval=True,
+            validation_file=rows,
+            model_name_or_path=checkpoint[0],
+        )
+
+
 def test_another_family_of_models_is_refused(tmp_path: Path, reviews: dict[str, str]) -> None:
     """Its loss has no penalty, its code no attention of this kind."""
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')

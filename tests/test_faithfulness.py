@@ -269,6 +269,13 @@ def test_what_cannot_be_measured_is_refused(sample: Sample) -> None:
         measure_faithfulness(sample)
 
 
+def test_a_problem_type_left_open_is_a_single_label(sample: Sample) -> None:
+    """The stock Trainer leaves it so, and every other reader takes it for one."""
+    expected = measure_faithfulness(sample, random_orders=1)
+    sample.model.config.problem_type = None
+    assert measure_faithfulness(sample, random_orders=1) == expected
+
+
 @pytest.mark.parametrize("is_pair", [False, True])
 def test_the_script_writes_a_record_and_a_plot(
     is_pair: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

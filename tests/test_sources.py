@@ -277,6 +277,7 @@ def test_a_local_folder_is_a_data_set(tmp_path: Path) -> None:
     assert [(part.name, part.num_rows) for part in parts] == [("train", 4), ("test", 1)]
     assert parts[0].source == {"dataset": "reviews", "config": None, "revision": None}
     assert str(parts[1]) == "the test split (reviews)"
+    assert not (tmp_path / "cache").exists(), "what is here already needs no copy"
 
 
 def test_the_commit_of_a_data_set_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,18 @@ def test_what_a_run_refuses_is_said_in_a_line_before_it_trains(
     assert not Path("run").exists() or not os.listdir("run")
 
 
+def test_a_package_that_is_not_there_is_named_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of the Trainer's optimizers need one, and say so when they are made."""
+
+    def run(*_: Any) -> None:
+        raise ImportError("you need to install a package")
+
+    script = load_script("train")
+    monkeypatch.setattr(script, "run", run)
+    with pytest.raises(SystemExit, match=r"^train\.py: you need to install a package$"):
+        script.main([str(RECIPE)])
+
+
 def test_the_header_names_only_what_is_there() -> None:
     """People paste it."""
     text = SCRIPT.read_text(encoding="utf-8").partition('"""\n\n')[0]
