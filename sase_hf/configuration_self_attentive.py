@@ -140,10 +140,12 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """Make a config of what a file says and what overrides it, and check both."""
-        for one, other in (("id2label", "label2id"), ("label2id", "id2label")):
-            if kwargs.get(one) and not kwargs.get(other):
-                config_dict = {**config_dict, one: kwargs.pop(one), other: None}
+        """Make a config of what a file says and what overrides it, derived numbers last."""
+        if names := kwargs.get("id2label"):
+            kwargs["label2id"] = kwargs.get("label2id") or {n: int(i) for i, n in names.items()}
+        elif ids := kwargs.get("label2id"):
+            kwargs["id2label"] = {index: name for name, index in ids.items()}
+        kwargs |= {name: kwargs.pop(name) for name in DERIVED if name in kwargs}
         made = super().from_dict(config_dict, **kwargs)
         (made[0] if isinstance(made, tuple) else made).validate()
         return made
@@ -152,6 +154,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
         """Set a field; a derived number may be repeated, but not contradicted."""
         if name == "cnn_kernel_sizes" and isinstance(value, list):
             value = tuple(value)  # JSON knows lists alone
+        if name == "id2label" and value:
+            value = {int(index): label for index, label in value.items()}
         if name not in DERIVED:
             super().__setattr__(name, value)
         elif value is not None and value != getattr(self, name):
@@ -200,8 +204,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
     def validate_fields(self) -> None:
         """Refuse sizes, rates and choices that no model can have, naming the field.
 
-        Run by `strict` after construction and before saving. Types are checked again where an
-        alias of `attribute_map` could have brought a wrong one past the field.
+        Run by `strict`. Types come again: an alias of `attribute_map` could get by the field.
         """
         self._check_sizes()
         self._check_rates()
@@ -284,10 +287,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
             )
 
     def _refuse_misspelt_fields(self, unknown: dict[str, Any]) -> None:
-        """Raise if an unknown keyword is close to a field's name.
-
-        Others must pass: a reload hands over `auto_map` and whatever later transformers write.
-        """
+        """Raise if an unknown keyword is close to a field's name; others, as of a reload, pass."""
         own = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
         known = {field.name for field in fields(self)} | set(self.attribute_map) | set(DERIVED)
         for name in sorted(unknown.keys() - known):

@@ -12,7 +12,12 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
+from sase_hf import (
+    SelfAttentiveConfig,
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+)
 from sase_hf.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
@@ -125,7 +130,12 @@ def word_vectors(model: SelfAttentivePreTrainedModel) -> nn.Parameter:
 
 
 @pytest.mark.parametrize(
-    "names", [{"id2label": {0: "bad", 1: "good"}}, {"label2id": {"bad": 0, "good": 1}}]
+    "names",
+    [
+        {"id2label": {0: "bad", 1: "good"}},
+        {"label2id": {"bad": 0, "good": 1}},
+        {"id2label": {"0": "bad", "1": "good"}, "label2id": None},
+    ],
 )
 def test_one_map_of_label_names_is_enough_for_a_checkpoint(names: Any, tmp_path: Path) -> None:
     """The other one follows; else the model could not be saved again."""
@@ -135,6 +145,14 @@ def test_one_map_of_label_names_is_enough_for_a_checkpoint(names: Any, tmp_path:
     loaded.save_pretrained(tmp_path / "again")
     config = AutoModelForSequenceClassification.from_pretrained(tmp_path / "again").config
     assert (config.id2label, config.label2id) == ({0: "bad", 1: "good"}, {"bad": 0, "good": 1})
+
+
+def test_overrides_of_a_checkpoint_are_judged_together(tmp_path: Path) -> None:
+    """Not one by one against what the others are about to replace."""
+    tiny.tiny_config(problem_type="single_label_classification").save_pretrained(tmp_path)
+    changes = {"hidden_size": 18, "id2label": {0: "score"}, "problem_type": "regression"}
+    config = SelfAttentiveConfig.from_pretrained(tmp_path, **changes, lstm_hidden_size=9)
+    assert (config.num_labels, config.problem_type, config.hidden_size) == (1, "regression", 18)
 
 
 def test_what_no_model_can_have_is_refused_when_a_checkpoint_is_loaded(tmp_path: Path) -> None:
