@@ -47,7 +47,8 @@ class SelfAttentiveTrainer(PushingTrainer):
         args: Likewise.
         max_batch_tokens: At most so many tokens, padding included, go through the model at once. A
             batch that holds more is read in parts, with the loss and the gradient of the whole;
-            only dropout draws anew for each part.
+            only dropout draws anew for each part. A `compute_loss_func` must therefore divide by
+            the `num_items_in_batch` that it is given.
         **kwargs: As for `Trainer`.
 
     Raises:
@@ -61,7 +62,7 @@ class SelfAttentiveTrainer(PushingTrainer):
         max_batch_tokens: int | None = None,
         **kwargs: Any,
     ) -> None:
-        args = TrainingArguments() if args is None else args
+        args = args or TrainingArguments("tmp_trainer")
         if args.n_gpu > 1:
             raise ValueError(
                 f"{args.n_gpu} GPUs are visible to one process, which would train with "
@@ -144,8 +145,8 @@ class SelfAttentiveTrainer(PushingTrainer):
     ) -> EvalLoopOutput:
         """Evaluate, add the penalty, and leave the random state of training as it was.
 
-        The loss is that of all rows at once. The stock one is a mean over batches, among them rows
-        that were repeated to give every process as many.
+        The model's loss is that of all rows at once. The stock one, which another loss keeps, is a
+        mean over batches, among them rows that were repeated to give every process as many.
         """
         self._eval_penalty.zero_()
         with torch.random.fork_rng(devices=[]):
@@ -156,7 +157,8 @@ class SelfAttentiveTrainer(PushingTrainer):
         if weight and output.metrics is not None:
             output.metrics[f"{metric_key_prefix}_penalty"] = total / weight
             others = self.preprocess_logits_for_metrics, self.label_smoother, self.compute_loss_func
-            if others == (None, None, None) and isinstance(output.predictions, np.ndarray):
+            are_logits = ignore_keys is None and isinstance(output.predictions, np.ndarray)
+            if are_logits and others == (None, None, None):
                 logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
                 penalty = torch.full((len(logits),), total / weight)
                 loss = penalised_loss(logits, labels, penalty, self.model.config)
@@ -285,10 +287,9 @@ class SelfAttentiveTrainer(PushingTrainer):
         if not isinstance(order, list):
             return output
         back, is_array = np.argsort(order), lambda value: isinstance(value, np.ndarray)
-        ordered: PredictionOutput = recursively_apply(
-            lambda rows: rows[back], output, test_type=is_array
-        )
-        return ordered
+        rows = (output.predictions, output.label_ids)
+        predictions, labels = recursively_apply(lambda part: part[back], rows, test_type=is_array)
+        return PredictionOutput(predictions, labels, output.metrics)
 
 
 def _joined(parts: Sequence[Any]) -> Any:

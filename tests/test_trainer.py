@@ -13,7 +13,7 @@ import torch
 from runs import collate, count_rows, make_rows, same_weights
 from tiny import tiny_config
 from torch import Tensor
-from transformers import TrainerCallback, TrainingArguments, set_seed
+from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from sase_hf import SelfAttentiveForSequenceClassification, trainer
 from sase_hf.checkpoints import newest_complete_checkpoint, why_incomplete
@@ -278,9 +278,12 @@ def test_predictions_come_in_the_order_of_the_rows(tmp_path: Path) -> None:
     unlabelled = training.predict(ROWS.remove_columns("labels"))
     torch.testing.assert_close(torch.from_numpy(unlabelled.predictions), expected)
     assert unlabelled.label_ids is None
-    several = training.predict(ROWS, ignore_keys=["attentions", "hidden_states"]).predictions
-    torch.testing.assert_close(torch.from_numpy(several[0]), expected)
-    assert [len(part) for part in several] == [len(ROWS)] * len(several)
+    training.compute_metrics = lambda _: {"per_class": np.arange(3)}
+    output = training.predict(ROWS, ignore_keys=["attentions", "hidden_states"])
+    torch.testing.assert_close(torch.from_numpy(output.predictions[0]), expected)
+    assert [len(part) for part in output.predictions] == [len(ROWS)] * len(output.predictions)
+    assert output.metrics["test_per_class"].tolist() == [0, 1, 2], "no rows"
+    assert training.predict(ROWS, ignore_keys=["logits"]).predictions.shape == (len(ROWS),)
 
 
 def test_evaluation_in_parts_measures_and_predicts_the_same(tmp_path: Path) -> None:
@@ -335,6 +338,7 @@ def test_another_loss_than_the_models_is_left_alone(tmp_path: Path) -> None:
     """It trains once the penalty is off, as the refusal of the model says, and is evaluated."""
     training = make_trainer(tmp_path, num_train_epochs=1, label_smoothing_factor=0.1)
     training.model.config.penalty_coef = 0
+    training.max_batch_tokens = 20
     training.train()
     smoothed = training.evaluate()
     training.label_smoother = None
@@ -350,7 +354,9 @@ def test_without_arguments_it_has_those_of_the_stock_trainer(
     """A search and many a notebook give no model, or no arguments."""
     monkeypatch.chdir(tmp_path)
     model = SelfAttentiveForSequenceClassification(tiny_config())
-    assert SelfAttentiveTrainer(model_init=lambda: model).args.learning_rate == 5e-5
+    args = SelfAttentiveTrainer(model_init=lambda: model).args
+    stock = Trainer(model).args
+    assert (args.output_dir, args.learning_rate) == (stock.output_dir, stock.learning_rate)
 
 
 def test_each_log_reports_the_penalty_since_the_one_before(tmp_path: Path) -> None:
