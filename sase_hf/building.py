@@ -129,7 +129,8 @@ def load_rows(
                 f"--label_names are {label_names}, but the checkpoint's labels are {own_names}. "
                 f"Leave the flag out, or {_OTHER_LABELS}"
             )
-        phrases = {"name every label in label_names": _OTHER_LABELS}
+        ways_out = ("name every label in label_names", "choose another problem_type")
+        phrases = dict.fromkeys(ways_out, _OTHER_LABELS)
         problem_type, label_names = problem_type or config.problem_type, own_names
     with in_words_of_flags(phrases):
         return load_task(
@@ -259,10 +260,8 @@ def _apply_changes(
 
     A run is resumed with the flags that began it, those for tokenizer and word vectors among them.
     """
-    building = [
-        *model_args.given_tokenizer_options(),
-        *(name for name in BUILDING_FLAGS if getattr(model_args, name)),
-    ]
+    building = [*model_args.given_tokenizer_options()]
+    building += [name for name in BUILDING_FLAGS if getattr(model_args, name)]
     if building and not is_resumed:
         raise ValueError(
             f"{_flags(building)} shape a new model, but --model_name_or_path names one with its "

@@ -43,6 +43,7 @@ ONE_FILE = {
     "add some, or leave the split out": "add some, or name another file",
     "out with drop_unlabelled": "out of the file",
     "name every label in label_names": "name a checkpoint that knows this label",
+    "choose another problem_type": "name a checkpoint for such labels",
 }
 
 _METAVARS = {"int": "INT", "float": "FLOAT", "string_to_bool": "BOOL"}

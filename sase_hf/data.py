@@ -84,7 +84,7 @@ def load_task(
         problem_type: One of `sase_hf.labels.PROBLEM_TYPES`, or None to infer it.
         label_names: The labels in id order. Needed where there is no train split to learn from.
         drop_unlabelled: Leave rows without a label out, instead of refusing them. These are rows
-            with None, NaN, a blank text or "-", and -1 where the names of the labels are known.
+            with None, NaN, a blank text or "-", and -1 where the classes are known.
         max_train_samples: Use only the first rows.
         max_eval_samples: The same for the validation split.
         max_predict_samples: The same for the test split.

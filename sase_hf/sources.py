@@ -100,7 +100,7 @@ def _hub_parts(
     """Load the splits of a data set on the Hub, or of a local folder."""
     name, parts = dataset_name, []
     # Without a folder of its own, a copy of what is here already would stay in the user's cache.
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         if os.path.exists(dataset_name):
             name, options["cache_dir"] = Path(dataset_name).resolve().name, scratch
         splits = load_dataset(dataset_name, name=config_name, **options)

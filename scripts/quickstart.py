@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
         write_corpus(arguments.output_dir / "corpus", arguments.seed)
         metrics = run(model_args, data_args, training_args)["metrics"]
-    except (ValueError, OSError, FloatingPointError) as error:
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
         sys.exit(f"quickstart.py: {error}")
     parts = assemble(ModelArguments(model_name_or_path=str(checkpoint)), data_args)
     results = results_of_a_stranger(checkpoint, parts.task)

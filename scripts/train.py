@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     try:
         model_args, data_args, training_args = parse_arguments(argv, description=__doc__)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"train.py: {error}")
     is_first_process = training_args.process_index == 0
     logging.basicConfig(format="%(message)s")

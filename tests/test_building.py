@@ -16,10 +16,12 @@ from runs import (
     write_rows,
     write_splits,
 )
+from tiny import tiny_config
 from transformers import AutoConfig
 
 from sase_hf import build_tokenizer
-from sase_hf.building import Parts, assemble
+from sase_hf.arguments import DataArguments, ModelArguments
+from sase_hf.building import Parts, assemble, load_rows
 from sase_hf.training import PREDICTIONS_NAME, parse_arguments
 
 
@@ -240,20 +242,17 @@ def test_flags_that_contradict_a_checkpoint_are_refused(
         run_tiny(tmp_path / "run", do_eval=True, **files, **options)
 
 
+@pytest.mark.parametrize("num_labels", [1, 3])
 def test_a_label_that_a_checkpoint_lacks_is_refused_with_a_flag_that_helps(
-    checkpoint: tuple[Path, dict[str, Any]], tmp_path: Path
+    num_labels: int, tmp_path: Path
 ) -> None:
-    """Other --label_names would be refused."""
+    """Other --label_names, or for numbers another --problem_type, would be refused."""
     rows = tmp_path / "rows.json"
     rows.write_text('[{"text": "a", "label": "strange"}]')
-    message = "'strange' is none of .*; correct it, or train other labels with --ignore_mismatched"
+    message = "'strange' is .*; correct it, or train other labels with --ignore_mismatched_sizes"
+    data_args = DataArguments(validation_file=str(rows))
     with pytest.raises(ValueError, match=message):
-        run_tiny(
-            tmp_path / "run",
-            do_eval=True,
-            validation_file=rows,
-            model_name_or_path=checkpoint[0],
-        )
+        load_rows(ModelArguments(), data_args, tiny_config(num_labels=num_labels))
 
 
 def test_another_family_of_models_is_refused(tmp_path: Path, reviews: dict[str, str]) -> None:
