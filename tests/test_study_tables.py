@@ -223,12 +223,15 @@ def test_a_search_shows_every_trial_also_those_without_a_result() -> None:
 
 
 def test_seeds_of_unlike_settings_are_refused(tmp_path: Path) -> None:
-    """Their mean would be that of two models."""
-    for seed, units in ((42, 150), (43, 300)):
-        own = {"seed": seed, "lstm_hidden_size": units, "output_dir": f"run-{seed}"}
-        path = tmp_path / f"yelp5/bilstm_max-seed{seed}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(record(arguments=own)))
+    """Their mean would be that of two models; a run that was resumed is none of another."""
+    path = tmp_path / "yelp5/bilstm_max-seed42.json"
+    path.parent.mkdir()
+    resumed = {"lstm_hidden_size": 150, "output_dir": "run-42", "resume_from_checkpoint": "true"}
+    path.write_text(json.dumps(record(arguments=resumed)))
+    path = path.with_stem("bilstm_max-seed43")
+    path.write_text(json.dumps(record(arguments={"seed": 43, "lstm_hidden_size": 150})))
+    assert len(read_records(tmp_path)["yelp5/bilstm_max"]) == 2
+    path.write_text(json.dumps(record(arguments={"seed": 43, "lstm_hidden_size": 300})))
     with pytest.raises(ValueError, match=r"yelp5/bilstm_max differ in lstm_hidden_size between"):
         read_records(tmp_path)
 

@@ -12,10 +12,12 @@ import torch
 from sase_hf import SelfAttentiveConfig
 from sase_hf.building import HEADS
 
+from .runs import WITHOUT_EFFECT
+
 MISSING = "-"
 
-# Arguments that differ between the seeds of a recipe.
-OF_A_RUN = ("seed", "output_dir", "record", "run_name")
+# Arguments that may differ between the seeds of a recipe.
+OF_A_RUN = WITHOUT_EFFECT | {"seed", "output_dir", "run_name"}
 
 # The names of recipes, each with the records of its seeds.
 Records = Mapping[str, Sequence[Mapping[str, Any]]]
