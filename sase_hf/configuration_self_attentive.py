@@ -21,7 +21,7 @@ DERIVED = {
     "projection_dim": "the rows of the sentence matrix times their width, hidden_size",
     "num_hidden_layers": "the layers of the encoder",
 }
-PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")
+ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 
 
 @strict
@@ -90,7 +90,10 @@ class SelfAttentiveConfig(PreTrainedConfig):
     bos_token_id = eos_token_id = sep_token_id = None
     # Tasks that an installed package serves itself, so that `pipeline` need not trust a checkpoint.
     local_pipelines = tuple[str, ...]()
-
+    # Fields of transformers, whose types `strict` checks only if they are named here.
+    problem_type: ProblemType | None = None
+    id2label: dict[int, str] | dict[str, str] | None = None
+    label2id: dict[str, int] | None = None
     vocab_size: int = 30000
     embedding_size: int = 100
     encoder: Literal["bilstm", "cnn", "dilated_cnn", "relation_network"] = "bilstm"
@@ -126,11 +129,9 @@ class SelfAttentiveConfig(PreTrainedConfig):
         tasks = kwargs.pop("custom_pipelines", None) or {}
         if kept := {task: tasks[task] for task in tasks if task not in self.local_pipelines}:
             kwargs["custom_pipelines"] = kept
-        if self.id2label is None and self.label2id:
-            self.id2label = {int(index): name for name, index in self.label2id.items()}
+        for name, labels in _both_label_maps(self.id2label, self.label2id).items():
+            setattr(self, name, labels)
         super().__post_init__(**kwargs)
-        if self.label2id is None and self.id2label:
-            self.label2id = {name: int(index) for index, name in self.id2label.items()}
         if self.architectures is None:
             # Auto classes choose between the two heads by this name and do not accept None.
             self.architectures = ["SelfAttentiveForSequenceClassification"]
@@ -141,10 +142,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """Make a config of what a file says and what overrides it, derived numbers last."""
-        if names := kwargs.get("id2label"):
-            kwargs["label2id"] = kwargs.get("label2id") or {n: int(i) for i, n in names.items()}
-        elif ids := kwargs.get("label2id"):
-            kwargs["id2label"] = {index: name for name, index in ids.items()}
+        maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
+        kwargs |= {name: labels for name, labels in maps.items() if labels is not None}
         kwargs |= {name: kwargs.pop(name) for name in DERIVED if name in kwargs}
         made = super().from_dict(config_dict, **kwargs)
         (made[0] if isinstance(made, tuple) else made).validate()
@@ -217,11 +216,6 @@ class SelfAttentiveConfig(PreTrainedConfig):
         if not self.num_labels:
             raise ValueError(f"num_labels is {self.num_labels}; give 1 or more, or id2label")
         self._check_labels()
-        if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
-            raise ValueError(
-                f"problem_type is {self.problem_type!r}; it must be None, to infer it from the "
-                f"labels, or one of {', '.join(PROBLEM_TYPES)}"
-            )
 
     def _check_labels(self) -> None:
         """Refuse label names that are not one for each id, or maps that contradict each other."""
@@ -233,10 +227,9 @@ class SelfAttentiveConfig(PreTrainedConfig):
             )
         if self.label2id != {name: index for index, name in names.items()}:
             raise ValueError(
-                f"label2id is {self.label2id}, but id2label is {names}; they must say the same. "
-                "Leave one of them out"
+                f"label2id is {self.label2id}, not the same as id2label, {names}; leave one out"
             )
-        if self.label_smoothing and self.problem_type in PROBLEM_TYPES[1:]:
+        if self.label_smoothing and self.problem_type not in (None, "single_label_classification"):
             raise ValueError(
                 f"label_smoothing is {self.label_smoothing}, but problem_type is "
                 f"{self.problem_type!r}; only single-label problems have it. Set it to 0"
@@ -292,9 +285,16 @@ class SelfAttentiveConfig(PreTrainedConfig):
         known = {field.name for field in fields(self)} | set(self.attribute_map) | set(DERIVED)
         for name in sorted(unknown.keys() - known):
             if close := difflib.get_close_matches(name, own, n=1, cutoff=0.8):
-                raise TypeError(
-                    f"SelfAttentiveConfig has no field {name!r}; did you mean {close[0]!r}?"
-                )
+                raise TypeError(f"there is no field {name!r}; did you mean {close[0]!r}?")
+
+
+def _both_label_maps(id2label: Any, label2id: Any) -> dict[str, Any]:
+    """Return both maps by name, one made of the other if need be; `strict` checks their types."""
+    if isinstance(id2label, dict) and not label2id:
+        label2id = {name: int(index) for index, name in id2label.items()}
+    elif isinstance(label2id, dict) and not id2label:
+        id2label = {index: name for name, index in label2id.items()}
+    return {"id2label": id2label, "label2id": label2id}
 
 
 __all__ = ["SelfAttentiveConfig"]

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import tiny
 import torch
-from huggingface_hub.errors import StrictDataclassClassValidationError
+from huggingface_hub.errors import (
+    StrictDataclassClassValidationError,
+    StrictDataclassFieldValidationError,
+)
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoModel, AutoModelForSequenceClassification
@@ -135,6 +138,8 @@ def word_vectors(model: SelfAttentivePreTrainedModel) -> nn.Parameter:
         {"id2label": {0: "bad", 1: "good"}},
         {"label2id": {"bad": 0, "good": 1}},
         {"id2label": {"0": "bad", "1": "good"}, "label2id": None},
+        {"id2label": {}, "label2id": {"bad": 0, "good": 1}},
+        {"id2label": {0: "bad", 1: "good"}, "num_labels": 3},
     ],
 )
 def test_one_map_of_label_names_is_enough_for_a_checkpoint(names: Any, tmp_path: Path) -> None:
@@ -145,6 +150,21 @@ def test_one_map_of_label_names_is_enough_for_a_checkpoint(names: Any, tmp_path:
     loaded.save_pretrained(tmp_path / "again")
     config = AutoModelForSequenceClassification.from_pretrained(tmp_path / "again").config
     assert (config.id2label, config.label2id) == ({0: "bad", 1: "good"}, {"bad": 0, "good": 1})
+
+
+@pytest.mark.parametrize(
+    "names", [{"id2label": ["bad", "good"]}, {"id2label": {0: 1, 1: 2}}, {"label2id": {1: 0}}]
+)
+def test_names_of_labels_that_a_file_could_not_give_back_are_refused(
+    names: Any, tmp_path: Path
+) -> None:
+    """JSON makes text of a number that is a key: the trained model could not be loaded again."""
+    tiny.tiny_config().save_pretrained(tmp_path)
+    refused = "(id2label|label2id)' with value .*dict"
+    with pytest.raises(StrictDataclassFieldValidationError, match=refused):
+        SelfAttentiveConfig(**names)
+    with pytest.raises(StrictDataclassFieldValidationError, match=refused):
+        SelfAttentiveConfig.from_pretrained(tmp_path, **names)
 
 
 def test_overrides_of_a_checkpoint_are_judged_together(tmp_path: Path) -> None:
