@@ -74,16 +74,9 @@ def _load_checked(
                 f"it has pooling={config.pooling!r}, which attends to nothing; name a checkpoint "
                 "with pooling='self_attention' or 'generalized'"
             )
-        is_encoder = not must_attend and config.architectures == ["SelfAttentiveModel"]
-        auto_class = AutoModel if is_encoder else AutoModelForSequenceClassification
-        model, tokenizer, loaded = _load(auto_class, checkpoint, config)
-    _check_weights(checkpoint, model, loaded)
-    if exactly and loaded["unexpected_keys"]:
-        raise ValueError(
-            f"{checkpoint} has weights for {', '.join(sorted(loaded['unexpected_keys'])[:3])}, "
-            "which is none of the model's. Load it with sase_hf and save it with save_pretrained"
-        )
-    return model, tokenizer
+    is_encoder = not must_attend and config.architectures == ["SelfAttentiveModel"]
+    auto_class = AutoModel if is_encoder else AutoModelForSequenceClassification
+    return _load(auto_class, checkpoint, config, exactly=exactly)
 
 
 def load_encoder(
@@ -108,10 +101,7 @@ def load_encoder(
             f"{checkpoint} is a folder, which has no revision {revision!r}; leave the revision out"
         )
     config = load_config(checkpoint, revision=revision)
-    with loading(checkpoint):
-        model, tokenizer, loaded = _load(AutoModel, checkpoint, config, revision=revision)
-    _check_weights(checkpoint, model, loaded)
-    return model, tokenizer
+    return _load(AutoModel, checkpoint, config, revision=revision)
 
 
 def load_config(checkpoint: str, **options: Any) -> SelfAttentiveConfig:
@@ -188,19 +178,27 @@ def _require_folder(checkpoint: str) -> None:
 
 
 def _load(
-    auto_class: Any, checkpoint: str, config: SelfAttentiveConfig, **options: Any
-) -> tuple[Any, TokenizersBackend, Mapping[str, Any]]:
-    """Return the model, its tokenizer, and which weights fit, by what transformers calls them."""
-    model, loaded = auto_class.from_pretrained(
-        checkpoint,
-        config=config,
-        dtype=torch.float32,
-        output_loading_info=True,
-        trust_remote_code=False,
-        **options,
-    )
-    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False, **options)
-    return model.eval(), tokenizer, loaded
+    auto_class: Any,
+    checkpoint: str,
+    config: SelfAttentiveConfig,
+    *,
+    exactly: bool = False,
+    **options: Any,
+) -> tuple[Any, TokenizersBackend]:
+    """Return a model, whose weights are all checked, and its tokenizer."""
+    options["trust_remote_code"] = False
+    with loading(checkpoint):
+        model, loaded = auto_class.from_pretrained(
+            checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **options
+        )
+        tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, **options)
+    _check_weights(checkpoint, model, loaded)
+    if exactly and loaded["unexpected_keys"]:
+        raise ValueError(
+            f"{checkpoint} has weights for {', '.join(sorted(loaded['unexpected_keys'])[:3])}, "
+            "which is none of the model's. Load it with sase_hf and save it with save_pretrained"
+        )
+    return model.eval(), tokenizer
 
 
 def load_pipeline(checkpoint: str) -> SelfAttentionPipeline:
