@@ -90,7 +90,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
     bos_token_id = eos_token_id = sep_token_id = None
     # Tasks that an installed package serves itself, so that `pipeline` need not trust a checkpoint.
     local_pipelines = tuple[str, ...]()
-    # Fields of transformers, whose types `strict` checks only if they are named here.
+    # Of transformers; declared again since `strict` skips types that newer versions keep as text.
     problem_type: ProblemType | None = None
     id2label: dict[int, str] | dict[str, str] | None = None
     label2id: dict[str, int] | None = None
