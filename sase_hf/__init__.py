@@ -13,15 +13,15 @@ from transformers import (
 )
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from .configuration_self_attentive import SelfAttentiveConfig
-from .modeling_self_attentive import (
+from .data.tokenizer import build_tokenizer
+from .data.word_vectors import load_word_vectors
+from .models.self_attentive.configuration_self_attentive import SelfAttentiveConfig
+from .models.self_attentive.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
-from .pipeline_self_attentive import TASK, SelfAttentionPipeline
-from .tokenization import build_tokenizer
-from .vectors import load_word_vectors
+from .models.self_attentive.pipeline_self_attentive import TASK, SelfAttentionPipeline
 
 __version__ = "0.1.0"
 

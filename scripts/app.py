@@ -19,9 +19,9 @@ import sys
 from collections.abc import Sequence
 
 try:
-    from sase_hf.demo import TITLE, build_page, load_pipeline, read_examples, serve
-    from sase_hf.samples import add_column_flag
-    from sase_hf.space import write_space
+    from sase_hf.evaluation.dataset import add_column_flag
+    from sase_hf.serving.demo import TITLE, build_page, load_pipeline, read_examples, serve
+    from sase_hf.serving.space import write_space
 except ImportError as error:
     sys.exit(f"app.py: {error}")
 

@@ -21,10 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sase_hf.attention_statistics import measure_attention
-from sase_hf.evaluation import measured_record, write_record
-from sase_hf.loading import name_checkpoints
-from sase_hf.samples import (
+from sase_hf.evaluation.attention import measure_attention
+from sase_hf.evaluation.dataset import (
     Sample,
     add_sample_flags,
     check_output,
@@ -33,6 +31,8 @@ from sase_hf.samples import (
     read_sample,
     writing,
 )
+from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.utils.loading import name_checkpoints
 from sase_hf.visualization import save_figure, statistics_figure
 from sase_hf.visualization.canvas import check_figure_path
 

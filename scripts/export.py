@@ -19,10 +19,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sase_hf.data import TaskData
-from sase_hf.exporting import export
-from sase_hf.loading import load_model
-from sase_hf.samples import add_column_flag, read_file
+from sase_hf.data.task import TaskData
+from sase_hf.evaluation.dataset import add_column_flag, read_file
+from sase_hf.serving.onnx_export import export
+from sase_hf.utils.loading import load_model
 
 
 def main(argv: Sequence[str] | None = None) -> None:

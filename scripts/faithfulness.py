@@ -22,9 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sase_hf.evaluation import measured_record, write_record
-from sase_hf.faithfulness import MEASURES, measure_faithfulness
-from sase_hf.samples import (
+from sase_hf.evaluation.dataset import (
     add_sample_flags,
     check_output,
     describe_checkpoint,
@@ -32,6 +30,8 @@ from sase_hf.samples import (
     read_sample,
     writing,
 )
+from sase_hf.evaluation.faithfulness import MEASURES, measure_faithfulness
+from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.visualization import curves_figure, save_figure
 from sase_hf.visualization.canvas import check_figure_path
 

@@ -21,12 +21,12 @@ import numpy as np
 from datasets import Dataset
 from transformers.utils import logging
 
-from sase_hf.building import load_rows
-from sase_hf.data import TaskData
-from sase_hf.evaluation import measured_record, write_record
-from sase_hf.labels import SINGLE_LABEL
-from sase_hf.samples import check_output
-from sase_hf.training import parse_arguments
+from sase_hf.data.labels import SINGLE_LABEL
+from sase_hf.data.task import TaskData
+from sase_hf.evaluation.dataset import check_output
+from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.setup import load_rows
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0)
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from sase_hf.hub import Push, push
-from sase_hf.pushing import COMMIT_MESSAGE
+from sase_hf.hub.push import COMMIT_MESSAGE
 
 
 def main(argv: Sequence[str] | None = None) -> None:

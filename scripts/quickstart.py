@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from synthetic import write_corpus
 
-from sase_hf.baselines import bag_of_words_accuracy, majority_accuracy
-from sase_hf.building import Parts, assemble
-from sase_hf.data import TaskData
-from sase_hf.synthetic import write_corpus
-from sase_hf.training import ModelArguments, parse_arguments, run
+from sase_hf.data.task import TaskData
+from sase_hf.evaluation.baselines import bag_of_words_accuracy, majority_accuracy
+from sase_hf.training.run import ModelArguments, parse_arguments, run
+from sase_hf.training.setup import Parts, assemble
 from sase_hf.visualization import attention_html, attention_text
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -125,7 +125,7 @@ def clear(folder: Path) -> None:
 def is_corpus(folder: Path) -> bool:
     """Tell whether a folder holds the synthetic corpus, as its README.md says."""
     readme = folder / "README.md"
-    return readme.is_file() and "sase_hf.synthetic" in readme.read_text(encoding="utf-8")
+    return readme.is_file() and "synthetic" in readme.read_text(encoding="utf-8")
 
 
 def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, Any]]:

@@ -17,8 +17,8 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from sase_hf.search import search
-from sase_hf.training import parse_arguments
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.search import search
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--trials", type=int, default=20)
     flags, words = parser.parse_known_args(argv)
     logging.basicConfig(format="%(message)s")
-    logging.getLogger("sase_hf.training").setLevel(logging.INFO)
+    logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
     try:
         if flags.trials < 1:
             raise ValueError(f"--trials is {flags.trials}; it must be 1 or more")

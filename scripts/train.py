@@ -12,7 +12,7 @@ a model for pairs:
 
 In a minute on a CPU, on the corpus that the project makes itself:
 
-    python -m sase_hf.synthetic data/synthetic
+    python scripts/synthetic_corpus.py data/synthetic
     python scripts/train.py scripts/recipes/synthetic_reviews.yaml
 
 To evaluate a checkpoint, or to predict the labels of new rows:
@@ -29,8 +29,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sase_hf.evaluation import NO_RESULTS
-from sase_hf.training import PREDICTIONS_NAME, parse_arguments, run
+from sase_hf.evaluation.records import NO_RESULTS
+from sase_hf.training.run import PREDICTIONS_NAME, parse_arguments, run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     is_first_process = training_args.process_index == 0
     logging.basicConfig(format="%(message)s")
     if is_first_process:
-        logging.getLogger("sase_hf.training").setLevel(logging.INFO)
+        logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
 
     try:
         outcome = run(model_args, data_args, training_args)

@@ -27,9 +27,15 @@ from typing import Any
 
 from transformers.utils import logging
 
-from sase_hf.labels import MULTI_LABEL, REGRESSION
-from sase_hf.loading import load_pipeline, name_checkpoints
-from sase_hf.samples import add_column_flag, check_output, read_file, require_positive, writing
+from sase_hf.data.labels import MULTI_LABEL, REGRESSION
+from sase_hf.evaluation.dataset import (
+    add_column_flag,
+    check_output,
+    read_file,
+    require_positive,
+    writing,
+)
+from sase_hf.utils.loading import load_pipeline, name_checkpoints
 from sase_hf.visualization import (
     attention_figure,
     attention_html,

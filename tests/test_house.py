@@ -18,9 +18,9 @@ from transformers.dynamic_module_utils import get_relative_import_files, get_rel
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "sase_hf").rglob("*.py"))
 SCRIPTS = sorted((ROOT / "scripts").rglob("*.py"))
-TESTS = sorted((ROOT / "tests").glob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 EVERYTHING = [*MODULES, *SCRIPTS, *TESTS]
-MODELING = ROOT / "sase_hf" / "modeling_self_attentive.py"
+MODELING = ROOT / "sase_hf/models/self_attentive/modeling_self_attentive.py"
 TRAVELLING = [path for path in MODULES if path.name.endswith("_self_attentive.py")]
 TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}
 
@@ -48,7 +48,7 @@ OPTIONAL = (
     "sentence_transformers",
     "gradio",
 )
-NEED_GRADIO = ("sase_hf.demo", "sase_hf.space")
+NEED_GRADIO = ("sase_hf.serving.demo", "sase_hf.serving.space")
 
 MAX_FUNCTION_LINES = 40
 MAX_FILE_LINES = 300
@@ -149,7 +149,7 @@ def test_every_imported_package_is_declared(path: Path) -> None:
     for extra in extras:
         lines += PROJECT["optional-dependencies"][extra]
     declared = {canonicalize_name(Requirement(line).name) for line in lines}
-    own = {"sase_hf", "scripts", "benchmarking", "studying", "tests"}
+    own = {"sase_hf", "scripts", "benchmarking", "studying", "synthetic", "tests"}
     own |= {file.stem for file in EVERYTHING}
     for name in {module.split(".")[0] for module, _ in imports(path)} - own - {""}:
         if name not in sys.stdlib_module_names:

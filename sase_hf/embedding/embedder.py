@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 from transformers.tokenization_utils_base import LARGE_INTEGER
 
-from ..batching import batches_by_length
-from ..loading import load_encoder
+from ..data.batching import batches_by_length
+from ..utils.loading import load_encoder
 
 # Larger batches leave the caches of a CPU, smaller ones call its LSTM more often; a GPU takes more.
 DEFAULT_BATCH_TOKENS = 4_096

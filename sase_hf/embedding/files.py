@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..row_files import read_rows, readable, text_fault
-from ..sources import sha256_of
+from ..data.row_files import read_rows, readable, text_fault
+from ..data.sources import sha256_of
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure:
     """Draw deletion and insertion curves side by side, a line for each ranking of the words.
 
     Args:
-        curves: The `curves` of `sase_hf.faithfulness.measure_faithfulness`, or of its record.
+        curves: The `curves` of `measure_faithfulness`, or of its record.
 
     Returns:
         The figure.
@@ -60,7 +60,7 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
 
     Args:
         statistics: For the name of each checkpoint what
-            `sase_hf.attention_statistics.measure_attention` returned.
+            `sase_hf.evaluation.attention.measure_attention` returned.
 
     Returns:
         The figure.

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from sase_hf.processes import in_fresh_process
+from sase_hf.utils.processes import in_fresh_process
 
 from .passes import encoder_pass, training_pass
 from .settings import Settings, build_model

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sase_hf.exporting import NEEDED
-from sase_hf.onnx_graphs import INPUTS, silence_exporter, write_graphs
-from sase_hf.processes import in_fresh_process
+from sase_hf.serving.onnx_export import NEEDED
+from sase_hf.serving.onnx_graphs import INPUTS, silence_exporter, write_graphs
+from sase_hf.utils.processes import in_fresh_process
 
 from .models import random_model
 

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from sase_hf.memory import keep_freed_memory
+from sase_hf.utils.memory import keep_freed_memory
 
 
 def can_fork(device: torch.device) -> bool:

@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sase_hf.checkpoints import list_checkpoints
-from sase_hf.evaluation import write_record
+from sase_hf.evaluation.records import write_record
+from sase_hf.training.checkpoints import list_checkpoints
 
 from .measurements import measure
 from .runs import Run, State, settings_of, state_of

@@ -5,13 +5,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from sase_hf.arguments import DataArguments, ModelArguments
-from sase_hf.attention_statistics import measure_attention
-from sase_hf.building import Parts, assemble, load_rows
-from sase_hf.command_line import parse_arguments
-from sase_hf.label_shift import cross_fitted_accuracy
-from sase_hf.labels import SINGLE_LABEL
-from sase_hf.samples import Sample
+from sase_hf.data.labels import SINGLE_LABEL
+from sase_hf.evaluation.attention import measure_attention
+from sase_hf.evaluation.dataset import Sample
+from sase_hf.evaluation.label_shift import cross_fitted_accuracy
+from sase_hf.training.arguments import DataArguments, ModelArguments
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.setup import Parts, assemble, load_rows
 
 from .runs import Run
 
@@ -24,7 +24,7 @@ def measure(run: Run) -> dict[str, dict[str, float]]:
 
     Returns:
         Nothing if there are no such rows, else what there is of these: `attention`, the means of
-        `entropy` and `overlap` as `sase_hf.attention_statistics` defines them; `label_shift`, with
+        `entropy` and `overlap` as `sase_hf.evaluation.attention` defines them; `label_shift`, with
         `accuracy`, that of scores adapted to the label frequencies of the other half of the rows.
 
     Raises:

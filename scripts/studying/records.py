@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from sase_hf import SelfAttentiveConfig
-from sase_hf.building import HEADS
+from sase_hf.training.setup import HEADS
 
 from .runs import WITHOUT_EFFECT
 

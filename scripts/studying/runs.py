@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from transformers.trainer import TRAINER_STATE_NAME
 
-from sase_hf.arguments import changed_arguments
-from sase_hf.checkpoints import newest_complete_checkpoint
-from sase_hf.command_line import parse_arguments
-from sase_hf.privacy import publishable
-from sase_hf.training import move_label_smoothing
+from sase_hf.evaluation.privacy import publishable
+from sase_hf.training.arguments import changed_arguments
+from sase_hf.training.checkpoints import newest_complete_checkpoint
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.run import move_label_smoothing
 
 RECIPES = Path(__file__).resolve().parents[1] / "recipes" / "study"
 

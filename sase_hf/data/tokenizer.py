@@ -1,0 +1,160 @@
+"""A word-level tokenizer built from texts: a stock fast tokenizer, with no class of its own."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import TokenizersBackend
+from transformers.utils import logging
+
+PAD_TOKEN = "[PAD]"
+UNK_TOKEN = "[UNK]"
+SPECIAL_TOKENS = [PAD_TOKEN, UNK_TOKEN]
+
+# The characters of a word: letters, the marks on them, digits.
+_OF_WORDS = r"\p{L}\p{M}\p{N}"
+# What stands apart from a word: an English contraction as the Penn Treebank cuts it, or any other
+# character. Without a repetition in it, the time it takes grows only with the length of a text.
+_APART = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{_OF_WORDS}])|[^{_OF_WORDS}]"
+
+
+def build_tokenizer(
+    texts: Iterable[str],
+    vocab_size: int = 30_000,
+    lowercase: bool = True,
+    min_frequency: int = 1,
+    *,
+    extra_words: Iterable[str] = (),
+    model_max_length: int = 1024,
+) -> TokenizersBackend:
+    """Build a word-level tokenizer whose vocabulary is that of some texts.
+
+    A text is normalised (NFC, a curly apostrophe made straight, lower case if asked for) and cut
+    at white space; each punctuation mark and symbol is then a token of its own. English
+    contractions are cut as in the Penn Treebank, "don't" into "do" and "n't", "it's" into "it" and
+    "'s": GloVe's vectors were trained on such tokens, corpora that come tokenized look the same,
+    and every negated verb shares one "n't", where cutting at the apostrophe would leave "don", "'"
+    and "t". Languages written without spaces must come with spaces between their words.
+
+    The padding token has id 0 and the unknown one id 1. The words follow by falling frequency,
+    equally frequent ones in the order of their code points, so that the same texts, in any order,
+    give the same vocabulary. A pair of texts has token types 0 and 1 and nothing between. A text
+    that spells a special token is cut like any other text, also after saving and loading.
+
+    The texts are read once and not kept. A column of a `datasets.Dataset` is such an iterable, and
+    `itertools.chain` joins several:
+
+        build_tokenizer(dataset["train"]["text"])
+        build_tokenizer(chain(dataset["train"]["premise"], dataset["train"]["hypothesis"]))
+
+    Args:
+        texts: The texts to count words in.
+        vocab_size: The most entries the vocabulary may have, the two special tokens included.
+        lowercase: Whether "The" and "the" are one word.
+        min_frequency: How often a word must occur in the texts to be kept.
+        extra_words: Words to keep although the texts lack them, in order of importance: they fill
+            the room that the words of the texts leave. With those of a vector file
+            (`word_vectors.read_words`), words first met after training have a vector. What this
+            tokenizer would cut in two is passed over.
+        model_max_length: The length in tokens that `truncation=True` cuts a text or a pair to.
+
+    Returns:
+        The tokenizer. It saves as `tokenizer.json`, which `AutoTokenizer` loads.
+
+    Raises:
+        ValueError: If `texts` is a single text or a mapping, a text is not a string or holds a lone
+            surrogate, no word is left, or a number is too small.
+    """
+    _check_arguments(texts, vocab_size, min_frequency, model_max_length)
+    tokenizer = _splitter(lowercase)
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=SPECIAL_TOKENS,
+        show_progress=False,  # `_checked` shows it the way transformers does
+    )
+    tokenizer.train_from_iterator(_checked(texts), trainer)
+    vocabulary = _extended(tokenizer, extra_words, vocab_size)
+    if len(vocabulary) == len(SPECIAL_TOKENS):
+        raise ValueError(
+            f"no word is left for the vocabulary: none occurs in the texts at least "
+            f"min_frequency={min_frequency} times; pass texts with words, or lower min_frequency"
+        )
+    tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
+    return TokenizersBackend(
+        tokenizer_object=tokenizer,
+        pad_token=PAD_TOKEN,
+        unk_token=UNK_TOKEN,
+        split_special_tokens=True,
+        model_max_length=model_max_length,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        padding_side="right",
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def _check_arguments(
+    texts: Iterable[str], vocab_size: int, min_frequency: int, model_max_length: int
+) -> None:
+    """Refuse what would give a useless vocabulary without a word."""
+    if isinstance(texts, str | bytes | Mapping):
+        raise ValueError(
+            f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
+            'a column of a data set: dataset["train"]["text"]'
+        )
+    smallest = len(SPECIAL_TOKENS) + 1
+    if vocab_size < smallest:
+        raise ValueError(
+            f"vocab_size is {vocab_size}; with {' and '.join(SPECIAL_TOKENS)} in it, it must be "
+            f"{smallest} or more to hold a word"
+        )
+    for name, value in (("min_frequency", min_frequency), ("model_max_length", model_max_length)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}; it must be 1 or more")
+
+
+def _splitter(lowercase: bool) -> Tokenizer:
+    """Return a tokenizer that knows what a word is, and no words yet."""
+    tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNK_TOKEN))
+    apostrophe = normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    case = [normalizers.Lowercase()] if lowercase else []
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), apostrophe, *case])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(_APART), "isolated")]
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A:0", pair="$A:0 $B:1", special_tokens=[]
+    )
+    return tokenizer
+
+
+def _checked(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts with a progress bar, and stop at one that cannot be read."""
+    # The delay keeps small corpora silent.
+    bar = logging.tqdm(texts, desc="Counting words", unit=" texts", delay=1)
+    for position, text in enumerate(bar):
+        if not isinstance(text, str):
+            raise ValueError(
+                f"text {position} (counted from 0) is {text!r:.80}, of type {type(text).__name__}; "
+                'each must be a string. Of a data set, pass one column: dataset["text"]'
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"text {position} (counted from 0) holds a lone surrogate, {text[error.start]!r} "
+                f"at character {error.start}, which is no character. Mend it where the text is "
+                'decoded, or with text.encode("utf-8", "replace").decode()'
+            ) from error
+        yield text
+
+
+def _extended(tokenizer: Tokenizer, words: Iterable[str], vocab_size: int) -> dict[str, int]:
+    """Return the vocabulary with further words, as many as fit."""
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    for word in words:
+        if len(vocabulary) >= vocab_size:
+            break
+        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(word))
+        if len(pieces) == 1:
+            vocabulary.setdefault(pieces[0][0], len(vocabulary))
+    return vocabulary

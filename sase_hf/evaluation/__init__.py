@@ -1,0 +1,4 @@
+"""What was measured: metrics, records, attention statistics, faithfulness.
+
+May import `models`, `utils` and `data`.
+"""

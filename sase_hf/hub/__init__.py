@@ -1,0 +1,9 @@
+"""The way to the Hub: model card, what may be public, push.
+
+May import `models`, `utils`, `data` and `evaluation`.
+"""
+
+from .card import model_card, write_model_card
+from .push import Push, push
+
+__all__ = ["Push", "model_card", "push", "write_model_card"]

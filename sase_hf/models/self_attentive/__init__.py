@@ -1,0 +1,1 @@
+"""A Structured Self-Attentive Sentence Embedding (Lin et al., ICLR 2017)."""

@@ -1,0 +1,245 @@
+"""A whole run, as the scripts start it: train, evaluate, predict, and leave a checkpoint behind.
+
+`arguments` says what a run can be told, `command_line` how it is told, `building` puts rows,
+tokenizer and model together, `run_checks` refuses what would fail later, `trainer` trains,
+`checkpoints` makes resuming safe. This module is the order of events.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import EarlyStoppingCallback, TrainingArguments, enable_full_determinism, set_seed
+
+from ..data.batching import token_counts
+from ..data.task import TaskData
+from ..evaluation.records import (
+    evaluation_history,
+    load_metrics,
+    measured_record,
+    metrics_function,
+    results_of,
+    write_record,
+)
+from ..hub.card import write_model_card
+from ..utils.memory import keep_freed_memory
+from .arguments import DataArguments, ModelArguments, changed_arguments
+from .checkpoints import checkpoint_to_resume
+from .command_line import parse_arguments
+from .run_checks import check_arguments, check_best_metric, check_splits, protect_earlier_run
+from .setup import Parts, assemble
+from .trainer import SelfAttentiveTrainer
+
+logger = logging.getLogger(__name__)
+
+PREDICTIONS_NAME = "predictions.jsonl"
+
+
+def run(
+    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> dict[str, Any]:
+    """Do what the arguments ask: train, evaluate, predict.
+
+    A trained model is in `output_dir` afterwards with its tokenizer, its code and a README.md, and
+    loads by `from_pretrained`; predictions are in `predictions.jsonl` there, a line for each row.
+
+    Args:
+        model_args: Which model.
+        data_args: Which rows.
+        training_args: How; `label_smoothing_factor` goes to the config, where the penalty is safe.
+
+    Returns:
+        `metrics` (all, named as in the logs), `record` (those of one split, the test split if it
+        was measured, with their circumstances; after training also its `history`, an entry for
+        every evaluation on the way), `output_dir`.
+
+    Raises:
+        ValueError: If arguments contradict one another, the data or a checkpoint.
+        OSError: If a run to resume has no complete checkpoint, or the record cannot be written.
+        FloatingPointError: If loss, gradient or weights cease to be finite.
+    """
+    start = time.perf_counter()
+    output_dir = str(training_args.output_dir)
+    check_arguments(model_args, data_args, training_args)
+    checkpoint = None
+    if training_args.do_train:
+        checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+        protect_earlier_run(output_dir, checkpoint)
+    move_label_smoothing(model_args, training_args)
+    keep_freed_memory()
+    (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
+    parts = assemble(model_args, data_args, checkpoint)
+    check_splits(parts.task, training_args)
+    log_summary(parts, model_args, data_args, training_args)
+
+    trainer = make_trainer(parts, data_args, training_args)
+    metrics: dict[str, float] = {}
+    history: dict[str, Any] = {}
+    if training_args.do_train:
+        metrics |= _train(trainer, checkpoint)
+        # Now, since the evaluation at the end would be logged as another one of the last epoch.
+        history = {"history": evaluation_history(trainer.state.log_history)}
+    if training_args.do_eval:
+        metrics |= _evaluate(trainer)
+    if training_args.do_predict:
+        metrics |= _predict(trainer, parts)
+    record = _record(parts, metrics, (model_args, data_args, training_args), start) | history
+    if trainer.is_world_process_zero():
+        if training_args.do_train:
+            write_model_card(output_dir, record, trainer.hub_model_id)
+        if data_args.record is not None:
+            write_record(record, data_args.record)
+    if training_args.do_train and training_args.push_to_hub:
+        trainer.push_to_hub()
+    trainer.end()
+    return {"metrics": metrics, "record": record, "output_dir": output_dir}
+
+
+def move_label_smoothing(model_args: ModelArguments, training_args: TrainingArguments) -> None:
+    """Let the model smooth its labels itself: `Trainer` would drop the penalty with them."""
+    smoothing = training_args.label_smoothing_factor
+    if smoothing == 0:
+        return
+    if model_args.label_smoothing not in (None, smoothing):
+        raise ValueError(
+            f"--label_smoothing is {model_args.label_smoothing} and --label_smoothing_factor "
+            f"{smoothing}; both mean the same here, give one of them"
+        )
+    model_args.label_smoothing = smoothing
+    training_args.label_smoothing_factor = 0.0
+
+
+def log_summary(
+    parts: Parts,
+    model_args: ModelArguments,
+    data_args: DataArguments,
+    training_args: TrainingArguments,
+) -> None:
+    """Log what a reader wants to see before waiting: rows, labels, words, sizes."""
+    rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in parts.rows.items())
+    columns = f"{', '.join(data_args.text_column_names)} -> {data_args.label_column_name}"
+    logger.info(f"rows: {rows} ({columns})")
+    names = parts.task.label_names
+    shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+    logger.info(f"labels: {len(names)} ({shown}), {parts.task.problem_type}")
+    limit = data_args.max_seq_length or parts.tokenizer.model_max_length
+    full = sum(length >= limit for split in parts.rows.values() for length in token_counts(split))
+    logger.info(f"vocabulary: {len(parts.tokenizer):,} words")
+    if full:
+        logger.info(
+            f"length: {full:,} rows have {limit:,} tokens, where they are cut (--max_seq_length)"
+        )
+    for path, share in zip(model_args.word_vectors or [], parts.vectors_found, strict=False):
+        logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
+    model = parts.model
+    total, others = (model.num_parameters(exclude_embeddings=without) for without in (False, True))
+    logger.info(
+        f"model: {type(model).__name__}, {total:,} parameters, {others:,} without word vectors"
+    )
+    processes = f"{training_args.world_size} process{'es' * (training_args.world_size > 1)}"
+    logger.info(f"training: {processes} on {training_args.device}, seed {training_args.seed}")
+
+
+def make_trainer(
+    parts: Parts, data_args: DataArguments, training_args: TrainingArguments
+) -> SelfAttentiveTrainer:
+    """Return a trainer of the model, with the metrics that were asked for or that fit."""
+    if data_args.metric_name is None:
+        check_best_metric(training_args, parts.task)
+    metrics = load_metrics(data_args.metric_name, parts.task.problem_type)
+    patience = data_args.early_stopping_patience
+    callbacks = [] if patience is None else [EarlyStoppingCallback(patience)]
+    return SelfAttentiveTrainer(
+        parts.model,
+        training_args,
+        data_args.max_batch_tokens,
+        train_dataset=parts.rows.get("train"),
+        eval_dataset=parts.rows.get("validation"),
+        processing_class=parts.tokenizer,
+        compute_metrics=metrics_function(metrics, parts.task.problem_type),
+        callbacks=callbacks,
+    )
+
+
+def _train(trainer: SelfAttentiveTrainer, checkpoint: Path | None) -> dict[str, float]:
+    result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    trainer.save_model(_internal_call=True)  # pushed at the end, with its card
+    trainer.save_state()
+    trainer.save_metrics("train", result.metrics)
+    return result.metrics
+
+
+def _evaluate(trainer: SelfAttentiveTrainer) -> dict[str, float]:
+    metrics = trainer.evaluate()
+    trainer.save_metrics("eval", metrics)
+    return metrics
+
+
+def _predict(trainer: SelfAttentiveTrainer, parts: Parts) -> dict[str, float]:
+    output = trainer.predict(parts.rows["test"])
+    if trainer.is_world_process_zero():
+        path = Path(str(trainer.args.output_dir), PREDICTIONS_NAME)
+        unfinished = path.with_suffix(".tmp")
+        with unfinished.open("w", encoding="utf-8") as handle:
+            for prediction in _readable(torch.from_numpy(output.predictions), parts.task):
+                handle.write(json.dumps(prediction, ensure_ascii=False) + "\n")
+        os.replace(unfinished, path)
+    if "labels" not in parts.rows["test"].column_names:
+        return {}
+    trainer.save_metrics("test", output.metrics)
+    return output.metrics or {}
+
+
+def _readable(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
+    """Yield a prediction for each row: label names and probabilities, or numbers."""
+    logits = logits.float()
+    if task.problem_type == "regression":
+        for row in logits.tolist():
+            yield {"values": dict(zip(task.label_names, row, strict=True))}
+    elif task.problem_type == "multi_label_classification":
+        for row in logits.sigmoid().tolist():
+            scores = dict(zip(task.label_names, row, strict=True))
+            yield {"labels": [name for name, p in scores.items() if p > 0.5], "scores": scores}
+    else:
+        for row in logits.softmax(-1).tolist():
+            scores = dict(zip(task.label_names, row, strict=True))
+            yield {"label": max(scores, key=scores.__getitem__), "scores": scores}
+
+
+def _record(
+    parts: Parts, metrics: dict[str, float], arguments: tuple[Any, ...], start: float
+) -> dict[str, Any]:
+    """Describe what was measured on the last split that has labels."""
+    *_, training_args = arguments
+    prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
+    split = next((s for s, prefix in prefixes.items() if f"{prefix}loss" in metrics), "test")
+    return measured_record(
+        name=training_args.run_name or Path(training_args.output_dir).name,
+        metrics=results_of(metrics, prefixes[split]),
+        split=split,
+        sources=parts.task.sources,
+        seed=training_args.seed,
+        arguments=changed_arguments(*arguments),
+        config=parts.model.config,
+        num_parameters=parts.model.num_parameters(),
+        wall_seconds=time.perf_counter() - start,
+    ) | {"rows_per_second": metrics.get(f"{prefixes[split]}samples_per_second")}
+
+
+__all__ = [
+    "PREDICTIONS_NAME",
+    "DataArguments",
+    "ModelArguments",
+    "SelfAttentiveTrainer",
+    "log_summary",
+    "make_trainer",
+    "move_label_smoothing",
+    "parse_arguments",
+    "run",
+]

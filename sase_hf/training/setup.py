@@ -1,0 +1,299 @@
+"""What a run trains: the task's rows, the tokenizer and the model, new or from a checkpoint."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import DatasetDict
+from transformers import AutoTokenizer, TokenizersBackend
+
+from ..data.task import TaskData, encode_task, load_task
+from ..data.tokenizer import build_tokenizer
+from ..data.word_vectors import load_word_vectors, read_words
+from ..models.self_attentive.configuration_self_attentive import SelfAttentiveConfig
+from ..models.self_attentive.modeling_self_attentive import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentivePreTrainedModel,
+)
+from ..utils.loading import load_config, loading, refusing
+from .arguments import DataArguments, ModelArguments
+from .command_line import in_words_of_flags
+
+logger = logging.getLogger(__name__)
+
+HEADS: dict[str, type[SelfAttentivePreTrainedModel]] = {
+    "classification": SelfAttentiveForSequenceClassification,
+    "nli": SelfAttentiveForNLI,
+}
+
+# The fields of a checkpoint's config that may be changed: no weight depends on them.
+CHANGEABLE_FIELDS = (
+    "penalty_coef",
+    "embedding_dropout",
+    "classifier_dropout",
+    "label_smoothing",
+    "freeze_embeddings",
+)
+
+_OTHER_LABELS = "train other labels with --ignore_mismatched_sizes"
+BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything that a run puts together before it trains.
+
+    Attributes:
+        task: The rows as text, and the labels.
+        rows: The same rows as the model reads them.
+        tokenizer: What turned the one into the other.
+        model: The head, its base model inside.
+        vectors_found: Share of the vocabulary that got a word vector from each file.
+    """
+
+    task: TaskData
+    rows: DatasetDict
+    tokenizer: TokenizersBackend
+    model: SelfAttentivePreTrainedModel
+    vectors_found: list[float]
+
+
+def assemble(
+    model_args: ModelArguments, data_args: DataArguments, checkpoint: Path | None = None
+) -> Parts:
+    """Load the rows and build the model for them, or load it.
+
+    Args:
+        model_args: Sizes of a new model, or the checkpoint to start from.
+        data_args: Where the rows are.
+        checkpoint: A checkpoint to resume; it comes before the one that `model_args` names.
+
+    Returns:
+        The parts, ready for a trainer.
+
+    Raises:
+        ValueError: If an argument contradicts another one, the checkpoint or the data.
+        OSError: If a file or the checkpoint is not there or cannot be read.
+    """
+    source = str(checkpoint) if checkpoint else model_args.model_name_or_path
+    options = _hub_options(model_args, data_args)
+    config = None if source is None else load_config(source, **options)
+    task = load_rows(model_args, data_args, config)
+    head = _choose_head(model_args, data_args, config)
+    found: list[float] = []
+    tokenizer: Any
+    if config is None:
+        tokenizer = _new_tokenizer(model_args, data_args, task)
+        model, found = _new_model(head, model_args, task, tokenizer)
+    else:
+        is_resumed = checkpoint is not None
+        _apply_changes(config, model_args, task, is_resumed)
+        with loading(str(source)):
+            tokenizer = AutoTokenizer.from_pretrained(source, **options)
+            model = head.from_pretrained(
+                source,
+                config=config,
+                ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
+                dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
+                **options,
+            )
+    with in_words_of_flags():
+        rows = encode_task(task, tokenizer, data_args.max_seq_length)
+    return Parts(task, rows, tokenizer, model, found)
+
+
+def _hub_options(model_args: ModelArguments, data_args: DataArguments) -> dict[str, Any]:
+    return {
+        "revision": model_args.model_revision,
+        "cache_dir": data_args.cache_dir,
+        "token": data_args.token,
+        "trust_remote_code": False,  # the classes are here; code from a repository is not run
+    }
+
+
+def load_rows(
+    model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None = None
+) -> TaskData:
+    """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
+    problem_type, label_names = data_args.problem_type, data_args.label_names
+    phrases: dict[str, str] = {}
+    if config is not None and not model_args.ignore_mismatched_sizes:
+        own_names = [name for _, name in sorted((config.id2label or {}).items())]
+        if label_names not in (None, own_names):
+            raise ValueError(
+                f"--label_names are {label_names}, but the checkpoint's labels are {own_names}. "
+                f"Leave the flag out, or {_OTHER_LABELS}"
+            )
+        ways_out = ("name every label in label_names", "choose another problem_type")
+        phrases = dict.fromkeys(ways_out, _OTHER_LABELS)
+        problem_type, label_names = problem_type or config.problem_type, own_names
+    with in_words_of_flags(phrases):
+        return load_task(
+            dataset_name=data_args.dataset_name,
+            dataset_config_name=data_args.dataset_config_name,
+            dataset_revision=data_args.dataset_revision,
+            train_file=data_args.train_file,
+            validation_file=data_args.validation_file,
+            test_file=data_args.test_file,
+            text_columns=data_args.text_column_names,
+            label_column=data_args.label_column_name,
+            problem_type=problem_type,
+            label_names=label_names,
+            drop_unlabelled=data_args.drop_unlabelled,
+            max_train_samples=data_args.max_train_samples,
+            max_eval_samples=data_args.max_eval_samples,
+            max_predict_samples=data_args.max_predict_samples,
+            shuffle_seed=data_args.shuffle_seed,
+            validation_fraction=data_args.validation_fraction,
+            cache_dir=data_args.cache_dir,
+            token=data_args.token,
+        )
+
+
+def _choose_head(
+    model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None
+) -> type[SelfAttentivePreTrainedModel]:
+    """Return the head of the checkpoint, or the one asked for, or the one that fits the rows."""
+    columns = data_args.text_column_names
+    task = model_args.task or ("nli" if len(columns) == 2 else "classification")
+    if config is not None:
+        saved = {head.__name__: name for name, head in HEADS.items()}
+        own_task = saved.get((config.architectures or [""])[0], task)
+        if model_args.task not in (None, own_task):
+            raise ValueError(
+                f"--task is {model_args.task}, but the checkpoint is one for {own_task}; leave the "
+                "flag out"
+            )
+        task = own_task
+    if task == "nli" and len(columns) != 2:
+        raise ValueError(
+            f"a model for nli reads two texts, but --text_column_names is {','.join(columns)}; "
+            "name both columns: --text_column_names premise,hypothesis"
+        )
+    return HEADS[task]
+
+
+def _new_tokenizer(model_args: ModelArguments, data_args: DataArguments, task: TaskData) -> Any:
+    options = model_args.given_tokenizer_options()
+    tokenizer: Any
+    if model_args.tokenizer_name is not None:
+        if options:
+            raise ValueError(
+                f"--tokenizer_name names a ready tokenizer, so {_flags(options)} cannot shape one; "
+                "leave out the one or the other"
+            )
+        with loading(model_args.tokenizer_name):
+            tokenizer = AutoTokenizer.from_pretrained(
+                model_args.tokenizer_name, **_hub_options(model_args, data_args)
+            )
+    else:
+        if model_args.extend_vocabulary:
+            options["extra_words"] = _vector_words(model_args)
+        tokenizer = build_tokenizer(_texts(task), **options)
+    if data_args.max_seq_length is not None:
+        # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
+        tokenizer.model_max_length = data_args.max_seq_length
+    return tokenizer
+
+
+def _vector_words(model_args: ModelArguments) -> Iterator[str]:
+    if not model_args.word_vectors:
+        raise ValueError(
+            "--extend_vocabulary takes the words of a vector file; name one with --word_vectors, "
+            "or leave the flag out"
+        )
+    member = model_args.word_vectors_member
+    return chain.from_iterable(read_words(path, member=member) for path in model_args.word_vectors)
+
+
+def _texts(task: TaskData) -> Iterator[str]:
+    """Yield every text of the training rows."""
+    if "train" not in task.splits:
+        raise ValueError("a new model takes its words from training rows; give --train_file")
+    train = task.splits["train"]
+    columns = [name for name in ("text", "text_pair") if name in train.column_names]
+    return chain.from_iterable(train[name] for name in columns)
+
+
+def _new_model(
+    head: type[SelfAttentivePreTrainedModel],
+    model_args: ModelArguments,
+    task: TaskData,
+    tokenizer: TokenizersBackend,
+) -> tuple[SelfAttentivePreTrainedModel, list[float]]:
+    """Return a new model and the share of its vocabulary found in each file of word vectors."""
+    sizes = model_args.given_config_fields()
+    files, member = model_args.word_vectors or [], model_args.word_vectors_member
+    if member is not None and len(files) > 1:
+        raise ValueError(
+            f"--word_vectors_member is {member}, but --word_vectors names {len(files)} files; "
+            "unpack the archive, or name it alone"
+        )
+    loaded = [load_word_vectors(path, tokenizer, member=member) for path in files]
+    if loaded:
+        vectors = torch.cat([matrix for matrix, _ in loaded], dim=1)
+        width = vectors.shape[1]
+        if sizes.setdefault("embedding_size", width) != width:
+            raise ValueError(
+                f"--embedding_size is {sizes['embedding_size']}, but the vectors in "
+                f"{', '.join(files)} are {width} wide; leave the flag out"
+            )
+    shape = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **sizes}
+    with refusing():
+        model = head(SelfAttentiveConfig(**shape, **_label_fields(task)))
+    if loaded:
+        with torch.no_grad():
+            embeddings: Any = model.get_input_embeddings()
+            embeddings.weight.copy_(vectors)
+    return model, [share for _, share in loaded]
+
+
+def _apply_changes(
+    config: SelfAttentiveConfig, model_args: ModelArguments, task: TaskData, is_resumed: bool
+) -> None:
+    """Change a checkpoint's config as the arguments ask; refuse what its weights do not allow.
+
+    A run is resumed with the flags that began it, those for tokenizer and word vectors among them.
+    """
+    building = [*model_args.given_tokenizer_options()]
+    building += [name for name in BUILDING_FLAGS if getattr(model_args, name)]
+    if building and not is_resumed:
+        raise ValueError(
+            f"{_flags(building)} shape a new model, but --model_name_or_path names one with its "
+            "own tokenizer and word vectors; leave out the one or the other"
+        )
+    for name, value in model_args.given_config_fields().items():
+        own = getattr(config, name)
+        if name in CHANGEABLE_FIELDS:
+            setattr(config, name, value)
+        elif (tuple(value) if isinstance(own, tuple) else value) != own:
+            raise ValueError(
+                f"--{name} is {value}, but the checkpoint was made with {own}; leave the flag out, "
+                "or train a new model"
+            )
+    if model_args.ignore_mismatched_sizes:
+        for name, value in _label_fields(task).items():
+            setattr(config, name, value)
+    with refusing():
+        config.validate()
+
+
+def _label_fields(task: TaskData) -> dict[str, Any]:
+    """Return what a config says of labels."""
+    return {
+        "problem_type": task.problem_type,
+        "id2label": dict(enumerate(task.label_names)),
+        "label2id": {name: index for index, name in enumerate(task.label_names)},
+    }
+
+
+def _flags(names: Any) -> str:
+    return ", ".join(f"--{name}" for name in names)
+
+
+__all__ = ["Parts", "assemble", "load_rows"]

@@ -1,0 +1,300 @@
+"""`SelfAttentiveTrainer`: the stock `Trainer` and what this family of models needs on top.
+
+The loss, the gradient and the data order are the stock ones. Added are: the penalty in the logs; a
+stop at the first loss or gradient that is not finite; checkpoints that are resumed only when
+complete, and then continue bit for bit; batches of like lengths without a pass over the data; a
+limit to the tokens that are in memory at once; predictions in the order of the rows; and pushes to
+the Hub that hold only what may be public (`pushing_trainer`).
+"""
+
+import gc
+import math
+from collections.abc import Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import recursively_apply
+from datasets import Dataset
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import TrainingArguments
+from transformers.trainer_pt_utils import nested_concat
+from transformers.trainer_utils import (
+    PREFIX_CHECKPOINT_DIR,
+    EvalLoopOutput,
+    PredictionOutput,
+    TrainOutput,
+    rotate_checkpoints,
+)
+
+from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
+from ..models.self_attentive.loss_self_attentive import IGNORED_LABEL, penalised_loss
+from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
+from .pushing_trainer import PushingTrainer
+
+
+class SelfAttentiveTrainer(PushingTrainer):
+    """`transformers.Trainer` for the heads of this package.
+
+    `penalty` in the training logs and `eval_penalty` in the metrics are the mean of
+    ||A A^T - I||_F^2 without its coefficient, over the rows and processes that the loss covers.
+
+    Args:
+        model: As for `Trainer`.
+        args: Likewise.
+        max_batch_tokens: At most so many tokens, padding included, go through the model at once. A
+            batch that holds more is read in parts, with the loss and the gradient of the whole;
+            only dropout draws anew for each part. A `compute_loss_func` must therefore divide by
+            the `num_items_in_batch` that it is given.
+        **kwargs: As for `Trainer`.
+
+    Raises:
+        ValueError: If several GPUs would share one process, or as for `PushingTrainer`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | None = None,
+        args: Any = None,
+        max_batch_tokens: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        args = args or TrainingArguments("tmp_trainer")
+        if args.n_gpu > 1:
+            raise ValueError(
+                f"{args.n_gpu} GPUs are visible to one process, which would train with "
+                "nn.DataParallel and another loss. Start one process per GPU: "
+                f"torchrun --nproc_per_node {args.n_gpu} scripts/train.py ..., or leave one GPU "
+                "visible: CUDA_VISIBLE_DEVICES=0"
+            )
+        args.logging_nan_inf_filter = False  # it would log a loss of 0 for one that is not finite
+        super().__init__(model, args, **kwargs)
+        self.max_batch_tokens = max_batch_tokens
+        # Sums of (weight * penalty, weight) since the last log and over the current evaluation.
+        self._train_penalty = torch.zeros(2, device=args.device)
+        self._eval_penalty = torch.zeros(2, device=args.device)
+        self._batch_penalty: Tensor | None = None
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """Compute the loss as `Trainer` does and note the penalty."""
+        labels = inputs.get("labels")  # for another loss than the model's they are taken out
+        loss, outputs = super().compute_loss(
+            model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch
+        )
+        if labels is not None:
+            counted = labels != IGNORED_LABEL
+            weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
+            noted = torch.stack([weight * outputs["penalty"].detach(), weight], dim=1)  # (B, 2)
+            if model.training:
+                self._train_penalty += noted.sum(0)
+            else:
+                self._batch_penalty = noted
+        return (loss, outputs) if return_outputs else loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log, with the mean penalty beside every mean loss of training."""
+        if "loss" in logs:
+            total, weight = self.accelerator.reduce(self._train_penalty, reduction="sum").tolist()
+            logs["penalty"] = total / max(weight, 1)
+            self._train_penalty.zero_()
+        super().log(logs, start_time)
+
+    def prediction_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+    ) -> Any:
+        """Predict a batch as `Trainer` does and gather its penalty."""
+        results: list[Any] = []
+        noted: list[Tensor] = []
+        for part in parts_of_batch(inputs, self.max_batch_tokens):
+            self._batch_penalty = None  # stays None for rows without labels
+            results.append(super().prediction_step(model, part, prediction_loss_only, ignore_keys))
+            if self._batch_penalty is not None:
+                noted.append(self._batch_penalty)
+        if noted:
+            self._eval_penalty += self.accelerator.gather_for_metrics(torch.cat(noted)).sum(0)
+        if len(results) == 1:
+            return results[0]
+        losses, logits, labels = zip(*results, strict=True)
+        mean = None
+        if noted:
+            weights = torch.stack([part[:, 1].sum() for part in noted])
+            shares = weights / weights.sum().clamp(min=1)
+            mean = (torch.stack(losses) * shares).sum()
+        return mean, _joined(logits), _joined(labels)
+
+    def evaluation_loop(
+        self,
+        dataloader: DataLoader[Any],
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """Evaluate, add the penalty, and leave the random state of training as it was.
+
+        The model's loss is that of all rows at once. The stock one, which another loss keeps, is a
+        mean over batches, among them rows that were repeated to give every process as many.
+        """
+        self._eval_penalty.zero_()
+        with torch.random.fork_rng(devices=[]):
+            output = super().evaluation_loop(
+                dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
+            )
+        total, weight = self._eval_penalty.tolist()
+        if weight and output.metrics is not None:
+            output.metrics[f"{metric_key_prefix}_penalty"] = total / weight
+            others = self.preprocess_logits_for_metrics, self.label_smoother, self.compute_loss_func
+            are_logits = ignore_keys is None and isinstance(output.predictions, np.ndarray)
+            if are_logits and others == (None, None, None):
+                logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
+                penalty = torch.full((len(logits),), total / weight)
+                loss = penalised_loss(logits, labels, penalty, self.model.config)
+                output.metrics[f"{metric_key_prefix}_loss"] = loss.item()
+        return output
+
+    def training_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        """Take a step; refuse a loss that is not finite before it reaches a weight."""
+        # Without the number of labels in the whole update, the loss is a mean that parts lack.
+        limit = None if num_items_in_batch is None else self.max_batch_tokens
+        *parts, last = parts_of_batch(inputs, limit)
+        loss = torch.zeros((), device=self.args.device)
+        for part in parts:
+            with self.accelerator.no_sync(model):  # gradients are exchanged with the last part's
+                loss += super().training_step(model, part, num_items_in_batch)
+        loss += super().training_step(model, last, num_items_in_batch)
+        if not torch.isfinite(loss):
+            raise self._divergence(f"loss is {loss.item()}")
+        return loss
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        norm = super()._get_grad_norm(model, grad_norm)
+        # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
+        if not self.args.fp16 and not math.isfinite(norm):
+            raise self._divergence(f"gradient norm is {float(norm)}")
+        return norm
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model; refuse weights that are not finite."""
+        for name, parameter in self.model.named_parameters():
+            if not torch.isfinite(parameter).all():
+                raise self._divergence(f"weight {name} is not finite")
+        super().save_model(output_dir, _internal_call)
+
+    def _divergence(self, what: str) -> FloatingPointError:
+        saved = list_checkpoints(str(self.args.output_dir))
+        return FloatingPointError(
+            f"the {what} after {self.state.global_step} updates; training stops here. "
+            f"Newest checkpoint: {saved[0] if saved else 'none yet'}. Try a lower --learning_rate "
+            f"(now {self.args.learning_rate:g}) or --max_grad_norm (now "
+            f"{self.args.max_grad_norm:g}), and look for huge values in the word vectors or labels"
+        )
+
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
+    ) -> TrainOutput:
+        """Train; True resumes from the newest checkpoint that is complete."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = str(newest_complete_checkpoint(str(self.args.output_dir)))
+        self._train_penalty.zero_()  # a search trains again and again, and may break off
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
+    def _finalize_training(self, *args: Any) -> TrainOutput:
+        # The stock Trainer adds what this process alone lost since the last log.
+        self._tr_loss = self.accelerator.reduce(self._tr_loss, reduction="mean")
+        output: TrainOutput = super()._finalize_training(*args)
+        return output
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Save a checkpoint, declare it complete, and only then delete older ones."""
+        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self.args.save_total_limit = limit
+        self.accelerator.wait_for_everyone()  # every process writes its own random state
+        if self.args.should_save:
+            run = self._get_output_dir(trial)
+            write_manifest(Path(run, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"))
+            rotate_checkpoints(
+                run, limit, best_model_checkpoint=self.state.best_model_checkpoint, use_mtime=True
+            )
+
+    @property
+    def _groups_by_length(self) -> bool:
+        return self.args.train_sampling_strategy == "group_by_length"
+
+    def end(self) -> None:
+        """Finish: let go of what the processes share, then close their connection.
+
+        In this order, because a DistributedDataParallel that is freed after its process group can
+        wait forever for a thread that waits for it.
+        """
+        self.model_wrapped = self.model
+        self.accelerator.free_memory()
+        gc.collect()
+        self.accelerator.wait_for_everyone()
+        self.accelerator.end_training()
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        dataset = self.train_dataset if train_dataset is None else train_dataset
+        if not (self._groups_by_length and isinstance(dataset, Dataset)):
+            return super()._get_train_sampler(dataset)
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
+        return LengthGroupedOrder(token_counts(dataset), rows_per_update, seed)
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return the loader; its sampler hears of epochs in every process, resumed or not."""
+        loader = super().get_train_dataloader()
+        shard: Any = loader.batch_sampler
+        order = getattr(getattr(shard, "batch_sampler", shard), "sampler", None)
+        if isinstance(order, LengthGroupedOrder):
+            loader.set_sampler(order)  # type: ignore[attr-defined]  # a method of accelerate's
+        return loader
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        if not (self._groups_by_length and isinstance(eval_dataset, Dataset)):
+            return super()._get_eval_sampler(eval_dataset)
+        return longest_first(eval_dataset)
+
+    def predict(
+        self,
+        test_dataset: Any,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "test",
+    ) -> PredictionOutput:
+        """Predict, in the order of the rows whatever the order of the batches."""
+        output = super().predict(test_dataset, ignore_keys, metric_key_prefix)
+        order = self._get_eval_sampler(test_dataset)
+        if not isinstance(order, list):
+            return output
+        back, is_array = np.argsort(order), lambda value: isinstance(value, np.ndarray)
+        rows = (output.predictions, output.label_ids)
+        predictions, labels = recursively_apply(lambda part: part[back], rows, test_type=is_array)
+        return PredictionOutput(predictions, labels, output.metrics)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Put what was predicted for the parts of a batch together."""
+    return None if parts[0] is None else reduce(nested_concat, parts)
+
+
+__all__ = ["SelfAttentiveTrainer"]

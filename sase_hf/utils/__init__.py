@@ -1,0 +1,4 @@
+"""What every other folder needs: loading checkpoints, processes, memory.
+
+May import `models`.
+"""

@@ -1,0 +1,24 @@
+"""Write the synthetic corpus of the quickstart: reviews with stars and pairs of sentences.
+
+python scripts/synthetic_corpus.py data/synthetic [--seed 0]
+"""
+
+import argparse
+from collections.abc import Sequence
+
+from synthetic import write_corpus
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the corpus to the folder named on the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", help="where to write the .jsonl files and their README.md")
+    parser.add_argument("--seed", type=int, default=0, help="which corpus (default: %(default)s)")
+    arguments = parser.parse_args(argv)
+    write_corpus(arguments.folder, seed=arguments.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Which rows share a batch, and the parts a batch is read in."""
+
+import pytest
+import torch
+from runs import make_rows
+
+from sase_hf.data.batching import (
+    LengthGroupedOrder,
+    batches_by_length,
+    longest_first,
+    parts_of_batch,
+)
+
+ROWS = make_rows("single_label")
+
+
+def test_length_groups_depend_on_seed_and_epoch_alone() -> None:
+    """Not on the random state, which a resumed run and a second process meet elsewhere."""
+    lengths = [len(ids) for ids in ROWS["input_ids"]]
+    first, second = (LengthGroupedOrder(lengths, batch_size=8, seed=1) for _ in range(2))
+    torch.manual_seed(5)
+    order = list(first)
+    assert list(second) == order
+    assert sorted(order) == list(range(len(ROWS)))
+    second.set_epoch(1)
+    assert list(second) != order
+    assert list(LengthGroupedOrder(lengths, batch_size=8, seed=2)) == list(second), "seed + epoch"
+    spread = [max(batch) - min(batch) for batch in batches_of([lengths[i] for i in order], 8)]
+    shuffled = [max(batch) - min(batch) for batch in batches_of(lengths, 8)]
+    assert sum(spread) < 0.6 * sum(shuffled)
+
+
+def batches_of(items: list[int], size: int) -> list[list[int]]:
+    """Cut a list into batches."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def test_the_longest_rows_come_first() -> None:
+    """Neighbours then differ little in length, and the first batch needs the most memory."""
+    lengths = [len(ids) for ids in ROWS["input_ids"]]
+    assert [lengths[i] for i in longest_first(ROWS)] == sorted(lengths, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "rows"),
+    [(None, [5]), (20, [5]), (19, [4, 1]), (8, [2, 2, 1]), (4, [1] * 5), (1, [1] * 5)],
+)
+def test_parts_hold_whole_rows_up_to_the_limit(max_tokens: int | None, rows: list[int]) -> None:
+    """5 rows of 4 tokens; a row that is longer than the limit is read all the same, alone."""
+    batch = {"input_ids": torch.arange(20).view(5, 4), "labels": torch.arange(5)}
+    parts = parts_of_batch(batch, max_tokens)
+    assert [len(part["labels"]) for part in parts] == rows
+    vectors = {"inputs_embeds": torch.zeros(5, 4, 2), "labels": torch.arange(5)}
+    assert [len(part["labels"]) for part in parts_of_batch(vectors, max_tokens)] == rows
+    for name, whole in batch.items():
+        assert torch.equal(torch.cat([part[name] for part in parts]), whole)
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "least", "expected"),
+    [
+        (12, 1, [[1], [4, 2], [3, 0]]),
+        (1, 1, [[1], [4], [2], [3], [0]]),
+        (12, 6, [[1], [4, 2], [3, 0]]),
+        (100, 20, [[1, 4, 2, 3, 0]]),
+        (100, 50, [[1, 4], [2, 3], [0]]),
+    ],
+)
+def test_batches_by_length_stay_within_their_budget(
+    max_tokens: int, least: int, expected: list[list[int]]
+) -> None:
+    """A longer row is read alone; short ones share a batch, but not without limit."""
+    lengths = [0, 14, 5, 3, 6]
+    assert list(batches_by_length(lengths, max_tokens, least)) == expected
+    assert list(batches_by_length([], max_tokens, least)) == []

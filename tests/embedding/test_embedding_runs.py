@@ -1,0 +1,327 @@
+"""Made in several goes, by several processes or on Ray: the same embeddings as in one run."""
+
+import importlib.util
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import namedtuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from checkpoints import change_weights, save_checkpoint, script_main
+from corpora import NUM_SHARDS, ROWS_PER_SHARD, contents, embed, make_corpus, shard_files
+from rows import write_jsonl
+
+from sase_hf.embedding import EmbeddingJob, run
+
+ROOT = Path(__file__).parents[2]
+CORPUS = make_corpus()
+
+Inputs = namedtuple("Inputs", ["checkpoint", "file", "expected"])
+
+# Kills the process, as kill -9 does, when the third shard is written but has not got its name yet.
+KILLED = """\
+import os, runpy, signal, sys
+replace, renamed = os.replace, []
+
+def replace_or_die(source, target):
+    renamed.append(target)
+    if len(renamed) == 4:  # the manifest, two shards, and now the third
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+
+os.replace = replace_or_die
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+ON_RAY = """\
+import runpy, sys
+import ray
+ray.init(num_cpus=2, include_dashboard=False)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+assert ray.is_initialized(), "whoever started Ray stops it"
+ray.shutdown()
+"""
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    """A checkpoint, a file, and every file of an undisturbed run."""
+    folder = tmp_path_factory.mktemp("runs")
+    checkpoint = save_checkpoint(folder / "tiny")
+    file = str(write_jsonl(folder / "corpus.jsonl.gz", CORPUS))
+    embed(checkpoint, file, folder / "expected")
+    return Inputs(checkpoint, file, contents(folder / "expected"))
+
+
+@pytest.fixture
+def begun(inputs: Inputs, tmp_path: Path) -> Path:
+    """An output folder with everything in it."""
+    folder = tmp_path / "begun"
+    folder.mkdir()
+    for name, content in inputs.expected.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def start(
+    launcher: Sequence[str], inputs: Inputs, output: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the script in processes of its own."""
+    script = str(ROOT / "scripts" / "embed.py")
+    words = [script, inputs.checkpoint, inputs.file, f"--output={output}"]
+    return subprocess.run(
+        [sys.executable, *launcher, *words, f"--rows_per_shard={ROWS_PER_SHARD}"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        cwd=output.parent,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+
+
+# ---- stopped and begun again ---------------------------------------------------------------------
+
+
+def test_a_killed_run_goes_on_where_it_was(inputs: Inputs, tmp_path: Path) -> None:
+    """No shard is half there, none is made twice, and the result is that of one run."""
+    output = tmp_path / "out"
+    killed = start(["-c", KILLED], inputs, output)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    finished = shard_files(output)
+    assert [path.read_bytes() for path in finished] == [
+        inputs.expected[path.name] for path in finished
+    ]
+    assert len(finished) == 2
+    assert list(output.glob(".*.tmp")), "the premise: the third was written, and has no name yet"
+    times = [path.stat().st_mtime_ns for path in finished]
+
+    embed(inputs.checkpoint, inputs.file, output)
+    assert [path.stat().st_mtime_ns for path in finished] == times
+    assert contents(output) == inputs.expected
+
+
+def test_a_failing_disk_leaves_no_half_of_a_shard(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is noticed while a shard is written; what was written of it is removed."""
+    original, written = pq.write_table, []
+
+    def fail(table: Any, where: Any, **options: Any) -> None:
+        if not hasattr(where, "write"):  # the copy of the input
+            return original(table, where, **options)
+        written.append(where.name)
+        if len(written) < 3:
+            return original(table, where, **options)
+        where.write(b"PAR1 and half of a shard")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", fail)
+    with pytest.raises(OSError, match="No space left on device"):
+        embed(inputs.checkpoint, inputs.file, tmp_path / "out")
+    assert len(shard_files(tmp_path / "out")) == 2
+    assert not list((tmp_path / "out").glob(".*.tmp"))
+
+
+def test_a_damaged_shard_is_made_anew(
+    inputs: Inputs, begun: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Cut short by a lost power supply, of another length, or gone; the others are left alone."""
+    files = shard_files(begun)
+    files[0].write_bytes(files[0].read_bytes()[:-40])
+    shutil.copy(files[4], files[1])
+    files[2].unlink()
+    times = [path.stat().st_mtime_ns for path in files[3:]]
+    embed(inputs.checkpoint, inputs.file, begun)
+    assert contents(begun) == inputs.expected
+    assert [path.stat().st_mtime_ns for path in files[3:]] == times
+    assert f"{files[0].name} is damaged and made anew: " in caplog.text
+    assert f"{files[1].name} has 3 rows instead of 7 and is made anew" in caplog.text
+
+
+def test_a_finished_run_is_done_at_once(
+    inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It neither copies the input again nor embeds a text."""
+    monkeypatch.setattr(run, "parquet_files", None)
+    monkeypatch.setattr(run.EmbeddingRun, "make", None)
+    embed(inputs.checkpoint, inputs.file, begun)
+    assert contents(begun) == inputs.expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "difference"),
+    [
+        ({"normalize": True}, r"settings\.normalize was False and is True"),
+        ({"dtype": "float16"}, r"settings\.dtype was 'float32' and is 'float16'"),
+        ({"bf16": True}, r"settings\.bf16 was False and is True"),
+        ({"max_seq_length": 5}, r"settings\.max_seq_length was None and is 5"),
+        ({"keep_columns": ("id",)}, r"settings\.keep_columns was None and is \['id'\]"),
+        ({"rows_per_shard": 9}, r"settings\.rows_per_shard was 7 and is 9"),
+    ],
+)
+def test_other_settings_are_not_mixed_in(
+    settings: dict[str, Any], difference: str, inputs: Inputs, begun: Path
+) -> None:
+    """Half of a corpus at length 1 and half at other lengths would be found too late."""
+    message = rf"begun with other settings: {difference}\. Give the same .* another --output"
+    with pytest.raises(ValueError, match=message):
+        embed(inputs.checkpoint, inputs.file, begun, **settings)
+    assert contents(begun) == inputs.expected
+
+
+def test_another_model_or_input_is_not_mixed_in(
+    inputs: Inputs, begun: Path, tmp_path: Path
+) -> None:
+    """They are known by their content, so a copy under another name is the same."""
+    copy = Path(shutil.copytree(inputs.checkpoint, tmp_path / "copy"))
+    (begun / "embeddings-00001-of-00005.parquet").unlink()
+    embed(str(copy), inputs.file, begun, batch_tokens=50)
+    assert len(shard_files(begun)) == NUM_SHARDS
+
+    settings = copy / "tokenizer_config.json"
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(text.replace('"model_max_length": ', '"model_max_length": 1'))
+    with pytest.raises(ValueError, match=r"settings: model\.tokenizer_sha256 was "):
+        embed(str(copy), inputs.file, begun)
+    settings.write_text(text, encoding="utf-8")
+
+    change_weights(copy, lambda weights: weights["encoder.embeddings.weight"].mul_(2))
+    with pytest.raises(
+        ValueError, match=r"settings: model\.weights_sha256 was '.*' and is '.*'\. "
+    ):
+        embed(str(copy), inputs.file, begun)
+    other = str(write_jsonl(tmp_path / "corpus.jsonl.gz", [*CORPUS[1:], CORPUS[0]]))
+    with pytest.raises(
+        ValueError, match=r"other settings: input\.files was \[.*\] and is \[.*\]\. "
+    ):
+        embed(inputs.checkpoint, other, begun)
+
+
+def test_what_cannot_be_continued_is_refused(inputs: Inputs, begun: Path) -> None:
+    """Embeddings of nobody knows what are no part of this run."""
+    manifest = begun / "manifest.json"
+    manifest.write_text("{", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"manifest\.json is damaged: .*; name another --output"):
+        embed(inputs.checkpoint, inputs.file, begun)
+    manifest.unlink()
+    with pytest.raises(ValueError, match=r"embeddings without manifest\.json, so nobody knows of"):
+        embed(inputs.checkpoint, inputs.file, begun)
+
+
+# ---- what is said first --------------------------------------------------------------------------
+
+
+def test_a_disk_that_is_too_small_is_noticed_first(
+    inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is missing counts; after a night the disk would be full all the same."""
+    row = 24 * 4
+    usage = namedtuple("usage", ["free"])
+    monkeypatch.setattr(run.shutil, "disk_usage", lambda _: usage(row * ROWS_PER_SHARD - 1))
+    embed(inputs.checkpoint, inputs.file, begun)  # nothing is missing
+    output = begun.parent / "out"
+    message = "the output needs 0.0 MB, and .* has 0.0 MB left; make room, name another --output"
+    with pytest.raises(OSError, match=message):
+        embed(inputs.checkpoint, inputs.file, output, keep_columns=())
+    assert not shard_files(output)
+    monkeypatch.setattr(run.shutil, "disk_usage", lambda _: usage(row * len(CORPUS)))
+    embed(inputs.checkpoint, inputs.file, output, keep_columns=())
+    assert len(shard_files(output)) == NUM_SHARDS
+
+
+def test_sizes_are_said_before_the_work(
+    inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A hundred million documents at the paper's size are terabytes."""
+    caplog.set_level(logging.INFO, "sase_hf.embedding")
+    shard_files(begun)[2].unlink()
+    embed(inputs.checkpoint, inputs.file, begun)
+    assert "31 rows in 5 shards, 4 of them finished" in caplog.text
+    assert "24 numbers of type float32 in an embedding, 0.0 MB in all" in caplog.text
+    assert "the other columns take at most about 0.0 MB" in caplog.text
+    assert run._size(100e6 * 18_000 * 4) == "7,200.0 GB"
+
+
+def test_the_script_answers_a_mistake_in_a_line(
+    inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No traceback, in the words of its flags."""
+    main = script_main("embed")
+    words = [inputs.checkpoint, inputs.file, f"--output={begun}"]
+    with pytest.raises(
+        SystemExit, match=r"^embed\.py: .*rows_per_shard was 7 and is 100000\. Give"
+    ):
+        main(words)
+    with pytest.raises(SystemExit, match=r"^embed\.py: .*keep_columns was None and is \['id'\]"):
+        main([*words, "--rows_per_shard=7", "--keep_columns=id"])
+    main([*words, "--rows_per_shard=7"])
+    main([inputs.checkpoint, f"--output={begun}", "--rows_per_shard=7", inputs.file])
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    with pytest.raises(SystemExit, match=r"needs Ray Data: pip install 'sase_hf\[ray\]'"):
+        main([*words, "--ray"])
+
+
+# ---- many hands ----------------------------------------------------------------------------------
+
+
+def test_two_processes_make_what_one_makes(inputs: Inputs, tmp_path: Path) -> None:
+    """Each takes every other shard; the first copies the input while the second waits."""
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=0"]
+    done = start(launcher, inputs, tmp_path / "out", OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "out") == inputs.expected
+    assert "process 1 of 2" in done.stderr
+
+
+def test_a_process_makes_its_own_share(inputs: Inputs, begun: Path) -> None:
+    """Without a word to the others, so any number may go on where another number stopped."""
+    for path in shard_files(begun):
+        path.unlink()
+    job = EmbeddingJob(
+        inputs.checkpoint, begun, inputs=(inputs.file,), rows_per_shard=ROWS_PER_SHARD
+    )
+    run.embed_corpus(job, process=0, processes=3)
+    assert [path.name[11:16] for path in shard_files(begun)] == ["00000", "00003"]
+    assert list(begun.glob(".input-*")), "the others still read it"
+    run.embed_corpus(job, process=1, processes=2)
+    run.embed_corpus(job)
+    assert contents(begun) == inputs.expected
+
+
+def test_the_first_process_copies_what_only_others_need(inputs: Inputs, tmp_path: Path) -> None:
+    """Its own shards are there, and nothing is kept of the input; the others wait for the copy."""
+    job = EmbeddingJob(
+        inputs.checkpoint,
+        tmp_path / "out",
+        inputs=(inputs.file,),
+        rows_per_shard=ROWS_PER_SHARD,
+        keep_columns=(),
+    )
+    run.embed_corpus(job)
+    shard_files(tmp_path / "out")[1].unlink()
+    run.embed_corpus(job, process=0, processes=2)
+    assert list((tmp_path / "out").glob(".input-*"))
+    run.embed_corpus(job, process=1, processes=2)
+    assert len(shard_files(tmp_path / "out")) == NUM_SHARDS
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="Ray is an extra")
+def test_ray_makes_what_one_process_makes(inputs: Inputs, begun: Path) -> None:
+    """Two actors share the shards that are missing; those that are there are left alone."""
+    for path in shard_files(begun)[1:]:
+        path.unlink()
+    kept = shard_files(begun)[0].stat().st_mtime_ns
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "HOME": str(begun.parent)}
+    done = start(["-c", ON_RAY], inputs, begun, **quiet)
+    assert done.returncode == 0, done.stderr
+    assert contents(begun) == inputs.expected
+    assert shard_files(begun)[0].stat().st_mtime_ns == kept

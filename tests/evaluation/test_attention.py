@@ -1,0 +1,166 @@
+"""Entropy and overlap of the hops over many texts, against loops and against the pipeline."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from checkpoints import PAIRS, TEXTS, save_checkpoint, script_main, write_texts
+from datasets import Dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
+
+from sase_hf.evaluation.attention import measure_attention, normalised_entropy, overlap
+from sase_hf.evaluation.dataset import Sample
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_checkpoint(tmp_path_factory.mktemp("checkpoint") / "tiny")
+
+
+def sample_of(checkpoint: str, texts: list[str], pairs: list[str] | None = None) -> Sample:
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint).eval()
+    encoded = tokenizer(texts, pairs, return_token_type_ids=pairs is not None)
+    return Sample(model, tokenizer, Dataset.from_dict(dict(encoded)), {})
+
+
+def test_entropy_is_1_for_equal_weights_and_0_for_one_word() -> None:
+    """On texts of every length, so that they compare; padding has no part in it."""
+    attention = torch.tensor(
+        [[[0.25, 0.25, 0.25, 0.25], [0.0, 1.0, 0.0, 0.0]], [[0.5, 0.5, 0.0, 0.0]] * 2]
+    )
+    entropy = normalised_entropy(attention, torch.tensor([4, 2]))
+    torch.testing.assert_close(entropy, torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+
+
+def test_overlap_is_the_mean_product_with_the_other_hops() -> None:
+    """A loop over pairs of hops; a hop alone overlaps with nothing."""
+    attention = torch.rand(2, 4, 5).softmax(-1)
+    result = overlap(attention)
+    for text in range(2):
+        for hop in range(4):
+            products = [
+                sum(
+                    a * b for a, b in zip(attention[text, hop], attention[text, other], strict=True)
+                )
+                for other in range(4)
+                if other != hop
+            ]
+            assert result[text, hop].item() == pytest.approx(float(sum(products) / 3))
+    assert overlap(torch.rand(2, 1, 5)).tolist() == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_the_numbers_are_those_of_the_pipeline_s_results(checkpoint: str, batch_size: int) -> None:
+    """One definition of overlap in the package; texts of one token are left out and counted."""
+    measured = measure_attention(sample_of(checkpoint, TEXTS), batch_size)
+    results = pipeline("self-attention", checkpoint)(TEXTS)
+    counted = [result for result in results if len(result["tokens"]) > 1]
+    assert (measured["num_texts"], measured["num_left_out"]) == (len(counted), 1)
+    mean = sum(result["overlap"] for result in counted) / len(counted)
+    assert measured["overlap"]["mean"] == pytest.approx(mean, rel=1e-5)
+    for hop, distribution in enumerate(measured["entropy"]["hops"]):
+        entropies = sorted(
+            -sum(weight * math.log(weight) for weight in result["attention"][hop])
+            / math.log(len(result["tokens"]))
+            for result in counted
+        )
+        assert distribution["mean"] == pytest.approx(sum(entropies) / len(entropies), rel=1e-5)
+        assert distribution["p50"] == pytest.approx(entropies[len(entropies) // 2], rel=1e-5)
+        levels = [distribution[name] for name in ("p5", "p25", "p50", "p75", "p95")]
+        assert levels == sorted(levels)
+        assert 0 <= levels[0] <= levels[-1] <= 1 + 1e-6
+
+
+def test_each_sentence_of_a_pair_counts_as_a_text(tmp_path: Path) -> None:
+    """Each has its own attention, over its own length."""
+    folder = save_checkpoint(tmp_path / "pairs", is_pair=True)
+    first, second = (list(side) for side in zip(*PAIRS, strict=True))
+    measured = measure_attention(sample_of(folder, first, second))
+    assert (measured["num_texts"], measured["num_left_out"]) == (4, 0)
+    inputs = [{"text": one, "text_pair": two} for one, two in PAIRS]
+    overlaps = [
+        value for each in pipeline("self-attention", folder)(inputs) for value in each["overlap"]
+    ]
+    assert measured["overlap"]["mean"] == pytest.approx(sum(overlaps) / 4, rel=1e-5)
+    assert all(hop["p95"] <= 1 + 1e-6 for hop in measured["entropy"]["hops"])
+
+
+def test_texts_of_one_token_alone_are_refused(checkpoint: str) -> None:
+    """Entropy over log 1 has no value; a figure of nothing would be worse than an error."""
+    with pytest.raises(ValueError, match=r"no text has two tokens, .* give longer texts"):
+        measure_attention(sample_of(checkpoint, ["?", "Good", ""]))
+
+
+def test_attention_that_is_no_number_is_refused_by_name(checkpoint: str) -> None:
+    """Percentiles of NaN would end in a record full of null."""
+    sample = sample_of(checkpoint, TEXTS)
+    with torch.no_grad():
+        sample.model.get_input_embeddings().weight.fill_(math.nan)
+    with pytest.raises(ValueError, match=rf"^{checkpoint} gives attention that is no finite num"):
+        measure_attention(sample)
+
+
+def test_a_slip_in_the_last_flag_costs_no_measurement(
+    checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All checkpoints and outputs are looked at before the first text is read."""
+    monkeypatch.setattr(Sample, "batches", lambda *_: pytest.fail("it measured"))
+    words = [checkpoint, f"--file={write_texts(tmp_path)}"]
+    (tmp_path / "file").touch()
+    for more, message in (
+        ([str(tmp_path / "absent")], "there is no folder .*absent; name the folder of a check"),
+        ([f"--output={tmp_path}"], "is a folder; name a file in it"),
+        ([f"--plot={tmp_path}/file/a.png"], "cannot write .*a.png: .*file is no folder; name an"),
+        (["--max_seq_length=0"], "--max_seq_length is 0; it must be 1 or more"),
+    ):
+        with pytest.raises(SystemExit, match=rf"^attention_statistics\.py: .*{message}"):
+            script_main("attention_statistics")([*more, *words])
+
+
+def test_batches_hold_every_row_once_with_the_longest_first(checkpoint: str) -> None:
+    """Sorting saves padding; the numbers lead results back to their rows."""
+    sample = sample_of(checkpoint, TEXTS)
+    batches = list(sample.batches(4, "Reading"))
+    numbers = [number for chunk, _ in batches for number in chunk]
+    assert sorted(numbers) == list(range(len(TEXTS)))
+    lengths = [len(sample.rows[number]["input_ids"]) for number in numbers]
+    assert lengths == sorted(lengths, reverse=True)
+    for chunk, batch in batches:
+        for number, ids, mask in zip(
+            chunk, batch["input_ids"], batch["attention_mask"], strict=True
+        ):
+            assert ids[mask.bool()].tolist() == sample.rows[number]["input_ids"]
+
+
+def test_the_script_compares_checkpoints_in_a_table_a_file_and_a_plot(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as one with and one without penalty, whose numbers of hops may differ."""
+    other = save_checkpoint(tmp_path / "tiny", num_hops=2)
+    output, plot = tmp_path / "numbers.json", tmp_path / "plot.svg"
+    words = [f"--file={write_texts(tmp_path)}", f"--output={output}", f"--plot={plot}"]
+    script_main("attention_statistics")([checkpoint, other, "--names", "on", "off", *words])
+    text = output.read_text(encoding="utf-8")
+    assert str(tmp_path) not in text
+    records: dict[str, Any] = json.loads(text)
+    assert [len(records[name]["entropy"]["hops"]) for name in ("on", "off")] == [3, 2]
+    assert records["on"]["sources"]["validation"]["rows"] == len(TEXTS)
+    assert records["on"]["metrics"]["overlap"] == records["on"]["overlap"]["mean"]
+    assert plot.read_text(encoding="utf-8").startswith("<?xml")
+    table = capsys.readouterr().out.splitlines()
+    assert [line for line in table if "texts" in line] == ["on, 5 texts", "off, 5 texts"]
+    first = records["on"]["entropy"]["hops"][0]
+    assert f"{first['mean']:.3f} [{first['p25']:.3f}, {first['p75']:.3f}]" in table[2]
+
+
+def test_checkpoints_of_one_name_are_refused(checkpoint: str, tmp_path: Path) -> None:
+    """One would take the other's place in the file."""
+    words = [checkpoint, f"{checkpoint}/../other", f"--file={write_texts(tmp_path)}"]
+    with pytest.raises(SystemExit, match=r"2 checkpoints are called tiny, tiny; give each a name"):
+        script_main("attention_statistics")([*words, "--names", "tiny", "tiny"])
+    with pytest.raises(SystemExit, match=r"2 checkpoints are called one; give each a name"):
+        script_main("attention_statistics")([*words, "--names", "one"])

@@ -1,0 +1,353 @@
+"""Deletion and insertion curves: what the fast code measures is what deleting tokens does."""
+
+import json
+import math
+import random
+import re
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import save_checkpoint, script_main, write_texts
+from datasets import Dataset
+from numpy.polynomial.legendre import leggauss
+from tiny import NEIGHBOUR_TOLERANCE, pair_batch, random_pair, text_batch, tiny_model
+from transformers import AutoTokenizer
+
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf.evaluation.dataset import Sample
+from sase_hf.evaluation.faithfulness import (
+    DIRECTIONS,
+    MEASURES,
+    PERCENTS,
+    mean_with_interval,
+    measure_faithfulness,
+    measures,
+    probability_curves,
+    summarise,
+)
+from sase_hf.evaluation.rankings import (
+    integrated_gradients,
+    places_by_score,
+    predict,
+    random_scores,
+)
+
+LABELS = {"problem_type": "single_label_classification", "num_labels": 3}
+TEXTS = [[4, 9, 2, 17, 5, 8, 8, 1], [3], [], [7, 2], [11, 5, 20, 6, 2]]
+
+
+def classifier() -> SelfAttentiveForSequenceClassification:
+    return tiny_model(SelfAttentiveForSequenceClassification, **LABELS)
+
+
+def probability(model: Any, tokens: Sequence[tuple[int, int]], label: int) -> float:
+    """Return the probability of a class for a text, or pair, of nothing but these tokens."""
+    ids, types = ([[token[part] for token in tokens]] for part in (0, 1))
+    with torch.no_grad():
+        outputs = model(
+            input_ids=torch.tensor(ids).view(1, -1),
+            token_type_ids=torch.tensor(types).view(1, -1).long(),
+            attention_mask=torch.ones(1, len(tokens)),
+        )
+    return outputs.logits.softmax(-1)[0, label].item()
+
+
+def slow_curve(
+    model: Any, tokens: Sequence[tuple[int, int]], scores: Sequence[float], label: int, way: str
+) -> list[float]:
+    """Delete the tokens one by one, or all others, and ask the model each time."""
+    order = sorted(range(len(tokens)), key=lambda place: -scores[place])
+    curve = []
+    for percent in PERCENTS:
+        first = set(order[: math.ceil(Fraction(percent, 100) * len(tokens))])
+        left = [
+            token for place, token in enumerate(tokens) if (place in first) == (way == "insertion")
+        ]
+        curve.append(probability(model, left, label))
+    return curve
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+@pytest.mark.parametrize("padding", ["right", "holed"])
+def test_curves_are_those_of_texts_whose_tokens_are_deleted(is_pair: bool, padding: str) -> None:
+    """Masking stands for deleting; it must not leave a trace of the token."""
+    rng = random.Random(2)
+    if is_pair:
+        model: Any = tiny_model(SelfAttentiveForNLI, **LABELS)
+        pairs = [random_pair(rng) for _ in range(4)]
+        batch = pair_batch(pairs, padding, rng)
+        tokens = [[*((i, 0) for i in left), *((i, 1) for i in right)] for left, right in pairs]
+    else:
+        model, batch = classifier(), text_batch(TEXTS, padding, rng)
+        tokens = [[(token, 0) for token in text] for text in TEXTS]
+    scores = [torch.rand(batch["input_ids"].shape) for _ in range(2)]
+    classes = torch.tensor([rng.randrange(3) for _ in tokens])
+    curves = probability_curves(model, batch, classes, scores)
+    assert curves.shape == (2, 2, len(tokens), len(PERCENTS))
+    for text, own in enumerate(tokens):
+        real = batch["attention_mask"][text].bool()
+        for ranking, values in enumerate(scores):
+            for number, way in enumerate(DIRECTIONS):
+                own_scores = values[text][real].tolist()
+                expected = slow_curve(model, own, own_scores, int(classes[text]), way)
+                actual = curves[ranking, number, text]
+                torch.testing.assert_close(
+                    actual, torch.tensor(expected).double(), **NEIGHBOUR_TOLERANCE
+                )
+
+
+def test_the_curves_of_a_text_without_tokens_are_flat() -> None:
+    """There is nothing to take out, and nothing to divide by."""
+    model = classifier()
+    batch = {name: torch.zeros(2, 0).long() for name in ("input_ids", "attention_mask")}
+    classes, attention = predict(model, batch)
+    gradients, errors = integrated_gradients(model, batch, classes, steps=2)
+    assert gradients.shape == attention.shape == (2, 0)
+    assert errors.tolist() == [0.0, 0.0]
+    curves = probability_curves(model, batch, classes, [attention])
+    assert curves.std(-1).max() < NEIGHBOUR_TOLERANCE["atol"]
+
+
+def test_equal_scores_keep_the_order_of_the_text_and_padding_comes_last() -> None:
+    """A hop that attends to two words alike must rank them the same in every run."""
+    scores = torch.tensor([[0.2, 0.9, 0.2, 0.9, 5.0], [0.0, -1.0, 0.0, 0.0, 5.0]])
+    real = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 1, 0]]).bool()
+    assert places_by_score(scores, real).tolist() == [[2, 0, 3, 1, 4], [0, 2, 3, 1, 4]]
+    many = torch.zeros(1, 500)
+    assert places_by_score(many, many == 0).tolist() == [[*range(500)]]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_score_that_is_no_number_is_refused(bad: float) -> None:
+    """NaN would be ranked first, or last, and look like a finding; on padding it is harmless."""
+    real = torch.tensor([[True, True], [True, False]])
+    with pytest.raises(ValueError, match=r"text 0 of the batch has a token whose score is no num"):
+        places_by_score(torch.tensor([[bad, 0.0], [0.0, 0.0]]), real)
+    assert places_by_score(torch.tensor([[1.0, 0.0], [0.0, bad]]), real).tolist() == [[0, 1]] * 2
+
+
+def test_probabilities_that_are_no_numbers_are_refused() -> None:
+    """A broken model must not end in a record full of null."""
+    model = classifier()
+    batch = text_batch(TEXTS)
+    scores = torch.zeros(batch["input_ids"].shape)
+    with torch.no_grad():
+        model.classifier.output.bias[0] = math.nan
+    with pytest.raises(ValueError, match=r"probabilities that are no numbers; its weights are bad"):
+        probability_curves(model, batch, torch.zeros(len(TEXTS)).long(), [scores])
+
+
+def test_attention_ranks_by_the_sum_over_hops_and_sentences() -> None:
+    """That is the overall attention, but for its scale."""
+    for model_class, batch in (
+        (SelfAttentiveForSequenceClassification, text_batch(TEXTS)),
+        (SelfAttentiveForNLI, pair_batch([([1, 2], [3]), ([4], [5, 6])])),
+    ):
+        model = tiny_model(model_class, **LABELS)
+        classes, attention = predict(model, batch)
+        outputs = model(**batch, output_attentions=True)
+        expected = outputs.attentions[0].reshape(len(classes), -1, attention.shape[1]).sum(1)
+        torch.testing.assert_close(attention, expected)
+        assert classes.tolist() == outputs.logits.argmax(-1).tolist()
+
+
+def test_integrated_gradients_are_the_integral_of_the_gradients() -> None:
+    """Captum's batches and steps against a loop over points and texts."""
+    model = classifier()
+    batch = text_batch(TEXTS[:2] + TEXTS[3:], "holed")
+    classes = torch.tensor([2, 0, 1, 1])
+    scores, errors = integrated_gradients(model, batch, classes, steps=6)
+    points, weights = leggauss(6)
+    for text, label in enumerate(classes.tolist()):
+        one = {name: part[text : text + 1] for name, part in batch.items()}
+        embeds = model.get_input_embeddings()(one["input_ids"]).detach()
+        total = torch.zeros_like(embeds)
+        ends = []
+        for point, weight in [*zip((points + 1) / 2, weights / 2, strict=True), (0, 0), (1, 0)]:
+            at = (float(point) * embeds).requires_grad_()
+            out = model(inputs_embeds=at, attention_mask=one["attention_mask"]).logits.softmax(-1)
+            total += float(weight) * torch.autograd.grad(out[0, label], at)[0]
+            ends.append(out[0, label].item())
+        expected = (total * embeds).sum(-1)[0].detach()
+        torch.testing.assert_close(scores[text].float(), expected, rtol=1e-4, atol=1e-5)
+        change = ends[-1] - ends[-2]
+        assert errors[text].item() == pytest.approx(expected.sum().item() - change, abs=1e-5)
+
+
+def test_random_orders_depend_on_the_text_alone() -> None:
+    """Neither on the size of the batch nor on its padding, so that a figure can be repeated."""
+    wide, narrow = torch.zeros(3, 9), torch.zeros(1, 4)
+    many = random_scores(wide, [5, 0, 7], count=2, seed=1)
+    alone = random_scores(narrow, [0], count=2, seed=1)
+    for both, one in zip(many, alone, strict=True):
+        assert both[1, :4].tolist() == one[0].tolist()
+    assert many[0].tolist() != many[1].tolist()
+    assert many[0].tolist() != random_scores(wide, [5, 0, 7], count=2, seed=2)[0].tolist()
+
+
+def test_the_measures_are_areas_and_falls() -> None:
+    """Two curves by hand: one straight from 1 to 0, one that is 1 at once."""
+    shares = np.array(PERCENTS) / 100
+    at_once = np.where(shares > 0, 1.0, 0.0)
+    by_measure = measures(np.stack([1 - shares, at_once])[:, None])
+    assert set(by_measure) == set(MEASURES)
+    assert by_measure["deletion_area"] == pytest.approx(0.5)
+    assert by_measure["insertion_area"] == pytest.approx(1 - 0.05 / 2)
+    assert by_measure["comprehensiveness"] == pytest.approx((0.05 + 0.1 + 0.2 + 0.5) / 4)
+    assert by_measure["sufficiency"] == pytest.approx(0)
+
+
+def test_differences_are_paired() -> None:
+    """Texts differ far more than rankings; only within a text does the difference count."""
+    rng = np.random.default_rng(0)
+    random_curves = rng.random((2, 40, len(PERCENTS)))
+    summary = summarise({"attention": random_curves + 0.25, "random": random_curves}, seed=0)
+    difference = summary["differences"]["attention_minus_random"]["insertion_area"]
+    assert difference == pytest.approx({"mean": 0.25, "low": 0.25, "high": 0.25})
+    assert summary["curves"]["deletion"]["random"] == random_curves[0].mean(0).tolist()
+
+
+def test_the_interval_is_that_of_a_mean() -> None:
+    """For many texts the bootstrap agrees with the normal distribution."""
+    values = np.random.default_rng(0).normal(1, 2, 1000)
+    interval = mean_with_interval(values, seed=0)
+    half = 1.96 * values.std() / math.sqrt(len(values))
+    assert interval["mean"] == pytest.approx(values.mean())
+    assert interval["low"] == pytest.approx(values.mean() - half, abs=0.1 * half)
+    assert interval["high"] == pytest.approx(values.mean() + half, abs=0.1 * half)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_checkpoint(tmp_path_factory.mktemp("checkpoint") / "tiny")
+
+
+@pytest.fixture
+def sample(checkpoint: str) -> Sample:
+    """The checkpoint and texts of it, an empty one among them."""
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model = SelfAttentiveForSequenceClassification.from_pretrained(checkpoint).eval()
+    texts = ["The soup was cold.", "", "Good!", "A warm place with friendly people.", "?"]
+    return Sample(model, tokenizer, Dataset.from_dict(dict(tokenizer(texts))), {})
+
+
+def test_the_size_of_a_batch_changes_no_result(sample: Sample) -> None:
+    """Texts are measured each on its own; batches only save time."""
+    options: dict[str, Any] = {"integrated_gradients_steps": 4, "random_orders": 2}
+    together = measure_faithfulness(sample, batch_size=5, **options)
+    alone = measure_faithfulness(sample, batch_size=1, **options)
+    assert together["metrics"] == pytest.approx(alone["metrics"], abs=1e-5)
+    rankings = ["attention", "random", "integrated_gradients", "integrated_gradients_unsigned"]
+    assert list(together["curves"]["deletion"]) == rankings
+    names = {f"{ranking}_{measure}" for ranking in rankings for measure in MEASURES}
+    assert set(together["metrics"]) == names
+    ends = {name: (curve[0], curve[-1]) for name, curve in together["curves"]["deletion"].items()}
+    assert len(set(ends.values())) == 1, "every ranking begins and ends with the same text"
+
+
+def test_integrated_gradients_can_be_left_out(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Captum is an extra; without it the answer is the line for pip."""
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    results = measure_faithfulness(sample, integrated_gradients_steps=0)
+    assert list(results["differences"]) == ["attention_minus_random"]
+    assert "convergence_error" not in results
+    with pytest.raises(ImportError, match=r"need captum: pip install 'sase_hf\[captum\]'"):
+        measure_faithfulness(sample, integrated_gradients_steps=4)
+
+
+def test_what_cannot_be_measured_is_refused(sample: Sample) -> None:
+    """A regression has no class whose probability could fall."""
+    with pytest.raises(
+        ValueError, match=r"integrated_gradients_steps is -1 and random_orders is 3"
+    ):
+        measure_faithfulness(sample, integrated_gradients_steps=-1)
+    sample.model.config.problem_type = "regression"
+    with pytest.raises(ValueError, match=r"problem_type is 'regression'; .* it must be 'single_"):
+        measure_faithfulness(sample)
+
+
+def test_a_problem_type_left_open_is_a_single_label(sample: Sample) -> None:
+    """The stock Trainer leaves it so, and every other reader takes it for one."""
+    expected = measure_faithfulness(sample, random_orders=1)
+    sample.model.config.problem_type = None
+    assert measure_faithfulness(sample, random_orders=1) == expected
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_the_script_writes_a_record_and_a_plot(
+    is_pair: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The record says on which texts and which weights, and tells nothing of the machine."""
+    folder = save_checkpoint(tmp_path / "tiny", is_pair=is_pair)
+    record, plot = tmp_path / "record.json", tmp_path / "curves.png"
+    columns = "premise,hypothesis" if is_pair else "text"
+    words = [f"--file={write_texts(tmp_path, is_pair=is_pair)}", f"--text_column_names={columns}"]
+    words += ["--max_samples=2", "--integrated_gradients_steps=4", "--seed=7"]
+    script_main("faithfulness")([folder, *words, f"--record={record}", f"--plot={plot}"])
+    text = record.read_text(encoding="utf-8")
+    assert str(tmp_path) not in text
+    written = json.loads(text)
+    assert written["sources"]["validation"]["rows"] == 2
+    assert written["arguments"]["max_samples"] == 2
+    assert written["seed"] == 7
+    assert written["checkpoint"]["name"] == "tiny"
+    assert len(written["checkpoint"]["sha256"]) == 64
+    assert written["versions"]["captum"]
+    assert written["curves"]["percents"] == list(PERCENTS)
+    assert all(isinstance(value, float) for value in written["metrics"].values())
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    table = capsys.readouterr().out.splitlines()
+    shown = f"{written['metrics']['attention_deletion_area']:.3f}"
+    assert table[0].split()[:6] == ["means", "over", "2", "texts", "deletion", "area"]
+    assert table[1].split()[:2] == ["attention", shown]
+
+
+def test_the_same_seed_gives_the_same_numbers(checkpoint: str, tmp_path: Path) -> None:
+    """Which texts are drawn, the random orders and the intervals all hang on it."""
+    run, file = script_main("faithfulness"), write_texts(tmp_path)
+    results = []
+    for seed in (1, 1, 2):
+        path = tmp_path / "record.json"
+        flags = [f"--file={file}", f"--record={path}", f"--seed={seed}", "--max_samples=3"]
+        run([checkpoint, *flags, "--integrated_gradients_steps=0"])
+        record = json.loads(path.read_text(encoding="utf-8"))
+        results.append((record["metrics"], record["differences"]))
+    assert results[0] == results[1] != results[2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--max_samples=0"], "--max_samples is 0; it must be 1 or more"),
+        (["--per_device_eval_batch_size=0"], "--per_device_eval_batch_size is 0; it must be 1"),
+        (
+            ["--text_column_names=body"],
+            "the file (rows.jsonl.gz) has no column 'body'; it has 'text'. Choose with "
+            "--text_column_names and --label_column_name",
+        ),
+        (["--record=/"], "/ is a folder; name a file in it"),
+        (["--plot=curves.html"], "'curves.html'; the name must end in .png or .svg"),
+    ],
+)
+def test_a_mistake_is_answered_in_a_line(
+    checkpoint: str, tmp_path: Path, flags: list[str], message: str
+) -> None:
+    """No traceback, and no half of a measurement."""
+    words = [checkpoint, f"--file={write_texts(tmp_path)}", "--integrated_gradients_steps=0"]
+    with pytest.raises(SystemExit, match=rf"^faithfulness\.py: .*{re.escape(message)}"):
+        script_main("faithfulness")([*words, *flags])
+
+
+def test_a_model_without_attention_is_refused(tmp_path: Path) -> None:
+    """Max pooling reads everything and attends to nothing."""
+    folder = save_checkpoint(tmp_path / "max", pooling="max")
+    with pytest.raises(SystemExit, match=r"has pooling='max', which attends to nothing; name a"):
+        script_main("faithfulness")([folder, f"--file={write_texts(tmp_path)}"])

@@ -1,0 +1,160 @@
+"""Rows to train on, as a trainer takes them and as files, and the arguments of tiny runs."""
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from safetensors.torch import load_file
+from tiny import random_pair, random_text, text_batch
+from torch import Tensor
+from transformers import EvalPrediction
+
+from sase_hf.training.run import parse_arguments, run
+
+STARS = ("poor", "fine", "great")
+RELATIONS = ("entailment", "neutral", "contradiction")
+NUM_ROWS = 64
+PROBLEMS = {
+    "single_label": {"num_labels": 3, "problem_type": "single_label_classification"},
+    "ignored_rows": {"num_labels": 3, "problem_type": "single_label_classification"},
+    "multi_label": {"num_labels": 3, "problem_type": "multi_label_classification"},
+    "regression": {"num_labels": 1, "problem_type": "regression"},
+    "pairs": {"num_labels": 3, "problem_type": "single_label_classification"},
+}
+
+SIZES = {"train": 48, "validation": 18, "test": 12}
+
+_WORDS = "the a meal room was were and but not very service table cold warm slow quick".split()  # noqa: SIM905
+
+TINY_MODEL = {
+    "embedding_size": 6,
+    "lstm_hidden_size": 4,
+    "attention_size": 5,
+    "num_hops": 3,
+    "classifier_hidden_size": 7,
+}
+QUIET = {"use_cpu": True, "disable_tqdm": True, "report_to": "none"}
+
+
+def make_rows(problem: str) -> Dataset:
+    """Return 64 rows of unequal lengths, and labels that fall unevenly on parts of a batch."""
+    rng = random.Random(1)
+    rows: dict[str, list[Any]] = {"input_ids": [], "labels": []}
+    if problem == "pairs":
+        pairs = [random_pair(rng) for _ in range(NUM_ROWS)]
+        rows["input_ids"] = [premise + hypothesis for premise, hypothesis in pairs]
+        rows["token_type_ids"] = [[0] * len(p) + [1] * len(h) for p, h in pairs]
+    else:
+        rows["input_ids"] = [random_text(rng) for _ in range(NUM_ROWS)]
+    for row in range(NUM_ROWS):
+        if problem == "multi_label":
+            rows["labels"].append([float(rng.random() < 0.5) for _ in range(3)])
+        elif problem == "regression":
+            rows["labels"].append(rng.uniform(-1, 1))
+        else:
+            ignored = problem == "ignored_rows" and rng.random() < row / NUM_ROWS
+            rows["labels"].append(-100 if ignored else rng.randrange(3))
+    return Dataset.from_dict(rows)
+
+
+def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """Pad rows and stack their labels, if they have any."""
+    batch = text_batch([row["input_ids"] for row in rows])
+    if "token_type_ids" in rows[0]:
+        types = [torch.tensor(row["token_type_ids"]) for row in rows]
+        batch["token_type_ids"] = torch.nn.utils.rnn.pad_sequence(types, batch_first=True)
+    if "labels" in rows[0]:
+        batch["labels"] = torch.tensor([row["labels"] for row in rows])
+    return batch
+
+
+def count_rows(prediction: EvalPrediction) -> dict[str, float]:
+    """A metric that tells how many rows were gathered."""
+    return {"rows": len(prediction.predictions)}
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> str:
+    """Write rows as JSON Lines and return the path as a flag takes it."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def draw_text(rng: random.Random) -> str:
+    """Draw a text of unequal length."""
+    return " ".join(rng.choices(_WORDS, k=rng.randint(2, 12)))
+
+
+def review_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Return rows whose label stands in the text, so that a model can learn it."""
+    rng = random.Random(seed)
+    rows = []
+    for row in range(count):
+        label = STARS[row % len(STARS)]
+        rows.append({"text": f"{draw_text(rng)} {label}", "label": label})
+    return rows
+
+
+def pair_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Return pairs of texts and their relation."""
+    rng = random.Random(seed)
+    return [
+        {
+            "premise": draw_text(rng),
+            "hypothesis": draw_text(rng),
+            "label": RELATIONS[row % len(RELATIONS)],
+        }
+        for row in range(count)
+    ]
+
+
+def write_splits(folder: Path, make_rows: Any = review_rows) -> dict[str, str]:
+    """Write train, validation and test rows; return the flags that name the files."""
+    return {
+        f"{split}_file": write_rows(folder / f"{split}.jsonl", make_rows(count, seed))
+        for seed, (split, count) in enumerate(SIZES.items())
+    }
+
+
+def flags(**options: Any) -> list[str]:
+    """Spell options as a command line; a list becomes several words, None nothing."""
+    words: list[str] = []
+    for name, value in options.items():
+        if isinstance(value, list):
+            words += [f"--{name}", *map(str, value)]
+        elif value is not None:
+            words.append(f"--{name}={value}")
+    return words
+
+
+def run_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
+    """Run with the tiny model's sizes, quietly, through the command line's parser."""
+    given = {**QUIET, "output_dir": output_dir, **options}
+    if "model_name_or_path" not in options:
+        given = {**TINY_MODEL, **given}
+    return run(*parse_arguments(flags(**given)))
+
+
+def train_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
+    """Train; see `run_tiny`."""
+    return run_tiny(output_dir, do_train=True, **options)
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    """Load the weights of a checkpoint as they are in the file."""
+    return load_file(folder / "model.safetensors")
+
+
+def same_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    """Say whether two models are equal bit for bit."""
+    return first.keys() == second.keys() and all(
+        torch.equal(weight, second[name]) for name, weight in first.items()
+    )
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read JSON Lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

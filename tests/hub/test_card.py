@@ -1,0 +1,400 @@
+"""Model cards: what the Hub reads, what a person reads, and that no name breaks either."""
+
+import ast
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from huggingface_hub import ModelCard
+from script_files import load_script
+from tiny import SIZES, tiny_config, tiny_model
+from transformers import PreTrainedModel
+
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+    build_tokenizer,
+)
+from sase_hf.evaluation.privacy import publishable
+from sase_hf.hub import model_card, write_model_card
+
+CARDS = Path(__file__).parents[2] / "model_cards"
+model_cards = load_script("model_cards")
+
+RECORD: dict[str, Any] = {
+    "metrics": {"accuracy": 0.71234, "macro_f1": 0.5},
+    "split": "validation",
+    "seed": 7,
+    "date": "2026-01-02T03:04:05+00:00",
+    "code": {"commit": "d" * 40, "modified": False},
+    "versions": {"python": "3.11.0", "torch": "2.13.0", "datasets": None},
+    "hardware": {"cpu": "Some CPU", "gpus": ["Some GPU"], "cores": 2},
+    "sources": {
+        "train": {"file": "rooms.jsonl", "sha256": "ab" * 32, "rows": 12345},
+        "validation": {"dataset": "someone/rooms", "revision": "c" * 40, "rows": 100},
+    },
+}
+HEADS = [SelfAttentiveForSequenceClassification, SelfAttentiveForNLI]
+HOSTILE_NAMES = [
+    "---\nlicense: other\n---",
+    "a: b # c",
+    "<script>alert(1)</script>",
+    '<img src=x onerror="alert(1)">',
+    "{{ 7 * 7 }}{% raw %}",
+    "[click](https://example.org) ![x](y) `code` *bold* | cell",
+    "\\`code\\` and \\*bold\\*",
+    "www.example.org someone@example.org https://example.org",
+    "right-to-left \u202e override, a bell \x07 and a NUL \x00",
+    "- !!python/object/apply:os.system [ls]",
+    "x" * 10_000,
+]
+
+
+class Tags(HTMLParser):
+    """Collects the HTML tags of a text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an opening tag."""
+        self.found.append(tag)
+
+
+def card_of(record: dict[str, Any] | None = None, name: str = "rooms", **fields: Any) -> ModelCard:
+    """Render the card of a tiny classifier and read it back as the Hub does."""
+    return ModelCard(model_card(tiny_config(**fields), record, name=name, num_parameters=1234))
+
+
+def saved(model_class: type[PreTrainedModel], folder: Path, **fields: Any) -> PreTrainedModel:
+    """Save a tiny model with a tokenizer."""
+    tokenizer = build_tokenizer(["the room was small but the breakfast was not bad"])
+    model = tiny_model(model_class, **{**SIZES, "vocab_size": len(tokenizer), **fields})
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model
+
+
+def test_the_hub_reads_task_and_library_and_no_guesses() -> None:
+    """These fields decide how the Hub files a model and which widget it shows."""
+    data = card_of().data
+    assert (data.language, data.license, data.library_name) == (None, None, "transformers")
+    assert data.pipeline_tag == "text-classification"
+    assert card_of(architectures=["SelfAttentiveModel"]).data.pipeline_tag == "feature-extraction"
+
+
+def test_the_hub_reads_the_measured_results() -> None:
+    """The model index holds the record's numbers unrounded, on the split they were measured on."""
+    data = card_of(RECORD).data
+    results = {result.metric_type: result for result in data.eval_results}
+    assert {name: result.metric_value for name, result in results.items()} == RECORD["metrics"]
+    assert results["accuracy"].dataset_name == "someone/rooms"
+    assert results["accuracy"].dataset_split == "validation"
+    assert results["accuracy"].dataset_revision == "c" * 40
+    assert data.datasets == ["someone/rooms"]
+
+
+@pytest.mark.parametrize(
+    ("split", "source"),
+    [("train", "rooms.jsonl"), ("test", "rooms")],
+)
+def test_local_data_are_not_taken_for_a_dataset_of_the_hub(split: str, source: str) -> None:
+    """A link from the card to a stranger's data set of the same name would be wrong."""
+    folder = {"dataset": "rooms", "revision": None, "rows": 5}
+    sources = {**RECORD["sources"], "test": folder}
+    data = card_of({**RECORD, "split": split, "sources": sources}).data
+    assert data.datasets is None
+    assert data.eval_results[0].dataset_name == source
+    assert data.eval_results[0].dataset_type == "local"
+
+
+def test_a_person_reads_results_sources_sizes_and_labels() -> None:
+    """What the record and the config hold stands in the text, labels in the order of the logits."""
+    text = card_of(RECORD, id2label={0: "poor", 1: "fair", 2: "good"}).text
+    for shown in ("| accuracy | 0.7123 |", "on the validation split", "12,345 rows", "ab" * 32):
+        assert shown in text
+    assert "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02" in text
+    assert "| parameters | 1,234 |" in text
+    assert "| attention units (d_a), hops (r) | 5, 3 |" in text
+    assert "* 0: poor\n* 1: fair\n* 2: good\n" in text
+
+
+def test_a_person_reads_how_it_was_trained_and_how_large_and_fast_it_is() -> None:
+    """Without the settings nobody can repeat it, without size and speed nobody can plan with it."""
+    arguments = {
+        "learning_rate": 1e-3,
+        "word_vectors": ["a_b.txt", "c.txt"],
+        "output_dir": "runs/x",
+    }
+    timing = {"wall_seconds": 125.0, "rows_per_second": 4321.6}
+    record = {**RECORD, "arguments": arguments, **timing}
+    halved = tiny_config(dtype="bfloat16")
+    text = model_card(halved, record, name="rooms", num_parameters=25_000_000)
+    for shown in (
+        "In 2 minutes.",
+        "| learning\\_rate | 0.001 |\n| word\\_vectors | a\\_b.txt, c.txt |\n\n",
+        "| weights on disk | 50.0 MB |",
+        "| speed | 4,322 rows a second in evaluation, Some GPU |",
+    ):
+        assert shown in text
+    assert "runs/x" not in text
+    assert "## Training" not in card_of(RECORD).text
+    record["arguments"] = {**arguments, "resume_from_checkpoint": "true"}
+    text = model_card(halved, record, name="rooms", num_parameters=9)
+    assert "## Training\n\nAll settings" in text, "the time of the last part alone would mislead"
+    record["arguments"] = {**arguments, "resume_from_checkpoint": "false"}
+    assert "In 2 minutes." in model_card(halved, record, name="rooms", num_parameters=9)
+    assert "a second in evaluation" not in card_of({**RECORD, **timing, "split": "train"}).text
+
+
+def test_what_an_export_is_worth_stands_in_the_card() -> None:
+    """Fewer bits cost accuracy, and nobody should have to guess how much."""
+    results = {
+        "eager": {"texts_per_second": 100.0, "accuracy": 0.5, "agreement": 1.0},
+        "model_int8.onnx": {"texts_per_second": 250.5, "accuracy": 0.4875, "agreement": 0.75},
+    }
+    measured = {"results": results, "hardware": {"cpu": "Some CPU", "threads": 2}}
+    text = card_of({**RECORD, "export": {"measured": measured}}).text
+    assert "for ONNX Runtime, on 2 threads of a CPU, Some CPU." in text
+    rows = "|  | texts\\_per\\_second | accuracy | agreement |\n|---|---|---|---|\n"
+    rows += "| eager | 100 | 0.5 | 1 |\n| model\\_int8.onnx | 250.5 | 0.4875 | 0.75 |\n"
+    assert rows in text
+    assert "## Speed" not in card_of({**RECORD, "export": {"files": {}}}).text
+
+
+def test_a_regression_has_neither_labels_nor_probabilities() -> None:
+    """Its one output is called LABEL_0 by transformers, which would only puzzle."""
+    text = card_of(num_labels=1, problem_type="regression").text
+    assert "LABEL_0" not in text
+    assert "calibrated" not in text
+    assert "calibrated" in card_of().text
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({}, "It is the model of"),
+        ({"encoder": "cnn"}, "own; the encoder `cnn` takes the place of the BiLSTM."),
+        ({"pooling": "generalized"}, "of its own, with a weight for every feature."),
+        ({"num_lstm_layers": 2, "lstm_shortcuts": True}, "own; each layer of the BiLSTM reads"),
+        ({"pooling": "max"}, "\n`max` pooling is in the place of the attention."),
+        ({"classifier": "pruned_mlp"}, "(p) and column (q) | `pruned_mlp`, 2, 3 |"),
+    ],
+)
+def test_a_card_says_what_is_not_as_in_the_paper(fields: dict[str, Any], shown: str) -> None:
+    """A baseline is not "the model of the paper", and a pruned MLP has no b."""
+    text = model_card(tiny_config(**fields), name="x", num_parameters=9)
+    assert shown in text
+    assert ("hidden units (b)" in text) == ("classifier" not in fields)
+
+
+def test_what_only_the_owner_knows_stands_in_the_card() -> None:
+    """Licence and language are what push asks for, task and limits what a reader does."""
+    about = {
+        "license": "mit",
+        "language": "en",
+        "datasets": ["someone/corpus"],
+        "summary": "It rates rooms.",
+        "task": "From a *text* to a rating.\n",
+        "limits": "* Rooms of 2004 only.\n",
+    }
+    card = ModelCard(model_card(tiny_config(), RECORD, name="x", num_parameters=9, about=about))
+    data = card.data
+    assert (data.license, data.language) == ("mit", "en")
+    assert data.datasets == ["someone/rooms", "someone/corpus"], "that of the record, then others"
+    assert "\nIt rates rooms. It is the model of" in card.text
+    assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
+    assert "## Limits and biases\n\n* Rooms of 2004 only.\n* Words outside" in card.text
+    assert "for their owner to state" in card_of().text
+    assert "for their owner to state" not in card.text
+
+
+def test_a_card_has_no_place_for_other_things() -> None:
+    """A misspelt field would be missing from the card, unnoticed."""
+    with pytest.raises(ValueError, match=r"no place for licence; .* is license, license_name"):
+        model_card(tiny_config(), name="x", num_parameters=9, about={"licence": "mit"})
+
+
+@pytest.mark.parametrize("source", sorted(CARDS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_checked_in_card_is_what_its_record_gives(source: Path) -> None:
+    """A figure that somebody typed, or that is of an earlier record, would be none."""
+    card = source.with_suffix(".md").read_text(encoding="utf-8")
+    assert card == model_cards.render(source), "run scripts/model_cards.py"
+    record = json.loads((CARDS / yaml.safe_load(source.read_text())["record"]).read_text())
+    results = {
+        result.metric_type: result.metric_value for result in ModelCard(card).data.eval_results
+    }
+    assert results == record["metrics"]
+    assert {"license", "language", "library_name", "pipeline_tag"} <= set(
+        ModelCard(card).data.to_dict()
+    )
+
+
+def test_each_task_of_the_paper_has_a_card() -> None:
+    """Author profiling, sentiment and entailment."""
+    assert {path.stem for path in CARDS.glob("*.yaml")} == {"blog_age", "yelp5", "snli"}
+
+
+def test_the_cards_are_rendered_by_one_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is missing is told with the file that lacks it."""
+    (tmp_path / "record.json").write_text(
+        json.dumps({**RECORD, "config": tiny_config().to_diff_dict(), "num_parameters": 9})
+    )
+    source = tmp_path / "rooms.yaml"
+    source.write_text("record: record.json\nname: Rooms\n")
+    model_cards.main(["--folder", str(tmp_path)])
+    assert capsys.readouterr().out == f"{tmp_path / 'rooms.md'}\n"
+    (tmp_path / "rooms.yaml").write_text("record: bare.json\nname: Rooms\n")
+    (tmp_path / "bare.json").write_text("{}")
+    with pytest.raises(SystemExit, match=r"rooms.yaml: its record has no 'config'; name one"):
+        model_cards.main(["--folder", str(tmp_path)])
+    assert "# Rooms\n" in (tmp_path / "rooms.md").read_text()
+    source.write_text("record: record.json\n")
+    with pytest.raises(SystemExit, match=r"rooms.yaml: it has no field 'name'"):
+        model_cards.main(["--folder", str(tmp_path)])
+    source.unlink()
+    with pytest.raises(SystemExit, match=r"no .yaml file in"):
+        model_cards.main(["--folder", str(tmp_path)])
+
+
+def test_without_a_record_the_card_says_so() -> None:
+    """A table without rows, or a promise of more information, would be worse than nothing."""
+    card = card_of()
+    assert "No measurement came with this checkpoint." in card.text
+    assert card.data.eval_results is None
+    assert "information needed" not in card.text.lower()
+    assert "## Data" not in card.text
+
+
+def test_a_metric_that_is_not_a_number_is_left_out() -> None:
+    """The Hub refuses NaN in a model index, and a reader learns nothing from it."""
+    measured = {**RECORD, "metrics": {"pearson": math.nan, "mse": 0.25, "other": None}}
+    card = card_of(publishable(measured, "record"))
+    assert [result.metric_type for result in card.data.eval_results] == ["mse"]
+    assert "pearson" not in card.text
+
+
+def test_a_baseline_without_attention_claims_none() -> None:
+    """The sizes of an attention that is not there would mislead."""
+    text = card_of(pooling="max").text
+    assert "`max` pooling" in text
+    assert "hops (r)" not in text
+    assert "self-attention" not in text
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_no_name_breaks_the_card(name: str) -> None:
+    """Names come from users: they must neither end the front matter nor become markup."""
+    harmless = card_of(RECORD, id2label={0: "poor", 1: "good"})
+    record = {
+        "metrics": {name: 0.5},
+        "split": name,
+        "hardware": {"cpu": name},
+        "sources": {name: {"file": name, "dataset": name, "revision": name, "rows": 1}},
+    }
+    card = card_of(record, name=name, id2label={0: name, 1: "good"})
+    assert card.data.library_name == "transformers"
+    assert set(card.data.to_dict()) == set(harmless.data.to_dict())
+    assert card.data.model_name == card.data.eval_results[0].metric_type
+    headings = re.compile(r"^## .*", re.MULTILINE)
+    assert headings.findall(card.text) == headings.findall(harmless.text)
+    prose = re.sub(r"```.*?```", "", card.text, flags=re.DOTALL)
+    assert Tags(prose).found == []
+    assert all(letter.isprintable() or letter == "\n" for letter in str(card))
+    prose = prose.replace("\\\\", "")  # an escaped backslash escapes nothing itself
+    for markup in ("49", "[click]", "[x]", "`code`", "*bold*", "https://e", "www.e", "someone@"):
+        assert markup not in prose
+    assert max(map(len, card.text.splitlines())) < 2000
+
+
+@pytest.mark.parametrize("model_class", [SelfAttentiveModel, *HEADS])
+def test_the_examples_in_a_card_run(
+    model_class: type[PreTrainedModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader copies them; each way of loading is run, followed by the use."""
+    model = saved(model_class, tmp_path)
+    card = ModelCard.load(write_model_card(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with_flag, with_package, *uses = re.findall(r"```python\n(.*?)```", card.text, re.DOTALL)
+    for way in (with_flag, with_package):
+        names: dict[str, Any] = {}
+        exec(way + "".join(uses), names)
+        assert names["similarity"].shape == (2, 2)
+        assert type(names["model"]).__name__ == model_class.__name__
+        assert names["embeddings"].shape == (2, model.config.projection_dim)
+        if model_class is SelfAttentiveModel:
+            assert len(uses) == 2, "a model without a head has no heat map of an answer"
+        else:
+            assert "<html" in Path("attention.html").read_text(encoding="utf-8")
+            answers = names["classify"]("the room", top_k=None)
+            assert {answer["label"] for answer in answers} == set(model.config.label2id)
+
+
+def test_the_card_of_a_folder_counts_its_parameters(tmp_path: Path) -> None:
+    """The number comes from the weights, so that no config can claim another."""
+    model = saved(SelfAttentiveForNLI, tmp_path, num_labels=3)
+    path = write_model_card(tmp_path, RECORD)
+    assert path == tmp_path / "README.md"
+    assert f"| parameters | {model.num_parameters():,} |" in path.read_text(encoding="utf-8")
+
+
+def test_a_new_card_keeps_what_only_the_owner_knew(tmp_path: Path) -> None:
+    """Training goes on and writes the card anew; licence and language hold still."""
+    saved(SelfAttentiveModel, tmp_path)
+    write_model_card(tmp_path, about={"license": "mit", "language": "en", "datasets": ["a/b"]})
+    data = ModelCard.load(write_model_card(tmp_path, RECORD, about={"license": "apache-2.0"})).data
+    assert (data.license, data.language) == ("apache-2.0", "en")
+    assert data.datasets == ["someone/rooms", "a/b"]
+
+
+def test_a_model_in_several_files_has_a_card(tmp_path: Path) -> None:
+    """Its parameters are those of all."""
+    model = saved(SelfAttentiveForNLI, tmp_path, num_labels=3)
+    (tmp_path / "model.safetensors").unlink()
+    model.save_pretrained(tmp_path, max_shard_size="2KB")
+    card = write_model_card(tmp_path).read_text(encoding="utf-8")
+    assert f"| parameters | {model.num_parameters():,} |" in card
+
+
+def test_a_record_is_what_is_in_its_file() -> None:
+    """A path is what people try first."""
+    with pytest.raises(ValueError, match=r"the record is a str; give what is in its JSON file"):
+        model_card(tiny_config(), "record.json", name="x", num_parameters=9)  # type: ignore[arg-type]
+
+
+def test_a_repository_name_goes_into_the_examples(tmp_path: Path) -> None:
+    """On the Hub a reader copies a line that loads from there."""
+    saved(SelfAttentiveModel, tmp_path)
+    card = write_model_card(tmp_path, repo_id="someone/rooms").read_text(encoding="utf-8")
+    assert card.count('checkpoint = "someone/rooms"\n') == 2
+
+
+def test_no_repository_name_becomes_code(tmp_path: Path) -> None:
+    """The examples are run by readers, so a name must stay one string in them."""
+    saved(SelfAttentiveModel, tmp_path)
+    name = 'x"; import os\n```\nos.remove("y")'
+    card = write_model_card(tmp_path, repo_id=name).read_text(encoding="utf-8")
+    loading = re.findall(r"```python\n(.*?)\n```", card, re.DOTALL)[0]
+    assigned = next(node for node in ast.parse(loading).body if isinstance(node, ast.Assign))
+    assert ast.literal_eval(assigned.value) == name
+
+
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    """The error names the missing file and what kind of folder is meant."""
+    with pytest.raises(FileNotFoundError, match=r"no config.json in .*save_pretrained wrote"):
+        write_model_card(tmp_path)
+    torch.save({}, tmp_path / "pytorch_model.bin")
+    tiny_config().save_pretrained(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"no model.safetensors in"):
+        write_model_card(tmp_path)

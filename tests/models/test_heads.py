@@ -1,0 +1,396 @@
+"""The heads: classifiers, matching, and the loss with its penalty."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import reference
+import tiny
+import torch
+from torch import Tensor
+
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf.models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
+
+HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
+CLASSIFIERS = ("mlp", "pruned_mlp")
+pytestmark = pytest.mark.usefixtures("many_blocks")
+
+PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
+
+
+def random_labels(rng: random.Random, problem_type: str, num_labels: int, count: int) -> list[Any]:
+    """Draw one label per example: a class, or a number for each output."""
+    if problem_type == "single_label_classification":
+        return [rng.randrange(num_labels) for _ in range(count)]
+    highest = 1 if problem_type == "multi_label_classification" else 5
+    return [[float(rng.randint(0, highest)) for _ in range(num_labels)] for _ in range(count)]
+
+
+def assert_head_agrees(
+    model: SelfAttentivePreTrainedModel,
+    batch: dict[str, Tensor],
+    examples: Sequence[Any],
+    labels: Sequence[Any],
+) -> None:
+    """Compare logits, penalty, loss and every gradient with the reference."""
+    weights = tiny.reference_weights(model)
+    outputs = model(**batch, labels=torch.tensor(labels))
+    outputs.loss.backward()
+
+    if isinstance(model, SelfAttentiveForNLI):
+        predictions = [reference.classify_pair(model.config, weights, *pair) for pair in examples]
+    else:
+        predictions = [reference.classify_text(model.config, weights, text) for text in examples]
+    expected = reference.loss(model.config, predictions, labels)
+    expected.backward()
+
+    logits, penalties = zip(*predictions, strict=True)
+    tiny.assert_agree(outputs.logits, torch.stack(logits))
+    tiny.assert_agree(outputs.penalty, torch.stack(penalties))
+    tiny.assert_agree(outputs.loss, expected)
+    tiny.assert_gradients_agree(model, weights)
+
+
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+@pytest.mark.parametrize("pooling", ["self_attention", "generalized", "max"])
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+@pytest.mark.parametrize("problem_type", PROBLEMS)
+def test_text_classifier_is_the_papers(
+    problem_type: str, classifier: str, pooling: str, padding: str
+) -> None:
+    """Logits, penalty, loss and gradients, for every problem type and both classifiers.
+
+    The encoder is drawn; that each does its part is shown where the base model is tested.
+    """
+    rng = random.Random(f"{problem_type} {classifier} {pooling} {padding}")
+    num_labels = rng.randint(2, 4)
+    model = tiny.tiny_model(
+        SelfAttentiveForSequenceClassification,
+        problem_type=problem_type,
+        classifier=classifier,
+        pooling=pooling,
+        num_labels=num_labels,
+        penalty_coef=0.7,
+        **tiny.random_sizes(rng, **rng.choice(tiny.ENCODERS)),
+    )
+    texts = [tiny.random_text(rng) for _ in range(3)]
+    labels = random_labels(rng, problem_type, num_labels, 3)
+    assert_head_agrees(model, tiny.text_batch(texts, padding, rng, extra=2), texts, labels)
+
+
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+@pytest.mark.parametrize("matching", ["gated", "concat"])
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+@pytest.mark.parametrize("problem_type", PROBLEMS)
+def test_entailment_head_is_the_papers(
+    problem_type: str, classifier: str, matching: str, padding: str
+) -> None:
+    """Both sentences of a row go through one encoder, and meet row by row.
+
+    Encoder and pooling are drawn.
+    """
+    rng = random.Random(f"{problem_type} {classifier} {matching} {padding}")
+    num_labels = rng.randint(2, 4)
+    model = tiny.tiny_model(
+        SelfAttentiveForNLI,
+        problem_type=problem_type,
+        classifier=classifier,
+        matching=matching,
+        num_labels=num_labels,
+        penalty_coef=0.3,
+        **tiny.random_sizes(rng, **rng.choice(tiny.ARCHITECTURES)),
+    )
+    pairs = [tiny.random_pair(rng) for _ in range(3)]
+    labels = random_labels(rng, problem_type, num_labels, 3)
+    assert_head_agrees(model, tiny.pair_batch(pairs, padding, rng, extra=2), pairs, labels)
+
+
+@pytest.mark.parametrize("pooling", ["max", "mean", "last"])
+def test_pairs_can_be_matched_without_attention(pooling: str) -> None:
+    """The entailment baselines of the literature: one pooled row per sentence, joined."""
+    rng = random.Random(0)
+    model = tiny.tiny_model(
+        SelfAttentiveForNLI,
+        pooling=pooling,
+        matching="concat",
+        num_labels=3,
+        problem_type="single_label_classification",
+    )
+    pairs = [tiny.random_pair(rng) for _ in range(3)]
+    assert_head_agrees(model, tiny.pair_batch(pairs), pairs, [0, 1, 2])
+
+
+def test_label_smoothing_spreads_its_share_over_all_labels() -> None:
+    """It belongs to the model's own loss, where the penalty stays untouched by it."""
+    rng = random.Random(0)
+    model = tiny.tiny_model(
+        SelfAttentiveForSequenceClassification,
+        label_smoothing=0.2,
+        num_labels=4,
+        problem_type="single_label_classification",
+    )
+    texts = [tiny.random_text(rng) for _ in range(3)]
+    assert_head_agrees(model, tiny.text_batch(texts), texts, [3, 0, 1])
+
+
+def test_one_output_takes_one_number_per_text() -> None:
+    """Regression labels come as (B,) from a data collator and as (B, 1) from careful callers."""
+    rng = random.Random(0)
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=1)
+    assert model.config.problem_type == "regression"
+    texts = [tiny.random_text(rng) for _ in range(3)]
+    batch = tiny.text_batch(texts)
+    labels = torch.tensor([2.5, -1.0, 0.0])
+    flat = model(**batch, labels=labels).loss
+    assert torch.equal(flat, model(**batch, labels=labels.unsqueeze(1)).loss)
+    assert_head_agrees(model, batch, texts, [[2.5], [-1.0], [0.0]])
+
+
+@pytest.mark.parametrize(
+    ("num_labels", "labels", "problem_type"),
+    [
+        (3, torch.tensor([0, 2]), "single_label_classification"),
+        (1, torch.tensor([0.5, 2.0]), "regression"),
+    ],
+)
+def test_the_problem_type_follows_from_labels_when_the_config_is_silent(
+    num_labels: int, labels: Tensor, problem_type: str
+) -> None:
+    """Class ids and a single output leave no doubt; then as in transformers."""
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=num_labels)
+    batch = tiny.text_batch([[1, 2, 3], [4, 5]])
+    inferred = model(**batch, labels=labels).loss
+    model.config.problem_type = problem_type
+    assert torch.equal(inferred, model(**batch, labels=labels).loss)
+
+
+def test_sets_of_labels_need_a_problem_type() -> None:
+    """A config that is silent would make pipelines show answers that exclude each other."""
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification)
+    with pytest.raises(ValueError, match=r"set config.problem_type to .multi_label_classification"):
+        model(**tiny.text_batch([[1, 2, 3]]), labels=torch.tensor([[1.0, 0.0]]))
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "shape"),
+    [
+        ("single_label_classification", (2, 3)),
+        ("multi_label_classification", (3, 2)),
+        ("regression", (6,)),
+    ],
+)
+def test_labels_of_another_shape_are_refused(problem_type: str, shape: tuple[int, ...]) -> None:
+    """As many numbers in another order would train on wrong targets without a word."""
+    model = tiny.tiny_model(
+        SelfAttentiveForSequenceClassification, num_labels=3, problem_type=problem_type
+    )
+    labels = torch.zeros(shape).long() if problem_type.startswith("single") else torch.zeros(shape)
+    with pytest.raises(ValueError, match=rf"labels have shape \({shape[0]},.*for {problem_type}"):
+        model(**tiny.text_batch([[1, 2, 3], [4, 5]]), labels=labels)
+
+
+def test_a_batch_of_ignored_labels_has_no_loss_to_divide() -> None:
+    """Trainer counts 0 labels then, and 0 / 0 would end the training."""
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification)
+    labels = torch.tensor([-100])
+    loss = model(**tiny.text_batch([[1]]), labels=labels, num_items_in_batch=torch.tensor(0)).loss
+    assert loss == 0
+
+
+def test_without_labels_there_is_no_loss() -> None:
+    """Prediction needs none."""
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification)
+    assert model(**tiny.text_batch([[1, 2, 3]])).loss is None
+
+
+# What `Trainer` may ask of the loss: parts of a batch must add up to the whole.
+
+
+def _sum_of_parts(
+    model: SelfAttentivePreTrainedModel, batch: dict[str, Tensor], labels: Tensor, items: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return loss and gradients accumulated over unequal parts of a batch."""
+    model.zero_grad()
+    total = torch.zeros(())
+    for part in torch.arange(len(labels)).split([1, 4, 3]):
+        piece = {name: tensor[part] for name, tensor in batch.items()}
+        loss = model(**piece, labels=labels[part], num_items_in_batch=items).loss
+        loss.backward()
+        total += loss.detach()
+    return total, {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+@pytest.mark.parametrize("problem_type", PROBLEMS)
+@pytest.mark.parametrize("model_class", HEADS)
+def test_parts_of_a_batch_add_up_to_its_loss_and_gradient(
+    model_class: type, problem_type: str, ignored: bool
+) -> None:
+    """`Trainer` counts the labels of all accumulated batches and sums what the parts return.
+
+    Task loss and penalty must both be divided by that count, or accumulation changes the model.
+    Rows whose label is -100 count for neither.
+    """
+    rng = random.Random(0)
+    model = tiny.tiny_model(model_class, problem_type=problem_type, num_labels=3)
+    batch = tiny.pair_batch([tiny.random_pair(rng) for _ in range(8)])
+    labels = torch.tensor(random_labels(rng, problem_type, 3, 8))
+    if ignored:
+        labels[[0, 2, 6]] = -100
+    whole = model(**batch, labels=labels).loss
+    whole.backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+
+    total, accumulated = _sum_of_parts(model, batch, labels, labels.ne(-100).sum())
+    torch.testing.assert_close(total, whole.detach(), rtol=1e-6, atol=1e-6)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(accumulated[name], gradient, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("problem_type", PROBLEMS)
+def test_ignored_rows_leave_the_loss_of_the_others(problem_type: str) -> None:
+    """-100 says that there is no label: neither task loss nor penalty of that row counts."""
+    rng = random.Random(0)
+    model = tiny.tiny_model(
+        SelfAttentiveForSequenceClassification, problem_type=problem_type, num_labels=3
+    )
+    batch = tiny.text_batch([tiny.random_text(rng) for _ in range(4)])
+    labels = torch.tensor(random_labels(rng, problem_type, 3, 4))
+    kept = {name: tensor[:3] for name, tensor in batch.items()}
+    expected = model(**kept, labels=labels[:3]).loss
+    labels[3] = -100
+    torch.testing.assert_close(model(**batch, labels=labels).loss, expected)
+
+
+@pytest.mark.parametrize("problem_type", PROBLEMS)
+def test_a_batch_without_any_label_has_loss_zero(problem_type: str) -> None:
+    """0 / 0 would be NaN and end a training at the last, unlucky batch."""
+    model = tiny.tiny_model(
+        SelfAttentiveForSequenceClassification, problem_type=problem_type, num_labels=3
+    )
+    labels = torch.tensor(random_labels(random.Random(0), problem_type, 3, 2))
+    labels[:] = -100
+    assert model(**tiny.text_batch([[1, 2], [3]]), labels=labels).loss.item() == 0
+
+
+@pytest.mark.parametrize("pooling", ["self_attention", "generalized"])
+@pytest.mark.parametrize("model_class", HEADS)
+def test_labels_that_trainer_withholds_are_missed(model_class: type, pooling: str) -> None:
+    """Trainer's own label smoothing pops them, and the penalty would vanish without a word."""
+    model = tiny.tiny_model(model_class, pooling=pooling)
+    batch = tiny.pair_batch([([1, 2], [3])])
+    with pytest.raises(ValueError, match=r"Set config\.label_smoothing instead of"):
+        model(**batch, num_items_in_batch=torch.tensor(1))
+    model.config.penalty_coef = 0
+    assert model(**batch, num_items_in_batch=torch.tensor(1)).loss is None
+
+
+# Two sentences in a row
+
+
+def test_premise_and_hypothesis_have_attention_of_their_own() -> None:
+    """`attentions` is (B, 2, r, T): each side's rows are 0 on the tokens of the other."""
+    model = tiny.tiny_model(SelfAttentiveForNLI, num_lstm_layers=2)
+    batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7, 8])], "left")
+    outputs = model(**batch, output_attentions=True, output_hidden_states=True)
+    (attention,) = outputs.attentions
+    assert attention.shape == (2, 2, 3, 5)
+    assert [tuple(states.shape) for states in outputs.hidden_states] == [
+        (2, 2, 5, 6),
+        (2, 2, 5, 8),
+        (2, 2, 5, 8),
+    ]
+    for side in (0, 1):
+        tokens = (batch["token_type_ids"] == side) & (batch["attention_mask"] == 1)
+        assert torch.equal(attention[:, side].sum(1) > 0, tokens)
+
+
+def test_sides_may_be_interleaved() -> None:
+    """The types alone decide; the order of the sentences in the row does not."""
+    model = tiny.tiny_model(SelfAttentiveForNLI)
+    apart = model(torch.tensor([[1, 2, 3, 4]]), token_type_ids=torch.tensor([[0, 0, 1, 1]]))
+    mixed = model(torch.tensor([[3, 1, 4, 2]]), token_type_ids=torch.tensor([[1, 0, 1, 0]]))
+    torch.testing.assert_close(apart.logits, mixed.logits)
+
+
+def test_word_vectors_of_a_pair_equal_its_ids() -> None:
+    """`inputs_embeds` is split into the two sides like ids."""
+    model = tiny.tiny_model(SelfAttentiveForNLI)
+    batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7])])
+    by_ids = model(**batch).logits
+    vectors = model.get_input_embeddings()(batch.pop("input_ids"))
+    assert torch.equal(by_ids, model(**batch, inputs_embeds=vectors).logits)
+
+
+def test_a_pair_without_token_types_is_refused_with_the_way_out() -> None:
+    """Nothing else says where the hypothesis begins."""
+    model = tiny.tiny_model(SelfAttentiveForNLI)
+    with pytest.raises(ValueError, match=r"token_type_ids are missing.*tokenizer\(premises, hypo"):
+        model(torch.ones(1, 2, dtype=torch.long))
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (2, 1), (2, 4), (3, 3)])
+@pytest.mark.parametrize("name", ["attention_mask", "token_type_ids"])
+def test_a_pairs_mask_or_types_of_another_shape_are_refused(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    """Broadcast, they would say something about the wrong tokens."""
+    model = tiny.tiny_model(SelfAttentiveForNLI)
+    batch = {
+        "attention_mask": torch.ones(2, 3),
+        "token_type_ids": torch.ones(2, 3),
+        name: torch.ones(shape),
+    }
+    with pytest.raises(ValueError, match=f"{name} has shape"):
+        model(torch.ones(2, 3, dtype=torch.long), **batch)
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+@pytest.mark.parametrize("model_class", HEADS)
+def test_dropout_is_random_in_training_and_absent_after_it(
+    model_class: type, classifier: str
+) -> None:
+    """The encoder's dropout changes what is attended to, the classifier's only the answer."""
+    batch = tiny.pair_batch([([1, 2, 3], [4, 5])])
+    for place, reaches_penalty in (("embedding_dropout", True), ("classifier_dropout", False)):
+        model = tiny.tiny_model(model_class, classifier=classifier, **{place: 0.5})
+        once, twice = model(**batch), model(**batch)
+        assert torch.equal(once.logits, twice.logits)
+        model.train()
+        once, twice = model(**batch), model(**batch)
+        assert not torch.equal(once.logits, twice.logits)
+        assert torch.equal(once.penalty, twice.penalty) is not reaches_penalty
+
+
+@pytest.mark.parametrize(("classifier", "units"), [("mlp", 1), ("pruned_mlp", 3)])
+def test_classifier_dropout_acts_on_its_input_and_on_its_hidden_layer(
+    classifier: str, units: int
+) -> None:
+    """Both are seen from outside, where every hidden unit is active whatever its input.
+
+    Hidden layer: with all units dropped the answer is the bias of the output. Input: there are
+    more answers than ways to drop units.
+    """
+    model = tiny.tiny_model(
+        SelfAttentiveForSequenceClassification,
+        classifier=classifier,
+        classifier_dropout=0.5,
+        lstm_hidden_size=1,
+        num_hops=1,
+        classifier_hidden_size=1,
+        pruned_row_size=1,
+        pruned_column_size=1,
+    ).train()
+    with torch.no_grad():
+        for name, bias in model.classifier.named_parameters():
+            if name in ("hidden.bias", "row_bias", "column_bias"):
+                bias.fill_(100)
+    logits = model(**tiny.text_batch([[1, 2, 3]] * 400)).logits[:, 0]
+    bare = logits == model.classifier.output.bias[0]
+    assert 0.5 * 0.5**units < bare.float().mean() < 1.5 * 0.5**units
+    assert logits.unique().numel() > 2**units

@@ -1,0 +1,129 @@
+"""The packing: real tokens in one sequence, their neighbours there, and the way back."""
+
+import random
+
+import pytest
+import tiny
+import torch
+
+from sase_hf.models.self_attentive import packing_self_attentive
+from sase_hf.models.self_attentive.packing_self_attentive import Packing, dense_blocks
+
+
+def test_a_block_ends_where_the_padding_saved_pays_for_another_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By hand: going on from length 1 to 4 reads 3 positions of padding, and to 9 another 15."""
+    lengths = [9, 4, 4, 1, 0]
+    expected = {
+        0: [(1, 4), (3, 3), (5, 1)],
+        17: [(4, 4), (5, 1)],
+        18: [(9, 4)],
+    }
+    for cost, blocks in expected.items():
+        monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
+        assert dense_blocks(lengths) == blocks
+
+
+def test_blocks_cover_every_token_and_little_more() -> None:
+    """Padding that is read costs at most a call for each block; the rest is real tokens."""
+    rng = random.Random(0)
+    for _ in range(200):
+        lengths = sorted((rng.randrange(400) for _ in range(rng.randint(1, 70))), reverse=True)
+        blocks = dense_blocks(lengths)
+        read = [rows for steps, rows in blocks for _ in range(steps)]
+        assert len(read) == max(lengths[0], 1)
+        assert all(
+            rows >= sum(length > step for length in lengths) for step, rows in enumerate(read)
+        )
+        wasted = sum(read) - sum(lengths)
+        assert wasted <= packing_self_attentive.CALL_IN_TOKENS * len(blocks)
+
+
+@pytest.mark.parametrize("cost", tiny.COSTS)
+def test_packing_reads_all_sentences_step_by_step_longest_first(
+    monkeypatch: pytest.MonkeyPatch, cost: int
+) -> None:
+    """The order in which an LSTM can read them as dense blocks; ended sentences drop out."""
+    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
+    x = torch.arange(25).view(5, 5, 1)
+    packing = Packing(tiny.MASK)
+    packed = packing.pack(x).flatten().tolist()
+    if cost == 0:
+        assert packing.blocks == [(2, 4), (1, 3), (2, 1)]
+        assert packed == [0, 12, 16, 5, 1, 13, 18, 6, 2, 14, 19, 3, 4]
+    else:  # sentences that have ended repeat their last token
+        assert packing.blocks == [(5, 4)]
+        expected = [[0, 12, 16, 5], [1, 13, 18, 6], [2, 14, 19, 6], [3, 14, 19, 6], [4, 14, 19, 6]]
+        assert packed == [token for step in expected for token in step]
+
+
+@pytest.mark.parametrize("cost", tiny.COSTS)
+def test_unpacking_aligns_to_the_left_and_restoring_puts_every_token_back(
+    monkeypatch: pytest.MonkeyPatch, cost: int
+) -> None:
+    """Callers get their tokens back where they put them, with zeros on padding."""
+    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
+    x = torch.randn(5, 5, 3)
+    packing = Packing(tiny.MASK)
+    rows = packing.unpack(packing.pack(x))
+    assert packing.real.tolist() == [[n > s for s in range(5)] for n in (5, 2, 3, 3, 0)]
+    for aligned, row, real in zip(rows, x, tiny.MASK, strict=True):
+        assert torch.equal(aligned[: real.sum()], row[real])
+    assert torch.equal(packing.restore(rows), x * tiny.MASK.unsqueeze(-1))
+
+
+@pytest.mark.parametrize("cost", tiny.COSTS)
+def test_the_mirror_turns_each_sentence_within_its_own_length(
+    monkeypatch: pytest.MonkeyPatch, cost: int
+) -> None:
+    """The backward LSTM must start at the last word and not in the padding behind it."""
+    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
+    x = torch.randn(5, 5, 2)
+    packing = Packing(tiny.MASK)
+    mirrored = packing.unpack(packing.pack(x)[packing.mirror])
+    for turned, row, real in zip(mirrored, x, tiny.MASK, strict=True):
+        assert torch.equal(turned[: real.sum()], row[real].flip(0))
+
+
+def test_rows_are_as_long_as_the_longest_text() -> None:
+    """Padding shared by all rows costs no step of the LSTM."""
+    packing = Packing(tiny.MASK[1:4])
+    assert packing.real.shape == (3, 3)
+    assert sum(steps for steps, _ in packing.blocks) == 3
+
+
+@pytest.mark.parametrize("cost", tiny.COSTS)
+def test_positions_know_their_token_and_their_sentence(
+    monkeypatch: pytest.MonkeyPatch, cost: int
+) -> None:
+    """An encoder that lays out its states in another way finds each position's state by these."""
+    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
+    x = torch.arange(25).view(5, 5, 1)
+    packing = Packing(tiny.MASK)
+    assert packing.order.tolist() == [0, 2, 3, 1, 4]
+    assert packing.lengths == [5, 3, 3, 2, 0]
+    packed = packing.pack(x).flatten().tolist()
+    places = zip(packing.order[packing.rank].tolist(), packing.step.tolist(), strict=True)
+    assert packed == [x[row][tiny.MASK[row]][step].item() for row, step in places]
+
+
+@pytest.mark.parametrize("cost", tiny.COSTS)
+def test_windows_hold_the_neighbours_and_zeros_beyond_the_sentence(
+    monkeypatch: pytest.MonkeyPatch, cost: int
+) -> None:
+    """By hand: the token before, the token, the second after it, and one that is never there."""
+    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
+    x = torch.arange(1, 26).view(5, 5, 1)
+    packing = Packing(tiny.MASK)
+    windows = packing.windows(packing.pack(x), (-1, 0, 2, 7))
+    rows = packing.unpack(windows.flatten(1))
+    expected = [
+        [[0, 1, 3, 0], [1, 2, 4, 0], [2, 3, 5, 0], [3, 4, 0, 0], [4, 5, 0, 0]],
+        [[0, 6, 0, 0], [6, 7, 0, 0]],
+        [[0, 13, 15, 0], [13, 14, 0, 0], [14, 15, 0, 0]],
+        [[0, 17, 20, 0], [17, 19, 0, 0], [19, 20, 0, 0]],
+        [],
+    ]
+    assert windows.shape == (len(packing.rank), 4, 1)
+    assert [row[real].tolist() for row, real in zip(rows, packing.real, strict=True)] == expected

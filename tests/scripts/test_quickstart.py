@@ -1,0 +1,128 @@
+"""The first thing that a new reader runs: it works twice, tells the truth and deletes nothing."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from script_files import load_script
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "quickstart.py"
+NUM_ROWS = 60
+# The way it takes is that of `make quickstart`; the model is too small to learn anything on it.
+TINY = (
+    f"--max_train_samples={NUM_ROWS} --max_eval_samples={NUM_ROWS} "
+    f"--max_predict_samples={NUM_ROWS} --use_cpu --disable_tqdm=True --max_steps=2 "
+    "--embedding_size=6 --lstm_hidden_size=4 --attention_size=5 --num_hops=2 "
+    "--classifier_hidden_size=7"
+)
+
+
+@pytest.fixture(scope="module")
+def quickstart() -> ModuleType:
+    """The script as a module; importing it runs nothing."""
+    return load_script("quickstart")
+
+
+@pytest.fixture(scope="module", params=["reviews", "pairs"])
+def run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
+    """What a run printed and where it worked; files of an earlier run lay there."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    for left in ("corpus/README.md", "model/old.txt"):
+        path = folder / "runs" / "quickstart" / left
+        path.parent.mkdir(parents=True)
+        path.write_text("made by synthetic", encoding="utf-8")
+    words = [sys.executable, "-W", "error", str(SCRIPT), "--task", request.param, *TINY.split()]
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(folder), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout, folder
+
+
+def test_it_ends_with_accuracies_an_example_and_where_things_lie(run: tuple[str, Path]) -> None:
+    """A reader sees at once whether it worked and where to look next."""
+    output, folder = run
+    baselines = re.search(r"label +(0\.\d+)\n  bag of words +(0\.\d+)\n  this model +\d", output)
+    assert baselines, output
+    majority, bag_of_words = map(float, baselines.groups())
+    assert majority in (0.2, 0.333)
+    assert 0 < bag_of_words < 1
+    assert re.search(r'"[A-Z].*\."\n  most attended: \S+ \d+%,', output)
+    assert re.search(r"  read as .+ \(\d+%\); it is ", output)
+    for name, path in re.findall(r"^(checkpoint|heat map)  +(\S+)$", output, flags=re.MULTILINE):
+        assert not Path(path).is_absolute()
+        assert (folder / path).exists(), f"there is no {name}"
+
+
+def test_the_checkpoint_is_complete_and_the_earlier_one_gone(run: tuple[str, Path]) -> None:
+    """A mixture of two runs would be a model that nobody trained."""
+    model = run[1] / "runs" / "quickstart" / "model"
+    names = {path.name for path in model.iterdir()}
+    assert {"model.safetensors", "tokenizer.json", "modeling_self_attentive.py"} <= names
+    assert "old.txt" not in names
+
+
+def test_the_heat_map_shows_test_rows_with_their_true_labels(run: tuple[str, Path]) -> None:
+    """The page must show held-out text, mistakes included."""
+    folder = run[1] / "runs" / "quickstart"
+    page = (folder / "attention.html").read_text("utf-8")
+    name = "pairs" if "hypothesis" in (folder / "model" / "README.md").read_text("utf-8") else ""
+    rows = (folder / "corpus" / f"{name or 'reviews'}.test.jsonl").read_text("utf-8").splitlines()
+    labels = re.findall(r"the true label is <bdi>([^<]+)</bdi>", page)
+    assert labels == [json.loads(row)["label"] for row in rows[: len(labels)]]
+    assert len(labels) == 10
+
+
+def test_the_stranger_cannot_import_the_package(quickstart: ModuleType) -> None:
+    """Installed or not: otherwise the checkpoint's own code would go untested."""
+    blocked = quickstart.STRANGER.partition("from transformers")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{blocked}\nimport sase_hf"],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "ModuleNotFoundError: import of sase_hf halted" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["model/thesis.txt", "corpus/README.md", "thesis.txt"])
+def test_files_of_others_are_not_deleted(
+    quickstart: ModuleType, tmp_path: Path, place: str
+) -> None:
+    """A mistyped folder must cost nothing, even one with a corpus in it."""
+    readme, thesis = tmp_path / "corpus" / "README.md", tmp_path / place
+    for path, text in ((readme, "made by synthetic"), (thesis, "four years")):
+        if path == thesis or place == "thesis.txt":
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"quickstart.py: --output_dir .* holds other files"):
+        quickstart.main(["--output_dir", str(tmp_path)])
+    assert thesis.read_text("utf-8") == "four years"
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--num_hop=3", r"there is no flag --num_hop; did you mean --num_hops\?"),
+        ("--num_hops=0", "num_hops is 0; it must be from 1 to"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_a_line(
+    quickstart: ModuleType, tmp_path: Path, flag: str, message: str
+) -> None:
+    """Every flag of the training script is allowed, and nothing else."""
+    with pytest.raises(SystemExit, match=rf"^quickstart\.py: {message}"):
+        quickstart.main(["--output_dir", str(tmp_path / "new"), flag])

@@ -1,0 +1,248 @@
+"""The tables and the figure of a study: what stands in a record stands there, and nothing else."""
+
+import json
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from script_files import load_script
+from studying import tables
+from studying.records import OF_A_RUN, curve, read_records, weights_of
+from studying.rendering import TEMPLATE, hops_curves, page, render
+
+from sase_hf import SelfAttentiveConfig
+
+CARDS = Path(__file__).parents[2] / "model_cards"
+CONSTRAINTS = CARDS.with_name("constraints.txt")
+HISTORY = [{"epoch": 1.0, "accuracy": 0.5}, {"epoch": 2.0, "accuracy": 0.75}]
+
+
+def record(accuracy: float = 0.5, **more: Any) -> dict[str, Any]:
+    """Return what the tables read of a record."""
+    known = {"split": "validation", "metrics": {"accuracy": accuracy}, "history": HISTORY}
+    return {**known, "config": {}, **more}
+
+
+def cells(table: str, *row: str) -> list[str]:
+    """Return the cells of the row that begins with these."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    [found] = [cells for cells in rows if cells[: len(row)] == [*row]]
+    return found[len(row) :]
+
+
+def test_a_cell_is_the_mean_over_seeds_beside_the_number_of_the_paper() -> None:
+    """One seed is luck; a hole is shown as one."""
+    shares = (0.61, 0.63, 0.68)
+    records = {
+        "yelp5/self_attentive": [record(share) for share in shares],
+        "yelp5/cnn_max": [record(0.61994)],
+    }
+    table = tables.table1(records)
+    assert table.splitlines()[:2] == [
+        "| model | yelp5 | yelp5, paper | blog_age | blog_age, paper |",
+        "|---|---|---|---|---|",
+    ]
+    assert cells(table, "self-attentive") == ["64.00 ± 3.61 (3 seeds)", "64.21", "-", "80.45"]
+    assert cells(table, "CNN + max pooling") == ["61.99 (1 seed)", "62.05", "-", "78.15"]
+    assert "TF-IDF" not in table
+    records["blog_age/linear"] = [record(0.7)]
+    row = cells(tables.table1(records), "linear model of TF-IDF")
+    assert row == ["-", "", "70.00 (1 seed)", ""]
+    records["yelp5/cnn_max_searched"] = [record(0.65)]
+    row = cells(tables.table1(records), "CNN + max pooling, searched")
+    assert row == ["65.00 (1 seed)", "", "-", ""], "the paper did not have these settings"
+    assert "searched" not in tables.table1({"snli/cnn_max_searched": [record()]})
+
+
+def test_entailment_has_a_number_of_the_paper_for_its_own_matching_alone() -> None:
+    """The paper's 84.4 is of the gated encoder."""
+    table = tables.table2({"snli/gated": [record(0.8)], "snli/self_attentive": [record(0.9)]})
+    assert cells(table, "self-attentive, gated") == ["80.00 (1 seed)", "84.40"]
+    assert cells(table, "self-attentive, concatenated") == ["90.00 (1 seed)", ""]
+
+
+def test_the_rows_of_the_penalty_are_those_of_the_records() -> None:
+    """The coefficient is read from the config, whatever the recipe is called."""
+    attention = {"attention": {"overlap": 0.25, "entropy": 0.5}}
+    records = {
+        "yelp5/penalty_0": [record(0.6, config={"penalty_coef": 0.0}, **attention)],
+        "yelp5/penalty_0.1": [record(0.7, config={"penalty_coef": 0.1})],
+        "yelp5/self_attentive": [record(0.8)],  # the default coefficient, 1.0
+        "snli/self_attentive": [record(0.9, config={"penalty_coef": 0.1})],
+        "snli/penalty_again": [record(0.4, config={"penalty_coef": 0.1})],
+    }
+    table = tables.table3(records)
+    assert cells(table, "yelp5", "0") == ["60.00 (1 seed)", "61.74", "0.500", "0.250"]
+    assert cells(table, "yelp5", "0.1") == ["70.00 (1 seed)", "", "-", "-"]
+    assert cells(table, "yelp5", "1") == ["80.00 (1 seed)", "64.21", "-", "-"]
+    assert cells(table, "blog_age", "1") == ["-", "80.45", "-", "-"]
+    assert cells(table, "snli", "0.1") == ["40.00 (1 seed)", "", "-", "-"], (
+        "made for it, so it wins"
+    )
+
+
+def test_the_curves_of_hops_are_means_as_far_as_all_seeds_have_come() -> None:
+    """A mean over fewer seeds at the end would look like a jump; the table has the best epochs."""
+    longer = [{"epoch": 1.0, "accuracy": 0.7}, {"epoch": 2.0, "accuracy": 0.65}]
+    longer.append({"epoch": 3.0, "accuracy": 0.95})
+    records = {
+        "snli/hops_5": [record(config={"num_hops": 5}), record(history=longer)],
+        "snli/self_attentive": [record()],  # 30 hops by default
+    }
+    assert curve(records, "snli/hops_5") == [(1.0, pytest.approx(0.6)), (2.0, pytest.approx(0.7))]
+    curves = hops_curves(records)
+    assert list(curves) == ["blog_age", "snli"]
+    assert list(curves["blog_age"]) == ["r = 1", "r = 5", "r = 10", "r = 20", "r = 30"]
+    assert [len(points) for points in curves["snli"].values()] == [0, 2, 0, 0, 2]
+    table = tables.figure5(records)
+    assert cells(table, "5") == ["-", "79.80", "85.00 ± 14.14 (2 seeds)", "82.48"]
+    assert cells(table, "30") == ["-", "79.90", "75.00 (1 seed)", "83.47"]
+
+
+def test_weights_are_counted_as_in_the_table_of_the_paper() -> None:
+    """The sizes of its Yelp model give its figures, rounded there: 54M, 15K and 1.3M."""
+    sizes = {"lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30, "num_labels": 5}
+    config = SelfAttentiveConfig(classifier_hidden_size=3000, **sizes)
+    full = record(0.6421, config=config.to_diff_dict())
+    lstm, attention = 2 * (4 * 300 * (100 + 300) + 2 * 4 * 300), 350 * (600 + 30)
+    assert weights_of(full) == (54_003_000, 15_000, lstm + attention)
+    row = cells(tables.table4({"yelp5/self_attentive": [full]}), "yelp5", "full")
+    assert row[:4] == ["54,003,000", "54M", "15,000", "15K"]
+    assert row[-2:] == ["64.21 (1 seed)", "64.21"]
+    missing = cells(tables.table4({}), "snli", "pruned")
+    assert missing == ["-", "5.6M", "-", "45K", "-", "22.9M", "-", "83.16"]
+
+
+def test_the_page_is_the_template_with_every_table_in_its_place() -> None:
+    """Prose and numbers have one source each."""
+    template = TEMPLATE.read_text(encoding="utf-8")
+    assert set(re.findall(r"\{\{ (\w+) \}\}", template)) == tables.TABLES.keys()
+    text = page(template, {})
+    assert "{{" not in text
+    assert tables.beyond({}) in text
+    with pytest.raises(ValueError, match=r"no table 'table9'; there are table1, table2, table3"):
+        page("a\n{{ table9 }}\n", {})
+
+
+def write_study(folder: Path) -> Path:
+    """Write the records of a small study and return their folder."""
+    records = folder / "records"
+    (records / "snli").mkdir(parents=True)
+    for seed in (42, 43):
+        (records / f"snli/hops_5-seed{seed}.json").write_text(
+            json.dumps(record(config={"num_hops": 5}))
+        )
+    return records
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    """So a fresh rendering shows whether what is checked in is made of the records."""
+    records = write_study(tmp_path)
+    main = load_script("study").main
+    rendered = []
+    for name in ("first", "second"):
+        main(["render", f"--records={records}", f"--output={tmp_path / name / 'PAGE.md'}"])
+        rendered.append([(tmp_path / name / f).read_bytes() for f in ("PAGE.md", "hops.svg")])
+    assert rendered[0] == rendered[1]
+    assert b"75.00 \xc2\xb1 0.00 (2 seeds)" in rendered[0][0]
+    assert rendered[0][1].startswith(b"<?xml")
+
+
+def test_records_that_the_tables_cannot_show_are_refused(tmp_path: Path) -> None:
+    """A number of test rows among those of validation rows would be compared with them."""
+    main = load_script("study").main
+    records = write_study(tmp_path)
+    assert {name: len(found) for name, found in read_records(records).items()} == {"snli/hops_5": 2}
+    (records / "linear.json").write_text(json.dumps(record(split="test")))
+    with pytest.raises(SystemExit, match=r"linear\.json was measured on test rows; .* --do_pred"):
+        main(["render", f"--records={records}", f"--output={tmp_path / 'PAGE.md'}"])
+    with pytest.raises(SystemExit, match=r"no folder nowhere; name one with --records"):
+        main(["render", "--records=nowhere", f"--output={tmp_path / 'PAGE.md'}"])
+
+
+def test_adapted_scores_stand_beside_the_accuracy_of_the_same_records() -> None:
+    """They answer another question than the accuracy, and never replace it."""
+    shift = {"label_shift": {"accuracy": 0.7}}
+    table = tables.label_shift({"yelp5/cnn_max": [record(0.6, **shift)]})
+    assert cells(table, "yelp5", "cnn max") == ["60.00 (1 seed)", "70.00 (1 seed)"]
+    assert len(table.splitlines()) == 3, "models without a record are left out"
+
+
+def test_a_trial_shows_the_settings_that_it_chose_and_no_others() -> None:
+    """A default is left to the recipe, which says it."""
+    arguments = {"learning_rate": 0.002, "record": "s7.json"}
+    table = tables.tuning({"tuning/snli/s7": [record(0.76, arguments=arguments)]})
+    headings = [cell.strip() for cell in table.splitlines()[0].strip("|").split("|")]
+    row = dict(zip(headings[2:], cells(table, "snli", "s7"), strict=True))
+    assert row == {
+        "learning rate": "0.002",
+        "accuracy in %": "76.00 (1 seed)",
+    }
+
+
+def test_no_trial_changed_a_setting_that_the_table_hides() -> None:
+    """Two rows that look the same, but for their accuracy, would pass for luck."""
+    trials: dict[str, list[dict[str, Any]]] = {}
+    for name, [trial] in read_records(CARDS / "records" / "study" / "tuning").items():
+        trials.setdefault(name.split("/")[0], []).append(trial["arguments"])
+    assert trials.keys() == {"yelp5", "blog_age", "snli"}
+    changed = {
+        f"{task}: {key}"
+        for task, arguments in trials.items()
+        for key in set().union(*arguments).difference(OF_A_RUN, tables.TUNED.values())
+        if any(other.get(key) != arguments[0].get(key) for other in arguments)
+    }
+    assert not changed, "give each a column in TUNED"
+
+
+def test_a_search_shows_every_trial_also_those_without_a_result() -> None:
+    """Only the best would look as if it had been found at once."""
+    trials = [
+        {"number": 0, "state": "complete", "value": 0.5, "settings": {"learning_rate": 0.001}},
+        {"number": 1, "state": "pruned", "value": 0.4, "settings": {"num_hops": 3}},
+        {"number": 2, "state": "fail", "value": None, "settings": {}},
+    ]
+    search = record(trials=trials, metric="accuracy")
+    table = tables.searches({"search/yelp5/cnn_max": [search]})
+    assert table.splitlines()[0] == "| task | model | trial | r | learning rate | accuracy in % |"
+    assert cells(table, "yelp5", "cnn max", "0") == ["", "0.001", "50.00"]
+    assert cells(table, "yelp5", "cnn max", "1") == ["3", "", "40.00 (pruned)"]
+    assert cells(table, "yelp5", "cnn max", "2") == ["", "", "- (fail)"]
+    for searches, message in (
+        ([{**search, "metric": "loss"}], "cnn_max holds searches for loss; .* for accuracy each"),
+        ([search, search], "cnn_max holds searches for accuracy, accuracy"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tables.searches({"search/yelp5/cnn_max": searches})
+
+
+def test_seeds_of_unlike_settings_are_refused(tmp_path: Path) -> None:
+    """Their mean would be that of two models; a run that was resumed is none of another."""
+    path = tmp_path / "yelp5/bilstm_max-seed42.json"
+    path.parent.mkdir()
+    resumed = {"lstm_hidden_size": 150, "output_dir": "run-42", "resume_from_checkpoint": "true"}
+    path.write_text(json.dumps(record(arguments=resumed)))
+    path = path.with_stem("bilstm_max-seed43")
+    path.write_text(json.dumps(record(arguments={"seed": 43, "lstm_hidden_size": 150})))
+    assert len(read_records(tmp_path)["yelp5/bilstm_max"]) == 2
+    path.write_text(json.dumps(record(arguments={"seed": 43, "lstm_hidden_size": 300})))
+    with pytest.raises(ValueError, match=r"yelp5/bilstm_max differ in lstm_hidden_size between"):
+        read_records(tmp_path)
+
+
+def test_the_page_in_the_repository_is_that_of_its_records() -> None:
+    """A number that was typed, or a record that came later, would show here."""
+    fresh = page(TEMPLATE.read_text(encoding="utf-8"), read_records(CARDS / "records" / "study"))
+    assert (CARDS / "EXPERIMENTS.md").read_text(encoding="utf-8") == fresh, "render it again"
+
+
+@pytest.mark.skipif(
+    f"matplotlib=={version('matplotlib')}\n" not in CONSTRAINTS.read_text(encoding="utf-8"),
+    reason="another version of matplotlib than that of constraints.txt places things elsewhere",
+)
+def test_the_figure_in_the_repository_is_that_of_its_records(tmp_path: Path) -> None:
+    """It is written beside the page, and would be forgotten by whoever looks at that alone."""
+    _, fresh = render(CARDS / "records" / "study", tmp_path / "EXPERIMENTS.md")
+    assert (CARDS / fresh.name).read_bytes() == fresh.read_bytes(), "render it again"

@@ -1,0 +1,307 @@
+"""The page of scripts/app.py in a real browser: what is typed, chosen, linked and sent."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from pages import PAIR, TEXT, find_browser, go_without, save_tiny
+
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+
+pytestmark = pytest.mark.browser
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "app.py"
+PAYLOADS = (
+    "<script>window.hit = 1</script>",
+    '<img src="x" onerror="window.hit = 1">',
+    "${window.hit = 1} {{constructor.constructor('window.hit = 1')()}}",
+    "</textarea></style><svg onload='window.hit = 1'> &lt;b&gt; \u202e",
+)
+NUM_HOPS = 3
+
+# Starts the script; whatever would leave this machine is refused and told on standard error.
+WATCHED = """
+import runpy, sys
+def watch(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
+        host = arguments[0] if event == "socket.getaddrinfo" else arguments[1]
+        host = host[0] if isinstance(host, tuple) else host
+        if host not in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::", None):
+            print("OUTSIDE", event, host, file=sys.stderr, flush=True)
+            raise OSError(f"the test lets nobody reach {host}")
+sys.addaudithook(watch)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+class Server:
+    """The script at work in a process of its own, where no warning of Gradio's is an error."""
+
+    def __init__(self, checkpoint: str, errors: Path) -> None:
+        self.errors = errors
+        with errors.open("w") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", WATCHED, str(SCRIPT), checkpoint],
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
+        assert found, errors.read_text()
+        self.address = found[0]
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.communicate()
+
+
+def served(model_class: type[Any], folder: Path) -> Iterator[Server]:
+    """Serve a tiny model of a class until the tests are done."""
+    find_browser()
+    server = Server(save_tiny(folder / "model", model_class), folder / "errors.txt")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    yield from served(SelfAttentiveForSequenceClassification, tmp_path_factory.mktemp("app"))
+
+
+@pytest.fixture(scope="module")
+def pair_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    yield from served(SelfAttentiveForNLI, tmp_path_factory.mktemp("pair_app"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One window for all tests; what it has loaded once it keeps."""
+    executable = find_browser()
+    if importlib.util.find_spec("playwright") is None:
+        go_without("playwright is not installed (pip install 'sase_hf[test]')")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # Its own sandbox needs rights that containers do not give; the pages are ours.
+        program = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield program.new_context(color_scheme="light")
+        program.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """An empty tab; what it asks for and what goes wrong in it are collected."""
+    tab = browser.new_page()
+    tab.set_default_timeout(30_000)
+    tab.problems = []
+    tab.requests = []
+    tab.on("pageerror", lambda error: tab.problems.append(str(error)))
+    tab.on("request", lambda request: tab.requests.append(request.url))
+    yield tab
+    tab.close()
+    assert tab.problems == []
+
+
+def open_page(tab: Any, address: str) -> None:
+    """Open the page and wait for its first picture."""
+    tab.goto(address)
+    tab.wait_for_selector("#picture p")
+
+
+def read(tab: Any, *texts: str) -> None:
+    """Type texts, and wait until the picture shows the last one or says something else."""
+    for name, text in zip(("text", "text_pair"), texts, strict=False):
+        tab.fill(f"#{name} textarea", text)
+    tab.evaluate("document.querySelector('#picture p').dataset.old = 1")
+    tab.click("button:has-text('Read')")
+    tab.wait_for_function("!document.querySelector('#picture p[data-old]')")
+
+
+def shown_texts(tab: Any) -> list[str]:
+    """Return the texts that the picture shows."""
+    texts: list[str] = tab.eval_on_selector_all(
+        "#picture .words", "all => all.map(one => one.textContent)"
+    )
+    return texts
+
+
+def colours(tab: Any) -> list[str]:
+    """Return the colour behind each word of the picture, as the browser draws it."""
+    found: list[str] = tab.eval_on_selector_all(
+        "#picture .words span", "all => all.map(one => getComputedStyle(one).backgroundColor)"
+    )
+    return found
+
+
+def chosen_hop(tab: Any) -> int:
+    """Return the number of the hop that is chosen, 0 for all of them."""
+    number: int = tab.eval_on_selector_all(
+        "#picture input[type=radio]", "all => all.findIndex(one => one.checked)"
+    )
+    return number
+
+
+def link(tab: Any) -> str:
+    """Return where the link to the view leads."""
+    address: str = tab.eval_on_selector("a.view", "one => one.href")
+    return address
+
+
+def test_typed_markup_is_shown_and_not_run(app: Server, page: Any) -> None:
+    """A page with a public address is typed into by anyone, and links carry what they typed."""
+    payload = "\n".join(PAYLOADS)
+    open_page(page, app.address)
+    read(page, payload)
+    assert shown_texts(page) == [payload.replace("\u202e", "[U+202E]")]
+    page.goto(link(page))
+    page.wait_for_selector("#picture .words")
+    assert page.input_value("#text textarea") == payload
+    assert shown_texts(page) == [payload.replace("\u202e", "[U+202E]")]
+    assert page.evaluate("window.hit") is None
+    foreign = "#picture :is(script, img, svg, iframe, [onerror], [onload])"
+    assert page.locator(foreign).count() == 0
+
+
+def test_choosing_a_hop_changes_the_picture(app: Server, page: Any) -> None:
+    """Each hop reads words of its own, and that is what the page is for."""
+    open_page(page, app.address)
+    read(page, TEXT)
+    pictures = [colours(page)]
+    for hop in range(1, NUM_HOPS + 1):
+        page.locator("#picture input[type=radio]").nth(hop).check()
+        pictures.append(colours(page))
+    assert len(pictures[0]) > 3
+    assert len(set(map(tuple, pictures))) == 1 + NUM_HOPS
+
+
+def test_the_page_shows_every_probability(app: Server, page: Any) -> None:
+    """The label alone hides how sure the model is; a label with markup in it is only text."""
+    open_page(page, app.address)
+    read(page, TEXT)
+    rows = page.locator("#picture .scores tr").all_text_contents()
+    assert [re.sub(r"[\d.]+%$", "", row.strip()) for row in rows] == ["bad", "fair", "<b>good</b>"]
+    shares = [float(re.findall(r"([\d.]+)%", row)[0]) for row in rows]
+    assert sum(shares) == pytest.approx(100, abs=0.2)
+
+
+def test_an_empty_text_is_answered(app: Server, page: Any) -> None:
+    """A stray click must not end in an error."""
+    open_page(page, app.address)
+    read(page, " \n\t ")
+    assert "nothing to read" in page.text_content("#picture")
+    assert page.locator("#picture .words").count() == 0
+    assert urlsplit(page.url).query == ""
+    read(page, TEXT)
+    assert shown_texts(page) == [TEXT]
+
+
+def test_a_very_long_text_is_answered(app: Server, page: Any) -> None:
+    """A pasted book is cut, and the page says where and shows the beginning."""
+    open_page(page, app.address)
+    read(page, "soup " * 100_000)
+    answer = page.text_content("#picture")
+    assert "Only the first 20,000 of 500,000 characters are read." in answer
+    assert "too long for a link" in answer
+    assert shown_texts(page)[0].startswith("soup soup")
+    assert "text=" not in page.url
+
+
+def test_a_model_for_pairs_has_two_fields(pair_app: Server, page: Any) -> None:
+    """The picture shows both sentences, and the link holds both."""
+    open_page(page, pair_app.address)
+    assert page.locator("#stage textarea").count() == 2
+    read(page, *PAIR)
+    assert shown_texts(page) == list(PAIR)
+    names = page.locator("#picture .scores th").all_text_contents()
+    assert names == ["entailment", "neutral", "contradiction"]
+    query = parse_qs(urlsplit(link(page)).query)
+    assert query == {"text": [PAIR[0]], "text_pair": [PAIR[1]]}
+
+
+def test_a_link_shows_the_same_again(app: Server, page: Any, browser: Any) -> None:
+    """Whoever gets it sees the same text, hop and colours, whatever characters are in it."""
+    text = 'Soup & bread = 100% #1 + "tea"? cr\u00e8me\n\tbr\u00fbl\u00e9e \N{DOG FACE}, not bad.'
+    open_page(page, app.address)
+    read(page, text)
+    page.locator("#picture input[type=radio]").nth(2).check()
+    assert page.url == link(page), "the address bar is a link as well"
+
+    other = browser.new_page()
+    open_page(other, link(page))
+    assert other.input_value("#text textarea") == text
+    assert chosen_hop(other) == 2
+    assert colours(other) == colours(page)
+    assert shown_texts(other) == shown_texts(page) == [text]
+    other.close()
+
+
+@pytest.mark.parametrize("hop", ["99", "x"])
+def test_a_hop_that_is_not_there_means_all_of_them(app: Server, page: Any, hop: str) -> None:
+    """A link may come from a model with more hops, or from somebody's fingers."""
+    open_page(page, f"{app.address}?text=soup&hop={hop}")
+    page.wait_for_function("!location.search.includes('hop')")
+    assert chosen_hop(page) == 0
+
+
+def test_the_hop_stays_when_the_text_changes(app: Server, page: Any) -> None:
+    """To compare texts in one hop, a reader chooses it once."""
+    open_page(page, app.address)
+    page.locator("#picture input[type=radio]").nth(3).check()
+    read(page, "bread was soup")
+    assert chosen_hop(page) == 3
+    assert parse_qs(urlsplit(link(page)).query) == {"text": ["bread was soup"], "hop": ["3"]}
+
+
+def test_an_example_can_be_chosen(app: Server, page: Any) -> None:
+    """One click fills the field and reads the text."""
+    open_page(page, app.address)
+    example = page.locator("#examples button").nth(1)
+    text = example.text_content().strip()
+    example.click()
+    page.wait_for_function(
+        "text => document.querySelector('.words').textContent === text", arg=text
+    )
+    assert page.input_value("#text textarea") == text
+
+
+@pytest.mark.parametrize("texts", [PAIR, ("W" * 300, "i.e. " * 200)])
+def test_it_fits_a_phone(pair_app: Server, page: Any, texts: tuple[str, str]) -> None:
+    """A page that scrolls sideways cannot be read with one thumb."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page(page, pair_app.address)
+    read(page, *texts)
+    button, picture = (
+        page.locator(name).bounding_box() for name in ("button:has-text('Read')", "#picture")
+    )
+    assert 0 < picture["y"] - (button["y"] + button["height"]) < 60, "the picture is out of reach"
+    for width in (390, 320):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_is_as_dark_as_the_page(app: Server, page: Any, theme: str) -> None:
+    """Also where the page's theme is not that of the system."""
+    page.emulate_media(color_scheme="light" if theme == "dark" else "dark")
+    open_page(page, f"{app.address}?__theme={theme}")
+    scheme = page.eval_on_selector(".sase-attention", "one => getComputedStyle(one).colorScheme")
+    assert scheme == theme
+
+
+def test_nothing_leaves_this_machine(app: Server, page: Any) -> None:
+    """What is typed may be private, and the page must work where there is no network."""
+    open_page(page, app.address)
+    read(page, TEXT)
+    addresses = [address for address in page.requests if urlsplit(address).scheme != "data"]
+    assert len(addresses) > 5, "the premise: requests are seen"
+    assert {urlsplit(address).hostname for address in addresses} == {"127.0.0.1"}
+    assert app.errors.read_text().count("OUTSIDE") == 0

@@ -1,0 +1,129 @@
+"""Only a complete checkpoint is resumed: every way to tear one is seen and said."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sase_hf.training.checkpoints import (
+    MANIFEST_NAME,
+    checkpoint_to_resume,
+    list_checkpoints,
+    newest_complete_checkpoint,
+    why_incomplete,
+    write_manifest,
+)
+
+FILES = {"model.safetensors": b"weights", "optimizer.pt": b"moments", "state/rng.pth": b"dice"}
+
+
+def make_checkpoint(run: Path, step: int) -> Path:
+    """Write a checkpoint and declare it complete."""
+    folder = run / f"checkpoint-{step}"
+    for name, content in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    write_manifest(folder)
+    return folder
+
+
+def change_one_byte(path: Path) -> None:
+    """Flip a bit, as a bad disk does; the size stays."""
+    content = bytearray(path.read_bytes())
+    content[0] ^= 1
+    path.write_bytes(bytes(content))
+
+
+TEARS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "deleted": (Path.unlink, "{name} is missing"),
+    "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "{name} has {less} bytes"),
+    "emptied": (lambda path: path.write_bytes(b""), "{name} has 0 bytes"),
+    "damaged": (change_one_byte, "{name} is damaged"),
+}
+
+
+def test_a_checkpoint_is_complete_once_its_manifest_is_written(tmp_path: Path) -> None:
+    """The manifest comes last, so without it nothing is known to be there."""
+    folder = make_checkpoint(tmp_path, 3)
+    assert why_incomplete(folder) is None
+    (folder / MANIFEST_NAME).unlink()
+    assert why_incomplete(folder) == "manifest.json, written last, is missing"
+    assert why_incomplete(tmp_path / "checkpoint-4") == "there is no such folder"
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("tear", TEARS)
+def test_a_torn_file_is_named(name: str, tear: str, tmp_path: Path) -> None:
+    """A process killed while saving, a full disk, a power cut: each leaves another trace."""
+    folder = make_checkpoint(tmp_path, 3)
+    do, message = TEARS[tear]
+    do(folder / name)
+    expected = message.format(name=name, less=len(FILES[name]) - 1)
+    assert (why_incomplete(folder) or "").startswith(expected)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"files": 3}', '{"files": {"a": {}}}'])
+def test_a_torn_manifest_is_no_manifest(content: str, tmp_path: Path) -> None:
+    """It may be the very file that was being written, or one of another program."""
+    folder = make_checkpoint(tmp_path, 3)
+    (folder / MANIFEST_NAME).write_text(content)
+    assert why_incomplete(folder) == "manifest.json is damaged"
+
+
+def test_a_manifest_lists_every_file_but_itself(tmp_path: Path) -> None:
+    """A file that is not listed could be torn unseen; writing anew replaces what was listed."""
+    folder = make_checkpoint(tmp_path, 3)
+    (folder / "scheduler.pt").write_bytes(b"rate")
+    write_manifest(folder)
+    listed = json.loads((folder / MANIFEST_NAME).read_text())["files"]
+    assert listed.keys() == {*FILES, "scheduler.pt"}
+    assert not (folder / f"{MANIFEST_NAME}.tmp").exists()
+
+
+def test_checkpoints_are_listed_by_number_newest_first(tmp_path: Path) -> None:
+    """By number, as 10 follows 9; other files and folders are none of them."""
+    expected = [make_checkpoint(tmp_path, step) for step in (10, 9, 1)]
+    (tmp_path / "checkpoint-11").write_text("a file")
+    (tmp_path / "checkpoint-best").mkdir()
+    (tmp_path / "old-checkpoint-12").mkdir()
+    assert list_checkpoints(tmp_path) == expected
+    assert list_checkpoints(tmp_path / "nowhere") == []
+
+
+def test_torn_checkpoints_are_skipped_with_a_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Resuming from an older one costs time, so the log says why it was done."""
+    complete = make_checkpoint(tmp_path, 8)
+    (make_checkpoint(tmp_path, 9) / "optimizer.pt").unlink()
+    (make_checkpoint(tmp_path, 10) / MANIFEST_NAME).unlink()
+    with caplog.at_level(logging.WARNING):
+        assert newest_complete_checkpoint(tmp_path) == complete
+    assert [record.getMessage().rpartition("/")[2] for record in caplog.records] == [
+        "checkpoint-10: manifest.json, written last, is missing",
+        "checkpoint-9: optimizer.pt is missing",
+    ]
+
+
+def test_no_complete_checkpoint_is_an_error(tmp_path: Path) -> None:
+    """Training from the start instead would look like a success."""
+    with pytest.raises(FileNotFoundError, match=r"no complete checkpoint in .* \(it holds none\)"):
+        newest_complete_checkpoint(tmp_path)
+    (make_checkpoint(tmp_path, 2) / "optimizer.pt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"checkpoint-2: optimizer\.pt is missing.*--out"):
+        newest_complete_checkpoint(tmp_path)
+
+
+def test_what_to_resume_is_a_folder_or_the_newest_or_nothing(tmp_path: Path) -> None:
+    """The flag's three meanings."""
+    old, new = make_checkpoint(tmp_path, 1), make_checkpoint(tmp_path, 2)
+    assert checkpoint_to_resume(None, tmp_path) is None
+    assert checkpoint_to_resume("False", tmp_path) is None
+    assert checkpoint_to_resume("True", tmp_path) == new
+    assert checkpoint_to_resume(str(old), tmp_path) == old
+    (old / "optimizer.pt").unlink()
+    with pytest.raises(ValueError, match=r"cannot resume from .*checkpoint-1: optimizer\.pt is mi"):
+        checkpoint_to_resume(str(old), tmp_path)

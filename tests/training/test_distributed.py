@@ -1,0 +1,338 @@
+"""One batch, accumulated parts, or several processes: the same loss, gradient and logs.
+
+Run by pytest, this file starts itself once by `accelerate launch`, as two processes on the CPU that
+do everything that needs them, and compares what they saved with what this process computes.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import transformers
+from packaging.version import Version
+from runs import (
+    NUM_ROWS,
+    PROBLEMS,
+    SIZES,
+    collate,
+    count_rows,
+    make_rows,
+    read_lines,
+    train_tiny,
+    write_splits,
+)
+from tiny import tiny_config
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
+
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
+from sase_hf.training.run import PREDICTIONS_NAME
+from sase_hf.training.trainer import SelfAttentiveTrainer
+
+pytestmark = pytest.mark.skipif(
+    Version(transformers.__version__) < Version("5.18"),
+    reason="resuming in several processes on the CPU needs transformers 5.18",
+)
+
+# The order of float32 sums; a wrong scale of loss or penalty is off by more than 1e-3 here.
+TOLERANCE = 1e-6
+Weights = dict[str, Tensor]
+
+# Cuts every batch into several parts, one of them smaller.
+IN_PARTS = {"trainer_class": partial(SelfAttentiveTrainer, max_batch_tokens=50)}
+
+# The rows of an update are then known, and with them its penalty.
+WITH_PENALTY = {"trainer_class": SelfAttentiveTrainer, "train_sampling_strategy": "sequential"}
+
+
+def make_model(problem: str) -> PreTrainedModel:
+    """Return the head for a problem, the same at every call, its penalty of weight."""
+    head = SelfAttentiveForNLI if problem == "pairs" else SelfAttentiveForSequenceClassification
+    set_seed(0)
+    return head(tiny_config(penalty_coef=0.5, **PROBLEMS[problem]))
+
+
+def arguments(folder: Path, **options: Any) -> TrainingArguments:
+    """Return arguments for the CPU that neither log to a screen nor save by themselves."""
+    quiet = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True}
+    return TrainingArguments(str(folder), **{**quiet, **options})
+
+
+def two_updates(
+    problem: str,
+    folder: Path,
+    batch_size: int,
+    accumulated: int = 1,
+    trainer_class: Callable[..., Trainer] = Trainer,
+    **options: Any,
+) -> tuple[Weights, list[dict[str, float]]]:
+    """Train for two updates of plain SGD on 32 rows each; return weights and logs."""
+    model = make_model(problem)
+    settings = arguments(
+        folder,
+        per_device_train_batch_size=batch_size,
+        gradient_accumulation_steps=accumulated,
+        max_steps=2,
+        optim="sgd",
+        learning_rate=0.5,
+        lr_scheduler_type="constant",
+        max_grad_norm=0,
+        logging_steps=1,
+        **options,
+    )
+    rows = make_rows(problem)
+    trainer = trainer_class(model, settings, train_dataset=rows, data_collator=collate)
+    trainer.train()
+    return model.state_dict(), trainer.state.log_history
+
+
+def two_epochs(
+    folder: Path, batch_size: int, **options: Any
+) -> tuple[SelfAttentiveTrainer, Weights]:
+    """Train with dropout and batches of like lengths, saving in the middle of each epoch."""
+    set_seed(0)
+    config = tiny_config(classifier_dropout=0.5, **PROBLEMS["single_label"])
+    model = SelfAttentiveForSequenceClassification(config)
+    settings = {
+        "per_device_train_batch_size": batch_size,
+        "num_train_epochs": 2,
+        "train_sampling_strategy": "group_by_length",
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "learning_rate": 0.01,
+    }
+    trainer = SelfAttentiveTrainer(
+        model,
+        arguments(folder, **settings),
+        train_dataset=make_rows("single_label"),
+        data_collator=collate,
+        compute_metrics=count_rows,
+    )
+    trainer.train(**options)
+    return trainer, {name: weight.clone() for name, weight in model.state_dict().items()}
+
+
+def work(folder: Path) -> None:
+    """Do, as one of two processes, all that the tests below ask of two."""
+    results: dict[str, Any] = {}
+    for problem in PROBLEMS:
+        results[problem], _ = two_updates(problem, folder / problem, batch_size=16)
+        results[f"{problem} in parts"], _ = two_updates(
+            problem, folder / f"{problem}_in_parts", batch_size=16, **IN_PARTS
+        )
+    _, results["logs"] = two_updates("pairs", folder / "logs", 16, **WITH_PENALTY)
+
+    results["sharded"] = sharded_updates()
+    trainer, results["uninterrupted"] = two_epochs(folder / "run", batch_size=8)
+    # 61 rows: the last batches are filled up with repeated rows, which must not count.
+    odd_rows = make_rows("single_label").select(range(61))
+    results["evaluated"] = trainer.evaluate(odd_rows)
+    results["predicted"] = trainer.predict(odd_rows).predictions
+    checkpoint = str(folder / "run" / "checkpoint-6")  # after 2 of 4 updates of the second epoch
+    trainer, results["resumed"] = two_epochs(
+        folder / "run", batch_size=8, resume_from_checkpoint=checkpoint
+    )
+    results["times_seen"] = times_seen(trainer)
+    is_first = trainer.is_world_process_zero()
+    del trainer  # it shares the connection, which the last run closes
+    results["run"] = whole_run(folder)
+    if is_first:
+        torch.save(results, folder / "results.pt")
+
+
+def sharded_updates() -> Weights:
+    """Train for two updates of plain SGD, each process with a share of the rows and the weights."""
+    model = make_model("pairs").train()
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for part in (model.encoder.token_encoder, model):
+        fully_shard(part, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    rows = list(make_rows("pairs"))
+    for update in range(2):
+        own = rows[32 * update : 32 * (update + 1)][dist.get_rank() :: dist.get_world_size()]
+        model(**collate(own)).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {name: weight.full_tensor().clone() for name, weight in model.state_dict().items()}
+
+
+def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
+    """Count how often each row comes up in an epoch, over both processes."""
+    torch.manual_seed(trainer.args.process_index)  # as after dropout on batches of unlike shapes
+    seen = torch.zeros(NUM_ROWS)
+    for batch in trainer.get_train_dataloader().batch_sampler:
+        seen[batch] += 1
+    return trainer.accelerator.reduce(seen, reduction="sum").tolist()
+
+
+def whole_run(folder: Path) -> dict[str, float]:
+    """Train, evaluate and predict from files, 12 rows an update however many processes share."""
+    rows_of_one = 12 // int(os.environ.get("WORLD_SIZE", "1"))
+    files = {f"{split}_file": folder / f"{split}.jsonl" for split in SIZES}
+    options = {
+        **files,
+        "do_eval": True,
+        "do_predict": True,
+        "num_train_epochs": 2,
+        "per_device_train_batch_size": rows_of_one,
+        "classifier_dropout": 0.0,
+        "record": folder / "record.json",
+    }
+    metrics: dict[str, float] = train_tiny(folder / "whole_run", **options)["metrics"]
+    return metrics
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run `work` in two processes and return what the first one saved."""
+    folder = tmp_path_factory.mktemp("two_processes")
+    write_splits(folder)
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu"]
+    command += ["--num_processes", "2", "--main_process_port", "0"]  # any free one
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [*command, __file__, str(folder)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        _, errors = process.communicate(timeout=250)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # the two processes with their launcher
+        raise
+    assert process.returncode == 0, errors[-4000:]
+    return {**torch.load(folder / "results.pt", weights_only=False), "folder": folder}
+
+
+def assert_same(actual: Weights, expected: Weights, tolerance: float) -> None:
+    """Compare all weights."""
+    assert actual.keys() == expected.keys()
+    for name, weight in expected.items():
+        torch.testing.assert_close(
+            actual[name], weight, rtol=0, atol=tolerance, msg=partial("{}: {}".format, name)
+        )
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_split_batches_update_weights_like_whole_ones(
+    problem: str, two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """32 rows at once, 4 x 8 accumulated and 2 processes x 16 are the same two steps of SGD.
+
+    The stock Trainer's contract: what a machine has room for must not change what is learnt.
+    """
+    start = make_model(problem).state_dict()
+    whole, logs = two_updates(problem, tmp_path / "whole", batch_size=32)
+    moved = max((whole[name] - weight).abs().max() for name, weight in start.items())
+    assert moved > 1e3 * TOLERANCE, "the premise: weights moved far enough to tell"
+    assert [entry["step"] for entry in logs if "loss" in entry] == [1, 2], "the premise"
+    accumulated, accumulated_logs = two_updates(problem, tmp_path / "parts", 8, accumulated=4)
+    assert_same(accumulated, whole, TOLERANCE)
+    assert_same(two_processes[problem], whole, TOLERANCE)
+    for entry, accumulated_entry in zip(logs, accumulated_logs, strict=True):
+        if "loss" in entry:
+            assert accumulated_entry["loss"] == pytest.approx(entry["loss"], abs=1e-5)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_batch_read_in_parts_updates_weights_like_a_whole_one(
+    problem: str, two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """What fits into memory at once must not change what is learnt, in one process or in two."""
+    whole, logs = two_updates(problem, tmp_path / "whole", batch_size=32)
+    parts, logs_of_parts = two_updates(problem, tmp_path / "parts", batch_size=32, **IN_PARTS)
+    assert_same(parts, whole, TOLERANCE)
+    assert_same(two_processes[f"{problem} in parts"], whole, TOLERANCE)
+    for entry, entry_of_parts in zip(logs, logs_of_parts, strict=True):
+        if "loss" in entry:
+            assert entry_of_parts["loss"] == pytest.approx(entry["loss"], abs=1e-5)
+
+
+def test_the_logs_hold_the_loss_and_the_penalty_of_the_whole_batch(
+    two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """The penalty is the mean over all rows of the update, wherever they were, not weighted."""
+    _, whole = two_updates("pairs", tmp_path / "whole", 32, **WITH_PENALTY)
+    _, parts = two_updates("pairs", tmp_path / "parts", 8, accumulated=4, **WITH_PENALTY)
+    model, rows = make_model("pairs").eval(), list(make_rows("pairs"))
+    first_update = model(**collate(rows[:32])).penalty
+    assert first_update.std() > 0.01, "the premise: rows differ"
+    assert whole[0]["penalty"] == pytest.approx(first_update.mean().item(), abs=1e-5)
+    for logs in (parts, two_processes["logs"]):
+        for entry, expected in zip(logs[:2], whole[:2], strict=True):
+            assert entry["loss"] == pytest.approx(expected["loss"], abs=1e-5)
+            assert entry["penalty"] == pytest.approx(expected["penalty"], abs=1e-5)
+
+
+def test_sharded_weights_learn_the_same(two_processes: dict[str, Any], tmp_path: Path) -> None:
+    """What torch offers for models that no GPU holds: each process has a part of every weight."""
+    whole, _ = two_updates("pairs", tmp_path, 32, train_sampling_strategy="sequential")
+    assert_same(two_processes["sharded"], whole, TOLERANCE)
+
+
+def test_two_processes_resume_bit_for_bit(two_processes: dict[str, Any]) -> None:
+    """Each process continues with the rows and the random state that were its own."""
+    assert_same(two_processes["resumed"], two_processes["uninterrupted"], 0)
+
+
+def test_two_processes_share_every_row_once(two_processes: dict[str, Any]) -> None:
+    """Both draw the same batches of like lengths, or some rows would be lost and others doubled."""
+    assert two_processes["times_seen"] == [1.0] * NUM_ROWS
+
+
+def test_two_processes_evaluate_each_row_once_and_in_order(
+    two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """The filling of the last batch does not count, and predictions stand where their rows do."""
+    evaluated = two_processes["evaluated"]
+    assert evaluated["eval_rows"] == 61
+    model = SelfAttentiveForSequenceClassification(tiny_config(**PROBLEMS["single_label"]))
+    model.load_state_dict(two_processes["uninterrupted"])
+    model.eval()
+    rows = list(make_rows("single_label"))[:61]
+    with torch.no_grad():
+        output = model(**collate(rows))
+    np.testing.assert_allclose(two_processes["predicted"], output.logits.numpy(), atol=1e-6)
+    assert evaluated["eval_loss"] == pytest.approx(output.loss.item(), abs=1e-5)
+    assert evaluated["eval_penalty"] == pytest.approx(output.penalty.mean().item(), abs=1e-5)
+
+
+def test_a_whole_run_in_two_processes_is_that_of_one(
+    two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """The same loss and the same predictions, and every file written once and whole."""
+    write_splits(tmp_path)
+    expected = whole_run(tmp_path)
+    losses = ("train_loss", "eval_loss", "test_loss")
+    for name in (*losses, "eval_accuracy", "eval_penalty", "test_accuracy", "test_penalty"):
+        assert two_processes["run"][name] == pytest.approx(expected[name], abs=1e-5), name
+    folder = two_processes["folder"]
+    predictions, expected_predictions = (
+        [line["scores"] for line in read_lines(path / "whole_run" / PREDICTIONS_NAME)]
+        for path in (folder, tmp_path)
+    )
+    assert len(predictions) == SIZES["test"]
+    for scores, expected_scores in zip(predictions, expected_predictions, strict=True):
+        assert scores == pytest.approx(expected_scores, abs=1e-5)
+    assert json.loads((folder / "record.json").read_text())["hardware"]["processes"] == 2
+    assert why_incomplete(list_checkpoints(folder / "whole_run")[0]) is None
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]))

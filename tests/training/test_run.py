@@ -1,0 +1,378 @@
+"""Whole runs, small ones: what comes out of them, and what they refuse to begin."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from runs import (
+    RELATIONS,
+    SIZES,
+    STARS,
+    pair_rows,
+    read_lines,
+    review_rows,
+    run_tiny,
+    same_weights,
+    train_tiny,
+    weights,
+    write_rows,
+    write_splits,
+)
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+
+from sase_hf import SelfAttentiveForNLI
+from sase_hf.training.run import PREDICTIONS_NAME
+
+PAIR_COLUMNS = {"text_column_names": "premise,hypothesis"}
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Flags for files of labelled reviews."""
+    return write_splits(tmp_path_factory.mktemp("reviews"))
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Flags for files of labelled pairs."""
+    return write_splits(tmp_path_factory.mktemp("pairs"), pair_rows) | PAIR_COLUMNS
+
+
+@pytest.fixture(scope="module")
+def trained(
+    reviews: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
+    """A run that did everything: its folder and what it returned."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    outcome = train_tiny(
+        folder,
+        **reviews,
+        do_eval=True,
+        do_predict=True,
+        num_train_epochs=15,
+        learning_rate=0.02,
+        per_device_train_batch_size=8,
+        save_strategy="no",
+        penalty_coef=0.01,
+        classifier_dropout=0.0,
+        train_sampling_strategy="group_by_length",
+        record=folder.parent / "record.json",
+    )
+    return folder, outcome
+
+
+# What comes out
+
+
+def test_a_run_learns_and_reports(trained: tuple[Path, dict[str, Any]]) -> None:
+    """The label stands in the text, so a model that learns anything gets it right."""
+    _, outcome = trained
+    metrics = outcome["metrics"]
+    for split in ("eval", "test"):
+        assert metrics[f"{split}_accuracy"] > 0.9
+        assert {f"{split}_loss", f"{split}_macro_f1", f"{split}_penalty"} <= metrics.keys()
+    assert metrics["train_loss"] > 0
+
+
+def test_the_checkpoint_loads_by_name_and_knows_its_labels(
+    trained: tuple[Path, dict[str, Any]], reviews: dict[str, str]
+) -> None:
+    """The folder alone is enough, and gives the scores that the run predicted."""
+    folder, _ = trained
+    config = AutoConfig.from_pretrained(folder)
+    assert config.id2label == dict(enumerate(sorted(STARS)))
+    assert config.problem_type == "single_label_classification"
+    rows = [json.loads(line) for line in Path(reviews["test_file"]).read_text().splitlines()]
+    classify = pipeline("text-classification", model=str(folder), top_k=None)
+    predictions = read_lines(folder / PREDICTIONS_NAME)
+    assert len(predictions) == SIZES["test"]
+    for result, prediction in zip(classify([r["text"] for r in rows]), predictions, strict=True):
+        assert prediction["label"] == result[0]["label"]
+        scores = {entry["label"]: entry["score"] for entry in result}
+        assert prediction["scores"] == pytest.approx(scores, abs=1e-5)
+
+
+def test_the_folder_holds_card_and_code_but_no_secrets(
+    trained: tuple[Path, dict[str, Any]],
+) -> None:
+    """What others need to use the model, and no pickle of the arguments."""
+    folder, _ = trained
+    names = {path.name for path in folder.iterdir()}
+    assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= names
+    assert {"modeling_self_attentive.py", "pipeline_self_attentive.py"} <= names
+    assert "training_args.bin" not in names
+    assert (folder / "README.md").read_text().startswith("---")
+
+
+def test_the_record_says_what_was_measured_and_how(trained: tuple[Path, dict[str, Any]]) -> None:
+    """Results without their names' prefix, the settings that were chosen, no local path."""
+    folder, outcome = trained
+    record = json.loads((folder.parent / "record.json").read_text())
+    assert record["metrics"].keys() == {"accuracy", "macro_f1", "loss", "penalty"}
+    assert record["split"] == "test"
+    assert record["metrics"]["accuracy"] == outcome["metrics"]["test_accuracy"]
+    assert record["arguments"]["learning_rate"] == 0.02
+    assert record["arguments"]["num_hops"] == 3
+    assert record["sources"]["train"]["rows"] == SIZES["train"]
+    assert record["num_parameters"] == sum(weight.numel() for weight in weights(folder).values())
+    assert str(folder.parent) not in json.dumps(record)
+
+
+def test_pairs_train_a_model_for_pairs(pairs: dict[str, str], tmp_path: Path) -> None:
+    """Two text columns are enough to say so; the names keep the order that was asked for."""
+    outcome = train_tiny(
+        tmp_path / "run",
+        **pairs,
+        label_names=list(RELATIONS),
+        max_steps=2,
+        max_seq_length=8,
+        do_predict=True,
+    )
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
+    assert isinstance(model, SelfAttentiveForNLI)
+    assert list(model.config.id2label.values()) == list(RELATIONS)
+    assert AutoTokenizer.from_pretrained(tmp_path / "run").model_max_length == 8
+    assert "test_accuracy" in outcome["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem_type", "metric", "prediction_keys"),
+    [
+        ([0.5, -1.0], "regression", "eval_mse", {"values"}),
+        ([["a", "b"], ["b"]], "multi_label_classification", "eval_macro_f1", {"labels", "scores"}),
+    ],
+)
+def test_numbers_and_sets_of_labels_train_like_labels(
+    labels: list[Any], problem_type: str, metric: str, prediction_keys: set[str], tmp_path: Path
+) -> None:
+    """The column says what kind of problem it is; the predictions have its form."""
+    rows = [{"text": row["text"], "label": labels[i % 2]} for i, row in enumerate(review_rows(12))]
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    files = {"train_file": file, "validation_file": file, "test_file": file}
+    outcome = train_tiny(
+        tmp_path / "run", **files, do_eval=True, do_predict=True, num_train_epochs=1
+    )
+    config = AutoConfig.from_pretrained(tmp_path / "run")
+    assert config.problem_type == problem_type
+    assert metric in outcome["metrics"]
+    predictions = read_lines(tmp_path / "run" / PREDICTIONS_NAME)
+    assert len(predictions) == 12
+    assert predictions[0].keys() == prediction_keys
+    if problem_type == "regression":
+        assert predictions[0]["values"].keys() == {"score"}
+    else:
+        chosen = [name for name, p in predictions[0]["scores"].items() if p > 0.5]
+        assert predictions[0]["labels"] == chosen
+
+
+def test_the_log_says_what_will_be_trained(
+    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before the first step, so that a mistake is seen before the time is spent."""
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("meal 1 2 3\ntable 0 1 0\n")
+    more_vectors = tmp_path / "more.txt"
+    more_vectors.write_text("meal 4 5\n")
+    with caplog.at_level(logging.INFO, logger="sase_hf.training.run"):
+        train_tiny(
+            tmp_path / "run",
+            train_file=reviews["train_file"],
+            word_vectors=[vectors, more_vectors],
+            embedding_size=None,
+            max_seq_length=2,
+            max_steps=1,
+        )
+    text = "\n".join(record.getMessage() for record in caplog.records)
+    assert "rows: 48 train (text -> label)" in text
+    assert "labels: 3 (fine, great, poor), single_label_classification" in text
+    config = AutoConfig.from_pretrained(tmp_path / "run")
+    share = 2 / (config.vocab_size - 2)  # two words found, two entries are no words
+    assert f"vectors.txt, for {share:.1%} of the vocabulary" in text
+    assert f"more.txt, for {share / 2:.1%} of the vocabulary" in text
+    assert config.embedding_size == 5, "the width of the vectors"
+    assert f"vocabulary: {config.vocab_size} words\nlength: 48 rows have 2 tokens, where" in text
+    parameters = sum(weight.numel() for weight in weights(tmp_path / "run").values())
+    assert f"{parameters:,} parameters" in text
+
+
+# The same again
+
+
+def test_the_seed_decides_every_weight(reviews: dict[str, str], tmp_path: Path) -> None:
+    """Two runs of one command can be compared; two seeds are two runs."""
+    options = {"train_file": reviews["train_file"], "num_train_epochs": 1}
+    first, second, other = (
+        weights(Path(train_tiny(tmp_path / name, **options, seed=seed)["output_dir"]))
+        for name, seed in (("first", 1), ("second", 1), ("other", 2))
+    )
+    assert same_weights(first, second)
+    assert not same_weights(first, other)
+
+
+@pytest.fixture
+def determinism_undone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Take back what `full_determinism` sets for the whole process."""
+    for name in ("CUDA_LAUNCH_BLOCKING", "CUBLAS_WORKSPACE_CONFIG", "ASCEND_LAUNCH_BLOCKING"):
+        monkeypatch.setenv(name, "")
+    for name in ("HCCL_DETERMINISTIC", "FLASH_ATTENTION_DETERMINISTIC"):
+        monkeypatch.setenv(name, "")
+    cudnn = (torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark)
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = cudnn
+
+
+@pytest.mark.usefixtures("determinism_undone")
+def test_full_determinism_trains(pairs: dict[str, str], tmp_path: Path) -> None:
+    """Torch then refuses every operation that may differ from run to run; none is used here."""
+    train_tiny(tmp_path / "run", **pairs, full_determinism=True, max_steps=2)
+    assert torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: Path) -> None:
+    """Word vectors and tokenizer flags included: the checkpoint holds what they made."""
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("meal 1 2 3\n")
+    options = {
+        "train_file": reviews["train_file"],
+        "word_vectors": vectors,
+        "embedding_size": None,
+        "vocab_size": 100,
+        "num_train_epochs": 2,
+    }
+    train_tiny(tmp_path / "whole", **options)
+    train_tiny(tmp_path / "parts", **options)
+    (tmp_path / "parts" / "checkpoint-4" / "optimizer.pt").unlink()
+    (tmp_path / "parts" / "model.safetensors").unlink()
+    train_tiny(tmp_path / "parts", **options, resume_from_checkpoint="true")
+    assert same_weights(weights(tmp_path / "parts"), weights(tmp_path / "whole"))
+
+
+def test_early_stopping_keeps_the_best_and_its_patience_over_a_resume(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """Nothing improves at a rate of zero, so the second evaluation without progress is the last."""
+    options = {
+        "train_file": reviews["train_file"],
+        "validation_file": reviews["validation_file"],
+        "learning_rate": 0,
+        "num_train_epochs": 6,
+        "per_device_train_batch_size": 48,
+        "eval_strategy": "epoch",
+        "load_best_model_at_end": True,
+        "early_stopping_patience": 2,
+        "save_total_limit": 9,
+    }
+    folder = tmp_path / "run"
+    assert train_tiny(folder, **options)["metrics"]["epoch"] == 3
+    resumed = train_tiny(folder, **options, resume_from_checkpoint=folder / "checkpoint-2")
+    assert resumed["metrics"]["epoch"] == 3
+
+
+def test_the_record_holds_every_evaluation_also_those_before_a_stop(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """Curves of learning are drawn from it; the evaluation at the end is no further epoch."""
+    options = {**reviews, "do_eval": True, "num_train_epochs": 3, "eval_strategy": "epoch"}
+    options |= {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
+    whole = train_tiny(tmp_path / "run", **options, save_total_limit=3)["record"]
+    assert [entry["epoch"] for entry in whole["history"]] == [1, 2, 3]
+    measured = {"accuracy", "macro_f1", "loss", "penalty"}
+    assert all(entry.keys() == {"epoch", *measured} for entry in whole["history"])
+    best = max(entry["accuracy"] for entry in whole["history"])
+    assert whole["metrics"]["accuracy"] == best
+    resumed = train_tiny(
+        tmp_path / "run", **options, resume_from_checkpoint=tmp_path / "run" / "checkpoint-4"
+    )
+    assert resumed["record"]["history"] == whole["history"]
+    options |= {"model_name_or_path": tmp_path / "run", "load_best_model_at_end": False}
+    assert "history" not in run_tiny(tmp_path / "evaluated", **options)["record"]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "nothing to do; give --do_train, --do_eval or --do_predict"),
+        ({"do_eval": True}, "there is no model to evaluate .* give --model_name_or_path"),
+        (
+            {"do_train": True, "early_stopping_patience": 1},
+            "needs evaluations and the best model kept; add --eval_strategy",
+        ),
+        (
+            {"do_train": True, "gradient_accumulation_steps": 0},
+            "--gradient_accumulation_steps is 0; it must be 1 or more",
+        ),
+        (
+            {"do_train": True, "eval_accumulation_steps": 0},
+            "--eval_accumulation_steps is 0; it must be 1 or more",
+        ),
+        (
+            {"do_train": True, "num_train_epochs": 0},
+            "--num_train_epochs is 0, which trains nothing; it must be above 0",
+        ),
+        (
+            {"do_train": True, "report_to": "a_service"},
+            "--report_to is a_service, which is no service, or .* installed; ready are none",
+        ),
+        (
+            {"do_train": True, "label_smoothing": 0.1, "label_smoothing_factor": 0.2},
+            r"--label_smoothing is 0\.1 and --label_smoothing_factor 0\.2; both mean the same",
+        ),
+        (
+            {"do_train": True, "metric_for_best_model": "acuracy"},
+            "--metric_for_best_model is acuracy; what is measured is loss, penalty, accuracy",
+        ),
+        ({"do_train": True, "validation_file": None, "do_eval": True}, "--validation_fraction 0.1"),
+        ({"do_train": True, "test_file": None, "do_predict": True}, "give --test_file"),
+        (
+            {"do_train": True, "train_file": None, "label_names": list(STARS)},
+            "a new model takes its words from training rows; give --train_file",
+        ),
+        ({"do_train": True, "task": "nli"}, "nli reads two texts, but --text_column_names is text"),
+        ({"do_train": True, "extend_vocabulary": True}, "name one with --word_vectors"),
+        (
+            {"do_train": True, "tokenizer_name": "some", "vocab_size": 9},
+            "--tokenizer_name names a ready tokenizer, so --vocab_size cannot shape one",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(
+    options: dict[str, Any], message: str, reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """By name and with the way out, before a model is built."""
+    with pytest.raises(ValueError, match=message):
+        run_tiny(tmp_path / "run", **{**reviews, **options})
+
+
+def test_the_results_of_an_earlier_run_are_not_overwritten(
+    trained: tuple[Path, dict[str, Any]], reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """Training is refused in a folder that is in use; the message has the ways out."""
+    folder, _ = trained
+    with pytest.raises(
+        ValueError, match=r"is not empty\. Go on with the run in it by --resume_from"
+    ):
+        train_tiny(folder, **reviews)
+    with pytest.raises(FileNotFoundError, match="no complete checkpoint"):
+        train_tiny(tmp_path / "new", **reviews, resume_from_checkpoint="true")
+
+
+def test_a_record_that_cannot_be_written_costs_no_card(
+    reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may be full after hours of training; what can be kept is."""
+
+    def fail(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("sase_hf.training.run.write_record", fail)
+    with pytest.raises(OSError, match="no space left"):
+        train_tiny(tmp_path / "run", **reviews, max_steps=1, record=tmp_path / "record.json")
+    assert "# run" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,188 @@
+"""scripts/train.py as it is started: its output, its errors, and a start after a kill."""
+
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from runs import QUIET, TINY_MODEL, flags, same_weights, weights, write_splits
+from script_files import load_script
+from tensorboardX.proto.event_pb2 import Event
+
+from sase_hf.training.checkpoints import list_checkpoints
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "train.py"
+RECIPE = ROOT / "scripts" / "recipes" / "synthetic_reviews.yaml"
+Main = Callable[[list[str]], None]
+
+
+@pytest.fixture
+def main() -> Main:
+    """The script's main function."""
+    entry: Main = load_script("train").main
+    return entry
+
+
+def test_a_recipe_and_a_few_flags_are_a_run(
+    main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with what was measured and where everything lies, and nothing else."""
+    folder = tmp_path / "run"
+    options = {**QUIET, **write_splits(tmp_path), "max_steps": 2, "output_dir": folder}
+    record = tmp_path / "record.json"
+    main([str(RECIPE), *flags(**options, record=record)])
+    table = dict(
+        line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line[0] != "{"
+    )
+    assert 0 <= float(table["eval_accuracy"]) <= 1
+    assert 0 <= float(table["test_macro_f1"]) <= 1
+    assert not any(name.endswith(("_runtime", "_per_second", "_flos")) for name in table)
+    assert table["model"] == str(folder)
+    assert table["predictions"] == str(folder / "predictions.jsonl")
+    assert table["record"] == str(record)
+    assert Path(table["predictions"]).is_file()
+    assert record.is_file()
+
+
+def test_a_tracker_gets_loss_and_penalty(main: Main, tmp_path: Path) -> None:
+    """Of every logged update, by the name of the tracker alone."""
+    options = {**QUIET, **TINY_MODEL, **write_splits(tmp_path), "report_to": "tensorboard"}
+    # Without an evaluation at the end, whose file tensorboardX gives the name of one that was begun
+    # in the same second.
+    options |= {"max_steps": 2, "logging_steps": 1, "eval_strategy": "no"}
+    main(["--do_train", *flags(**options, output_dir=tmp_path / "run")])
+    scalars = [
+        (value.tag, event.step)
+        for path in (tmp_path / "run").rglob("events.out.tfevents.*")
+        for event in read_events(path)
+        for value in event.summary.value
+    ]
+    assert scalars.count(("train/loss", 1)) == scalars.count(("train/loss", 2)) == 1
+    assert {("train/penalty", 1), ("train/penalty", 2)} <= {*scalars}
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """Yield what a file of TensorBoard's holds: records with a length and two checksums each."""
+    content = path.read_bytes()
+    while content:
+        (length,) = struct.unpack("<Q", content[:8])
+        yield Event.FromString(content[12 : 12 + length])
+        content = content[16 + length :]
+
+
+def test_a_slip_of_the_pen_is_answered_in_a_line(main: Main) -> None:
+    """No traceback: the way out is all that the reader needs."""
+    with pytest.raises(SystemExit, match=r"^train\.py: there is no flag --num_hop; did you mean"):
+        main(["--num_hop", "3"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
+        ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last', the final state of each"),
+        ({"word_vectors": "."}, r"\[Errno 21\] Is a directory"),
+        ({"output_dir": "rows/train.jsonl"}, "--output_dir rows/train.jsonl is a file; name a"),
+        ({"model_name_or_path": "rows/none"}, "there is no folder rows/none; name the folder of"),
+        ({"tokenizer_name": "rows"}, "cannot load rows: "),
+        ({"record": "rows"}, "rows is a folder; name a file in it"),
+        ({"record": ""}, r"\. is a folder; name a file in it"),
+        ({"record": "run"}, "--record run is the --output_dir; name a file in it"),
+        ({"train_file": None}, "--dataset_name is None and .* of --train_file, --validation_file"),
+        ({"max_train_samples": 0}, "--max_train_samples is 0; .* more, or left out for all rows$"),
+        ({"label_column_name": "stars"}, ".*Choose with --text_column_names and --label_column"),
+        ({"max_seq_length": 0}, "--max_seq_length is 0; it must be 1 or more, or left out$"),
+    ],
+)
+def test_what_a_run_refuses_is_said_in_a_line_before_it_trains(
+    options: dict[str, Any],
+    message: str,
+    main: Main,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The flag or file, what came and what is allowed, in the words of who reads flags."""
+    monkeypatch.chdir(tmp_path)
+    Path("rows").mkdir()
+    files = {"train_file": write_splits(Path("rows"))["train_file"], "output_dir": "run"}
+    sizes = {} if "model_name_or_path" in options else TINY_MODEL
+    with pytest.raises(SystemExit, match=rf"^train\.py: {message}"):
+        main(["--do_train", *flags(**{**QUIET, **sizes, **files, **options})])
+    assert not Path("run").exists() or not os.listdir("run")
+
+
+def test_a_package_that_is_not_there_is_named_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of the Trainer's optimizers need one, and say so when they are made."""
+
+    def run(*_: Any) -> None:
+        raise ImportError("you need to install a package")
+
+    script = load_script("train")
+    monkeypatch.setattr(script, "run", run)
+    with pytest.raises(SystemExit, match=r"^train\.py: you need to install a package$"):
+        script.main([str(RECIPE)])
+
+
+def test_the_header_names_only_what_is_there() -> None:
+    """People paste it."""
+    text = SCRIPT.read_text(encoding="utf-8").partition('"""\n\n')[0]
+    paths = set(re.findall(r"scripts/[\w./]+", text))
+    assert paths >= {"scripts/train.py", "scripts/recipes/yelp5.yaml"}
+    for path in paths:
+        assert (ROOT / path).is_file(), path
+
+
+def test_a_killed_run_ends_like_one_that_was_not(main: Main, tmp_path: Path) -> None:
+    """SIGKILL at a random moment, then the same command with one flag more: the same weights.
+
+    The seed of the moment is the clock's: over time every moment is tried.
+    """
+    options = {
+        **QUIET,
+        **TINY_MODEL,
+        "train_file": write_splits(tmp_path)["train_file"],
+        "do_train": True,
+        "per_device_train_batch_size": 4,
+        "max_steps": 40,
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "train_sampling_strategy": "group_by_length",
+    }
+    main(flags(**options, output_dir=tmp_path / "whole"))
+
+    folder = tmp_path / "killed"
+    command = flags(**options, output_dir=folder)
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), *command],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    goal = random.Random().randint(2, 20)  # after 1, a whole one is there
+    deadline = time.monotonic() + 120
+    while len(list_checkpoints(folder)) == 0 or newest_step(folder) < goal:
+        assert process.poll() is None, "the premise: it is still running"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert newest_step(folder) < 40, "the premise: it was not done"
+
+    main([*command, "--resume_from_checkpoint"])
+    assert same_weights(weights(folder), weights(tmp_path / "whole")), f"killed at {goal}"
+
+
+def newest_step(folder: Path) -> int:
+    """Return the number of the newest checkpoint, complete or not."""
+    return int(list_checkpoints(folder)[0].name.rpartition("-")[2])

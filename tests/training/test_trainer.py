@@ -1,0 +1,374 @@
+"""The trainer beside the stock one: it stops, resumes, sorts and logs as it promises."""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from runs import collate, count_rows, make_rows, same_weights
+from tiny import tiny_config
+from torch import Tensor
+from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+
+from sase_hf import SelfAttentiveForSequenceClassification
+from sase_hf.training import trainer
+from sase_hf.training.checkpoints import newest_complete_checkpoint, why_incomplete
+from sase_hf.training.trainer import SelfAttentiveTrainer
+
+# What Trainer measures of itself.
+TIMINGS = ("_runtime", "_per_second", "_preparation_time")
+
+ROWS = make_rows("single_label")
+Weights = dict[str, Tensor]
+
+
+def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> SelfAttentiveTrainer:
+    """Return a trainer of 16 updates in two epochs."""
+    set_seed(0)
+    config = tiny_config(num_labels=3, classifier_dropout=dropout, penalty_coef=0.5)
+    settings = {
+        "per_device_train_batch_size": 8,
+        "num_train_epochs": 2,
+        "learning_rate": 0.01,
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+    }
+    return SelfAttentiveTrainer(
+        SelfAttentiveForSequenceClassification(config),
+        TrainingArguments(str(folder), **{**settings, **options}),
+        train_dataset=ROWS,
+        eval_dataset=ROWS.select(range(13)),
+        data_collator=collate,
+        compute_metrics=count_rows,
+    )
+
+
+def weights_of(finished: SelfAttentiveTrainer) -> Weights:
+    """Copy the weights."""
+    return {name: weight.clone() for name, weight in finished.model.state_dict().items()}
+
+
+def spoil(model: torch.nn.Module, at_call: int, how: Callable[[Tensor], Tensor]) -> None:
+    """Let a model's loss go wrong at one of its calls."""
+    forward, calls = model.forward, itertools.count()
+
+    @functools.wraps(forward)  # Trainer reads the signature
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        outputs = forward(*args, **kwargs)
+        if next(calls) == at_call:
+            outputs["loss"] = how(outputs["loss"])
+        return outputs
+
+    model.forward = broken
+
+
+def test_training_again_logs_a_penalty_of_its_own(tmp_path: Path) -> None:
+    """A search trains many models with one trainer, and some are left in between two logs."""
+    settings = {"learning_rate": 0.0, "max_steps": 3, "logging_steps": 2}
+    training = make_trainer(tmp_path, train_sampling_strategy="sequential", **settings)
+    penalties = []
+    for _ in range(2):
+        training.train()
+        penalties.append(training.state.log_history[0]["penalty"])
+    assert penalties[1] == pytest.approx(penalties[0], abs=1e-6)
+
+
+# Stopping
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_training_before_the_update(
+    value: float, tmp_path: Path
+) -> None:
+    """The stock Trainer logs 0.0, spoils every weight and ends well."""
+    training = make_trainer(tmp_path, save_strategy="steps", save_steps=1, max_steps=5)
+    spoil(training.model, at_call=3, how=lambda loss: loss * value)
+    with pytest.raises(FloatingPointError, match=rf"loss is {value} after 3 updates.*checkpoint-3"):
+        training.train()
+    reference = make_trainer(tmp_path / "reference", max_steps=5)
+    reference.add_callback(StopAfter(3))
+    reference.train()
+    assert same_weights(weights_of(training), weights_of(reference))
+
+
+class StopAfter(TrainerCallback):
+    """Ends training after some updates, the schedule of the whole run kept."""
+
+    def __init__(self, updates: int) -> None:
+        self.updates = updates
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Stop if it is time."""
+        control.should_training_stop = state.global_step >= self.updates
+
+
+def test_a_gradient_that_is_not_finite_stops_training_before_the_update(tmp_path: Path) -> None:
+    """A finite loss can have a slope that is not, at a square root of zero, say."""
+    training = make_trainer(tmp_path, max_steps=5)
+    before = weights_of(training)
+    spoil(training.model, at_call=0, how=lambda loss: loss + (loss - loss.detach()).sqrt())
+    with pytest.raises(FloatingPointError, match=r"gradient norm is \w+ after 0 updates.*none yet"):
+        training.train()
+    assert same_weights(weights_of(training), before)
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    """The last update of all may overflow, with no further loss to show it."""
+    training = make_trainer(tmp_path)
+    training.model.classifier.output.weight.data[0, 0] = math.inf
+    with pytest.raises(
+        FloatingPointError, match=r"weight classifier\.output\.weight is not finite"
+    ):
+        training.save_model()
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_several_gpus_in_one_process_are_refused(tmp_path: Path) -> None:
+    """nn.DataParallel computes another loss; the message has the command to use instead."""
+    training = make_trainer(tmp_path)
+    training.args._n_gpu = 2
+    with pytest.raises(ValueError, match=r"2 GPUs .* torchrun --nproc_per_node 2 scripts/train.py"):
+        SelfAttentiveTrainer(training.model, training.args)
+
+
+# Resuming
+
+
+RESUMABLE = {"save_strategy": "steps", "save_steps": 1, "eval_strategy": "epoch"}
+
+
+@pytest.fixture(scope="module", params=["random", "group_by_length"])
+def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SelfAttentiveTrainer:
+    """A run that was never interrupted, with a checkpoint of every update, in both orders."""
+    folder = tmp_path_factory.mktemp("whole")
+    training = make_trainer(folder, train_sampling_strategy=request.param, **RESUMABLE)
+    training.train()
+    return training
+
+
+@pytest.mark.parametrize("step", [3, 8, 11], ids=["in epoch 1", "between epochs", "in epoch 2"])
+def test_a_resumed_run_ends_bit_for_bit_like_an_uninterrupted_one(
+    step: int, whole: SelfAttentiveTrainer, tmp_path: Path
+) -> None:
+    """With dropout, shuffling, momentum and evaluations in between: nothing is drawn twice."""
+    strategy = whole.args.train_sampling_strategy
+    resumed = make_trainer(tmp_path, train_sampling_strategy=strategy, **RESUMABLE)
+    resumed.train(resume_from_checkpoint=f"{whole.args.output_dir}/checkpoint-{step}")
+    assert same_weights(weights_of(resumed), weights_of(whole))
+    losses, expected = (
+        [entry["loss"] for entry in training.state.log_history if "loss" in entry]
+        for training in (resumed, whole)
+    )
+    assert losses == expected
+    assert len(set(expected)) == 16, "the premise: every update was logged"
+
+
+def test_accumulated_batches_resume_bit_for_bit(tmp_path: Path) -> None:
+    """The batches to skip are counted before accumulation, the updates after it."""
+    options = {"gradient_accumulation_steps": 4, "save_strategy": "steps", "save_steps": 3}
+    whole = make_trainer(tmp_path, **options)
+    whole.train()
+    resumed = make_trainer(tmp_path, **options)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert whole.state.global_step == 4
+    assert same_weights(weights_of(resumed), weights_of(whole))
+
+
+def test_true_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> None:
+    """The stock Trainer takes the highest number and fails on a torn folder."""
+    options = {"save_strategy": "steps", "save_steps": 5}
+    whole = make_trainer(tmp_path, **options)
+    whole.train()
+    (tmp_path / "checkpoint-16" / "scheduler.pt").unlink()
+    (tmp_path / "checkpoint-15" / "trainer_state.json").write_text("{")
+    assert newest_complete_checkpoint(str(tmp_path)) == tmp_path / "checkpoint-10"
+    resumed = make_trainer(tmp_path, **options)
+    resumed.train(resume_from_checkpoint=True)
+    assert same_weights(weights_of(resumed), weights_of(whole))
+    assert why_incomplete(tmp_path / "checkpoint-16") is None, "torn folders are written anew"
+
+
+def test_older_checkpoints_go_only_when_the_new_one_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one checkpoint kept, the other order leaves a moment without any."""
+    rotate, seen = trainer.rotate_checkpoints, []
+
+    def watch(run: str, *args: Any, **kwargs: Any) -> None:
+        seen.append([why_incomplete(path) for path in Path(run).glob("checkpoint-*")])
+        rotate(run, *args, **kwargs)
+
+    monkeypatch.setattr(trainer, "rotate_checkpoints", watch)
+    options = {"save_strategy": "steps", "save_steps": 5, "save_total_limit": 1}
+    make_trainer(tmp_path, **options).train()
+    assert seen == [[None], [None, None], [None, None], [None, None]]
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-16"]
+
+
+def test_a_checkpoint_holds_no_pickle_of_the_arguments(tmp_path: Path) -> None:
+    """It would hold the Hub token, in a file that people push."""
+    make_trainer(tmp_path, hub_token="secret", save_strategy="epoch", max_steps=1).train()
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "optimizer.pt" for path in files), "the premise: it was saved"
+    assert not [path for path in files if b"secret" in path.read_bytes()]
+
+
+# Order
+
+
+def test_evaluations_do_not_change_what_is_learnt(tmp_path: Path) -> None:
+    """Else a run that is watched more closely could not be compared with one that is not."""
+    alone = make_trainer(tmp_path)
+    alone.train()
+    watched = make_trainer(tmp_path, eval_strategy="steps", eval_steps=3)
+    watched.train()
+    assert sum("eval_loss" in entry for entry in watched.state.log_history) > 3, "the premise"
+    assert same_weights(weights_of(watched), weights_of(alone))
+
+
+def test_data_seed_alone_decides_the_order_of_rows(tmp_path: Path) -> None:
+    """So that the seed of the weights can change while the rows come as before."""
+    options = {"train_sampling_strategy": "group_by_length"}
+    orders = [
+        list(make_trainer(tmp_path, seed=seed, data_seed=data_seed, **options)._get_train_sampler())
+        for seed, data_seed in ((1, 7), (2, 7), (7, None), (1, 8))
+    ]
+    assert orders[0] == orders[1] == orders[2] != orders[3]
+
+
+def test_batches_of_like_lengths_need_no_pass_over_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading every row in Python before each evaluation takes longer than evaluating it."""
+    training = make_trainer(tmp_path, train_sampling_strategy="group_by_length")
+    rows = ROWS.shuffle(seed=3)
+    lengths = [len(ids) for ids in rows["input_ids"]]
+    monkeypatch.setattr(type(rows), "__getitem__", only_whole_columns(type(rows).__getitem__))
+    assert training._get_train_sampler(rows).lengths == lengths
+    order = training._get_eval_sampler(rows)
+    assert [lengths[i] for i in order] == sorted(lengths, reverse=True)
+
+
+def only_whole_columns(getitem: Callable[..., Any]) -> Callable[..., Any]:
+    """Forbid reading a data set row by row."""
+
+    def checked(rows: Any, key: Any) -> Any:
+        assert not isinstance(key, int), "a row was read"
+        return getitem(rows, key)
+
+    return checked
+
+
+def test_predictions_come_in_the_order_of_the_rows(tmp_path: Path) -> None:
+    """The stock Trainer returns them in the order of the batches, which sorting changes."""
+    training = make_trainer(tmp_path, train_sampling_strategy="group_by_length")
+    output = training.predict(ROWS)
+    training.model.eval()
+    with torch.no_grad():
+        expected = training.model(**collate(list(ROWS))).logits
+    torch.testing.assert_close(torch.from_numpy(output.predictions), expected)
+    assert output.label_ids.tolist() == ROWS["labels"][:]
+    unlabelled = training.predict(ROWS.remove_columns("labels"))
+    torch.testing.assert_close(torch.from_numpy(unlabelled.predictions), expected)
+    assert unlabelled.label_ids is None
+    training.compute_metrics = lambda _: {"per_class": np.arange(3)}
+    output = training.predict(ROWS, ignore_keys=["attentions", "hidden_states"])
+    torch.testing.assert_close(torch.from_numpy(output.predictions[0]), expected)
+    assert [len(part) for part in output.predictions] == [len(ROWS)] * len(output.predictions)
+    assert output.metrics["test_per_class"].tolist() == [0, 1, 2], "no rows"
+    assert training.predict(ROWS, ignore_keys=["logits"]).predictions.shape == (len(ROWS),)
+
+
+def test_evaluation_in_parts_measures_and_predicts_the_same(tmp_path: Path) -> None:
+    """Loss and penalty weigh each row alike, however few of them fit into memory at once."""
+    whole, parts = make_trainer(tmp_path), make_trainer(tmp_path)
+    parts.max_batch_tokens = 20
+    labels = [-100 if i % 5 == 0 or i < 8 else label for i, label in enumerate(ROWS["labels"])]
+    rows = ROWS.remove_columns("labels").add_column("labels", labels)
+    calls = count_calls(parts.model)
+    for name, value in whole.evaluate(rows).items():
+        if not name.endswith(TIMINGS):
+            assert parts.evaluate(rows)[name] == pytest.approx(value, abs=1e-5), name
+    assert len(calls) > 2 * len(whole.get_eval_dataloader(rows)), "the premise: many parts"
+    whole_predictions, parts_predictions = (
+        training.predict(ROWS, ignore_keys=["attentions"]).predictions
+        for training in (whole, parts)
+    )
+    for expected, predicted in zip(whole_predictions, parts_predictions, strict=True):
+        np.testing.assert_allclose(predicted, expected, atol=1e-5)
+    for split in (rows, ROWS.remove_columns("labels")):
+        expected = whole.predict(split).predictions
+        np.testing.assert_allclose(parts.predict(split).predictions, expected, atol=1e-6)
+
+
+def count_calls(model: torch.nn.Module) -> list[int]:
+    """Note every call of a model from now on."""
+    calls: list[int] = []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    return calls
+
+
+def test_evaluation_reports_the_mean_penalty(tmp_path: Path) -> None:
+    """Over rows, not over batches, of which the last is smaller; and training's own is apart."""
+    training = make_trainer(tmp_path, dropout=0.0)
+    metrics = training.evaluate()
+    training.model.eval()
+    with torch.no_grad():
+        penalty = training.model(**collate(list(ROWS.select(range(13))))).penalty
+    assert metrics["eval_penalty"] == pytest.approx(penalty.mean().item(), abs=1e-5)
+    assert torch.equal(training._train_penalty, torch.zeros(2))
+
+
+def test_a_loss_is_not_made_from_what_are_no_logits(tmp_path: Path) -> None:
+    """`preprocess_logits_for_metrics` keeps class ids alone where logits would fill the memory."""
+    training = make_trainer(tmp_path, dropout=0.0)
+    expected = training.evaluate()["eval_loss"]
+    training.preprocess_logits_for_metrics = lambda logits, labels: logits.argmax(-1)
+    assert training.evaluate()["eval_loss"] == pytest.approx(expected, abs=0.05)
+
+
+def test_another_loss_than_the_models_is_left_alone(tmp_path: Path) -> None:
+    """It trains once the penalty is off, as the refusal of the model says, and is evaluated."""
+    training = make_trainer(tmp_path, num_train_epochs=1, label_smoothing_factor=0.1)
+    training.model.config.penalty_coef = 0
+    training.max_batch_tokens = 20
+    training.train()
+    smoothed = training.evaluate()
+    training.label_smoother = None
+    assert smoothed["eval_loss"] != pytest.approx(training.evaluate()["eval_loss"], abs=1e-4)
+    training.compute_loss_func = lambda outputs, labels, num_items_in_batch: torch.tensor(7.0)
+    assert training.evaluate()["eval_loss"] == 7
+    assert smoothed["eval_penalty"] > 0
+
+
+def test_without_arguments_it_has_those_of_the_stock_trainer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search and many a notebook give no model, or no arguments."""
+    monkeypatch.chdir(tmp_path)
+    model = SelfAttentiveForSequenceClassification(tiny_config())
+    args = SelfAttentiveTrainer(model_init=lambda: model).args
+    stock = Trainer(model).args
+    assert (args.output_dir, args.learning_rate) == (stock.output_dir, stock.learning_rate)
+
+
+def test_each_log_reports_the_penalty_since_the_one_before(tmp_path: Path) -> None:
+    """As it does the loss; at a rate of zero the weights stay, so each figure is known."""
+    options = {"learning_rate": 0.0, "num_train_epochs": 1, "logging_steps": 2}
+    training = make_trainer(tmp_path, dropout=0.0, train_sampling_strategy="sequential", **options)
+    training.train()
+    logged = [entry["penalty"] for entry in training.state.log_history if "penalty" in entry]
+    training.model.eval()
+    with torch.no_grad():
+        penalty = training.model(**collate(list(ROWS))).penalty
+    expected = penalty.view(-1, 16).mean(1)  # two batches of 8 rows a log
+    assert expected.std() > 0.01, "the premise: the batches differ"
+    assert logged == pytest.approx(expected.tolist(), abs=1e-5)

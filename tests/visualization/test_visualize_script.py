@@ -1,0 +1,290 @@
+"""scripts/visualize.py as it is started: texts and files in, terminal, pages and figures out."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from script_files import load_script
+from shown import Page, assert_harmless
+from tiny import tiny_config
+
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    build_tokenizer,
+)
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "visualize.py"
+WORDS = ["quick", "warm", "slow", "cold", "meal", "service"]
+STARS = {0: "poor", 1: "fine", 2: "great"}
+Main = Callable[[list[str]], None]
+
+
+@pytest.fixture(scope="module")
+def main() -> Main:
+    """The script's main function."""
+    entry: Main = load_script("visualize").main
+    return entry
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of tiny random models: two of texts, one of pairs, one of numbers, one with max."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    tokenizer = build_tokenizer([" ".join(WORDS)])
+    number = {"id2label": {0: "stars"}, "problem_type": "regression"}
+    several = {"id2label": STARS, "problem_type": "multi_label_classification"}
+    for seed, (name, head, fields) in enumerate(
+        [
+            ("one", SelfAttentiveForSequenceClassification, {"id2label": STARS}),
+            ("other", SelfAttentiveForSequenceClassification, {"id2label": STARS}),
+            ("number", SelfAttentiveForSequenceClassification, number),
+            ("several", SelfAttentiveForSequenceClassification, several),
+            ("max", SelfAttentiveForSequenceClassification, {"pooling": "max", "id2label": STARS}),
+            ("pairs", SelfAttentiveForNLI, {"id2label": STARS}),
+        ]
+    ):
+        torch.manual_seed(seed)
+        model = head(tiny_config(vocab_size=len(tokenizer), **fields))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.normal_(0, 1.0)
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    return folder
+
+
+def rows_file(folder: Path, rows: list[dict[str, Any]]) -> str:
+    """Write rows to a file and return its path."""
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def labelled(count: int = 60) -> list[dict[str, Any]]:
+    """Return rows of ever other words and labels."""
+    return [
+        {
+            "text": f"{WORDS[n % 6]} {WORDS[n // 6 % 6]} {n}",
+            "label": STARS[n % 3],
+            "second": f"{WORDS[n // 2 % 6]} meal",
+        }
+        for n in range(count)
+    ]
+
+
+def test_texts_are_shown_in_the_terminal(
+    main: Main, checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each with its label, score and strongest words, in the order given."""
+    main([str(checkpoints / "one"), "--text", "quick meal", "--text", "slow\x1b service"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == '"quick meal"'
+    assert re.fullmatch(r"(poor|fine|great) 0\.\d{3}", lines[1])
+    assert re.fullmatch(r"(quick|meal) \d+%, (quick|meal) \d+%", lines[2])
+    assert lines[4] == '"slow[U+001B] service"'
+
+
+def test_a_pair_of_texts_is_shown(
+    main: Main, checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both texts, one answer, a line of words for each."""
+    main([str(checkpoints / "pairs"), "--text", "warm meal", "--text_pair", "cold meal"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ['"warm meal"', '"cold meal"']
+    assert "warm" in lines[3]
+    assert "cold" in lines[4]
+
+
+def test_a_page_of_a_file_shows_some_rows_of_each_label(
+    main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With true labels, under the title given, harmless; the path is printed."""
+    output = tmp_path / "new" / "page.html"
+    file = rows_file(tmp_path, labelled())
+    words = [str(checkpoints / "one"), "--file", file, "--select", "random", "--per_label", "2"]
+    main([*words, "--output", str(output), "--title=A & B", "--per_device_eval_batch_size=7"])
+    assert capsys.readouterr().out == f"{output}\n"
+    page = assert_harmless(output.read_text("utf-8"))
+    assert page.texts["h1"] == ["A & B"]
+    predicted = [re.search("Predicted (\\w+)", head)[1] for head in page.texts["h2"]]
+    assert predicted == sorted(predicted)
+    assert {predicted.count(label) for label in predicted} <= {1, 2}
+    of_text = {row["text"]: row["label"] for row in labelled()}
+    for text, label, verdict in zip(
+        page.texts["p.words"], predicted, page.texts["p.verdict"], strict=True
+    ):
+        known = of_text[text]
+        assert verdict == f"{'Right' if label == known else 'Wrong'}: the true label is {known}"
+
+
+def test_mistakes_can_be_drawn(
+    main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing but mistakes, and the same ones with the same seed."""
+    file = rows_file(tmp_path, labelled())
+    words = [str(checkpoints / "one"), "--file", file, "--select", "wrong", "--per_label", "3"]
+    printed = []
+    for seed in ("1", "1", "2"):
+        main([*words, "--seed", seed])
+        printed.append(capsys.readouterr().out)
+    said = re.findall(r"^(\w+) 0\.\d+, true label (\w+)$", printed[0], flags=re.MULTILINE)
+    assert said
+    assert all(predicted != known for predicted, known in said)
+    assert printed[0] == printed[1] != printed[2]
+
+
+def test_confident_predictions_have_the_least_score_or_more(
+    main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default as in the paper's figures; labels may be missing."""
+    rows = [{"text": row["text"]} for row in labelled()]
+    words = [str(checkpoints / "one"), "--file", rows_file(tmp_path, rows)]
+    main([*words, "--per_label", "100"])
+    scores = [float(x) for x in re.findall(r"^\w+ (\d\.\d{3})$", capsys.readouterr().out, re.M)]
+    assert scores
+    assert min(scores) >= 0.8
+    with pytest.raises(SystemExit, match=r"none of 60 predictions is made with a score of 1.1 or"):
+        main([*words, "--min_score", "1.1"])
+
+
+def test_two_checkpoints_stand_side_by_side(
+    main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the texts that the first one chose, under the names given."""
+    names = [str(checkpoints / name) for name in ("one", "other")]
+    output = tmp_path / "both.html"
+    words = [names[0], "--compare", names[1]]
+    main([*words, "--file", rows_file(tmp_path, labelled()), "--output", str(output)])
+    page = Page(output.read_text("utf-8"))
+    assert page.texts["h3"] == ["one", "other"] * len(page.texts["h2"])
+    assert page.texts["p.words"][0] == page.texts["p.words"][1]
+    capsys.readouterr()
+    main([*words, "--text", "warm meal"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[0] for line in (lines[1], lines[3])] == ["one", "other"]
+
+
+def test_pairs_are_read_from_two_columns(main: Main, checkpoints: Path, tmp_path: Path) -> None:
+    """Named as in training."""
+    output = tmp_path / "pairs.html"
+    file = rows_file(tmp_path, labelled(12))
+    words = [str(checkpoints / "pairs"), "--file", file, "--text_column_names", "text, second"]
+    main([*words, "--select", "random", "--per_label", "1", "--output", str(output)])
+    texts = Page(output.read_text("utf-8")).texts["p.words"]
+    assert texts
+    pairs = {(row["text"], row["second"]) for row in labelled(12)}
+    assert set(zip(texts[::2], texts[1::2], strict=True)) <= pairs
+
+
+@pytest.mark.parametrize(("name", "label"), [("number", 3.5), ("several", ["poor", "great"])])
+def test_numbers_and_sets_of_labels_are_shown(
+    main: Main, checkpoints: Path, tmp_path: Path, name: str, label: object
+) -> None:
+    """Nothing there is right or wrong, so the true value just stands beside."""
+    file = rows_file(tmp_path, [{"text": "warm meal", "label": label}] * 3)
+    output = tmp_path / "page.html"
+    words = [str(checkpoints / name), "--file", file, "--output", str(output)]
+    main([*words, "--select", "random"])
+    known = "3.5" if name == "number" else "poor, great"
+    assert set(Page(output.read_text("utf-8")).texts["p.verdict"]) == {f"True: {known}"}
+    if name == "number":
+        with pytest.raises(SystemExit, match="predicts numbers, of which none is confident or"):
+            main(words)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_figure_shows_one_text(
+    main: Main, checkpoints: Path, tmp_path: Path, ending: str
+) -> None:
+    """Of one checkpoint, or of two; several texts need a page."""
+    pytest.importorskip("matplotlib", reason="figures need the extra viz")
+    output = tmp_path / f"figure.{ending}"
+    words = [str(checkpoints / "one"), "--text", "warm meal", "--output", str(output)]
+    main(words)
+    alone = output.stat().st_size
+    main([*words, "--compare", str(checkpoints / "other")])
+    assert output.stat().st_size > alone > 1000
+    with pytest.raises(SystemExit, match=r"a figure shows one text, and 2 came; .*figure\.html"):
+        main([*words, "--text", "cold meal"])
+
+
+def test_a_text_is_cut_where_the_flag_says(main: Main, checkpoints: Path, tmp_path: Path) -> None:
+    """And the page says so."""
+    output = tmp_path / "page.html"
+    words = [str(checkpoints / "one"), "--text", "warm meal cold meal", "--output", str(output)]
+    main([*words, "--max_seq_length", "3"])
+    [note] = Page(output.read_text("utf-8")).texts["p.note"]
+    assert note == "Tokens cut off at the end and not read: 1."
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        ("one", [], "give either --text, once or several times, or --file"),
+        ("one", ["--text", "a", "--file", "b.csv"], "give either --text"),
+        ("one", ["--text", "a", "--text", "b", "--text_pair", "c"], "1 --text_pair came for 2"),
+        ("one", ["--text", "a", "--output", "a.pdf"], r"must end in one of \.html, \.htm, \.png"),
+        ("one", ["--file", "absent.csv"], r"^visualize\.py: there is no file absent\.csv"),
+        ("one", ["--file", "ROWS", "--text_column_names", "review"], "has no column 'review'; it"),
+        ("one", ["--file", "ROWS", "--label_column_name", "second"], "is none of the known labels"),
+        ("one", ["--file", "ROWS", "--per_label", "0"], "per_label is 0; it must be 1 or more"),
+        ("pairs", ["--text", "a"], "pairs compares two texts; give --text and --text_pair, or"),
+        ("pairs", ["--file", "ROWS"], "pairs compares two texts"),
+        ("max", ["--text", "a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
+        ("absent", ["--text", "a"], r"^visualize\.py: there is no folder .*absent; name"),
+        ("one", ["--text", "a", "--per_device_eval_batch_size", "0"], "_size is 0; it must be 1"),
+        ("one", ["--text", "a", "--max_seq_length", "0"], "--max_seq_length is 0; it must be 1 or"),
+        (
+            "one",
+            ["--file", "ROWS", "--text_column_names", "review"],
+            "with --text_column_names",
+        ),
+        ("one", ["--file", "ROWS", "--output", "a.png"], "a figure shows one text, and 6 came"),
+        ("one", ["--text", "a", "--compare", "PAIRS"], "pairs compares two texts; give --text and"),
+        ("one", ["--text", "a", "--output", "FOLDER.html"], "html is a folder; name a file in it"),
+        ("several", ["--file", "ROWS", "--select", "wrong"], "several gives a text any number of"),
+        (
+            "one",
+            ["--file", "ROWS", "--select", "wrong", "--label_column_name", "x"],
+            "--select wrong needs true labels, and .*rows.jsonl has none in the column 'x'; name",
+        ),
+    ],
+)
+def test_a_slip_of_the_pen_is_answered_in_a_line(
+    main: Main, checkpoints: Path, tmp_path: Path, name: str, words: list[str], message: str
+) -> None:
+    """No traceback: the way out is all that the reader needs."""
+    rows = labelled(6)
+    if name == "several":
+        rows = [{**row, "label": [row["label"]]} for row in rows]
+    folder = tmp_path / "folder.html"
+    folder.mkdir()
+    paths = {
+        "ROWS": rows_file(tmp_path, rows),
+        "PAIRS": str(checkpoints / "pairs"),
+        "FOLDER.html": str(folder),
+    }
+    with pytest.raises(SystemExit, match=message):
+        main([str(checkpoints / name), *(paths.get(word, word) for word in words)])
+
+
+def test_a_checkpoint_cannot_be_compared_with_itself(main: Main, checkpoints: Path) -> None:
+    """Two equal columns would say nothing."""
+    name = str(checkpoints / "one")
+    with pytest.raises(SystemExit, match="to compare, each checkpoint must be another one"):
+        main([name, "--compare", f"{checkpoints}/other/../one/", "--text", "a"])
+
+
+def test_the_header_names_only_what_is_there() -> None:
+    """People paste it."""
+    text = SCRIPT.read_text(encoding="utf-8").partition('"""\n\n')[0]
+    paths = set(re.findall(r"scripts/[\w./]+", text))
+    assert paths == {"scripts/visualize.py"}
+    flags = set(re.findall(r"--(\w+)", text))
+    assert flags == {"text", "file", "output", "select", "text_pair", "compare"}
