@@ -1,0 +1,79 @@
+"""The frame of every script: a parser, and errors of the user as one line."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
+    """Return a parser whose `--help` begins with the docstring of a script.
+
+    Args:
+        description: The docstring.
+        **options: As for `argparse.ArgumentParser`.
+    """
+    return argparse.ArgumentParser(
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        **options,
+    )
+
+
+@contextmanager
+def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[None]:
+    """End the process with one line where the user, a file or the network is at fault.
+
+    Args:
+        script: The script's `__file__`, whose name begins the line.
+        on_interrupt: The line after Ctrl-C.
+
+    Raises:
+        SystemExit: In the place of the error.
+    """
+    name = Path(script).name
+    try:
+        yield
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
+        sys.exit(f"{name}: {error}")
+    except KeyboardInterrupt:
+        sys.exit(f"{name}: {on_interrupt}")
+
+
+def positive_int(text: str) -> int:
+    """Read a flag's value as an integer of 1 or more; for `type=` of `add_argument`.
+
+    Raises:
+        argparse.ArgumentTypeError: If it is not one.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of 1 or more")
+    return int(text)
+
+
+def column_names(text: str) -> list[str]:
+    """Read a flag's value as one or two names of columns, split at the comma.
+
+    Raises:
+        argparse.ArgumentTypeError: If there are none or more.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if len(names) not in (1, 2):
+        raise argparse.ArgumentTypeError(f"{text!r} must be one name, or two with a comma between")
+    return names
+
+
+def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, Any]:
+    """Return the flags that differ from their defaults, for a record.
+
+    Args:
+        parser: The parser that read them.
+        flags: What it returned.
+    """
+    return {name: value for name, value in vars(flags).items() if value != parser.get_default(name)}
+
+
+__all__ = ["column_names", "errors_in_one_line", "given_flags", "make_parser", "positive_int"]

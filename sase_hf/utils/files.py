@@ -1,0 +1,74 @@
+"""Files that are written whole or not at all, and what identifies one."""
+
+import hashlib
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FilePath = str | os.PathLike[str]
+
+
+@contextmanager
+def atomic_write(path: FilePath) -> Iterator[Path]:
+    """Write a file whole or not at all, even if the process is killed or the machine stops.
+
+    Args:
+        path: The file; missing folders are made.
+
+    Yields:
+        A file beside it, to be written; it takes the place of `path` when the block ends, and is
+        deleted when the block fails.
+
+    Raises:
+        OSError: If it cannot be written; names `path`.
+    """
+    path = Path(path)
+    draft = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield draft
+        flush_to_disk(draft)
+        os.replace(draft, path)
+    except OSError as reason:
+        why = reason.strerror or str(reason)
+        raise OSError(f"cannot write {path}: {why}; name another file") from reason
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def flush_to_disk(path: FilePath) -> None:
+    """Make what is in a file survive a power cut."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def check_output(path: FilePath | None) -> None:
+    """Raise if a file cannot be written, before the work whose result it would hold.
+
+    Args:
+        path: The file, whose folders need not exist; None for no file.
+
+    Raises:
+        OSError: If it is a folder, or no file can be made or changed there.
+    """
+    if path is None:
+        return
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it")
+    nearest = next(parent for parent in path.absolute().parents if parent.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(f"cannot write {path}: {nearest} is not a folder")
+    if not os.access(path if path.exists() else nearest, os.W_OK):
+        raise PermissionError(f"cannot write {path}: permission denied; name another file")
+
+
+def sha256_of(path: FilePath) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+__all__ = ["FilePath", "atomic_write", "check_output", "flush_to_disk", "sha256_of"]
