@@ -54,8 +54,8 @@ class Part:
             if column not in self.columns:
                 raise ValueError(
                     f"{self} has no column {column!r}; it has "
-                    f"{', '.join(map(repr, self.column_names))}. Choose with text_columns and "
-                    "label_column"
+                    f"{', '.join(map(repr, self.column_names))}. Choose with "
+                    "--text_column_names and --label_column_name"
                 )
 
 

@@ -15,9 +15,10 @@ from datasets import Dataset, DatasetDict, Features, Value
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import LARGE_INTEGER
 
+from .arguments import MAX_SAMPLES, DataArguments
 from .labels import REGRESSION, LabelError, LabelScheme, is_unlabelled, learn_labels
 from .row_files import text_fault
-from .sources import SPLITS, FilePath, Part, read_parts
+from .sources import SPLITS, Part, read_parts
 
 logger = logging.getLogger(__name__)
 
@@ -43,57 +44,19 @@ class TaskData:
     sources: dict[str, dict[str, Any]]
 
 
-def load_task(
-    *,
-    dataset_name: str | None = None,
-    dataset_config_name: str | None = None,
-    dataset_revision: str | None = None,
-    train_file: FilePath | None = None,
-    validation_file: FilePath | None = None,
-    test_file: FilePath | None = None,
-    text_columns: Sequence[str] = ("text",),
-    label_column: str = "label",
-    problem_type: str | None = None,
-    label_names: Sequence[str] | None = None,
-    drop_unlabelled: bool = False,
-    max_train_samples: int | None = None,
-    max_eval_samples: int | None = None,
-    max_predict_samples: int | None = None,
-    shuffle_seed: int | None = None,
-    validation_fraction: float | None = None,
-    cache_dir: FilePath | None = None,
-    token: bool | str | None = None,
-) -> TaskData:
+def load_task(arguments: DataArguments) -> TaskData:
     """Load the splits of a task and give its columns their standard names.
 
-    Labels are texts, numbers, class ids, lists of those, or lists of 0 and 1. How their kind is
-    inferred and how they are ordered is said in `sase_hf.data.labels.learn_labels`; they are learnt
-    from the whole train split, and other splits may hold no others. A test split without any label
-    is for prediction only.
+    Labels are texts, numbers, class ids, lists of those, or lists of 0 and 1. `learn_labels` says
+    how their kind is inferred and how they are ordered. They are learnt from the whole train split;
+    the other splits may hold no others. A test split without any label is for prediction only.
+
+    Rows without a label, which `drop_unlabelled` leaves out, hold None, NaN, a blank text or "-",
+    and -1 where the classes are known. `shuffle_seed` is also the seed of `validation_fraction`,
+    which keeps the proportions of the labels.
 
     Args:
-        dataset_name: A data set on the Hub, or a local folder of data files.
-        dataset_config_name: Which of its configurations.
-        dataset_revision: Commit, tag or branch on the Hub.
-        train_file: A local file, instead of `dataset_name`: `.csv`, `.tsv`, `.json` or `.jsonl`,
-            each also with `.gz`, or `.parquet`.
-        validation_file: Likewise; the formats may differ.
-        test_file: Likewise.
-        text_columns: One column of texts, or two for pairs.
-        label_column: The column of labels.
-        problem_type: One of `sase_hf.data.labels.PROBLEM_TYPES`, or None to infer it.
-        label_names: The labels in id order. Needed where there is no train split to learn from.
-        drop_unlabelled: Leave rows without a label out, instead of refusing them. These are rows
-            with None, NaN, a blank text or "-", and -1 where the classes are known.
-        max_train_samples: Use only the first rows.
-        max_eval_samples: The same for the validation split.
-        max_predict_samples: The same for the test split.
-        shuffle_seed: Shuffle the train split before `max_train_samples` is applied; also the seed
-            of `validation_fraction`.
-        validation_fraction: Split this share of the train rows off as validation split, with the
-            labels in the proportions that they have in all rows.
-        cache_dir: Where downloads from the Hub are kept.
-        token: Access token for the Hub.
+        arguments: Which rows.
 
     Returns:
         The task.
@@ -102,53 +65,59 @@ def load_task(
         ValueError: If the arguments contradict one another, a file breaks its format, a column is
             missing, or a row has no text, no label, or an unknown one.
     """
-    if len(text_columns) not in (1, 2):
-        raise ValueError(
-            f"text_columns is {list(text_columns)}; it must name one column, or two for pairs"
-        )
-    files = dict(zip(SPLITS, (train_file, validation_file, test_file), strict=True))
-    columns = (*text_columns, label_column)
-    hub = {"config_name": dataset_config_name, "revision": dataset_revision}
-    parts = read_parts(dataset_name, files, columns, **hub, cache_dir=cache_dir, token=token)
+    texts, label = arguments.text_column_names, arguments.label_column_name
+    files = {name: getattr(arguments, f"{name}_file") for name in SPLITS}
+    parts = read_parts(
+        arguments.dataset_name,
+        files,
+        (*texts, label),
+        config_name=arguments.dataset_config_name,
+        revision=arguments.dataset_revision,
+        cache_dir=arguments.cache_dir,
+        token=arguments.token,
+    )
     for part in parts:
-        part.require(text_columns if part.name == "test" else columns)
-    labels = _learn(parts[0], label_column, problem_type, label_names)
+        part.require(texts if part.name == "test" else (*texts, label))
+    labels = _learn(parts[0], label, arguments.problem_type, arguments.label_names)
     splits = {
-        part.name: _checked(part, text_columns, label_column, labels, drop_unlabelled)
-        for part in parts
+        part.name: _checked(part, texts, label, labels, arguments.drop_unlabelled) for part in parts
     }
     sources = {part.name: part.source for part in parts}
-    if validation_fraction is not None:
-        _split_validation(splits, sources, validation_fraction, shuffle_seed or 0)
-    if shuffle_seed is not None and "train" in splits:
-        splits["train"] = splits["train"].shuffle(seed=shuffle_seed)
-    _limit(splits, (max_train_samples, max_eval_samples, max_predict_samples))
+    seed = arguments.shuffle_seed
+    if arguments.validation_fraction is not None:
+        _split_validation(splits, sources, arguments.validation_fraction, seed or 0)
+    if seed is not None and "train" in splits:
+        splits["train"] = splits["train"].shuffle(seed=seed)
+    for name, split in splits.items():
+        limit = getattr(arguments, MAX_SAMPLES[name])
+        if limit is not None:
+            splits[name] = split.select(range(min(limit, split.num_rows)))
     used = {name: {**sources[name], "rows": split.num_rows} for name, split in splits.items()}
     logger.info("%s, labels %s, read from %s", labels.problem_type, labels.names, used)
     return TaskData(DatasetDict(splits), labels.problem_type, labels.names, used)
 
 
 def encode_task(
-    task: TaskData, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
+    task: TaskData, tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None = None
 ) -> DatasetDict:
     """Tokenize every split; rows keep their order.
 
     Args:
         task: What `load_task` returned.
         tokenizer: Any tokenizer; for pairs one that marks the second text by token types.
-        max_length: Longest row in tokens, of a pair both texts together, the longer one cut first;
-            None for the tokenizer's own limit.
+        max_seq_length: Tokens after which a row is cut, of a pair both texts together, the longer
+            one first; None for the tokenizer's own limit.
 
     Returns:
         The splits with `input_ids`, `attention_mask`, `token_type_ids` if the tokenizer makes them
         or the task has pairs, and `labels` where there are labels. They are held in memory.
 
     Raises:
-        ValueError: If `max_length` is below 1, or pairs are given to a tokenizer that cannot tell
-            the second text from the first.
+        ValueError: If `max_seq_length` is below 1, or pairs are given to a tokenizer that gives
+            both texts the same token type.
     """
-    if max_length is not None and max_length < 1:
-        raise ValueError(f"max_length is {max_length}; it must be 1 or more, or None")
+    if max_seq_length is not None and max_seq_length < 1:
+        raise ValueError(f"--max_seq_length is {max_seq_length}; it must be 1 or more")
     is_pair = any("text_pair" in split.column_names for split in task.splits.values())
     if is_pair and 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
         raise ValueError(
@@ -157,7 +126,7 @@ def encode_task(
             "does"
         )
     options: dict[str, Any] = {"return_token_type_ids": True} if is_pair else {}
-    limit = max_length or tokenizer.model_max_length
+    limit = max_seq_length or tokenizer.model_max_length
     if limit < LARGE_INTEGER:
         options |= {"truncation": True, "max_length": limit}
 
@@ -257,8 +226,6 @@ def _split_validation(
     splits: dict[str, Dataset], sources: dict[str, dict[str, Any]], fraction: float, seed: int
 ) -> None:
     """Split a validation split off the train split."""
-    if not 0 < fraction < 1:
-        raise ValueError(f"validation_fraction is {fraction}; it must be between 0 and 1")
     if "validation" in splits or "train" not in splits:
         raise ValueError(
             f"validation_fraction splits train rows off where there is no validation split; the "
@@ -280,13 +247,3 @@ def _split_validation(
     splits["train"] = train.select(np.setdiff1d(order, picked))
     splits["validation"] = train.select(np.sort(picked))
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
-
-
-def _limit(splits: dict[str, Dataset], limits: Sequence[int | None]) -> None:
-    """Keep only the first rows of the splits for which a number is given."""
-    flags = ("max_train_samples", "max_eval_samples", "max_predict_samples")
-    for name, flag, limit in zip(SPLITS, flags, limits, strict=True):
-        if limit is not None and limit < 1:
-            raise ValueError(f"{flag} is {limit}; it must be 1 or more, or None for all rows")
-        if limit is not None and name in splits:
-            splits[name] = splits[name].select(range(min(limit, splits[name].num_rows)))

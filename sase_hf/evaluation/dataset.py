@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import DataCollatorWithPadding, TokenizersBackend
 from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
+from ..data.arguments import DataArguments
 from ..data.sources import SPLITS, FilePath, sha256_of
 from ..data.task import TaskData, encode_task, load_task
 from ..models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
@@ -169,11 +170,13 @@ def read_file(
     labels: Any = model.config.id2label
     with in_words_of_flags(ONE_FILE):
         return load_task(
-            test_file=flags.file,
-            text_columns=flags.text_column_names,
-            label_column=flags.label_column_name,
-            problem_type=model.config.problem_type,
-            label_names=[name for _, name in sorted(labels.items())],
+            DataArguments(
+                test_file=flags.file,
+                text_column_names=flags.text_column_names,
+                label_column_name=flags.label_column_name,
+                problem_type=model.config.problem_type,
+                label_names=[name for _, name in sorted(labels.items())],
+            )
         )
 
 

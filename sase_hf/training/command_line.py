@@ -19,7 +19,8 @@ from typing import Any
 import yaml
 from transformers import HfArgumentParser
 
-from .arguments import DataArguments, ModelArguments, RunArguments
+from ..data.arguments import DataArguments
+from .arguments import ModelArguments, RunArguments
 
 HELP_ALL_FLAG = "--help_all"
 MOST_CHOICES_SHOWN = 4
@@ -77,6 +78,10 @@ COMMON_TRAINING_FLAGS = (
     "metric_for_best_model",
     "greater_is_better",
     "logging_steps",
+    "early_stopping_patience",
+    "metric_name",
+    "record",
+    "max_batch_tokens",
     "report_to",
     "seed",
     "data_seed",

@@ -14,7 +14,15 @@ from rows import PAIRS, REVIEWS, write_csv, write_jsonl
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
+from sase_hf.data.arguments import DataArguments
 from sase_hf.data.task import TaskData, encode_task, load_task
+
+PAIR_COLUMNS = {"text_column_names": ["premise", "hypothesis"], "label_column_name": "gold"}
+
+
+def load(**fields: Any) -> TaskData:
+    """Load the rows that the fields of `DataArguments` name."""
+    return load_task(DataArguments(**fields))
 
 
 @pytest.fixture
@@ -31,7 +39,7 @@ def tokenizer() -> TokenizersBackend:
 
 def load_rows(folder: Path, rows: list[dict[str, Any]], **options: Any) -> TaskData:
     """Load rows as train split."""
-    return load_task(train_file=write_jsonl(folder / "rows.jsonl", rows), **options)
+    return load(train_file=write_jsonl(folder / "rows.jsonl", rows), **options)
 
 
 def labels_of(task: TaskData, split: str = "train") -> list[Any]:
@@ -42,7 +50,9 @@ def labels_of(task: TaskData, split: str = "train") -> list[Any]:
 def test_columns_get_their_standard_names(tmp_path: Path) -> None:
     """What follows need not know how a file calls them; other columns are gone."""
     rows = [{**row, "id": index} for index, row in enumerate(PAIRS)]
-    task = load_rows(tmp_path, rows, text_columns=("premise", "hypothesis"), label_column="gold")
+    task = load_rows(
+        tmp_path, rows, text_column_names=("premise", "hypothesis"), label_column_name="gold"
+    )
     train = task.splits["train"]
     assert train.column_names == ["text", "text_pair", "label"]
     assert train["text_pair"][:] == [row["hypothesis"] for row in PAIRS]
@@ -55,7 +65,7 @@ def test_other_splits_have_the_ids_of_the_train_split(tmp_path: Path, reviews: P
     """They are learnt there only, whatever format, order and subset a split comes in."""
     validation = write_csv(tmp_path / "dev.csv", [REVIEWS[1], REVIEWS[0]])
     test = write_csv(tmp_path / "test.tsv.gz", [REVIEWS[2]], "\t")
-    task = load_task(train_file=reviews, validation_file=validation, test_file=test)
+    task = load(train_file=reviews, validation_file=validation, test_file=test)
     assert task.label_names == ("bad", "fair", "good")
     assert labels_of(task) == [0, 2, 1, 0]
     assert (labels_of(task, "validation"), labels_of(task, "test")) == ([2, 0], [1])
@@ -65,7 +75,7 @@ def test_numbers_are_the_same_labels_in_every_format(tmp_path: Path) -> None:
     """CSV has only texts, JSON may have numbers or texts, Parquet floats."""
     rows = [{"text": "a", "label": 1}, {"text": "b", "label": 10}, {"text": "c", "label": 9}]
     Dataset.from_list([{"text": "d", "label": 9.0}]).to_parquet(tmp_path / "test.parquet")
-    task = load_task(
+    task = load(
         train_file=write_csv(tmp_path / "train.csv", rows),
         validation_file=write_jsonl(tmp_path / "dev.jsonl", rows),
         test_file=tmp_path / "test.parquet",
@@ -82,9 +92,7 @@ def test_class_ids_are_matched_by_name_between_splits(tmp_path: Path) -> None:
         features = Features({"text": Value("string"), "label": ClassLabel(names=classes)})
         rows = {"text": ["a", "b"], "label": [0, 1]}
         Dataset.from_dict(rows, features=features).to_parquet(tmp_path / f"{name}.parquet")
-    task = load_task(
-        train_file=tmp_path / "train.parquet", validation_file=tmp_path / "dev.parquet"
-    )
+    task = load(train_file=tmp_path / "train.parquet", validation_file=tmp_path / "dev.parquet")
     assert task.label_names == ("no", "yes", "maybe"), "the data set's order, with unused names"
     assert (labels_of(task), labels_of(task, "validation")) == ([0, 1], [1, 0])
 
@@ -95,7 +103,7 @@ def test_names_that_the_data_set_knows_are_known(tmp_path: Path) -> None:
     rows = Dataset.from_dict({"text": ["a", "b"], "label": [1, 0]}, features=features)
     rows.to_parquet(tmp_path / "rows.parquet")
     for split in ("train", "validation"):
-        task = load_task(**{f"{split}_file": tmp_path / "rows.parquet"})
+        task = load(**{f"{split}_file": tmp_path / "rows.parquet"})
         assert (task.label_names, labels_of(task, split)) == (("+", "-"), [1, 0])
 
 
@@ -116,29 +124,27 @@ def test_minus_one_is_a_target_of_a_regression(target: Any, tmp_path: Path) -> N
     assert labels_of(load_rows(tmp_path, rows)) == [-1.0, 0.5]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     known = {"problem_type": "regression", "label_names": ["score"]}
-    assert labels_of(load_task(train_file=path, **known)) == [-1.0, 0.5]
-    assert labels_of(load_task(test_file=path, **known), "test") == [-1.0, 0.5]
+    assert labels_of(load(train_file=path, **known)) == [-1.0, 0.5]
+    assert labels_of(load(test_file=path, **known), "test") == [-1.0, 0.5]
 
 
 def test_a_test_split_may_have_no_labels(tmp_path: Path, reviews: Path) -> None:
     """It is for prediction: without the column, or with no label in any row."""
     for rows in ([{"text": "a"}], [{"text": "a", "label": None}], [{"text": "a", "label": "-"}]):
         test = write_jsonl(tmp_path / "test.jsonl", rows)
-        task = load_task(train_file=reviews, test_file=test)
+        task = load(train_file=reviews, test_file=test)
         assert task.splits["test"].column_names == ["text"]
 
 
 def test_known_names_need_no_train_split(tmp_path: Path) -> None:
     """A checkpoint is evaluated, or predicts, with the names that it has learnt."""
     rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "label": "yes"}])
-    task = load_task(validation_file=rows, label_names=["no", "yes"])
+    task = load(validation_file=rows, label_names=["no", "yes"])
     assert labels_of(task, "validation") == [1]
     unlabelled = write_jsonl(tmp_path / "test.jsonl", [{"text": "a"}])
-    assert load_task(test_file=unlabelled, label_names=["no", "yes"]).label_names == ("no", "yes")
+    assert load(test_file=unlabelled, label_names=["no", "yes"]).label_names == ("no", "yes")
     scores = write_jsonl(tmp_path / "scores.jsonl", [{"text": "a", "label": 2}])
-    assert labels_of(
-        load_task(validation_file=scores, problem_type="regression"), "validation"
-    ) == [2]
+    assert labels_of(load(validation_file=scores, problem_type="regression"), "validation") == [2]
 
 
 def test_rows_without_a_label_are_left_out_on_request(
@@ -154,7 +160,7 @@ def test_rows_without_a_label_are_left_out_on_request(
 
 def test_sources_say_which_rows_were_used(tmp_path: Path, reviews: Path) -> None:
     """They go into records, so they hold the file's name, never its folder."""
-    task = load_task(train_file=reviews, validation_file=reviews, max_train_samples=3)
+    task = load(train_file=reviews, validation_file=reviews, max_train_samples=3)
     assert task.sources["train"].keys() == {"file", "sha256", "rows"}
     assert [source["rows"] for source in task.sources.values()] == [3, 4]
     assert task.sources["train"]["file"] == "reviews.jsonl"
@@ -163,7 +169,7 @@ def test_sources_say_which_rows_were_used(tmp_path: Path, reviews: Path) -> None
 
 def test_limits_take_the_first_rows_but_labels_come_from_all(reviews: Path) -> None:
     """A quick look at ten rows must number the labels as the whole run does."""
-    task = load_task(
+    task = load(
         train_file=reviews,
         validation_file=reviews,
         test_file=reviews,
@@ -229,7 +235,7 @@ def test_local_files_leave_nothing_in_a_cache(
     """A copy of somebody's data in a hidden folder is neither wanted nor found again."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     before = set(tmp_path.rglob("*"))
-    task = load_task(train_file=reviews, validation_fraction=0.5, shuffle_seed=1)
+    task = load(train_file=reviews, validation_fraction=0.5, shuffle_seed=1)
     rows = encode_task(task, tokenizer)
     assert set(tmp_path.rglob("*")) == before
     assert not any(split.cache_files for split in (*task.splits.values(), *rows.values()))
@@ -238,7 +244,7 @@ def test_local_files_leave_nothing_in_a_cache(
 def test_the_log_says_what_was_read(reviews: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A wrong guess about the problem is seen before hours of training, not after."""
     with caplog.at_level(logging.INFO, "sase_hf"):
-        load_task(train_file=reviews)
+        load(train_file=reviews)
     assert "single_label_classification, labels ('bad', 'fair', 'good'), read from" in caplog.text
 
 
@@ -246,15 +252,15 @@ def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, rev
     """It is the first thing that goes wrong with somebody's own file."""
     message = (
         r"the train split \(reviews.jsonl\) has no column 'review'; it has 'text', 'label'. Choose "
-        "with text_columns and label_column"
+        "with --text_column_names and --label_column_name"
     )
     with pytest.raises(ValueError, match=message):
-        load_task(train_file=reviews, text_columns=("review",))
+        load(train_file=reviews, text_column_names=("review",))
     unlabelled = write_jsonl(tmp_path / "dev.jsonl", [{"text": "a"}])
     with pytest.raises(
         ValueError, match=r"the validation split \(dev.jsonl\) has no column 'label'"
     ):
-        load_task(train_file=reviews, validation_file=unlabelled)
+        load(train_file=reviews, validation_file=unlabelled)
 
 
 ROW = r"row 1 \(counted from 0\) of the train split \(rows.jsonl\), column "
@@ -288,11 +294,11 @@ def test_only_a_test_split_may_lack_all_labels(tmp_path: Path, reviews: Path) ->
     """A validation split without any could measure nothing."""
     dev = write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "-"}])
     with pytest.raises(ValueError, match=r"row 0 .* the validation split .*'-' is no label"):
-        load_task(train_file=reviews, validation_file=dev)
+        load(train_file=reviews, validation_file=dev)
     with pytest.raises(
         ValueError, match=r"the validation split \(dev.jsonl\) has no row with a label"
     ):
-        load_task(train_file=reviews, validation_file=dev, drop_unlabelled=True)
+        load(train_file=reviews, validation_file=dev, drop_unlabelled=True)
 
 
 def test_bytes_are_no_text(tmp_path: Path) -> None:
@@ -300,7 +306,7 @@ def test_bytes_are_no_text(tmp_path: Path) -> None:
     rows = {"text": [b"a"], "label": ["x"]}
     Dataset.from_dict(rows).to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(ValueError, match=r"row 0 .*column 'text': b'a' is a bytes, not a text"):
-        load_task(train_file=tmp_path / "rows.parquet", label_names=["x", "y"])
+        load(train_file=tmp_path / "rows.parquet", label_names=["x", "y"])
 
 
 def test_an_unknown_label_is_named_by_its_row_in_the_file(tmp_path: Path, reviews: Path) -> None:
@@ -311,7 +317,7 @@ def test_an_unknown_label_is_named_by_its_row_in_the_file(tmp_path: Path, review
     with pytest.raises(
         ValueError, match=message + "known labels 'bad', 'fair', 'good'; correct it"
     ):
-        load_task(train_file=reviews, validation_file=dev, drop_unlabelled=True)
+        load(train_file=reviews, validation_file=dev, drop_unlabelled=True)
 
 
 def test_a_split_without_rows_is_refused(tmp_path: Path, reviews: Path) -> None:
@@ -319,15 +325,21 @@ def test_a_split_without_rows_is_refused(tmp_path: Path, reviews: Path) -> None:
     empty = tmp_path / "empty.csv"
     empty.write_text("text,label\n")
     with pytest.raises(ValueError, match=r"the test split \(empty.csv\) has no rows; add some, or"):
-        load_task(train_file=reviews, test_file=empty)
+        load(train_file=reviews, test_file=empty)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"text_columns": ()}, r"text_columns is \[\]; it must name one column, or two for pairs"),
-        ({"text_columns": ("a", "b", "c")}, r"text_columns is \['a', 'b', 'c'\]; it must name one"),
-        ({"max_train_samples": 0}, "max_train_samples is 0; it must be 1 or more, or None"),
+        (
+            {"text_column_names": ()},
+            r"is \[\]; it must name one column, or two",
+        ),
+        (
+            {"text_column_names": ("a", "b", "c")},
+            r"is \['a', 'b', 'c'\]; it must",
+        ),
+        ({"max_train_samples": 0}, "max_train_samples is 0; it must be 1 or more, or left out"),
         ({"max_eval_samples": -1}, "max_eval_samples is -1; it must be 1 or more"),
         ({"max_predict_samples": 0}, "max_predict_samples is 0; it must be 1 or more"),
         ({"validation_fraction": 1.5}, "validation_fraction is 1.5; it must be between 0 and 1"),
@@ -344,13 +356,13 @@ def test_arguments_that_contradict_the_data_are_refused(
     also_as = options.pop("also_as", None)
     files = {"train_file": reviews, **({also_as: reviews} if also_as else {})}
     with pytest.raises(ValueError, match=message):
-        load_task(**files, **options)
+        load(**files, **options)
 
 
 def test_labels_need_a_train_split_or_their_names(reviews: Path) -> None:
     """Learnt from a validation split, they could have other ids than the model's."""
     with pytest.raises(ValueError, match="there is no train split to learn the labels from; give"):
-        load_task(validation_file=reviews)
+        load(validation_file=reviews)
     options = {"label_names": ["bad", "fair", "good"], "validation_fraction": 0.5}
     with pytest.raises(ValueError, match=r"the splits are validation\. Leave it out"):
-        load_task(validation_file=reviews, **options)
+        load(validation_file=reviews, **options)

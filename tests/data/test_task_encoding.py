@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from datasets import Dataset, DatasetDict
@@ -10,21 +11,29 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
+from sase_hf.data.arguments import DataArguments
 from sase_hf.data.task import TaskData, encode_task, load_task
+
+
+def load(**fields: Any) -> TaskData:
+    """Load the rows that the fields of `DataArguments` name."""
+    return load_task(DataArguments(**fields))
 
 
 @pytest.fixture
 def reviews(tmp_path: Path) -> TaskData:
     """Four labelled reviews, to train on and to predict."""
     path = write_jsonl(tmp_path / "reviews.jsonl", REVIEWS)
-    return load_task(train_file=path, test_file=path)
+    return load(train_file=path, test_file=path)
 
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> TaskData:
     """Three labelled pairs."""
     path = write_jsonl(tmp_path / "pairs.jsonl", PAIRS)
-    return load_task(train_file=path, text_columns=("premise", "hypothesis"), label_column="gold")
+    return load(
+        train_file=path, text_column_names=("premise", "hypothesis"), label_column_name="gold"
+    )
 
 
 @pytest.fixture
@@ -55,7 +64,12 @@ def test_encoding_of_pairs_marks_the_second_text(pairs: TaskData) -> None:
     tokenizer.model_input_names = ["input_ids", "attention_mask"]
     row = encode_task(pairs, tokenizer)["train"][0]
     assert row["token_type_ids"] == [0] * 4 + [1] * 5
-    assert encode_task(pairs, tokenizer, max_length=4)["train"][0]["token_type_ids"] == [0, 0, 1, 1]
+    assert encode_task(pairs, tokenizer, max_seq_length=4)["train"][0]["token_type_ids"] == [
+        0,
+        0,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +103,7 @@ def test_encoding_refuses_what_it_cannot_do(reviews: TaskData, pairs: TaskData) 
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     words.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:0")
     blind = TokenizersBackend(tokenizer_object=words, unk_token="[UNK]")
-    with pytest.raises(ValueError, match="max_length is 0; it must be 1 or more, or None"):
-        encode_task(reviews, blind, max_length=0)
+    with pytest.raises(ValueError, match="max_seq_length is 0; it must be 1 or more"):
+        encode_task(reviews, blind, max_seq_length=0)
     with pytest.raises(ValueError, match="TokenizersBackend gives the second text of a pair no"):
         encode_task(pairs, blind)

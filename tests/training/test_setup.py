@@ -20,7 +20,8 @@ from tiny import tiny_config
 from transformers import AutoConfig
 
 from sase_hf import build_tokenizer
-from sase_hf.training.arguments import DataArguments, ModelArguments
+from sase_hf.data.arguments import DataArguments
+from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import PREDICTIONS_NAME
 from sase_hf.training.setup import Parts, assemble, load_rows
