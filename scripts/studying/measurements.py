@@ -12,7 +12,7 @@ from sase_hf.evaluation.dataset import Sample
 from sase_hf.evaluation.label_shift import cross_fitted_accuracy
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.setup import Parts, assemble, load_rows
+from sase_hf.training.setup import TrainingSetup, assemble, load_rows
 
 from .runs import Run
 
@@ -55,7 +55,7 @@ def measure(run: Run) -> dict[str, dict[str, float]]:
 
 
 def _label_frequencies(
-    model_args: ModelArguments, data_args: DataArguments, parts: Parts
+    model_args: ModelArguments, data_args: DataArguments, parts: TrainingSetup
 ) -> Tensor:
     """Return the share of each label among the training rows, one row more of each counted."""
     train = load_rows(model_args, data_args).splits["train"]
