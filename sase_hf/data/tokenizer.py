@@ -1,6 +1,8 @@
 """A word-level tokenizer built from texts: a stock fast tokenizer, with no class of its own."""
 
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import TokenizersBackend
@@ -92,14 +94,32 @@ def build_tokenizer(
     )
 
 
+def text_fault(value: Any) -> str | None:
+    """Return why a value cannot be tokenized, None if it can.
+
+    Args:
+        value: Anything, such as a cell of a column of texts.
+    """
+    if not isinstance(value, str):
+        return f"{reprlib.repr(value)} is of type {type(value).__name__}, not a string"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return (
+            f"{reprlib.repr(value)} has a lone surrogate, which is not a character; repair it with "
+            'text.encode("utf-8", "replace").decode()'
+        )
+    return None
+
+
 def _check_arguments(
     texts: Iterable[str], vocab_size: int, min_frequency: int, model_max_length: int
 ) -> None:
-    """Refuse what would give a useless vocabulary without a word."""
+    """Raise ValueError for arguments that would give a useless vocabulary."""
     if isinstance(texts, str | bytes | Mapping):
         raise ValueError(
             f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
-            'a column of a data set: dataset["train"]["text"]'
+            'a column of a dataset: dataset["train"]["text"]'
         )
     smallest = len(SPECIAL_TOKENS) + 1
     if vocab_size < smallest:
@@ -132,19 +152,11 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
     # The delay keeps small corpora silent.
     bar = logging.tqdm(texts, desc="Counting words", unit=" texts", delay=1)
     for position, text in enumerate(bar):
-        if not isinstance(text, str):
+        if fault := text_fault(text):
             raise ValueError(
-                f"text {position} (counted from 0) is {text!r:.80}, of type {type(text).__name__}; "
-                'each must be a string. Of a data set, pass one column: dataset["text"]'
+                f"text {position} (counted from 0): {fault}. Of a dataset, pass one column: "
+                'dataset["text"]'
             )
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"text {position} (counted from 0) holds a lone surrogate, {text[error.start]!r} "
-                f"at character {error.start}, which is no character. Mend it where the text is "
-                'decoded, or with text.encode("utf-8", "replace").decode()'
-            ) from error
         yield text
 
 
@@ -158,3 +170,6 @@ def _extended(tokenizer: Tokenizer, words: Iterable[str], vocab_size: int) -> di
         if len(pieces) == 1:
             vocabulary.setdefault(pieces[0][0], len(vocabulary))
     return vocabulary
+
+
+__all__ = ["PAD_TOKEN", "SPECIAL_TOKENS", "UNK_TOKEN", "build_tokenizer", "text_fault"]
