@@ -66,7 +66,16 @@ def build_tokenizer(
         ValueError: If `texts` is a single text or a mapping, a text is not a string or holds a lone
             surrogate, no word is left, or a number is too small.
     """
-    _check_arguments(texts, vocab_size, min_frequency, model_max_length)
+    if isinstance(texts, str | bytes | Mapping):
+        raise ValueError(
+            f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
+            'a column of a dataset: dataset["train"]["text"]'
+        )
+    sizes = {"vocab_size": vocab_size, "min_frequency": min_frequency}
+    for name, value in {**sizes, "model_max_length": model_max_length}.items():
+        least = len(SPECIAL_TOKENS) + 1 if name == "vocab_size" else 1
+        if value < least:
+            raise ValueError(f"{name} is {value}; it must be {least} or more")
     tokenizer = _splitter(lowercase)
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size,
@@ -110,26 +119,6 @@ def text_fault(value: Any) -> str | None:
             'text.encode("utf-8", "replace").decode()'
         )
     return None
-
-
-def _check_arguments(
-    texts: Iterable[str], vocab_size: int, min_frequency: int, model_max_length: int
-) -> None:
-    """Raise ValueError for arguments that would give a useless vocabulary."""
-    if isinstance(texts, str | bytes | Mapping):
-        raise ValueError(
-            f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
-            'a column of a dataset: dataset["train"]["text"]'
-        )
-    smallest = len(SPECIAL_TOKENS) + 1
-    if vocab_size < smallest:
-        raise ValueError(
-            f"vocab_size is {vocab_size}; with {' and '.join(SPECIAL_TOKENS)} in it, it must be "
-            f"{smallest} or more to hold a word"
-        )
-    for name, value in (("min_frequency", min_frequency), ("model_max_length", model_max_length)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be 1 or more")
 
 
 def _splitter(lowercase: bool) -> Tokenizer:

@@ -54,7 +54,7 @@ def load_word_vectors(
 
     A word takes the row that spells it exactly. Failing that, it takes the first row whose word
     the tokenizer's normalizer turns into it: "the" takes "The" if the tokenizer lower-cases. Of
-    several rows with one spelling the first counts, and a warning names the others.
+    several rows with one spelling the first counts.
 
     A word without a row is drawn from a normal distribution with the mean and the standard
     deviation of the rows found, per dimension, so that it looks like any other word. The row of
@@ -124,7 +124,6 @@ def _collect(
     """Copy the rows of wanted words into `vectors`, and return the indices of those found."""
     exact: set[int] = set()
     alike: set[int] = set()
-    repeated = []
     for number, word, numbers in logging.tqdm(
         file.rows, desc="Reading vectors", unit=" words", delay=1
     ):
@@ -135,7 +134,6 @@ def _collect(
                 continue
             alike.add(index)
         elif index in exact:
-            repeated.append(number)
             continue
         else:
             exact.add(index)
@@ -145,11 +143,6 @@ def _collect(
             raise file.error(number, f"{word!r} needs {file.width} numbers: {error}") from error
         if not np.isfinite(vectors[index]).all():
             raise file.error(number, f"{word!r} has a number that is not finite in float32")
-    if repeated:
-        logger.warning(
-            f"{file.name} repeats {len(repeated)} words of the vocabulary, the first in "
-            f"{file.unit} {repeated[0]}; of each word, its first row is taken"
-        )
     return sorted(exact | alike)
 
 

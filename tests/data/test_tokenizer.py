@@ -1,7 +1,6 @@
 """Which words a built tokenizer knows, how it cuts a text, and what it never mistakes."""
 
 import random
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -85,29 +84,6 @@ def test_build_tokenizer_extra_words_fill_the_room_that_texts_leave() -> None:
     assert words_in_order(tokenizer) == ["[PAD]", "[UNK]", "a", "b", "zebra", "yak"]
 
 
-def test_build_tokenizer_reads_texts_once_and_does_not_keep_them() -> None:
-    """A corpus larger than memory can be counted."""
-    alive = peak = 0
-
-    class Text(str):
-        def __new__(cls, value: str) -> "Text":
-            nonlocal alive, peak
-            alive += 1
-            peak = max(peak, alive)
-            return super().__new__(cls, value)
-
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    def corpus() -> Iterator[Text]:
-        for i in range(10_000):
-            yield Text(f"word {i % 7}")
-
-    assert len(build_tokenizer(corpus())) == 2 + 8
-    assert peak < 2_000
-
-
 def test_build_tokenizer_takes_columns_of_a_dataset() -> None:
     """Premises and hypotheses share one vocabulary, with no detour over a list."""
     data = DatasetDict(train=Dataset.from_dict({"premise": ["a dog"], "hypothesis": ["no dog"]}))
@@ -155,12 +131,6 @@ def test_tokenizer_offsets_show_each_token_as_the_text_has_it() -> None:
         f"n{CURLY}t",
         *("move", ":", "[", "UNK", "]", PIZZA, "!"),
     ]
-
-
-def test_tokenizer_decodes_to_readable_text(tokenizer: TokenizersBackend) -> None:
-    """Tokens come back with a space between, padding left out on request."""
-    ids = [*tokenizer("I don't like the soup.")["input_ids"], 0]
-    assert tokenizer.decode(ids, skip_special_tokens=True) == "i do n't like the soup ."
 
 
 @pytest.mark.parametrize("text", ["", " \n\t"])
@@ -289,7 +259,7 @@ def test_build_tokenizer_names_texts_that_cannot_be_counted(texts: object, messa
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"vocab_size": 2}, "vocab_size is 2; .* must be 3 or more"),
+        ({"vocab_size": 2}, "vocab_size is 2; it must be 3 or more"),
         ({"min_frequency": 0}, "min_frequency is 0; it must be 1 or more"),
         ({"model_max_length": 0}, "model_max_length is 0; it must be 1 or more"),
         ({"min_frequency": 9}, "no word is left .* min_frequency=9 times"),

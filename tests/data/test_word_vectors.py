@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import logging
 import pickle
 import random
 import struct
@@ -312,9 +311,10 @@ def test_word_vectors_exact_spelling_comes_before_one_alike(
         path.write_text("".join(f"{word} {word == 'the':d} 5\n" for word in words))
         matrix, _ = load_word_vectors(path, tokenizer)
         assert matrix[tokenizer.convert_tokens_to_ids("the")].tolist() == [1, 5]
-    path.write_text("Soup 1 1\nSOUP 2 2\nGood 3 3\n")
+    path.write_text("Soup 1 1\nSOUP 2 2\nGood 3 3\nGood 4 4\n")
     matrix, share = load_word_vectors(path, tokenizer)
     assert matrix[tokenizer.convert_tokens_to_ids("soup")].tolist() == [1, 1]
+    assert matrix[tokenizer.convert_tokens_to_ids("good")].tolist() == [3, 3]
     assert share == pytest.approx(2 / 3)
 
 
@@ -327,16 +327,6 @@ def test_word_vectors_spellings_are_alike_by_the_tokenizers_normalizer(path: Pat
     assert load_word_vectors(path, cased)[1] == pytest.approx(1 / 3)
     path.write_text("A 1 1\nb 2 2\n")
     assert load_word_vectors(path, exact_tokenizer(["a", "b"]))[1] == 0.5
-
-
-def test_word_vectors_take_the_first_of_repeated_rows_and_warn(
-    path: Path, tokenizer: TokenizersBackend, caplog: pytest.LogCaptureFixture
-) -> None:
-    path.write_text("x 0 0\nsoup 1 1\nsoup 2 2\nx 0 0\nthe 3 3\nsoup 4 4\n")
-    with caplog.at_level(logging.WARNING):
-        matrix, _ = load_word_vectors(path, tokenizer)
-    assert matrix[2].tolist() == [1, 1]
-    assert "repeats 2 words of the vocabulary, the first in line 3" in caplog.text
 
 
 def test_word_vectors_of_other_words_are_not_parsed_and_take_no_memory(
