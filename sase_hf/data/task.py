@@ -1,12 +1,12 @@
 """Data for training and evaluation, from the Hub or from files, with known columns and labels.
 
-Everything is checked once, here, so that a bad row is named by split, row and column and never
-surfaces as a tensor error. Rows are counted from 0, a header line not included, as in
-`datasets.Dataset`. Splits are held in memory; nothing but what the Hub sends is cached.
+Everything is checked once, here, so that a bad row is named by file or split, row and column and
+never surfaces as a tensor error. Rows are counted from 0, a header line not included, as in
+`datasets.Dataset`. Splits are held in memory; only downloads from the Hub are cached.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,9 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import LARGE_INTEGER
 
 from .arguments import MAX_SAMPLES, DataArguments
-from .labels import REGRESSION, LabelError, LabelScheme, is_unlabelled, learn_labels
-from .row_files import text_fault
-from .sources import SPLITS, Part, read_parts
+from .files import RawSplit, read_splits
+from .labels import REGRESSION, LabelScheme, is_unlabelled, learn_labels
+from .tokenizer import text_fault
 
 logger = logging.getLogger(__name__)
 
@@ -66,33 +66,22 @@ def load_task(arguments: DataArguments) -> TaskData:
             missing, or a row has no text, no label, or an unknown one.
     """
     texts, label = arguments.text_column_names, arguments.label_column_name
-    files = {name: getattr(arguments, f"{name}_file") for name in SPLITS}
-    parts = read_parts(
-        arguments.dataset_name,
-        files,
-        (*texts, label),
-        config_name=arguments.dataset_config_name,
-        revision=arguments.dataset_revision,
-        cache_dir=arguments.cache_dir,
-        token=arguments.token,
-    )
-    for part in parts:
-        part.require(texts if part.name == "test" else (*texts, label))
-    labels = _learn(parts[0], label, arguments.problem_type, arguments.label_names)
-    splits = {
-        part.name: _checked(part, texts, label, labels, arguments.drop_unlabelled) for part in parts
-    }
-    sources = {part.name: part.source for part in parts}
+    raw = read_splits(arguments)
+    for split in raw:
+        split.require(texts if split.name == "test" else (*texts, label))
+    labels = _learn(raw[0], arguments)
+    splits = {split.name: _checked(split, arguments, labels) for split in raw}
+    sources = {split.name: split.source for split in raw}
     seed = arguments.shuffle_seed
     if arguments.validation_fraction is not None:
         _split_validation(splits, sources, arguments.validation_fraction, seed or 0)
     if seed is not None and "train" in splits:
         splits["train"] = splits["train"].shuffle(seed=seed)
-    for name, split in splits.items():
+    for name, rows in splits.items():
         limit = getattr(arguments, MAX_SAMPLES[name])
         if limit is not None:
-            splits[name] = split.select(range(min(limit, split.num_rows)))
-    used = {name: {**sources[name], "rows": split.num_rows} for name, split in splits.items()}
+            splits[name] = rows.select(range(min(limit, rows.num_rows)))
+    used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     logger.info("%s, labels %s, read from %s", labels.problem_type, labels.names, used)
     return TaskData(DatasetDict(splits), labels.problem_type, labels.names, used)
 
@@ -149,39 +138,32 @@ def encode_task(
     return DatasetDict(encoded)
 
 
-def _learn(
-    part: Part, column: str, problem_type: str | None, label_names: Sequence[str] | None
-) -> LabelScheme:
+def _learn(split: RawSplit, arguments: DataArguments) -> LabelScheme:
     """Learn the labels from the train split, or without one from the names that are known."""
-    class_names = part.class_names.get(column)
-    known = None if problem_type == REGRESSION else label_names or class_names
-    if part.name != "train" and not known and problem_type != REGRESSION:
+    column, names = arguments.label_column_name, arguments.label_names
+    is_regression = arguments.problem_type == REGRESSION
+    class_names = split.class_names.get(column)
+    known = None if is_regression else names or class_names
+    if split.name != "train" and not known and not is_regression:
         raise ValueError(
-            "there is no train split to learn the labels from; give label_names in id order"
+            "there is no train split to learn the labels from; list them in id order in "
+            "--label_names"
         )
-    values = part.columns.get(column, [])
-    rows = [row for row, value in enumerate(values) if not is_unlabelled(value, known)]
-    try:
-        return learn_labels([values[row] for row in rows], problem_type, label_names, class_names)
-    except LabelError as reason:
-        raise ValueError(part.at(rows[reason.index], column, str(reason))) from None
+    values = [value for value in split.columns.get(column, []) if not is_unlabelled(value, known)]
+    return learn_labels(values, arguments.problem_type, names, class_names)
 
 
-def _checked(
-    part: Part,
-    text_columns: Sequence[str],
-    label_column: str,
-    labels: LabelScheme,
-    drop_unlabelled: bool,
-) -> Dataset:
-    """Check every row of a part and give its columns their standard names and types."""
-    rows, encoded = _encoded_labels(part, label_column, labels, drop_unlabelled)
+def _checked(split: RawSplit, arguments: DataArguments, labels: LabelScheme) -> Dataset:
+    """Check every row of a split and give its columns their standard names and types."""
+    rows, encoded = _encoded_labels(split, arguments, labels)
     columns: dict[str, list[Any]] = {}
-    for name, column in zip(("text", "text_pair"), text_columns, strict=False):
-        values = part.columns[column]
+    for name, column in zip(("text", "text_pair"), arguments.text_column_names, strict=False):
+        values = split.columns[column]
         for row in rows:
-            if reason := _fault(values[row]):
-                raise ValueError(part.at(row, column, reason))
+            if reason := text_fault(values[row]):
+                raise split.cell_error(row, column, reason)
+            if not values[row].strip():
+                raise split.cell_error(row, column, "the text is blank; delete the row")
         columns[name] = [values[row] for row in rows]
     # The offsets of plain `string` end at 2 GiB of text.
     features = {name: Value("large_string") for name in columns}
@@ -191,52 +173,54 @@ def _checked(
 
 
 def _encoded_labels(
-    part: Part, column: str, labels: LabelScheme, drop_unlabelled: bool
+    split: RawSplit, arguments: DataArguments, labels: LabelScheme
 ) -> tuple[list[int], list[Any] | None]:
     """Return the rows to use and their labels, None for a test split without any."""
-    values = part.columns.get(column, [None] * part.num_rows)
+    column = arguments.label_column_name
+    values = split.columns.get(column, [None] * split.num_rows)
     unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, labels.classes)]
-    if part.name == "test" and len(unlabelled) == part.num_rows:
+    if split.name == "test" and len(unlabelled) == split.num_rows:
         return unlabelled, None
-    if unlabelled and not drop_unlabelled:
-        reason = (
-            f"{values[unlabelled[0]]!r} is no label; give every row one, or leave rows without a "
-            "label out with drop_unlabelled"
+    if unlabelled and not arguments.drop_unlabelled:
+        raise split.cell_error(
+            unlabelled[0],
+            column,
+            f"{values[unlabelled[0]]!r} is not a label; label every row, or delete those without a "
+            "label (--drop_unlabelled leaves them out of a training run)",
         )
-        raise ValueError(part.at(unlabelled[0], column, reason))
-    if len(unlabelled) == part.num_rows:
-        raise ValueError(f"{part} has no row with a label in {column!r}; leave the split out")
+    if len(unlabelled) == split.num_rows:
+        raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
     if unlabelled:
-        logger.warning("left %d rows without a label out of %s", len(unlabelled), part)
-    rows = sorted(set(range(part.num_rows)).difference(unlabelled))
-    try:
-        return rows, labels.encode_all(values[row] for row in rows)
-    except LabelError as reason:
-        raise ValueError(part.at(rows[reason.index], column, str(reason))) from None
-
-
-def _fault(text: Any) -> str | None:
-    """Return what is wrong with a text, None for a good one."""
-    if isinstance(text, str) and not text.strip():
-        return "the text is blank; write one, or take the row out"
-    return text_fault(text)
+        logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)
+    rows = sorted(set(range(split.num_rows)).difference(unlabelled))
+    encoded = []
+    for row in rows:
+        try:
+            encoded.append(labels.encode(values[row]))
+        except ValueError as reason:
+            raise split.cell_error(row, column, str(reason)) from None
+    return rows, encoded
 
 
 def _split_validation(
     splits: dict[str, Dataset], sources: dict[str, dict[str, Any]], fraction: float, seed: int
 ) -> None:
-    """Split a validation split off the train split."""
+    """Split a validation split off the train split, with the labels in the same proportions.
+
+    Not by `train_test_split(stratify_by_column=)`, which refuses labels that occur once, numbers
+    and lists.
+    """
     if "validation" in splits or "train" not in splits:
         raise ValueError(
-            f"validation_fraction splits train rows off where there is no validation split; the "
-            f"splits are {', '.join(splits)}. Leave it out, or leave the validation split out"
+            "--validation_fraction needs a train split and no validation split; the splits are "
+            f"{', '.join(splits)}. Leave the flag out, or leave the validation split out"
         )
     train = splits["train"]
     count = round(fraction * train.num_rows)
     if not 0 < count < train.num_rows:
         raise ValueError(
-            f"validation_fraction {fraction} of {train.num_rows} train rows leaves one of the two "
-            "splits without any; add rows, or choose another fraction"
+            f"--validation_fraction {fraction} of {train.num_rows} train rows leaves one of the "
+            "two splits empty; add rows, or choose another fraction"
         )
     order = np.random.default_rng(seed).permutation(train.num_rows)
     labels = np.array(train["label"][:])
@@ -247,3 +231,6 @@ def _split_validation(
     splits["train"] = train.select(np.setdiff1d(order, picked))
     splits["validation"] = train.select(np.sort(picked))
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
+
+
+__all__ = ["TaskData", "encode_task", "load_task"]

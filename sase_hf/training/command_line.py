@@ -8,10 +8,8 @@ recipe as its `base`, whose entries come before its own.
 import argparse
 import difflib
 import json
-import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -27,27 +25,6 @@ from .arguments import ModelArguments, RunArguments
 HELP_ALL_FLAG = "--help_all"
 MAX_SHOWN_CHOICES = 5
 METAVARS: dict[Any, str] = {int: "INT", float: "FLOAT", string_to_bool: "BOOL"}
-
-# What the functions that read rows call what a flag sets, where the two names differ,
-_FLAG_NAMES = {
-    "text_columns": "text_column_names",
-    "label_column": "label_column_name",
-    "max_length": "max_seq_length",
-}
-# and where they do not. Such a name is no part of another word, of a path or of what is quoted.
-_ARGUMENTS = re.compile(
-    rf"""(?<![\w'"./\\-])({"|".join(_FLAG_NAMES)}|dataset_name|(?:train|validation|test)_file"""
-    r"""|label_names|drop_unlabelled|problem_type|validation_fraction|max_\w+_samples)"""
-    r"""(?![\w'"/\\-]|\.\w)"""
-)
-# What they say of splits and labels, to one who gave a single file for a checkpoint.
-ONE_FILE = {
-    "the test split (": "the file (",
-    "add some, or leave the split out": "add some, or name another file",
-    "out with drop_unlabelled": "out of the file",
-    "name every label in label_names": "name a checkpoint that knows this label",
-    "choose another problem_type": "name a checkpoint for such labels",
-}
 
 # What `--help` lists of the flags of TrainingArguments; `--help_all` lists all.
 COMMON_TRAINING_FLAGS = {
@@ -120,26 +97,6 @@ def parse_arguments(
     groups: Any = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
     model_args, data_args, training_args = groups
     return model_args, data_args, training_args
-
-
-@contextmanager
-def in_words_of_flags(phrases: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Reword errors about rows: a reader of flags knows no arguments of functions.
-
-    Args:
-        phrases: What such an error may say, and what is said instead.
-
-    Raises:
-        ValueError: In the place of another one.
-    """
-    try:
-        yield
-    except ValueError as reason:
-        message = str(reason)
-        for inner, outer in (phrases or {}).items():
-            message = message.replace(inner, outer)
-        message = _ARGUMENTS.sub(lambda name: f"--{_FLAG_NAMES.get(name[1], name[1])}", message)
-        raise ValueError(message.replace(", or None", ", or left out")) from reason
 
 
 def read_recipe(
@@ -253,4 +210,4 @@ def _unknown_message(word: str, known: Collection[str]) -> str:
     return f"there is no flag --{name}; {hint}"
 
 
-__all__ = ["ONE_FILE", "in_words_of_flags", "parse_arguments", "read_recipe"]
+__all__ = ["parse_arguments", "read_recipe"]

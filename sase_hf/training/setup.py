@@ -24,7 +24,6 @@ from ..models import FAMILIES
 from ..utils.files import check_output
 from ..utils.loading import load_config, loading, refusing
 from .arguments import ModelArguments, RunArguments
-from .command_line import in_words_of_flags
 
 # Fields of a checkpoint's config that flags may change: no weight depends on them.
 CHANGEABLE_FIELDS = (
@@ -35,7 +34,6 @@ CHANGEABLE_FIELDS = (
     "freeze_embeddings",
 )
 
-_OTHER_LABELS = "train other labels with --ignore_mismatched_sizes"
 BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
 
 
@@ -163,8 +161,7 @@ def assemble(
                 dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
                 **options,
             )
-    with in_words_of_flags():
-        rows = encode_task(task, tokenizer, data_args.max_seq_length)
+    rows = encode_task(task, tokenizer, data_args.max_seq_length)
     return TrainingSetup(task, rows, tokenizer, model, found)
 
 
@@ -180,19 +177,15 @@ def _hub_options(model_args: ModelArguments, data_args: DataArguments) -> dict[s
 def load_rows(model_args: ModelArguments, data_args: DataArguments, config: Any = None) -> TaskData:
     """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
     problem_type, label_names = data_args.problem_type, data_args.label_names
-    phrases: dict[str, str] = {}
     if config is not None and not model_args.ignore_mismatched_sizes:
         own_names = [name for _, name in sorted((config.id2label or {}).items())]
         if label_names not in (None, own_names):
             raise ValueError(
                 f"--label_names are {label_names}, but the checkpoint's labels are {own_names}. "
-                f"Leave the flag out, or {_OTHER_LABELS}"
+                "Leave the flag out, or train other labels with --ignore_mismatched_sizes"
             )
-        ways_out = ("name every label in label_names", "choose another problem_type")
-        phrases = dict.fromkeys(ways_out, _OTHER_LABELS)
         problem_type, label_names = problem_type or config.problem_type, own_names
-    with in_words_of_flags(phrases):
-        return load_task(replace(data_args, problem_type=problem_type, label_names=label_names))
+    return load_task(replace(data_args, problem_type=problem_type, label_names=label_names))
 
 
 def _choose_head(

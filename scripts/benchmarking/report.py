@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from sase_hf import SelfAttentiveForSequenceClassification
-from sase_hf.data.sources import FilePath
 from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.utils.files import FilePath
 
 from .comparison import Options, Result
 from .settings import CLASSIFIERS, ENCODER, INFERENCE, LENGTHS, ON_CUDA, OPTIMISERS, WHOLE

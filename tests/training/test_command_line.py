@@ -17,7 +17,7 @@ from sase_hf.training.arguments import (
     RunArguments,
     changed_arguments,
 )
-from sase_hf.training.command_line import ONE_FILE, in_words_of_flags, parse_arguments, read_recipe
+from sase_hf.training.command_line import parse_arguments, read_recipe
 
 RECIPES = sorted(Path(__file__).parents[2].glob("scripts/recipes/*.yaml"))
 
@@ -221,22 +221,3 @@ def test_recipe_of_the_project_is_complete(path: Path) -> None:
     assert training.do_eval
     assert data.train_file.startswith("data/")
     assert training.output_dir == f"runs/{path.stem}"
-
-
-@pytest.mark.parametrize(
-    ("said", "read"),
-    [
-        ("text_columns is []; name one", "--text_column_names is []; name one"),
-        ("label_names in id order, or None", "--label_names in id order, or left out"),
-        ("it has 'label_names', \"max_length\"", "it has 'label_names', \"max_length\""),
-        ("in /data/label_column and label_names.csv", "in /data/label_column and label_names.csv"),
-        ("my_label_names out with drop_unlabelled", "my_label_names out of the file"),
-    ],
-)
-def test_errors_about_rows_name_flags_and_leave_names_of_users_alone(said: str, read: str) -> None:
-    """The functions that read rows have arguments; columns and files may be called like these."""
-    with (
-        pytest.raises(ValueError, match=f"^{re.escape(read)}$"),
-        in_words_of_flags(ONE_FILE),
-    ):
-        raise ValueError(said)

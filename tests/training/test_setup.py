@@ -229,10 +229,9 @@ def test_checkpoint_refuses_flags_that_contradict_it(
 
 @pytest.mark.parametrize("num_labels", [1, 3])
 def test_checkpoint_refuses_labels_that_it_lacks(num_labels: int, tmp_path: Path) -> None:
-    """Other --label_names, or for numbers another --problem_type, would be refused."""
     rows = tmp_path / "rows.json"
     rows.write_text('[{"text": "a", "label": "strange"}]')
-    message = "'strange' is .*; correct it, or train other labels with --ignore_mismatched_sizes"
+    message = "'strange' is .*; correct it, or train with .*; add --ignore_mismatched_sizes"
     data_args = DataArguments(validation_file=str(rows))
     with pytest.raises(ValueError, match=message):
         load_rows(ModelArguments(), data_args, tiny_config(num_labels=num_labels))
