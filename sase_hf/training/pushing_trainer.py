@@ -10,6 +10,8 @@ from ..hub.push import push
 class PushingTrainer(Trainer):
     """`transformers.Trainer` that pushes through `hub.push`, and only when asked to."""
 
+    model: Any  # the base class promises less than a PreTrainedModel
+
     def push_to_hub(  # type: ignore[override]
         self, commit_message: str = "End of training", **_: Any
     ) -> None:
