@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from transformers.trainer import TRAINER_STATE_NAME
 
-from sase_hf.evaluation.privacy import publishable
+from sase_hf.evaluation.privacy import redact
 from sase_hf.training.arguments import changed_arguments
 from sase_hf.training.checkpoints import newest_complete_checkpoint
 from sase_hf.training.command_line import parse_arguments
@@ -198,7 +198,7 @@ def _epoch_reached(folder: Path) -> float | None:
 
 def _deciding(arguments: Settings) -> dict[str, Any]:
     kept = {name: value for name, value in arguments.items() if name not in WITHOUT_EFFECT}
-    deciding: dict[str, Any] = publishable(kept, "arguments")
+    deciding: dict[str, Any] = redact(kept)
     return deciding
 
 
