@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         results["model"] = outcome["output_dir"]
     if training_args.do_predict:
         results["predictions"] = str(Path(outcome["output_dir"], PREDICTIONS_NAME))
-    if data_args.record is not None:
-        results["record"] = data_args.record
+    if training_args.record is not None:
+        results["record"] = training_args.record
     for name, value in results.items():
         print(f"{name:<32}{value}")
 

@@ -1,7 +1,7 @@
 """Which rows share a batch, and how much of a batch is in memory at once.
 
-Neither changes a result: an order only decides what is computed together, and a batch that is read
-in parts has, but for dropout, the loss and the gradient of the whole.
+Neither changes a result: the order only decides which rows are computed together, and a batch that
+is read in parts has the same loss and gradient as the whole one, except for dropout.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,15 +15,15 @@ from transformers.trainer_pt_utils import get_length_grouped_indices
 
 
 class LengthGroupedOrder(Sampler[int]):
-    """Rows in random order, those of like lengths together, the same for a seed and an epoch.
+    """Rows in random order, those of similar lengths together; seed and epoch decide the order.
 
     The stock sampler of `group_by_length` draws from the global random state, which a resumed run
-    meets in another place; this one depends on nothing but what it is given.
+    finds in another state; this one depends only on its arguments.
 
     Args:
         lengths: Tokens of each row.
         batch_size: Rows that share a batch, or an update.
-        seed: With the epoch, what the order is drawn from.
+        seed: Seed of the order, together with the epoch.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
@@ -40,12 +40,12 @@ class LengthGroupedOrder(Sampler[int]):
         return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next order is for."""
+        """Set the epoch of the next order."""
         self.epoch = epoch
 
 
 def longest_first(dataset: Dataset) -> list[int]:
-    """Return the rows by length: batches hold little padding, a lack of memory shows at once.
+    """Return the rows by length: batches hold little padding, and memory runs out early or never.
 
     Args:
         dataset: Tokenized rows.
@@ -64,13 +64,13 @@ def token_counts(dataset: Dataset) -> list[int]:
 
 
 def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[dict[str, Tensor]]:
-    """Cut a batch into parts of whole rows that hold at most so many tokens each.
+    """Split a batch into parts of whole rows with at most `max_tokens` tokens each.
 
     Args:
         batch: Tensors of B rows each, among them `input_ids`, shape (B, T), or
             `inputs_embeds`, shape (B, T, d).
-        max_tokens: Tokens of a part, padding included; a longer row is a part of its own. None
-            leaves the batch whole.
+        max_tokens: Max tokens of a part, padding included; a longer row is a part of its own.
+            None leaves the batch whole.
 
     Returns:
         The parts, in the order of the rows.
@@ -88,15 +88,15 @@ def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[
 def batches_by_length(
     lengths: Sequence[int], max_tokens: int, least: int = 1
 ) -> Iterator[list[int]]:
-    """Yield rows, the longest first, in batches that hold at most so many tokens each.
+    """Yield rows, the longest first, in batches of at most `max_tokens` tokens each.
 
     Args:
         lengths: Tokens of each row.
-        max_tokens: Tokens of a batch, padding included; a longer row is a batch of its own.
-        least: What a shorter row counts as: its result takes memory too.
+        max_tokens: Max tokens of a batch, padding included; a longer row is a batch of its own.
+        least: Min tokens that a row counts as, since its result takes memory too.
 
     Yields:
-        The numbers of the rows of a batch.
+        The indices of the rows of a batch.
     """
     order = np.argsort(lengths, kind="stable")[::-1].tolist()
     start = 0

@@ -3,18 +3,19 @@
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from datasets import ClassLabel, List, Value
-
-from ..models.self_attentive.loss_self_attentive import IGNORED_LABEL
 
 SINGLE_LABEL = "single_label_classification"
 MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
 PROBLEM_TYPES = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
+
+IGNORED_LABEL = -100  # what the losses of the models, like those of torch, leave out
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -37,62 +38,58 @@ class LabelScheme:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names that a label can be: none for a regression, whose names are its outputs'."""
+        """The names that a label can be; empty for regression, which names outputs."""
         return () if self.problem_type == REGRESSION else self.names
 
     @property
     def feature(self) -> ClassLabel | List | Value:
-        """The type of the column that `encode` fills."""
+        """The type of a column of encoded labels."""
         if self.problem_type == SINGLE_LABEL:
             return ClassLabel(names=list(self.names))
         if self.problem_type == REGRESSION and len(self.names) == 1:
             return Value("float32")
         return List(Value("float32"))
 
-    def encode_all(self, values: Iterable[Any]) -> list[int | float | list[float]]:
-        """Encode every value.
+    def encode(self, value: Any) -> int | float | list[float]:
+        """Return what the model's loss takes for a label.
 
         Raises:
-            LabelError: If one has no meaning; it knows which.
+            ValueError: If the label has no meaning here.
         """
-        ids = {name: index for index, name in enumerate(self.names)}
-        if self.positions:
-            ids |= {str(index): index for index in range(len(self.names))}
-        encoded = []
-        for index, value in enumerate(values):
-            try:
-                encoded.append(self._encode(value, ids))
-            except ValueError as reason:
-                raise LabelError(index, str(reason)) from None
-        return encoded
-
-    def _encode(self, value: Any, ids: dict[str, int]) -> int | float | list[float]:
         if self.problem_type == SINGLE_LABEL:
-            return self._class_id(value, ids)
+            return self._class_id(value)
         if self.problem_type == REGRESSION:
             return self._targets(value)
         if not isinstance(value, list):
-            raise ValueError(_no_list(value))
+            raise ValueError(
+                f"{reprlib.repr(value)} is not a list; a multi-label problem has a list of labels "
+                "or of 0 and 1 in every row, which a JSON file can hold and a CSV file cannot"
+            )
         if self.indicators:
             if len(value) != len(self.names) or any(item not in (0, 1) for item in value):
                 raise ValueError(
                     f"{reprlib.repr(value)} is not a list of {len(self.names)} numbers, each 0 or "
-                    "1, as in the rows from which the labels were learnt"
+                    "1, as in the training rows"
                 )
             return [float(item) for item in value]
-        chosen = {self._class_id(item, ids) for item in value}
+        chosen = {self._class_id(item) for item in value}
         return [float(index in chosen) for index in range(len(self.names))]
 
-    def _class_id(self, value: Any, ids: dict[str, int]) -> int:
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        positions = {str(i): i for i in range(len(self.names))} if self.positions else {}
+        return {**positions, **{name: index for index, name in enumerate(self.names)}}
+
+    def _class_id(self, value: Any) -> int:
         name = class_name(value)
-        if name not in ids:
+        if name not in self._ids:
             positions = f" or their positions from 0 to {len(self.names) - 1}"
             raise ValueError(
-                f"{reprlib.repr(value)} is none of the known labels {_listed(self.names)}"
-                f"{positions if self.positions else ''}; correct it, or name every label in "
-                "label_names"
+                f"{reprlib.repr(value)} is not one of the labels {_listed(self.names)}"
+                f"{positions if self.positions else ''}; correct it, or train with other "
+                "--label_names; add --ignore_mismatched_sizes to start from a checkpoint"
             )
-        return ids[name]
+        return self._ids[name]
 
     def _targets(self, value: Any) -> float | list[float]:
         items = value if isinstance(value, list) else [value]
@@ -101,21 +98,8 @@ class LabelScheme:
                 f"{reprlib.repr(value)} has {len(items)} value(s); the regression has "
                 f"{len(self.names)} output(s), {_listed(self.names)}"
             )
-        targets = [_number(item) for item in items]
+        targets = [_target(item) for item in items]
         return targets if len(targets) > 1 else targets[0]
-
-
-class LabelError(ValueError):
-    """A label without meaning.
-
-    Args:
-        index: Its place among the values that were to be encoded.
-        reason: What is wrong with it, what is allowed, and the way out.
-    """
-
-    def __init__(self, index: int, reason: str) -> None:
-        super().__init__(reason)
-        self.index = index
 
 
 def learn_labels(
@@ -130,51 +114,49 @@ def learn_labels(
     point or an exponent, or is a float, are a regression unless names are given; all else is a
     single-label problem. In a multi-label problem the rows may list the labels that apply or hold
     a 0 or 1 for every class; they are read as the latter if all of them have the same length, 2 or
-    more (that of the names, if given), and hold nothing but 0 and 1.
+    more (that of the names, if given), and hold only 0 and 1.
 
     The order of the names: `label_names`; else `class_names`; else numbers by size, so that "10"
     comes after "9"; else alphabetical. 1, 1.0 and "1" are the same label. If `label_names` are
     given and none of them is a number, whole numbers are read as positions in them.
 
     Args:
-        values: The labels of the train split, none of them missing.
+        values: The labels of the train split, none of them missing. A value that cannot be a label
+            is passed over here; `LabelScheme.encode` refuses it.
         problem_type: One of `PROBLEM_TYPES`, or None to infer it.
         label_names: The names in id order, if the caller knows them.
-        class_names: The names in id order, if the data set knows them.
-
-    Returns:
-        The meaning.
+        class_names: The names in id order, if the dataset knows them.
 
     Raises:
         ValueError: If the problem type is unknown, a name comes twice, or there are too few labels.
-        LabelError: If a label is neither a text nor a number.
     """
     given = tuple(label_names or class_names or ())
     if len(set(given)) < len(given):
-        raise ValueError(f"label_names holds a name twice: {_listed(given)}")
+        raise ValueError(f"--label_names has a name twice: {_listed(given)}")
     kind = problem_type or _infer_problem_type(values, named=bool(given))
     if kind not in PROBLEM_TYPES:
-        raise ValueError(f"problem_type is {kind!r}; allowed are {', '.join(PROBLEM_TYPES)}")
+        raise ValueError(f"--problem_type is {kind!r}; allowed are {', '.join(PROBLEM_TYPES)}")
     if kind == REGRESSION:
-        return LabelScheme(kind, given or _output_names(values))
+        width = len(values[0]) if values and isinstance(values[0], list) else 1
+        names = tuple(f"score_{index}" for index in range(width)) if width > 1 else ("score",)
+        return LabelScheme(kind, given or names)
     positions = bool(label_names) and not any(NUMBER.fullmatch(name) for name in given)
     if kind == SINGLE_LABEL:
-        names = given or _learn_names([value] for value in values)
-        return LabelScheme(kind, _enough(names, least=2), positions)
-    for index, value in enumerate(values):
-        if not isinstance(value, list):
-            raise LabelError(index, _no_list(value))
-    width = _indicator_width(values, len(given))
-    names = given or (tuple(map(str, range(width))) if width else _learn_names(values))
-    return LabelScheme(kind, _enough(names, least=1), positions, indicators=width > 0)
+        return LabelScheme(kind, _enough(given or _learn_names(values), least=2), positions)
+    rows = [row for row in values if isinstance(row, list)]
+    width = _indicator_width(rows, len(given))
+    learnt = range(width) if width else _learn_names([item for row in rows for item in row])
+    least = 1 if rows or not values else 0  # without a list, it is a row that is at fault
+    names = _enough(given or tuple(map(str, learnt)), least)
+    return LabelScheme(kind, names, positions, indicators=width > 0)
 
 
 def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
-    """Say whether a row has no label: None, NaN, a blank text, "-", or -1 where classes are known.
+    """Return whether a label is missing: None, NaN, a blank text, "-", or -1 where names are known.
 
     Args:
         value: What the row holds.
-        names: The classes, as far as they are known; what is among them is a label.
+        names: The classes, as far as they are known; a value among them is a label.
     """
     if names and str(value) == "-1":
         return "-1" not in names
@@ -201,14 +183,14 @@ def class_name(value: Any) -> str:
 
 
 def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
-    if any(isinstance(value, list) for value in values):
-        items = [item for value in values if isinstance(value, list) for item in value]
-        numbers = all(map(_is_number, items)) and not named
-        return REGRESSION if numbers and any(float(item) % 1 for item in items) else MULTI_LABEL
-    if not named and all(_is_number(value) for value in values):
-        fractions = (isinstance(value, float) or set(str(value)) & set(".eE") for value in values)
-        return REGRESSION if any(fractions) else SINGLE_LABEL
-    return SINGLE_LABEL
+    lists = [value for value in values if isinstance(value, list)]
+    items = [item for row in lists for item in row] if lists else values
+    if named or not all(map(_is_number, items)):
+        return MULTI_LABEL if lists else SINGLE_LABEL
+    if lists:
+        return REGRESSION if any(float(item) % 1 for item in items) else MULTI_LABEL
+    fractions = (isinstance(value, float) or set(str(value)) & set(".eE") for value in items)
+    return REGRESSION if any(fractions) else SINGLE_LABEL
 
 
 def _is_number(value: Any) -> bool:
@@ -217,24 +199,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(value: Any) -> float:
+def _target(value: Any) -> float:
     if not _is_number(value) or not math.isfinite(float(value)):
         raise ValueError(
             f"{reprlib.repr(value)} is not a finite number, which a regression needs; correct it, "
-            "or choose another problem_type"
+            "or train with another --problem_type; add --ignore_mismatched_sizes to start from a "
+            "checkpoint"
         )
     if float(value) == IGNORED_LABEL:
         raise ValueError(
-            f"{IGNORED_LABEL} marks what a loss leaves out, so no model can learn it; shift or "
-            "scale the numbers"
+            f"{IGNORED_LABEL} marks targets that the loss ignores; shift or scale the numbers"
         )
     return float(value)
-
-
-def _output_names(values: Sequence[Any]) -> tuple[str, ...]:
-    """Name the outputs of a regression after the first row."""
-    width = len(values[0]) if values and isinstance(values[0], list) else 1
-    return ("score",) if width == 1 else tuple(f"score_{index}" for index in range(width))
 
 
 def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:
@@ -245,38 +221,25 @@ def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:
     return width if fits and all(item in (0, 1) for row in lists for item in row) else 0
 
 
-def _learn_names(rows: Iterable[list[Any]]) -> tuple[str, ...]:
+def _learn_names(values: Sequence[Any]) -> tuple[str, ...]:
     """Collect the names that occur, in the order that `learn_labels` states."""
-    names: set[str] = set()
-    for index, row in enumerate(rows):
-        try:
-            names.update(map(class_name, row))
-        except ValueError as reason:
-            raise LabelError(index, str(reason)) from None
+    names = {class_name(value) for value in values if isinstance(value, str | int | float)}
     if all(NUMBER.fullmatch(name) for name in names):
         return tuple(sorted(names, key=lambda name: (float(name), name)))
     return tuple(sorted(names))
-
-
-def _no_list(value: Any) -> str:
-    """Say what is wrong with the label of a multi-label row that is something else."""
-    return (
-        f"{reprlib.repr(value)} is not a list; a multi-label problem has a list of labels or of 0 "
-        "and 1 in every row, which a CSV file cannot hold and a JSON file can"
-    )
 
 
 def _enough(names: tuple[str, ...], least: int) -> tuple[str, ...]:
     """Return the names if there are enough to learn from."""
     if len(names) < least:
         raise ValueError(
-            f"the labels are {_listed(names) or 'none at all'}; {least} or more are needed. Add "
-            "rows with other labels, or name every label in label_names"
+            f"the training rows have the labels {_listed(names) or '(none)'}; at least {least} "
+            "are needed. Add rows with other labels, or list every label in --label_names"
         )
     return names
 
 
 def _listed(names: Sequence[str], most: int = 20) -> str:
-    """List names for a message, not more of them than one can read."""
+    """List names for a message, at most this number of them."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(repr(name) for name in names[:most]) + more

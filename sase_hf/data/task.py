@@ -1,12 +1,12 @@
 """Data for training and evaluation, from the Hub or from files, with known columns and labels.
 
-Everything is checked once, here, so that a bad row is named by split, row and column and never
-surfaces as a tensor error. Rows are counted from 0, a header line not included, as in
-`datasets.Dataset`. Splits are held in memory; nothing but what the Hub sends is cached.
+Everything is checked once, here, so that a bad row is named by file or split, row and column and
+never surfaces as a tensor error. Rows are counted from 0, a header line not included, as in
+`datasets.Dataset`. Splits are held in memory; only downloads from the Hub are cached.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ from datasets import Dataset, DatasetDict, Features, Value
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import LARGE_INTEGER
 
-from .labels import REGRESSION, LabelError, LabelScheme, is_unlabelled, learn_labels
-from .row_files import text_fault
-from .sources import SPLITS, FilePath, Part, read_parts
+from .arguments import MAX_SAMPLES, DataArguments
+from .files import RawSplit, read_splits
+from .labels import REGRESSION, LabelScheme, is_unlabelled, learn_labels
+from .tokenizer import text_fault
 
 logger = logging.getLogger(__name__)
 
@@ -43,57 +44,19 @@ class TaskData:
     sources: dict[str, dict[str, Any]]
 
 
-def load_task(
-    *,
-    dataset_name: str | None = None,
-    dataset_config_name: str | None = None,
-    dataset_revision: str | None = None,
-    train_file: FilePath | None = None,
-    validation_file: FilePath | None = None,
-    test_file: FilePath | None = None,
-    text_columns: Sequence[str] = ("text",),
-    label_column: str = "label",
-    problem_type: str | None = None,
-    label_names: Sequence[str] | None = None,
-    drop_unlabelled: bool = False,
-    max_train_samples: int | None = None,
-    max_eval_samples: int | None = None,
-    max_predict_samples: int | None = None,
-    shuffle_seed: int | None = None,
-    validation_fraction: float | None = None,
-    cache_dir: FilePath | None = None,
-    token: bool | str | None = None,
-) -> TaskData:
+def load_task(arguments: DataArguments) -> TaskData:
     """Load the splits of a task and give its columns their standard names.
 
-    Labels are texts, numbers, class ids, lists of those, or lists of 0 and 1. How their kind is
-    inferred and how they are ordered is said in `sase_hf.data.labels.learn_labels`; they are learnt
-    from the whole train split, and other splits may hold no others. A test split without any label
-    is for prediction only.
+    Labels are texts, numbers, class ids, lists of those, or lists of 0 and 1. `learn_labels` says
+    how their kind is inferred and how they are ordered. They are learnt from the whole train split;
+    the other splits may hold no others. A test split without any label is for prediction only.
+
+    Rows without a label, which `drop_unlabelled` leaves out, hold None, NaN, a blank text or "-",
+    and -1 where the classes are known. `shuffle_seed` is also the seed of `validation_fraction`,
+    which keeps the proportions of the labels.
 
     Args:
-        dataset_name: A data set on the Hub, or a local folder of data files.
-        dataset_config_name: Which of its configurations.
-        dataset_revision: Commit, tag or branch on the Hub.
-        train_file: A local file, instead of `dataset_name`: `.csv`, `.tsv`, `.json` or `.jsonl`,
-            each also with `.gz`, or `.parquet`.
-        validation_file: Likewise; the formats may differ.
-        test_file: Likewise.
-        text_columns: One column of texts, or two for pairs.
-        label_column: The column of labels.
-        problem_type: One of `sase_hf.data.labels.PROBLEM_TYPES`, or None to infer it.
-        label_names: The labels in id order. Needed where there is no train split to learn from.
-        drop_unlabelled: Leave rows without a label out, instead of refusing them. These are rows
-            with None, NaN, a blank text or "-", and -1 where the classes are known.
-        max_train_samples: Use only the first rows.
-        max_eval_samples: The same for the validation split.
-        max_predict_samples: The same for the test split.
-        shuffle_seed: Shuffle the train split before `max_train_samples` is applied; also the seed
-            of `validation_fraction`.
-        validation_fraction: Split this share of the train rows off as validation split, with the
-            labels in the proportions that they have in all rows.
-        cache_dir: Where downloads from the Hub are kept.
-        token: Access token for the Hub.
+        arguments: Which rows.
 
     Returns:
         The task.
@@ -102,53 +65,48 @@ def load_task(
         ValueError: If the arguments contradict one another, a file breaks its format, a column is
             missing, or a row has no text, no label, or an unknown one.
     """
-    if len(text_columns) not in (1, 2):
-        raise ValueError(
-            f"text_columns is {list(text_columns)}; it must name one column, or two for pairs"
-        )
-    files = dict(zip(SPLITS, (train_file, validation_file, test_file), strict=True))
-    columns = (*text_columns, label_column)
-    hub = {"config_name": dataset_config_name, "revision": dataset_revision}
-    parts = read_parts(dataset_name, files, columns, **hub, cache_dir=cache_dir, token=token)
-    for part in parts:
-        part.require(text_columns if part.name == "test" else columns)
-    labels = _learn(parts[0], label_column, problem_type, label_names)
-    splits = {
-        part.name: _checked(part, text_columns, label_column, labels, drop_unlabelled)
-        for part in parts
-    }
-    sources = {part.name: part.source for part in parts}
-    if validation_fraction is not None:
-        _split_validation(splits, sources, validation_fraction, shuffle_seed or 0)
-    if shuffle_seed is not None and "train" in splits:
-        splits["train"] = splits["train"].shuffle(seed=shuffle_seed)
-    _limit(splits, (max_train_samples, max_eval_samples, max_predict_samples))
-    used = {name: {**sources[name], "rows": split.num_rows} for name, split in splits.items()}
+    texts, label = arguments.text_column_names, arguments.label_column_name
+    raw = read_splits(arguments)
+    for split in raw:
+        split.require(texts if split.name == "test" else (*texts, label))
+    labels = _learn(raw[0], arguments)
+    splits = {split.name: _checked(split, arguments, labels) for split in raw}
+    sources = {split.name: split.source for split in raw}
+    seed = arguments.shuffle_seed
+    if arguments.validation_fraction is not None:
+        _split_validation(splits, sources, arguments.validation_fraction, seed or 0)
+    if seed is not None and "train" in splits:
+        splits["train"] = splits["train"].shuffle(seed=seed)
+    for name, rows in splits.items():
+        limit = getattr(arguments, MAX_SAMPLES[name])
+        if limit is not None:
+            splits[name] = rows.select(range(min(limit, rows.num_rows)))
+    used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     logger.info("%s, labels %s, read from %s", labels.problem_type, labels.names, used)
     return TaskData(DatasetDict(splits), labels.problem_type, labels.names, used)
 
 
 def encode_task(
-    task: TaskData, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
+    task: TaskData, tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None = None
 ) -> DatasetDict:
     """Tokenize every split; rows keep their order.
 
     Args:
         task: What `load_task` returned.
         tokenizer: Any tokenizer; for pairs one that marks the second text by token types.
-        max_length: Longest row in tokens, of a pair both texts together, the longer one cut first;
-            None for the tokenizer's own limit.
+        max_seq_length: Tokens after which a row is cut, of a pair both texts together, the longer
+            one first; None for the tokenizer's own limit.
 
     Returns:
         The splits with `input_ids`, `attention_mask`, `token_type_ids` if the tokenizer makes them
         or the task has pairs, and `labels` where there are labels. They are held in memory.
 
     Raises:
-        ValueError: If `max_length` is below 1, or pairs are given to a tokenizer that cannot tell
-            the second text from the first.
+        ValueError: If `max_seq_length` is below 1, or pairs are given to a tokenizer that gives
+            both texts the same token type.
     """
-    if max_length is not None and max_length < 1:
-        raise ValueError(f"max_length is {max_length}; it must be 1 or more, or None")
+    if max_seq_length is not None and max_seq_length < 1:
+        raise ValueError(f"--max_seq_length is {max_seq_length}; it must be 1 or more")
     is_pair = any("text_pair" in split.column_names for split in task.splits.values())
     if is_pair and 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
         raise ValueError(
@@ -157,7 +115,7 @@ def encode_task(
             "does"
         )
     options: dict[str, Any] = {"return_token_type_ids": True} if is_pair else {}
-    limit = max_length or tokenizer.model_max_length
+    limit = max_seq_length or tokenizer.model_max_length
     if limit < LARGE_INTEGER:
         options |= {"truncation": True, "max_length": limit}
 
@@ -180,39 +138,32 @@ def encode_task(
     return DatasetDict(encoded)
 
 
-def _learn(
-    part: Part, column: str, problem_type: str | None, label_names: Sequence[str] | None
-) -> LabelScheme:
+def _learn(split: RawSplit, arguments: DataArguments) -> LabelScheme:
     """Learn the labels from the train split, or without one from the names that are known."""
-    class_names = part.class_names.get(column)
-    known = None if problem_type == REGRESSION else label_names or class_names
-    if part.name != "train" and not known and problem_type != REGRESSION:
+    column, names = arguments.label_column_name, arguments.label_names
+    is_regression = arguments.problem_type == REGRESSION
+    class_names = split.class_names.get(column)
+    known = None if is_regression else names or class_names
+    if split.name != "train" and not known and not is_regression:
         raise ValueError(
-            "there is no train split to learn the labels from; give label_names in id order"
+            "there is no train split to learn the labels from; list them in id order in "
+            "--label_names"
         )
-    values = part.columns.get(column, [])
-    rows = [row for row, value in enumerate(values) if not is_unlabelled(value, known)]
-    try:
-        return learn_labels([values[row] for row in rows], problem_type, label_names, class_names)
-    except LabelError as reason:
-        raise ValueError(part.at(rows[reason.index], column, str(reason))) from None
+    values = [value for value in split.columns.get(column, []) if not is_unlabelled(value, known)]
+    return learn_labels(values, arguments.problem_type, names, class_names)
 
 
-def _checked(
-    part: Part,
-    text_columns: Sequence[str],
-    label_column: str,
-    labels: LabelScheme,
-    drop_unlabelled: bool,
-) -> Dataset:
-    """Check every row of a part and give its columns their standard names and types."""
-    rows, encoded = _encoded_labels(part, label_column, labels, drop_unlabelled)
+def _checked(split: RawSplit, arguments: DataArguments, labels: LabelScheme) -> Dataset:
+    """Check every row of a split and give its columns their standard names and types."""
+    rows, encoded = _encoded_labels(split, arguments, labels)
     columns: dict[str, list[Any]] = {}
-    for name, column in zip(("text", "text_pair"), text_columns, strict=False):
-        values = part.columns[column]
+    for name, column in zip(("text", "text_pair"), arguments.text_column_names, strict=False):
+        values = split.columns[column]
         for row in rows:
-            if reason := _fault(values[row]):
-                raise ValueError(part.at(row, column, reason))
+            if reason := text_fault(values[row]):
+                raise split.cell_error(row, column, reason)
+            if not values[row].strip():
+                raise split.cell_error(row, column, "the text is blank; delete the row")
         columns[name] = [values[row] for row in rows]
     # The offsets of plain `string` end at 2 GiB of text.
     features = {name: Value("large_string") for name in columns}
@@ -222,54 +173,54 @@ def _checked(
 
 
 def _encoded_labels(
-    part: Part, column: str, labels: LabelScheme, drop_unlabelled: bool
+    split: RawSplit, arguments: DataArguments, labels: LabelScheme
 ) -> tuple[list[int], list[Any] | None]:
     """Return the rows to use and their labels, None for a test split without any."""
-    values = part.columns.get(column, [None] * part.num_rows)
+    column = arguments.label_column_name
+    values = split.columns.get(column, [None] * split.num_rows)
     unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, labels.classes)]
-    if part.name == "test" and len(unlabelled) == part.num_rows:
+    if split.name == "test" and len(unlabelled) == split.num_rows:
         return unlabelled, None
-    if unlabelled and not drop_unlabelled:
-        reason = (
-            f"{values[unlabelled[0]]!r} is no label; give every row one, or leave rows without a "
-            "label out with drop_unlabelled"
+    if unlabelled and not arguments.drop_unlabelled:
+        raise split.cell_error(
+            unlabelled[0],
+            column,
+            f"{values[unlabelled[0]]!r} is not a label; label every row, or delete those without a "
+            "label (--drop_unlabelled leaves them out of a training run)",
         )
-        raise ValueError(part.at(unlabelled[0], column, reason))
-    if len(unlabelled) == part.num_rows:
-        raise ValueError(f"{part} has no row with a label in {column!r}; leave the split out")
+    if len(unlabelled) == split.num_rows:
+        raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
     if unlabelled:
-        logger.warning("left %d rows without a label out of %s", len(unlabelled), part)
-    rows = sorted(set(range(part.num_rows)).difference(unlabelled))
-    try:
-        return rows, labels.encode_all(values[row] for row in rows)
-    except LabelError as reason:
-        raise ValueError(part.at(rows[reason.index], column, str(reason))) from None
-
-
-def _fault(text: Any) -> str | None:
-    """Return what is wrong with a text, None for a good one."""
-    if isinstance(text, str) and not text.strip():
-        return "the text is blank; write one, or take the row out"
-    return text_fault(text)
+        logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)
+    rows = sorted(set(range(split.num_rows)).difference(unlabelled))
+    encoded = []
+    for row in rows:
+        try:
+            encoded.append(labels.encode(values[row]))
+        except ValueError as reason:
+            raise split.cell_error(row, column, str(reason)) from None
+    return rows, encoded
 
 
 def _split_validation(
     splits: dict[str, Dataset], sources: dict[str, dict[str, Any]], fraction: float, seed: int
 ) -> None:
-    """Split a validation split off the train split."""
-    if not 0 < fraction < 1:
-        raise ValueError(f"validation_fraction is {fraction}; it must be between 0 and 1")
+    """Split a validation split off the train split, with the labels in the same proportions.
+
+    Not by `train_test_split(stratify_by_column=)`, which refuses labels that occur once, numbers
+    and lists.
+    """
     if "validation" in splits or "train" not in splits:
         raise ValueError(
-            f"validation_fraction splits train rows off where there is no validation split; the "
-            f"splits are {', '.join(splits)}. Leave it out, or leave the validation split out"
+            "--validation_fraction needs a train split and no validation split; the splits are "
+            f"{', '.join(splits)}. Leave the flag out, or leave the validation split out"
         )
     train = splits["train"]
     count = round(fraction * train.num_rows)
     if not 0 < count < train.num_rows:
         raise ValueError(
-            f"validation_fraction {fraction} of {train.num_rows} train rows leaves one of the two "
-            "splits without any; add rows, or choose another fraction"
+            f"--validation_fraction {fraction} of {train.num_rows} train rows leaves one of the "
+            "two splits empty; add rows, or choose another fraction"
         )
     order = np.random.default_rng(seed).permutation(train.num_rows)
     labels = np.array(train["label"][:])
@@ -282,11 +233,4 @@ def _split_validation(
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
 
 
-def _limit(splits: dict[str, Dataset], limits: Sequence[int | None]) -> None:
-    """Keep only the first rows of the splits for which a number is given."""
-    flags = ("max_train_samples", "max_eval_samples", "max_predict_samples")
-    for name, flag, limit in zip(SPLITS, flags, limits, strict=True):
-        if limit is not None and limit < 1:
-            raise ValueError(f"{flag} is {limit}; it must be 1 or more, or None for all rows")
-        if limit is not None and name in splits:
-            splits[name] = splits[name].select(range(min(limit, splits[name].num_rows)))
+__all__ = ["TaskData", "encode_task", "load_task"]

@@ -1,6 +1,8 @@
 """A word-level tokenizer built from texts: a stock fast tokenizer, with no class of its own."""
 
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import TokenizersBackend
@@ -64,7 +66,16 @@ def build_tokenizer(
         ValueError: If `texts` is a single text or a mapping, a text is not a string or holds a lone
             surrogate, no word is left, or a number is too small.
     """
-    _check_arguments(texts, vocab_size, min_frequency, model_max_length)
+    if isinstance(texts, str | bytes | Mapping):
+        raise ValueError(
+            f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
+            'a column of a dataset: dataset["train"]["text"]'
+        )
+    sizes = {"vocab_size": vocab_size, "min_frequency": min_frequency}
+    for name, value in {**sizes, "model_max_length": model_max_length}.items():
+        least = len(SPECIAL_TOKENS) + 1 if name == "vocab_size" else 1
+        if value < least:
+            raise ValueError(f"{name} is {value}; it must be {least} or more")
     tokenizer = _splitter(lowercase)
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size,
@@ -92,24 +103,22 @@ def build_tokenizer(
     )
 
 
-def _check_arguments(
-    texts: Iterable[str], vocab_size: int, min_frequency: int, model_max_length: int
-) -> None:
-    """Refuse what would give a useless vocabulary without a word."""
-    if isinstance(texts, str | bytes | Mapping):
-        raise ValueError(
-            f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
-            'a column of a data set: dataset["train"]["text"]'
+def text_fault(value: Any) -> str | None:
+    """Return why a value cannot be tokenized, None if it can.
+
+    Args:
+        value: Anything, such as a cell of a column of texts.
+    """
+    if not isinstance(value, str):
+        return f"{reprlib.repr(value)} is of type {type(value).__name__}, not a string"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return (
+            f"{reprlib.repr(value)} has a lone surrogate, which is not a character; repair it with "
+            'text.encode("utf-8", "replace").decode()'
         )
-    smallest = len(SPECIAL_TOKENS) + 1
-    if vocab_size < smallest:
-        raise ValueError(
-            f"vocab_size is {vocab_size}; with {' and '.join(SPECIAL_TOKENS)} in it, it must be "
-            f"{smallest} or more to hold a word"
-        )
-    for name, value in (("min_frequency", min_frequency), ("model_max_length", model_max_length)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be 1 or more")
+    return None
 
 
 def _splitter(lowercase: bool) -> Tokenizer:
@@ -132,19 +141,11 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
     # The delay keeps small corpora silent.
     bar = logging.tqdm(texts, desc="Counting words", unit=" texts", delay=1)
     for position, text in enumerate(bar):
-        if not isinstance(text, str):
+        if fault := text_fault(text):
             raise ValueError(
-                f"text {position} (counted from 0) is {text!r:.80}, of type {type(text).__name__}; "
-                'each must be a string. Of a data set, pass one column: dataset["text"]'
+                f"text {position} (counted from 0): {fault}. Of a dataset, pass one column: "
+                'dataset["text"]'
             )
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"text {position} (counted from 0) holds a lone surrogate, {text[error.start]!r} "
-                f"at character {error.start}, which is no character. Mend it where the text is "
-                'decoded, or with text.encode("utf-8", "replace").decode()'
-            ) from error
         yield text
 
 
@@ -158,3 +159,6 @@ def _extended(tokenizer: Tokenizer, words: Iterable[str], vocab_size: int) -> di
         if len(pieces) == 1:
             vocabulary.setdefault(pieces[0][0], len(vocabulary))
     return vocabulary
+
+
+__all__ = ["PAD_TOKEN", "SPECIAL_TOKENS", "UNK_TOKEN", "build_tokenizer", "text_fault"]

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import load_dataset
 
-from ..data.row_files import readable
-from ..data.sources import commit_of
+from ..data.files import commit_of, wrap_read_errors
 
 
 class Corpus(Protocol):
@@ -59,7 +58,7 @@ class ParquetCorpus:
         self.num_rows = 0
         schemas = []
         for file, source in files:
-            with readable(file), pq.ParquetFile(file) as reader:
+            with wrap_read_errors(file), pq.ParquetFile(file) as reader:
                 schemas.append(reader.schema_arrow)
                 for group in range(reader.metadata.num_row_groups):
                     self._starts.append(self.num_rows)
@@ -96,7 +95,7 @@ class ParquetCorpus:
         if self._last is None or self._last[0] != key:
             file, group = self._groups[index]
             self._last = None  # lets go of the old group before the new one is read
-            with readable(file), pq.ParquetFile(file) as reader:
+            with wrap_read_errors(file), pq.ParquetFile(file) as reader:
                 there = [name for name in columns if name in reader.schema_arrow.names]
                 self._last = key, reader.read_row_group(group, columns=there)
         return self._last[1]

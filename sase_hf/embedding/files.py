@@ -18,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..data.row_files import read_rows, readable, text_fault
-from ..data.sources import sha256_of
+from ..data.files import read_rows, wrap_read_errors
+from ..data.tokenizer import text_fault
+from ..utils.files import sha256_of
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def identify(file: str) -> dict[str, Any]:
         OSError: If it cannot be read.
     """
     name = os.path.basename(file)
-    with readable(file):
+    with wrap_read_errors(file):
         if not file.lower().endswith(".parquet"):
             return {"file": name, "sha256": sha256_of(file)}
         pq.read_metadata(file)  # fails on what is no Parquet file
@@ -103,7 +104,7 @@ def _copy(file: str, copy: Path, text_column: str, wanted: Sequence[str] | None)
     unfinished = copy.with_name(f"{copy.name}.{os.getpid()}.tmp")
     unfinished.mkdir(parents=True)
     try:
-        with readable(file):
+        with wrap_read_errors(file):
             rows = _checked(read_rows(file), text_column)
             for number, part in enumerate(iter(lambda: list(islice(rows, ROWS_PER_PART)), [])):
                 first = number * ROWS_PER_PART

@@ -14,10 +14,11 @@ from torch import Tensor
 from transformers import DataCollatorWithPadding, TokenizersBackend
 from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
-from ..data.sources import SPLITS, FilePath, sha256_of
+from ..data.arguments import DataArguments
+from ..data.files import SPLITS
 from ..data.task import TaskData, encode_task, load_task
 from ..models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
-from ..training.command_line import ONE_FILE, in_words_of_flags
+from ..utils.files import FilePath, sha256_of
 from ..utils.loading import load_checkpoint
 
 Batch = dict[str, Tensor]
@@ -167,14 +168,15 @@ def read_file(
             "--text_column_names premise,hypothesis"
         )
     labels: Any = model.config.id2label
-    with in_words_of_flags(ONE_FILE):
-        return load_task(
+    return load_task(
+        DataArguments(
             test_file=flags.file,
-            text_columns=flags.text_column_names,
-            label_column=flags.label_column_name,
+            text_column_names=flags.text_column_names,
+            label_column_name=flags.label_column_name,
             problem_type=model.config.problem_type,
             label_names=[name for _, name in sorted(labels.items())],
         )
+    )
 
 
 def read_sample(checkpoint: str, flags: argparse.Namespace) -> Sample:

@@ -18,8 +18,8 @@ import numpy as np
 from transformers import EvalPrediction, PreTrainedConfig
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from ..data.sources import FilePath
 from ..models.self_attentive.loss_self_attentive import IGNORED_LABEL
+from ..utils.files import FilePath
 from .environment import describe_environment
 from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1

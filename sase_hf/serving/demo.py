@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ..data.sources import read_parts
+from ..data.files import read_file
+from ..data.tokenizer import text_fault
 from ..models.self_attentive.pipeline_self_attentive import SelfAttentionPipeline
-from ..training.command_line import ONE_FILE, in_words_of_flags
 from ..utils.loading import load_pipeline
 from ..visualization import attention_fragment
 
@@ -113,15 +113,13 @@ def read_examples(path: str | Path, columns: Sequence[str]) -> list[tuple[str, .
         ValueError: If the file cannot be read, has no rows, lacks a column or a text.
         OSError: If there is no such file.
     """
-    with in_words_of_flags(ONE_FILE):
-        (part,) = read_parts(None, {"test": path}, columns)
-        part.require(columns)
-        for name in columns:
-            for row, text in enumerate(part.columns[name]):
-                if not isinstance(text, str):
-                    reason = f"{text!r:.80} is no text; leave the row out"
-                    raise ValueError(part.at(row, name, reason))
-    return list(zip(*(part.columns[name] for name in columns), strict=True))
+    split = read_file(path, columns)
+    split.require(columns)
+    for name in columns:
+        for row, text in enumerate(split.columns[name]):
+            if fault := text_fault(text):
+                raise split.cell_error(row, name, fault)
+    return list(zip(*(split.columns[name] for name in columns), strict=True))
 
 
 def choose_examples(

@@ -1,8 +1,8 @@
 """What a training run can be told: three dataclasses whose fields are the flags of the scripts.
 
-`ModelArguments` says what to train, `DataArguments` on which rows, `RunArguments` how; the last is
-transformers' `TrainingArguments` with other defaults. How a command line and a recipe become these
-three is in `command_line`, what is done with them in `training`.
+`ModelArguments` says what to train, `data.arguments.DataArguments` on which rows, `RunArguments`
+how; the last is transformers' `TrainingArguments` with more fields and other defaults. How a
+command line and a recipe become these three is in `command_line`, what is done with them in `run`.
 """
 
 import inspect
@@ -137,74 +137,6 @@ class ModelArguments:
 
 
 @dataclass
-class DataArguments:
-    """Which rows to train on, to evaluate and to predict, and where the results go."""
-
-    _argument_group_name: ClassVar[str] = "data"
-
-    dataset_name: str | None = _flag("A dataset on the Hub, instead of files.")
-    dataset_config_name: str | None = _flag("Its configuration.")
-    dataset_revision: str | None = _flag("Its branch, tag or commit.")
-    train_file: str | None = _flag("CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.")
-    validation_file: str | None = _flag("Rows to evaluate on.")
-    test_file: str | None = _flag("Rows to predict; labels may be missing.")
-    text_column_names: list[str] = field(
-        default_factory=lambda: ["text"],
-        metadata={"help": 'One text column, or two for pairs: "premise,hypothesis".'},
-    )
-    label_column_name: str = _flag("The column of labels.", "label")
-    problem_type: str | None = _flag(
-        "What kind of labels; by default inferred from the column.",
-        choices=["single_label_classification", "multi_label_classification", "regression"],
-    )
-    label_names: list[str] | None = field(
-        default=None,
-        metadata={"help": "The labels in id order; by default in the order that the data give."},
-    )
-    drop_unlabelled: bool = _flag("Leave out rows without a label.", default=False)
-    validation_fraction: float | None = _flag(
-        "Share of the training rows to evaluate on, when there is no validation split."
-    )
-    max_seq_length: int | None = _flag(
-        "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 1024."
-    )
-    max_batch_tokens: int | None = _flag(
-        "Tokens, padding included, that go through the model at once; a batch that holds more is "
-        "read in parts, with the same result in less memory."
-    )
-    max_train_samples: int | None = _flag("Use only so many rows.")
-    max_eval_samples: int | None = _flag("Use only so many rows.")
-    max_predict_samples: int | None = _flag("Use only so many rows.")
-    shuffle_seed: int | None = _flag("Shuffle the training rows before any are left out.")
-    metric_name: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Metrics, each a name, a folder or a Hub name for `evaluate`; by default those "
-            "of the package for the kind of labels."
-        },
-    )
-    early_stopping_patience: int | None = _flag(
-        "Stop after so many evaluations without a better metric_for_best_model."
-    )
-    record: str | None = _flag(
-        "File for the JSON record of what was measured: metrics, data, seed, versions, hardware."
-    )
-    cache_dir: str | None = _flag("Where downloads are kept.")
-    token: str | None = _flag("Token for private repositories on the Hub.")
-
-    def __post_init__(self) -> None:
-        """Split column names at commas, as transformers' own scripts do; check what can be."""
-        self.text_column_names = [
-            name.strip() for names in self.text_column_names for name in names.split(",")
-        ]
-        if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
-            raise ValueError(
-                f"--max_batch_tokens is {self.max_batch_tokens}; it must be 1 or more. Leave it "
-                "out to read batches whole"
-            )
-
-
-@dataclass
 class RunArguments(TrainingArguments):
     """`TrainingArguments` with defaults for small models that are trained from scratch.
 
@@ -251,9 +183,31 @@ class RunArguments(TrainingArguments):
         "Search for parameters without a gradient in every step; the models here have none.",
         default=False,
     )
+    max_batch_tokens: int | None = _flag(
+        "Max tokens, padding included, that go through the model at once. A larger batch is "
+        "read in parts, with the same result in less memory."
+    )
+    metric_name: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Metrics, each a name, a folder or a Hub name for `evaluate`; by default those "
+            "of the package for the kind of labels."
+        },
+    )
+    early_stopping_patience: int | None = _flag(
+        "Stop after this number of evaluations without a better metric_for_best_model."
+    )
+    record: str | None = _flag(
+        "File for the JSON record of what was measured: metrics, data, seed, versions, hardware."
+    )
 
     def __post_init__(self) -> None:
-        """Settle what depends on the metric and on the machine."""
+        """Check the new fields; set what depends on the metric and on the machine."""
+        if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
+            raise ValueError(
+                f"--max_batch_tokens is {self.max_batch_tokens}; it must be 1 or more. Leave it "
+                "out to read batches whole"
+            )
         metric = (self.metric_for_best_model or "").removeprefix("eval_")
         if self.greater_is_better is None and metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows it of the loss alone
@@ -297,4 +251,4 @@ def _given(group: Any, names: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in names and value is not None}
 
 
-__all__ = ["DataArguments", "ModelArguments", "RunArguments", "changed_arguments"]
+__all__ = ["ModelArguments", "RunArguments", "changed_arguments"]

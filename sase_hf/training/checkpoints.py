@@ -14,7 +14,7 @@ from pathlib import Path
 
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from ..data.sources import sha256_of
+from ..utils.files import sha256_of
 
 logger = logging.getLogger(__name__)
 

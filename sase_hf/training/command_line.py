@@ -8,10 +8,8 @@ recipe as its `base`, whose entries come before its own.
 import argparse
 import difflib
 import json
-import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -19,32 +17,12 @@ from typing import Any
 import yaml
 from transformers import HfArgumentParser
 
-from .arguments import DataArguments, ModelArguments, RunArguments
+from ..data.arguments import DataArguments
+from .arguments import ModelArguments, RunArguments
 
 HELP_ALL_FLAG = "--help_all"
 MOST_CHOICES_SHOWN = 4
 BASE_KEY = "base"  # of a recipe; the only one that is no flag
-
-# What the functions that read rows call what a flag sets, where the two names differ,
-_FLAG_NAMES = {
-    "text_columns": "text_column_names",
-    "label_column": "label_column_name",
-    "max_length": "max_seq_length",
-}
-# and where they do not. Such a name is no part of another word, of a path or of what is quoted.
-_ARGUMENTS = re.compile(
-    rf"""(?<![\w'"./\\-])({"|".join(_FLAG_NAMES)}|dataset_name|(?:train|validation|test)_file"""
-    r"""|label_names|drop_unlabelled|problem_type|validation_fraction|max_\w+_samples)"""
-    r"""(?![\w'"/\\-]|\.\w)"""
-)
-# What they say of splits and labels, to one who gave a single file for a checkpoint.
-ONE_FILE = {
-    "the test split (": "the file (",
-    "add some, or leave the split out": "add some, or name another file",
-    "out with drop_unlabelled": "out of the file",
-    "name every label in label_names": "name a checkpoint that knows this label",
-    "choose another problem_type": "name a checkpoint for such labels",
-}
 
 _METAVARS = {"int": "INT", "float": "FLOAT", "string_to_bool": "BOOL"}
 
@@ -77,6 +55,10 @@ COMMON_TRAINING_FLAGS = (
     "metric_for_best_model",
     "greater_is_better",
     "logging_steps",
+    "early_stopping_patience",
+    "metric_name",
+    "record",
+    "max_batch_tokens",
     "report_to",
     "seed",
     "data_seed",
@@ -135,26 +117,6 @@ def parse_arguments(
     groups: Any = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
     model_args, data_args, training_args = groups
     return model_args, data_args, training_args
-
-
-@contextmanager
-def in_words_of_flags(phrases: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Reword errors about rows: a reader of flags knows no arguments of functions.
-
-    Args:
-        phrases: What such an error may say, and what is said instead.
-
-    Raises:
-        ValueError: In the place of another one.
-    """
-    try:
-        yield
-    except ValueError as reason:
-        message = str(reason)
-        for inner, outer in (phrases or {}).items():
-            message = message.replace(inner, outer)
-        message = _ARGUMENTS.sub(lambda name: f"--{_FLAG_NAMES.get(name[1], name[1])}", message)
-        raise ValueError(message.replace(", or None", ", or left out")) from reason
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
@@ -297,4 +259,4 @@ def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-__all__ = ["ONE_FILE", "in_words_of_flags", "parse_arguments", "read_recipe"]
+__all__ = ["parse_arguments", "read_recipe"]

@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import EarlyStoppingCallback, TrainingArguments, enable_full_determinism, set_seed
+from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
 
+from ..data.arguments import DataArguments
 from ..data.batching import token_counts
 from ..data.task import TaskData
 from ..evaluation.records import (
@@ -29,7 +30,7 @@ from ..evaluation.records import (
 )
 from ..hub.card import write_model_card
 from ..utils.memory import keep_freed_memory
-from .arguments import DataArguments, ModelArguments, changed_arguments
+from .arguments import ModelArguments, RunArguments, changed_arguments
 from .checkpoints import checkpoint_to_resume
 from .command_line import parse_arguments
 from .run_checks import check_arguments, check_best_metric, check_splits, protect_earlier_run
@@ -42,7 +43,7 @@ PREDICTIONS_NAME = "predictions.jsonl"
 
 
 def run(
-    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+    model_args: ModelArguments, data_args: DataArguments, training_args: RunArguments
 ) -> dict[str, Any]:
     """Do what the arguments ask: train, evaluate, predict.
 
@@ -66,7 +67,7 @@ def run(
     """
     start = time.perf_counter()
     output_dir = str(training_args.output_dir)
-    check_arguments(model_args, data_args, training_args)
+    check_arguments(model_args, training_args)
     checkpoint = None
     if training_args.do_train:
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
@@ -78,7 +79,7 @@ def run(
     check_splits(parts.task, training_args)
     log_summary(parts, model_args, data_args, training_args)
 
-    trainer = make_trainer(parts, data_args, training_args)
+    trainer = make_trainer(parts, training_args)
     metrics: dict[str, float] = {}
     history: dict[str, Any] = {}
     if training_args.do_train:
@@ -93,15 +94,15 @@ def run(
     if trainer.is_world_process_zero():
         if training_args.do_train:
             write_model_card(output_dir, record, trainer.hub_model_id)
-        if data_args.record is not None:
-            write_record(record, data_args.record)
+        if training_args.record is not None:
+            write_record(record, training_args.record)
     if training_args.do_train and training_args.push_to_hub:
         trainer.push_to_hub()
     trainer.end()
     return {"metrics": metrics, "record": record, "output_dir": output_dir}
 
 
-def move_label_smoothing(model_args: ModelArguments, training_args: TrainingArguments) -> None:
+def move_label_smoothing(model_args: ModelArguments, training_args: RunArguments) -> None:
     """Let the model smooth its labels itself: `Trainer` would drop the penalty with them."""
     smoothing = training_args.label_smoothing_factor
     if smoothing == 0:
@@ -119,7 +120,7 @@ def log_summary(
     parts: Parts,
     model_args: ModelArguments,
     data_args: DataArguments,
-    training_args: TrainingArguments,
+    training_args: RunArguments,
 ) -> None:
     """Log what a reader wants to see before waiting: rows, labels, words, sizes."""
     rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in parts.rows.items())
@@ -146,19 +147,17 @@ def log_summary(
     logger.info(f"training: {processes} on {training_args.device}, seed {training_args.seed}")
 
 
-def make_trainer(
-    parts: Parts, data_args: DataArguments, training_args: TrainingArguments
-) -> SelfAttentiveTrainer:
+def make_trainer(parts: Parts, training_args: RunArguments) -> SelfAttentiveTrainer:
     """Return a trainer of the model, with the metrics that were asked for or that fit."""
-    if data_args.metric_name is None:
+    if training_args.metric_name is None:
         check_best_metric(training_args, parts.task)
-    metrics = load_metrics(data_args.metric_name, parts.task.problem_type)
-    patience = data_args.early_stopping_patience
+    metrics = load_metrics(training_args.metric_name, parts.task.problem_type)
+    patience = training_args.early_stopping_patience
     callbacks = [] if patience is None else [EarlyStoppingCallback(patience)]
     return SelfAttentiveTrainer(
         parts.model,
         training_args,
-        data_args.max_batch_tokens,
+        training_args.max_batch_tokens,
         train_dataset=parts.rows.get("train"),
         eval_dataset=parts.rows.get("validation"),
         processing_class=parts.tokenizer,

@@ -13,15 +13,13 @@ from transformers.trainer_utils import IntervalStrategy
 from ..data.task import TaskData
 from ..evaluation.dataset import check_output
 from ..evaluation.records import DEFAULT_METRICS
-from .arguments import DataArguments, ModelArguments
+from .arguments import ModelArguments, RunArguments
 
 # What transformers may report to without listing it as available.
 NOT_LISTED = {"azure_ml", "flyte"}
 
 
-def check_arguments(
-    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
-) -> None:
+def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> None:
     """Refuse what can be seen to fail before anything is loaded.
 
     Raises:
@@ -33,8 +31,8 @@ def check_arguments(
     output_dir = Path(str(training_args.output_dir))
     if output_dir.exists() and not output_dir.is_dir():
         raise ValueError(f"--output_dir {output_dir} is a file; name a folder")
-    if data_args.record is not None:
-        record = Path(data_args.record)
+    if training_args.record is not None:
+        record = Path(training_args.record)
         if record.absolute() == output_dir.absolute():
             raise ValueError(f"--record {record} is the --output_dir; name a file in it")
         check_output(record)
@@ -43,7 +41,7 @@ def check_arguments(
             "without --do_train there is no model to evaluate or to predict with; give "
             "--model_name_or_path with a checkpoint"
         )
-    if data_args.early_stopping_patience is not None and (
+    if training_args.early_stopping_patience is not None and (
         not training_args.load_best_model_at_end
         or training_args.eval_strategy == IntervalStrategy.NO
     ):

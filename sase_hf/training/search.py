@@ -15,11 +15,12 @@ import yaml
 from transformers import set_seed
 from transformers.trainer_utils import SaveStrategy
 
+from ..data.arguments import DataArguments
 from ..evaluation.environment import describe_environment
 from ..evaluation.records import write_record
 from ..models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
 from ..utils.memory import keep_freed_memory
-from .arguments import DataArguments, ModelArguments, RunArguments, changed_arguments
+from .arguments import ModelArguments, RunArguments, changed_arguments
 from .run import log_summary, make_trainer, move_label_smoothing
 from .run_checks import check_arguments, check_splits
 from .search_space import choose_metric, suggest
@@ -69,7 +70,7 @@ def search(
         ImportError: Without Optuna.
     """
     training_args.do_train = training_args.do_eval = True
-    check_arguments(model_args, data_args, training_args)
+    check_arguments(model_args, training_args)
     _check(model_args, training_args)
     given = changed_arguments(model_args, data_args, training_args)
     folder = Path(given.pop("output_dir", str(training_args.output_dir)))
@@ -82,8 +83,8 @@ def search(
     training_args.do_predict = False  # left to the recipe
     check_splits(parts.task, training_args)
     log_summary(parts, model_args, data_args, training_args)
-    given |= choose_metric(parts, data_args.metric_name, training_args)
-    trainer = make_trainer(parts, data_args, training_args)
+    given |= choose_metric(parts, training_args.metric_name, training_args)
+    trainer = make_trainer(parts, training_args)
     study = _open_study(folder, bool(training_args.greater_is_better), given)
     running = _Search(folder, study, given, trainer, parts, bool(model_args.word_vectors))
     num_finished = sum(trial.state.is_finished() for trial in study.trials)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from datasets import DatasetDict
 from transformers import AutoTokenizer, TokenizersBackend
 
+from ..data.arguments import DataArguments
 from ..data.task import TaskData, encode_task, load_task
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
@@ -21,8 +22,7 @@ from ..models.self_attentive.modeling_self_attentive import (
     SelfAttentivePreTrainedModel,
 )
 from ..utils.loading import load_config, loading, refusing
-from .arguments import DataArguments, ModelArguments
-from .command_line import in_words_of_flags
+from .arguments import ModelArguments
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ CHANGEABLE_FIELDS = (
     "freeze_embeddings",
 )
 
-_OTHER_LABELS = "train other labels with --ignore_mismatched_sizes"
 BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
 
 
@@ -102,8 +101,7 @@ def assemble(
                 dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
                 **options,
             )
-    with in_words_of_flags():
-        rows = encode_task(task, tokenizer, data_args.max_seq_length)
+    rows = encode_task(task, tokenizer, data_args.max_seq_length)
     return Parts(task, rows, tokenizer, model, found)
 
 
@@ -121,38 +119,15 @@ def load_rows(
 ) -> TaskData:
     """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
     problem_type, label_names = data_args.problem_type, data_args.label_names
-    phrases: dict[str, str] = {}
     if config is not None and not model_args.ignore_mismatched_sizes:
         own_names = [name for _, name in sorted((config.id2label or {}).items())]
         if label_names not in (None, own_names):
             raise ValueError(
                 f"--label_names are {label_names}, but the checkpoint's labels are {own_names}. "
-                f"Leave the flag out, or {_OTHER_LABELS}"
+                "Leave the flag out, or train other labels with --ignore_mismatched_sizes"
             )
-        ways_out = ("name every label in label_names", "choose another problem_type")
-        phrases = dict.fromkeys(ways_out, _OTHER_LABELS)
         problem_type, label_names = problem_type or config.problem_type, own_names
-    with in_words_of_flags(phrases):
-        return load_task(
-            dataset_name=data_args.dataset_name,
-            dataset_config_name=data_args.dataset_config_name,
-            dataset_revision=data_args.dataset_revision,
-            train_file=data_args.train_file,
-            validation_file=data_args.validation_file,
-            test_file=data_args.test_file,
-            text_columns=data_args.text_column_names,
-            label_column=data_args.label_column_name,
-            problem_type=problem_type,
-            label_names=label_names,
-            drop_unlabelled=data_args.drop_unlabelled,
-            max_train_samples=data_args.max_train_samples,
-            max_eval_samples=data_args.max_eval_samples,
-            max_predict_samples=data_args.max_predict_samples,
-            shuffle_seed=data_args.shuffle_seed,
-            validation_fraction=data_args.validation_fraction,
-            cache_dir=data_args.cache_dir,
-            token=data_args.token,
-        )
+    return load_task(replace(data_args, problem_type=problem_type, label_names=label_names))
 
 
 def _choose_head(

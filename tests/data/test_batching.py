@@ -14,7 +14,7 @@ from sase_hf.data.batching import (
 ROWS = make_rows("single_label")
 
 
-def test_length_groups_depend_on_seed_and_epoch_alone() -> None:
+def test_length_grouped_order_depends_on_seed_and_epoch_alone() -> None:
     """Not on the random state, which a resumed run and a second process meet elsewhere."""
     lengths = [len(ids) for ids in ROWS["input_ids"]]
     first, second = (LengthGroupedOrder(lengths, batch_size=8, seed=1) for _ in range(2))
@@ -35,7 +35,7 @@ def batches_of(items: list[int], size: int) -> list[list[int]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def test_the_longest_rows_come_first() -> None:
+def test_longest_first_sorts_by_length() -> None:
     """Neighbours then differ little in length, and the first batch needs the most memory."""
     lengths = [len(ids) for ids in ROWS["input_ids"]]
     assert [lengths[i] for i in longest_first(ROWS)] == sorted(lengths, reverse=True)
@@ -45,7 +45,7 @@ def test_the_longest_rows_come_first() -> None:
     ("max_tokens", "rows"),
     [(None, [5]), (20, [5]), (19, [4, 1]), (8, [2, 2, 1]), (4, [1] * 5), (1, [1] * 5)],
 )
-def test_parts_hold_whole_rows_up_to_the_limit(max_tokens: int | None, rows: list[int]) -> None:
+def test_parts_of_batch_hold_whole_rows(max_tokens: int | None, rows: list[int]) -> None:
     """5 rows of 4 tokens; a row that is longer than the limit is read all the same, alone."""
     batch = {"input_ids": torch.arange(20).view(5, 4), "labels": torch.arange(5)}
     parts = parts_of_batch(batch, max_tokens)

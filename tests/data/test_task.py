@@ -1,20 +1,30 @@
-"""From files to a task: columns, labels, splits, and what is said about bad rows."""
+"""From files to a task: columns, labels, splits, tokens, and errors about bad rows."""
 
 import json
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import datasets
 import pytest
-from datasets import ClassLabel, Dataset, Features, Value
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from rows import PAIRS, REVIEWS, write_csv, write_jsonl
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
+from sase_hf.data.arguments import DataArguments
 from sase_hf.data.task import TaskData, encode_task, load_task
+
+PAIR_COLUMNS = {"text_column_names": ["premise", "hypothesis"], "label_column_name": "gold"}
+
+
+def load(**fields: Any) -> TaskData:
+    """Load the rows that the fields of `DataArguments` name."""
+    return load_task(DataArguments(**fields))
 
 
 @pytest.fixture
@@ -31,7 +41,7 @@ def tokenizer() -> TokenizersBackend:
 
 def load_rows(folder: Path, rows: list[dict[str, Any]], **options: Any) -> TaskData:
     """Load rows as train split."""
-    return load_task(train_file=write_jsonl(folder / "rows.jsonl", rows), **options)
+    return load(train_file=write_jsonl(folder / "rows.jsonl", rows), **options)
 
 
 def labels_of(task: TaskData, split: str = "train") -> list[Any]:
@@ -39,10 +49,12 @@ def labels_of(task: TaskData, split: str = "train") -> list[Any]:
     return task.splits[split]["label"][:]
 
 
-def test_columns_get_their_standard_names(tmp_path: Path) -> None:
+def test_load_task_gives_columns_their_standard_names(tmp_path: Path) -> None:
     """What follows need not know how a file calls them; other columns are gone."""
     rows = [{**row, "id": index} for index, row in enumerate(PAIRS)]
-    task = load_rows(tmp_path, rows, text_columns=("premise", "hypothesis"), label_column="gold")
+    task = load_rows(
+        tmp_path, rows, text_column_names=("premise", "hypothesis"), label_column_name="gold"
+    )
     train = task.splits["train"]
     assert train.column_names == ["text", "text_pair", "label"]
     assert train["text_pair"][:] == [row["hypothesis"] for row in PAIRS]
@@ -51,21 +63,21 @@ def test_columns_get_their_standard_names(tmp_path: Path) -> None:
     assert train.features["label"] == ClassLabel(names=list(task.label_names))
 
 
-def test_other_splits_have_the_ids_of_the_train_split(tmp_path: Path, reviews: Path) -> None:
+def test_load_task_splits_share_the_ids_of_the_train_split(tmp_path: Path, reviews: Path) -> None:
     """They are learnt there only, whatever format, order and subset a split comes in."""
     validation = write_csv(tmp_path / "dev.csv", [REVIEWS[1], REVIEWS[0]])
     test = write_csv(tmp_path / "test.tsv.gz", [REVIEWS[2]], "\t")
-    task = load_task(train_file=reviews, validation_file=validation, test_file=test)
+    task = load(train_file=reviews, validation_file=validation, test_file=test)
     assert task.label_names == ("bad", "fair", "good")
     assert labels_of(task) == [0, 2, 1, 0]
     assert (labels_of(task, "validation"), labels_of(task, "test")) == ([2, 0], [1])
 
 
-def test_numbers_are_the_same_labels_in_every_format(tmp_path: Path) -> None:
+def test_load_task_numbers_are_the_same_labels_in_every_format(tmp_path: Path) -> None:
     """CSV has only texts, JSON may have numbers or texts, Parquet floats."""
     rows = [{"text": "a", "label": 1}, {"text": "b", "label": 10}, {"text": "c", "label": 9}]
     Dataset.from_list([{"text": "d", "label": 9.0}]).to_parquet(tmp_path / "test.parquet")
-    task = load_task(
+    task = load(
         train_file=write_csv(tmp_path / "train.csv", rows),
         validation_file=write_jsonl(tmp_path / "dev.jsonl", rows),
         test_file=tmp_path / "test.parquet",
@@ -76,30 +88,28 @@ def test_numbers_are_the_same_labels_in_every_format(tmp_path: Path) -> None:
     assert labels_of(task, "test") == [1]
 
 
-def test_class_ids_are_matched_by_name_between_splits(tmp_path: Path) -> None:
+def test_load_task_matches_class_ids_by_name_between_splits(tmp_path: Path) -> None:
     """Two files may number the same classes differently, which ids alone would hide."""
     for name, classes in (("train", ["no", "yes", "maybe"]), ("dev", ["yes", "no"])):
         features = Features({"text": Value("string"), "label": ClassLabel(names=classes)})
         rows = {"text": ["a", "b"], "label": [0, 1]}
         Dataset.from_dict(rows, features=features).to_parquet(tmp_path / f"{name}.parquet")
-    task = load_task(
-        train_file=tmp_path / "train.parquet", validation_file=tmp_path / "dev.parquet"
-    )
+    task = load(train_file=tmp_path / "train.parquet", validation_file=tmp_path / "dev.parquet")
     assert task.label_names == ("no", "yes", "maybe"), "the data set's order, with unused names"
     assert (labels_of(task), labels_of(task, "validation")) == ([0, 1], [1, 0])
 
 
-def test_names_that_the_data_set_knows_are_known(tmp_path: Path) -> None:
+def test_load_task_takes_the_names_that_the_dataset_knows(tmp_path: Path) -> None:
     """A class may be called "-", and no train split is needed to learn the classes from."""
     features = Features({"text": Value("string"), "label": ClassLabel(names=["+", "-"])})
     rows = Dataset.from_dict({"text": ["a", "b"], "label": [1, 0]}, features=features)
     rows.to_parquet(tmp_path / "rows.parquet")
     for split in ("train", "validation"):
-        task = load_task(**{f"{split}_file": tmp_path / "rows.parquet"})
+        task = load(**{f"{split}_file": tmp_path / "rows.parquet"})
         assert (task.label_names, labels_of(task, split)) == (("+", "-"), [1, 0])
 
 
-def test_multi_label_and_regression_labels_are_what_the_losses_want(tmp_path: Path) -> None:
+def test_load_task_multi_label_and_regression_labels_are_floats(tmp_path: Path) -> None:
     """Floats: one for each class, or the number itself."""
     tags = load_rows(tmp_path, [{"text": "a", "label": ["x", "y"]}, {"text": "b", "label": []}])
     assert tags.problem_type == "multi_label_classification"
@@ -110,38 +120,36 @@ def test_multi_label_and_regression_labels_are_what_the_losses_want(tmp_path: Pa
 
 
 @pytest.mark.parametrize("target", [-1, "-1"])
-def test_minus_one_is_a_target_of_a_regression(target: Any, tmp_path: Path) -> None:
+def test_load_task_minus_one_is_a_target_of_a_regression(target: Any, tmp_path: Path) -> None:
     """It stands for no label only where labels are classes; of a checkpoint's rows likewise."""
     rows = [{"text": "a", "label": target}, {"text": "b", "label": 0.5}]
     assert labels_of(load_rows(tmp_path, rows)) == [-1.0, 0.5]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     known = {"problem_type": "regression", "label_names": ["score"]}
-    assert labels_of(load_task(train_file=path, **known)) == [-1.0, 0.5]
-    assert labels_of(load_task(test_file=path, **known), "test") == [-1.0, 0.5]
+    assert labels_of(load(train_file=path, **known)) == [-1.0, 0.5]
+    assert labels_of(load(test_file=path, **known), "test") == [-1.0, 0.5]
 
 
-def test_a_test_split_may_have_no_labels(tmp_path: Path, reviews: Path) -> None:
+def test_load_task_test_split_may_have_no_labels(tmp_path: Path, reviews: Path) -> None:
     """It is for prediction: without the column, or with no label in any row."""
     for rows in ([{"text": "a"}], [{"text": "a", "label": None}], [{"text": "a", "label": "-"}]):
         test = write_jsonl(tmp_path / "test.jsonl", rows)
-        task = load_task(train_file=reviews, test_file=test)
+        task = load(train_file=reviews, test_file=test)
         assert task.splits["test"].column_names == ["text"]
 
 
-def test_known_names_need_no_train_split(tmp_path: Path) -> None:
+def test_load_task_known_names_need_no_train_split(tmp_path: Path) -> None:
     """A checkpoint is evaluated, or predicts, with the names that it has learnt."""
     rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "label": "yes"}])
-    task = load_task(validation_file=rows, label_names=["no", "yes"])
+    task = load(validation_file=rows, label_names=["no", "yes"])
     assert labels_of(task, "validation") == [1]
     unlabelled = write_jsonl(tmp_path / "test.jsonl", [{"text": "a"}])
-    assert load_task(test_file=unlabelled, label_names=["no", "yes"]).label_names == ("no", "yes")
+    assert load(test_file=unlabelled, label_names=["no", "yes"]).label_names == ("no", "yes")
     scores = write_jsonl(tmp_path / "scores.jsonl", [{"text": "a", "label": 2}])
-    assert labels_of(
-        load_task(validation_file=scores, problem_type="regression"), "validation"
-    ) == [2]
+    assert labels_of(load(validation_file=scores, problem_type="regression"), "validation") == [2]
 
 
-def test_rows_without_a_label_are_left_out_on_request(
+def test_load_task_drops_unlabelled_rows_on_request(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SNLI has such rows, with "-"; the log says how many, and their texts need not be good."""
@@ -149,21 +157,21 @@ def test_rows_without_a_label_are_left_out_on_request(
     task = load_rows(tmp_path, rows, drop_unlabelled=True)
     assert task.splits["train"]["text"][:] == [REVIEWS[0]["text"], REVIEWS[1]["text"]]
     assert task.sources["train"]["rows"] == 2
-    assert "left 2 rows without a label out of the train split (rows.jsonl)" in caplog.text
+    assert "left 2 rows without a label out of " in caplog.text
 
 
-def test_sources_say_which_rows_were_used(tmp_path: Path, reviews: Path) -> None:
+def test_load_task_sources_record_which_rows_were_used(tmp_path: Path, reviews: Path) -> None:
     """They go into records, so they hold the file's name, never its folder."""
-    task = load_task(train_file=reviews, validation_file=reviews, max_train_samples=3)
+    task = load(train_file=reviews, validation_file=reviews, max_train_samples=3)
     assert task.sources["train"].keys() == {"file", "sha256", "rows"}
     assert [source["rows"] for source in task.sources.values()] == [3, 4]
     assert task.sources["train"]["file"] == "reviews.jsonl"
     assert str(tmp_path) not in json.dumps(task.sources)
 
 
-def test_limits_take_the_first_rows_but_labels_come_from_all(reviews: Path) -> None:
+def test_load_task_limits_take_first_rows_but_labels_come_from_all(reviews: Path) -> None:
     """A quick look at ten rows must number the labels as the whole run does."""
-    task = load_task(
+    task = load(
         train_file=reviews,
         validation_file=reviews,
         test_file=reviews,
@@ -180,7 +188,7 @@ def test_limits_take_the_first_rows_but_labels_come_from_all(reviews: Path) -> N
     assert task.splits["validation"]["text"][:] == [row["text"] for row in REVIEWS[:2]]
 
 
-def test_a_shuffle_is_the_seeds_and_comes_before_the_limit(tmp_path: Path) -> None:
+def test_load_task_shuffles_by_seed_before_the_limit(tmp_path: Path) -> None:
     """Files are often sorted by label; the first rows would then be of one label only."""
     rows = [{"text": f"text {index}", "label": str(index // 50)} for index in range(100)]
 
@@ -193,7 +201,7 @@ def test_a_shuffle_is_the_seeds_and_comes_before_the_limit(tmp_path: Path) -> No
     assert first(None) == [row["text"] for row in rows[:20]]
 
 
-def test_a_split_off_validation_split_keeps_the_proportions(tmp_path: Path) -> None:
+def test_load_task_validation_fraction_keeps_the_proportions(tmp_path: Path) -> None:
     """The same seed gives the same rows, no row is in both, and the record says so."""
     rows = [{"text": f"text {index}", "label": "ab"[index % 5 == 0]} for index in range(50)]
     tasks = [load_rows(tmp_path, rows, validation_fraction=0.2) for _ in range(2)]
@@ -211,7 +219,9 @@ def test_a_split_off_validation_split_keeps_the_proportions(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "label", [lambda index: f"own {index}", lambda index: index / 2, lambda index: ["a"]]
 )
-def test_labels_of_every_kind_can_be_split(tmp_path: Path, label: Callable[[int], Any]) -> None:
+def test_load_task_validation_fraction_splits_all_labels(
+    tmp_path: Path, label: Callable[[int], Any]
+) -> None:
     """Labels that occur once, numbers, and lists, which have no order."""
     rows = [{"text": f"text {index}", "label": label(index)} for index in range(10)]
     task = load_rows(tmp_path, rows, validation_fraction=0.3)
@@ -220,7 +230,7 @@ def test_labels_of_every_kind_can_be_split(tmp_path: Path, label: Callable[[int]
     assert sorted(texts[0] + texts[1]) == [row["text"] for row in rows]
 
 
-def test_local_files_leave_nothing_in_a_cache(
+def test_load_task_caches_nothing_of_local_files(
     tmp_path: Path,
     reviews: Path,
     tokenizer: TokenizersBackend,
@@ -229,54 +239,52 @@ def test_local_files_leave_nothing_in_a_cache(
     """A copy of somebody's data in a hidden folder is neither wanted nor found again."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     before = set(tmp_path.rglob("*"))
-    task = load_task(train_file=reviews, validation_fraction=0.5, shuffle_seed=1)
+    task = load(train_file=reviews, validation_fraction=0.5, shuffle_seed=1)
     rows = encode_task(task, tokenizer)
     assert set(tmp_path.rglob("*")) == before
     assert not any(split.cache_files for split in (*task.splits.values(), *rows.values()))
 
 
-def test_the_log_says_what_was_read(reviews: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_load_task_logs_what_was_read(reviews: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A wrong guess about the problem is seen before hours of training, not after."""
     with caplog.at_level(logging.INFO, "sase_hf"):
-        load_task(train_file=reviews)
+        load(train_file=reviews)
     assert "single_label_classification, labels ('bad', 'fair', 'good'), read from" in caplog.text
 
 
-def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, reviews: Path) -> None:
+def test_load_task_names_missing_column_and_those_that_exist(tmp_path: Path, reviews: Path) -> None:
     """It is the first thing that goes wrong with somebody's own file."""
     message = (
-        r"the train split \(reviews.jsonl\) has no column 'review'; it has 'text', 'label'. Choose "
-        "with text_columns and label_column"
+        r"reviews.jsonl has no column 'review'; it has 'text', 'label'. Choose "
+        "with --text_column_names and --label_column_name"
     )
     with pytest.raises(ValueError, match=message):
-        load_task(train_file=reviews, text_columns=("review",))
+        load(train_file=reviews, text_column_names=("review",))
     unlabelled = write_jsonl(tmp_path / "dev.jsonl", [{"text": "a"}])
-    with pytest.raises(
-        ValueError, match=r"the validation split \(dev.jsonl\) has no column 'label'"
-    ):
-        load_task(train_file=reviews, validation_file=unlabelled)
+    with pytest.raises(ValueError, match=r"dev.jsonl has no column 'label'"):
+        load(train_file=reviews, validation_file=unlabelled)
 
 
-ROW = r"row 1 \(counted from 0\) of the train split \(rows.jsonl\), column "
+ROW = r"row 1 \(counted from 0\) of \S+rows\.jsonl, column "
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"text": None, "label": "bad"}, "'text': None is a NoneType, not a text"),
-        ({"label": "bad"}, "'text': None is a NoneType, not a text"),
-        ({"text": 5, "label": "bad"}, "'text': 5 is a int, not a text"),
-        ({"text": float("nan"), "label": "bad"}, "'text': nan is a float, not a text"),
-        ({"text": ["a"], "label": "bad"}, r"'text': \['a'\] is a list, not a text"),
-        ({"text": " \n", "label": "bad"}, "'text': the text is blank; write one, or take the row"),
-        ({"text": "\ud800", "label": "bad"}, "'text': '.*' holds half of a surrogate pair"),
-        ({"text": "a", "label": None}, "'label': None is no label; give every row one, or leave"),
-        ({"text": "a"}, "'label': None is no label"),
-        ({"text": "a", "label": "-"}, "'label': '-' is no label; .* out with drop_unlabelled"),
+        ({"text": None, "label": "bad"}, "'text': None is of type NoneType, not a string"),
+        ({"label": "bad"}, "'text': None is of type NoneType, not a string"),
+        ({"text": 5, "label": "bad"}, "'text': 5 is of type int, not a string"),
+        ({"text": float("nan"), "label": "bad"}, "'text': nan is of type float, not a string"),
+        ({"text": ["a"], "label": "bad"}, r"'text': \['a'\] is of type list, not a string"),
+        ({"text": " \n", "label": "bad"}, "'text': the text is blank; delete the row"),
+        ({"text": "\ud800", "label": "bad"}, "'text': '.*' has a lone surrogate"),
+        ({"text": "a", "label": None}, "'label': None is not a label; label every row, or delete"),
+        ({"text": "a"}, "'label': None is not a label"),
+        ({"text": "a", "label": "-"}, "'label': '-' is not a label; .*--drop_unlabelled leaves"),
         ({"text": "a", "label": {"b": 1}}, r"'label': \{'b': 1\} is a dict; a label is a text or"),
     ],
 )
-def test_a_bad_row_is_named_by_split_row_and_column(
+def test_load_task_names_bad_row_by_file_row_and_column(
     tmp_path: Path, row: dict[str, Any], message: str
 ) -> None:
     """Otherwise it would surface as a tensor error, an hour later and without its place."""
@@ -284,73 +292,162 @@ def test_a_bad_row_is_named_by_split_row_and_column(
         load_rows(tmp_path, [REVIEWS[0], row, REVIEWS[1]])
 
 
-def test_only_a_test_split_may_lack_all_labels(tmp_path: Path, reviews: Path) -> None:
+def test_load_task_validation_split_needs_labels(tmp_path: Path, reviews: Path) -> None:
     """A validation split without any could measure nothing."""
     dev = write_jsonl(tmp_path / "dev.jsonl", [{"text": "a", "label": "-"}])
-    with pytest.raises(ValueError, match=r"row 0 .* the validation split .*'-' is no label"):
-        load_task(train_file=reviews, validation_file=dev)
-    with pytest.raises(
-        ValueError, match=r"the validation split \(dev.jsonl\) has no row with a label"
-    ):
-        load_task(train_file=reviews, validation_file=dev, drop_unlabelled=True)
+    with pytest.raises(ValueError, match=r"row 0 .*dev.jsonl, .*'-' is not a label"):
+        load(train_file=reviews, validation_file=dev)
+    with pytest.raises(ValueError, match=r"dev.jsonl has no row with a label"):
+        load(train_file=reviews, validation_file=dev, drop_unlabelled=True)
 
 
-def test_bytes_are_no_text(tmp_path: Path) -> None:
+def test_load_task_refuses_bytes_as_text(tmp_path: Path) -> None:
     """A Parquet file can hold them."""
     rows = {"text": [b"a"], "label": ["x"]}
     Dataset.from_dict(rows).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(ValueError, match=r"row 0 .*column 'text': b'a' is a bytes, not a text"):
-        load_task(train_file=tmp_path / "rows.parquet", label_names=["x", "y"])
+    with pytest.raises(ValueError, match=r"row 0 .*'text': b'a' is of type bytes, not a"):
+        load(train_file=tmp_path / "rows.parquet", label_names=["x", "y"])
 
 
-def test_an_unknown_label_is_named_by_its_row_in_the_file(tmp_path: Path, reviews: Path) -> None:
+def test_load_task_names_unknown_label_by_its_row(tmp_path: Path, reviews: Path) -> None:
     """Also where rows before it were left out."""
     rows = [{"text": "x", "label": None}, REVIEWS[0], {"text": "y", "label": "great"}]
     dev = write_jsonl(tmp_path / "dev.jsonl", rows)
-    message = r"row 2 .*the validation split \(dev.jsonl\), column 'label': 'great' is none of the "
-    with pytest.raises(
-        ValueError, match=message + "known labels 'bad', 'fair', 'good'; correct it"
-    ):
-        load_task(train_file=reviews, validation_file=dev, drop_unlabelled=True)
+    message = r"row 2 .*dev.jsonl, column 'label': 'great' is not one of the "
+    with pytest.raises(ValueError, match=message + "labels 'bad', 'fair', 'good'; correct it"):
+        load(train_file=reviews, validation_file=dev, drop_unlabelled=True)
 
 
-def test_a_split_without_rows_is_refused(tmp_path: Path, reviews: Path) -> None:
+def test_load_task_refuses_split_without_rows(tmp_path: Path, reviews: Path) -> None:
     """An empty file is a failed download or export."""
     empty = tmp_path / "empty.csv"
     empty.write_text("text,label\n")
-    with pytest.raises(ValueError, match=r"the test split \(empty.csv\) has no rows; add some, or"):
-        load_task(train_file=reviews, test_file=empty)
+    with pytest.raises(ValueError, match=r"empty.csv has no rows; add some, or"):
+        load(train_file=reviews, test_file=empty)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"text_columns": ()}, r"text_columns is \[\]; it must name one column, or two for pairs"),
-        ({"text_columns": ("a", "b", "c")}, r"text_columns is \['a', 'b', 'c'\]; it must name one"),
-        ({"max_train_samples": 0}, "max_train_samples is 0; it must be 1 or more, or None"),
+        (
+            {"text_column_names": ()},
+            r"is \[\]; it must name one column, or two",
+        ),
+        (
+            {"text_column_names": ("a", "b", "c")},
+            r"is \['a', 'b', 'c'\]; it must",
+        ),
+        ({"max_train_samples": 0}, "max_train_samples is 0; it must be 1 or more, or left out"),
         ({"max_eval_samples": -1}, "max_eval_samples is -1; it must be 1 or more"),
         ({"max_predict_samples": 0}, "max_predict_samples is 0; it must be 1 or more"),
-        ({"validation_fraction": 1.5}, "validation_fraction is 1.5; it must be between 0 and 1"),
-        ({"validation_fraction": 0.1}, "0.1 of 4 train rows leaves one of the two splits without"),
+        ({"validation_fraction": 1.5}, "--validation_fraction is 1.5; it must be between 0 and 1"),
+        ({"validation_fraction": 0.1}, "0.1 of 4 train rows leaves one of the two splits empty"),
         ({"validation_fraction": 0.5, "also_as": "validation_file"}, "the splits are train, valid"),
         ({"dataset_name": "some/set"}, "dataset_name is 'some/set' and the files are"),
-        ({"problem_type": "ranking"}, "problem_type is 'ranking'; allowed are"),
+        ({"problem_type": "ranking"}, "--problem_type is 'ranking'; allowed are"),
     ],
 )
-def test_arguments_that_contradict_the_data_are_refused(
+def test_load_task_refuses_arguments_that_contradict_the_data(
     reviews: Path, options: dict[str, Any], message: str
 ) -> None:
     """Each with what came and what is allowed."""
     also_as = options.pop("also_as", None)
     files = {"train_file": reviews, **({also_as: reviews} if also_as else {})}
     with pytest.raises(ValueError, match=message):
-        load_task(**files, **options)
+        load(**files, **options)
 
 
-def test_labels_need_a_train_split_or_their_names(reviews: Path) -> None:
+def test_load_task_needs_a_train_split_or_label_names(reviews: Path) -> None:
     """Learnt from a validation split, they could have other ids than the model's."""
-    with pytest.raises(ValueError, match="there is no train split to learn the labels from; give"):
-        load_task(validation_file=reviews)
+    with pytest.raises(ValueError, match="there is no train split to learn the labels from; list"):
+        load(validation_file=reviews)
     options = {"label_names": ["bad", "fair", "good"], "validation_fraction": 0.5}
-    with pytest.raises(ValueError, match=r"the splits are validation\. Leave it out"):
-        load_task(validation_file=reviews, **options)
+    with pytest.raises(ValueError, match=r"the splits are validation\. Leave the flag out"):
+        load(validation_file=reviews, **options)
+
+
+@pytest.fixture
+def review_task(tmp_path: Path) -> TaskData:
+    """Four labelled reviews, to train on and to predict."""
+    path = write_jsonl(tmp_path / "reviews.jsonl", REVIEWS)
+    return load(train_file=path, test_file=path)
+
+
+@pytest.fixture
+def pair_task(tmp_path: Path) -> TaskData:
+    """Three labelled pairs."""
+    path = write_jsonl(tmp_path / "pairs.jsonl", PAIRS)
+    return load(
+        train_file=path, text_column_names=("premise", "hypothesis"), label_column_name="gold"
+    )
+
+
+def test_encode_task_keeps_rows_and_labels(
+    review_task: TaskData, tokenizer: TokenizersBackend
+) -> None:
+    """Predictions are written row by row and must meet their texts again."""
+    rows = encode_task(review_task, tokenizer)
+    for split in ("train", "test"):
+        assert set(rows[split].column_names) == {*tokenizer.model_input_names, "labels"}
+        assert rows[split]["labels"][:] == review_task.splits[split]["label"][:]
+        assert rows[split]["input_ids"][:] == [tokenizer(row["text"]).input_ids for row in REVIEWS]
+
+
+def test_encode_task_rows_without_labels(tokenizer: TokenizersBackend) -> None:
+    """A `Trainer` would otherwise measure what nobody knows."""
+    splits = DatasetDict(test=Dataset.from_dict({"text": ["The soup."]}))
+    task = TaskData(splits, "single_label_classification", ("bad", "good"), {})
+    assert "labels" not in encode_task(task, tokenizer)["test"].column_names
+
+
+def test_encode_task_marks_the_second_text_of_pairs(pair_task: TaskData) -> None:
+    """The entailment head tells the two apart by nothing else."""
+    tokenizer = build_tokenizer(pair_task.splits["train"]["text"])
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    row = encode_task(pair_task, tokenizer)["train"][0]
+    assert row["token_type_ids"] == [0] * 4 + [1] * 5
+    assert encode_task(pair_task, tokenizer, max_seq_length=4)["train"][0]["token_type_ids"] == [
+        0,
+        0,
+        1,
+        1,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "max_length", "expected"), [(1024, 2, 2), (3, None, 3), (3, 5, 5), (10**30, None, 6)]
+)
+def test_encode_task_cuts_texts_to_max_seq_length(
+    review_task: TaskData, limit: int, max_length: int | None, expected: int
+) -> None:
+    """Without a length, the tokenizer's own limit holds; without that, nothing is cut."""
+    tokenizer = build_tokenizer(review_task.splits["train"]["text"], model_max_length=limit)
+    rows = encode_task(review_task, tokenizer, max_length)["train"]
+    assert max(map(len, rows["input_ids"])) == expected
+
+
+def test_encode_task_writes_nothing_beside_rows_on_disk(
+    tmp_path: Path, review_task: TaskData, tokenizer: TokenizersBackend
+) -> None:
+    """Also where somebody's own splits lie on disk, beside which `datasets` caches."""
+    review_task.splits.save_to_disk(tmp_path / "saved")
+    before = set(tmp_path.rglob("*"))
+    saved = replace(review_task, splits=DatasetDict.load_from_disk(tmp_path / "saved"))
+    assert saved.splits["train"].cache_files, "the premise: they lie on disk"
+    rows = encode_task(saved, tokenizer)
+    assert rows["train"]["labels"][:] == review_task.splits["train"]["label"][:]
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_encode_task_refuses_length_0_and_blind_tokenizer(
+    review_task: TaskData, pair_task: TaskData
+) -> None:
+    """No token would be left, or both texts of a pair would be one."""
+    words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:0")
+    blind = TokenizersBackend(tokenizer_object=words, unk_token="[UNK]")
+    with pytest.raises(ValueError, match="--max_seq_length is 0; it must be 1 or more"):
+        encode_task(review_task, blind, max_seq_length=0)
+    with pytest.raises(ValueError, match="TokenizersBackend gives the second text of a pair no"):
+        encode_task(pair_task, blind)

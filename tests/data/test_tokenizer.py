@@ -1,7 +1,6 @@
 """Which words a built tokenizer knows, how it cuts a text, and what it never mistakes."""
 
 import random
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -37,7 +36,7 @@ def words_in_order(tokenizer: TokenizersBackend) -> list[str]:
 # The vocabulary
 
 
-def test_words_follow_the_special_tokens_by_frequency_then_by_code_point() -> None:
+def test_build_tokenizer_orders_words_by_frequency_then_code_point() -> None:
     """The same texts give the same ids on every machine, whatever the seed of its hashes."""
     texts = ["c c b b", "é a a z", "c Z"] + [f"w{i}" for i in range(100)]
     once = ["é", "z", "Z"] + [f"w{i}" for i in range(100)]
@@ -47,7 +46,7 @@ def test_words_follow_the_special_tokens_by_frequency_then_by_code_point() -> No
         assert words_in_order(build_tokenizer(texts, lowercase=False)) == expected
 
 
-def test_two_builds_save_the_same_bytes(tmp_path: Path) -> None:
+def test_build_tokenizer_twice_saves_the_same_bytes(tmp_path: Path) -> None:
     """A checkpoint can be compared with another by its files."""
     for name in "ab":
         build_tokenizer(TEXTS).save_pretrained(tmp_path / name)
@@ -55,7 +54,7 @@ def test_two_builds_save_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
-def test_vocab_size_counts_the_special_tokens() -> None:
+def test_build_tokenizer_vocab_size_counts_the_special_tokens() -> None:
     """It is the number of rows of the embedding matrix, nothing less."""
     assert words_in_order(build_tokenizer(["a a a b b c"], vocab_size=4)) == [
         "[PAD]",
@@ -65,50 +64,27 @@ def test_vocab_size_counts_the_special_tokens() -> None:
     ]
 
 
-def test_rare_words_are_left_out() -> None:
+def test_build_tokenizer_min_frequency_leaves_out_rare_words() -> None:
     """A word seen once cannot be learnt; it stands for the unknown ones."""
     tokenizer = build_tokenizer(["a a b", "b c"], min_frequency=2)
     assert tokenizer("a b c")["input_ids"] == [2, 3, tokenizer.unk_token_id]
 
 
-def test_case_is_kept_on_request() -> None:
+def test_build_tokenizer_keeps_case_on_request() -> None:
     """With lowercase=False, "The" and "the" are two words."""
     cased = build_tokenizer(["The the DON'T"], lowercase=False)
     assert cased.tokenize("The the DON'T") == ["The", "the", "DO", "N'T"]
     assert "The" not in build_tokenizer(["The the"]).get_vocab()
 
 
-def test_extra_words_fill_the_room_that_the_texts_leave() -> None:
+def test_build_tokenizer_extra_words_fill_the_room_that_texts_leave() -> None:
     """They come after the words of the texts, cut and spelt alike, and never beyond the size."""
     extra = ["a", "Zebra", "well-known", "zebra", "[PAD]", "don't", "yak", "late"]
     tokenizer = build_tokenizer(["a b"], vocab_size=6, extra_words=iter(extra))
     assert words_in_order(tokenizer) == ["[PAD]", "[UNK]", "a", "b", "zebra", "yak"]
 
 
-def test_texts_are_read_once_and_not_kept() -> None:
-    """A corpus larger than memory can be counted."""
-    alive = peak = 0
-
-    class Text(str):
-        def __new__(cls, value: str) -> "Text":
-            nonlocal alive, peak
-            alive += 1
-            peak = max(peak, alive)
-            return super().__new__(cls, value)
-
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    def corpus() -> Iterator[Text]:
-        for i in range(10_000):
-            yield Text(f"word {i % 7}")
-
-    assert len(build_tokenizer(corpus())) == 2 + 8
-    assert peak < 2_000
-
-
-def test_columns_of_a_dataset_are_texts() -> None:
+def test_build_tokenizer_takes_columns_of_a_dataset() -> None:
     """Premises and hypotheses share one vocabulary, with no detour over a list."""
     data = DatasetDict(train=Dataset.from_dict({"premise": ["a dog"], "hypothesis": ["no dog"]}))
     columns = chain(data["train"]["premise"], data["train"]["hypothesis"])
@@ -130,12 +106,12 @@ def test_columns_of_a_dataset_are_texts() -> None:
         (f"{PIZZA}{PIZZA} naïve 'quote'", f"{PIZZA} {PIZZA} naïve ' quote '"),
     ],
 )
-def test_a_text_is_cut_as_the_penn_treebank_cuts_it(text: str, tokens: str) -> None:
+def test_tokenizer_cuts_as_the_penn_treebank_does(text: str, tokens: str) -> None:
     """Negation is one token of its own, as in GloVe's vocabulary and in tokenized corpora."""
     assert build_tokenizer([text]).tokenize(text) == tokens.split()
 
 
-def test_spellings_of_one_text_give_the_same_ids() -> None:
+def test_tokenizer_spellings_of_one_text_give_the_same_ids() -> None:
     """Curly apostrophes, composed or decomposed accents and capitals look the same to a reader."""
     composed = "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
     tokenizer = build_tokenizer([f"don't {composed}"])
@@ -144,7 +120,7 @@ def test_spellings_of_one_text_give_the_same_ids() -> None:
     assert tokenizer(f"Don{CURLY}t Cafe{ACUTE}")["input_ids"] == ids
 
 
-def test_offsets_show_each_token_as_the_text_has_it() -> None:
+def test_tokenizer_offsets_show_each_token_as_the_text_has_it() -> None:
     """Attention is drawn on the text itself, before normalisation changed its length."""
     text = f"  İstanbul didn{CURLY}t\tmove: [UNK] {PIZZA}!"
     encoded = build_tokenizer(TEXTS)(text, return_offsets_mapping=True)
@@ -157,20 +133,14 @@ def test_offsets_show_each_token_as_the_text_has_it() -> None:
     ]
 
 
-def test_decoded_text_can_be_read(tokenizer: TokenizersBackend) -> None:
-    """Tokens come back with a space between, padding left out on request."""
-    ids = [*tokenizer("I don't like the soup.")["input_ids"], 0]
-    assert tokenizer.decode(ids, skip_special_tokens=True) == "i do n't like the soup ."
-
-
 @pytest.mark.parametrize("text", ["", " \n\t"])
-def test_a_blank_text_has_no_tokens(tokenizer: TokenizersBackend, text: str) -> None:
+def test_tokenizer_blank_text_has_no_tokens(tokenizer: TokenizersBackend, text: str) -> None:
     """It is not an error; beside other texts it becomes a row of padding."""
     assert tokenizer(text)["input_ids"] == []
     assert tokenizer([text, "soup"], padding=True)["attention_mask"] == [[0], [1]]
 
 
-def test_any_text_is_cut_into_words_in_order(tokenizer: TokenizersBackend) -> None:
+def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBackend) -> None:
     """Whatever users type, every id is a row of the embeddings and no token leaves the text."""
     rng = random.Random(0)
     odd = "\0\x1b\u200b\u200d\u202e\u2066\u0301\ufe0f\u65e5\u672c\U0001f469\U0010ffff\u0130\ufb01"
@@ -190,7 +160,7 @@ def test_any_text_is_cut_into_words_in_order(tokenizer: TokenizersBackend) -> No
 # Pairs, padding, special tokens
 
 
-def test_a_pair_is_told_apart_by_token_types_alone(tokenizer: TokenizersBackend) -> None:
+def test_tokenizer_pair_differs_by_token_types_alone(tokenizer: TokenizersBackend) -> None:
     """No word is reserved as a separator, so no text can hold one."""
     pair = tokenizer("the soup", "good bread !")
     ids = tokenizer("the soup good bread !")["input_ids"]
@@ -199,7 +169,7 @@ def test_a_pair_is_told_apart_by_token_types_alone(tokenizer: TokenizersBackend)
     assert pair["attention_mask"] == [1] * 5
 
 
-def test_padding_is_on_the_right_with_id_0(tokenizer: TokenizersBackend) -> None:
+def test_tokenizer_pads_on_the_right_with_id_0(tokenizer: TokenizersBackend) -> None:
     """The usual place, and the id that the config takes for padding."""
     batch = tokenizer(["the soup .", "soup"], padding=True)
     assert batch["input_ids"][1][1:] == [0, 0]
@@ -207,7 +177,7 @@ def test_padding_is_on_the_right_with_id_0(tokenizer: TokenizersBackend) -> None
     assert (tokenizer.pad_token_id, tokenizer.unk_token_id) == (0, 1)
 
 
-def test_truncation_cuts_to_the_length_of_the_tokenizer(tmp_path: Path) -> None:
+def test_tokenizer_truncates_to_its_model_max_length(tmp_path: Path) -> None:
     """Pipelines that truncate need a finite length, also in a saved tokenizer."""
     tokenizer = reloaded(build_tokenizer(["a b"], model_max_length=3), tmp_path)
     assert len(tokenizer("a " * 9, truncation=True)["input_ids"]) == 3
@@ -215,7 +185,9 @@ def test_truncation_cuts_to_the_length_of_the_tokenizer(tmp_path: Path) -> None:
     assert build_tokenizer(["a"]).model_max_length < 10_000, "the default is finite as well"
 
 
-def test_a_typed_special_token_is_only_text(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
+def test_tokenizer_typed_special_token_is_text(
+    tokenizer: TokenizersBackend, tmp_path: Path
+) -> None:
     """A user who types [PAD] must not be able to hide words from the model."""
     for each in (tokenizer, reloaded(tokenizer, tmp_path)):
         expected = each("[ pad ] it [ unk ] soup")["input_ids"]
@@ -227,7 +199,7 @@ def test_a_typed_special_token_is_only_text(tokenizer: TokenizersBackend, tmp_pa
         assert each(words, is_split_into_words=True)["input_ids"] == expected
 
 
-def test_a_typed_special_token_is_only_text_in_a_pipeline(
+def test_tokenizer_typed_special_token_is_text_in_a_pipeline(
     tokenizer: TokenizersBackend, tmp_path: Path
 ) -> None:
     """A pipeline loads the tokenizer by itself and passes options of its own."""
@@ -242,7 +214,7 @@ def test_a_typed_special_token_is_only_text_in_a_pipeline(
     ]
 
 
-def test_a_saved_tokenizer_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
+def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
     """It loads with transformers alone, and does the same."""
     loaded = reloaded(tokenizer, tmp_path)
     assert type(loaded) is TokenizersBackend
@@ -266,19 +238,19 @@ def test_a_saved_tokenizer_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path
         ("one text", "texts is a str; pass an iterable of strings"),
         (b"one text", "texts is a bytes"),
         (DatasetDict(train=Dataset.from_dict({"text": ["a"]})), "texts is a DatasetDict; .*column"),
-        (Dataset.from_dict({"text": ["a"]}), "text 0 .* of type dict; .*pass one column"),
-        (["a", None], r"text 1 \(counted from 0\) is None, of type NoneType"),
-        (["a", "b", b"c"], r"text 2 \(counted from 0\) is b'c', of type bytes"),
+        (Dataset.from_dict({"text": ["a"]}), r"text 0 .* is of type dict, .*pass one column"),
+        (["a", None], r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
+        (["a", "b", b"c"], r"text 2 \(counted from 0\): b'c' is of type bytes"),
         ([["a", "b"]], r"text 0 .* of type list"),
         (
             ["a", "b\ud800"],
-            r"text 1 \(counted from 0\) holds a lone surrogate, .*ud800. at char.* 1",
+            r"text 1 \(counted from 0\): 'b.*ud800' has a lone surrogate",
         ),
         ([], "no word is left .* min_frequency=1"),
         (["", " \n"], "no word is left"),
     ],
 )
-def test_texts_that_cannot_be_counted_are_named(texts: object, message: str) -> None:
+def test_build_tokenizer_names_texts_that_cannot_be_counted(texts: object, message: str) -> None:
     """The position leads to the row; a silent skip would hide a broken data set."""
     with pytest.raises(ValueError, match=message):
         build_tokenizer(texts)  # type: ignore[arg-type]
@@ -287,19 +259,21 @@ def test_texts_that_cannot_be_counted_are_named(texts: object, message: str) -> 
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"vocab_size": 2}, "vocab_size is 2; .* must be 3 or more"),
+        ({"vocab_size": 2}, "vocab_size is 2; it must be 3 or more"),
         ({"min_frequency": 0}, "min_frequency is 0; it must be 1 or more"),
         ({"model_max_length": 0}, "model_max_length is 0; it must be 1 or more"),
         ({"min_frequency": 9}, "no word is left .* min_frequency=9 times"),
     ],
 )
-def test_numbers_that_leave_no_word_are_refused(argument: dict[str, int], message: str) -> None:
+def test_build_tokenizer_refuses_too_small_numbers(argument: dict[str, int], message: str) -> None:
     """The result would be a tokenizer that knows nothing."""
     with pytest.raises(ValueError, match=message):
         build_tokenizer(TEXTS, **argument)
 
 
-def test_a_small_corpus_is_read_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+def test_build_tokenizer_small_corpus_shows_no_progress(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     """A progress bar is for those who wait."""
     build_tokenizer(TEXTS)
     assert capfd.readouterr() == ("", "")

@@ -1,8 +1,13 @@
-"""Which vector each word of a tokenizer gets from a file, and what the others get."""
+"""Word vectors: which files are read, which row each word takes, what the other words get."""
 
-import logging
+import gzip
+import io
 import pickle
+import random
+import struct
 import tracemalloc
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +19,46 @@ from transformers import TokenizersBackend
 from sase_hf import build_tokenizer, load_word_vectors
 from sase_hf.data.word_vectors import read_words
 
+VECTORS = {"the": [0.5, -1.0, 2.25], "soup": [1e-3, 0.0, -7.0], "naïve": [3.0, 1.5, -0.125]}
+GLOVE = "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in VECTORS.items()).encode()
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
 ACUTE = "\N{COMBINING ACUTE ACCENT}"
 
 
+def binary(end: bytes = b"\n", count: int = len(VECTORS)) -> bytes:
+    """Return the vectors in word2vec's binary form."""
+    rows = (word.encode() + b" " + struct.pack("<3f", *row) for word, row in VECTORS.items())
+    return b"%d 3\n" % count + b"".join(row + end for row in rows)
+
+
+def zipped(data: bytes, name: str = "vectors.txt", method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return a zip archive of one file."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", method) as file:
+        file.writestr(name, data)
+    return archive.getvalue()
+
+
+FORMS = {
+    "GloVe": GLOVE,
+    "without a last line feed": GLOVE.rstrip(b"\n"),
+    "with Windows line ends": GLOVE.replace(b"\n", b"\r\n"),
+    "word2vec text": b"3 3\n" + GLOVE,
+    "fastText": b"3 3\n" + GLOVE.replace(b"\n", b" \n"),
+    "word2vec binary": binary(),
+    "word2vec binary without line feeds": binary(end=b""),
+}
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "zip": zipped,
+}
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return a name for a vector file."""
-    return tmp_path / "vectors.txt"
+    """Return a name that does not reveal the content."""
+    return tmp_path / "vectors"
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +67,23 @@ def tokenizer() -> TokenizersBackend:
     return build_tokenizer(["soup soup soup the the good"])
 
 
-def rows(count: int, width: int = 4, seed: int = 0) -> np.ndarray:
+def exact_tokenizer(words: list[str]) -> TokenizersBackend:
+    """Return a tokenizer of exactly these words."""
+    model = models.WordLevel({word: index for index, word in enumerate(words)})
+    return TokenizersBackend(tokenizer_object=Tokenizer(model))
+
+
+def read(path: Path, data: bytes, member: str | None = None) -> dict[str, list[float]]:
+    """Write a file, and return the words and vectors read from it."""
+    path.write_bytes(data)
+    words = list(read_words(path, member=member))
+    matrix, _ = load_word_vectors(path, exact_tokenizer(words), member=member)
+    return dict(zip(words, matrix.tolist(), strict=True))
+
+
+def rows(count: int, width: int = 4) -> np.ndarray:
     """Return random vectors whose dimensions differ in mean and spread."""
-    noise = np.random.default_rng(seed).normal(size=(count, width))
+    noise = np.random.default_rng(0).normal(size=(count, width))
     return (noise * np.arange(1, width + 1) + 10 * np.arange(width)).astype(np.float32)
 
 
@@ -44,173 +95,134 @@ def lines(words: list[str], vectors: np.ndarray) -> str:
     )
 
 
-def test_each_word_gets_its_row_of_the_file(path: Path, tokenizer: TokenizersBackend) -> None:
-    """To the last bit: these numbers are the point of the file."""
-    vectors = rows(4)
-    path.write_text(lines(["good", "unrelated", "soup", "the"], vectors))
-    matrix, share = load_word_vectors(path, tokenizer)
-    assert matrix.shape == (len(tokenizer), 4)
-    assert matrix.dtype == torch.float32
-    assert torch.equal(matrix[2:], torch.from_numpy(vectors[[2, 3, 0]]))
-    assert share == 1.0
+# Files
 
 
-def test_the_share_counts_words_and_not_special_tokens(
-    path: Path, tokenizer: TokenizersBackend
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("form", FORMS)
+def test_word_vectors_form_is_known_by_content(path: Path, form: str, packing: str) -> None:
+    """People rename files, and three tools write three forms."""
+    expected = {word: np.float32(row).tolist() for word, row in VECTORS.items()}
+    assert read(path, PACKINGS[packing](FORMS[form])) == expected
+
+
+def test_word_vectors_of_words_with_spaces(path: Path) -> None:
+    """GloVe's 840B file has such words; only the last d fields of a line are numbers."""
+    words = read(path, GLOVE + b". . . 1 2 3\nat name@example.org 4 5 6\n\xc2\xa0 7 8 9\n")
+    assert list(words)[3:] == [". . .", "at name@example.org", "\N{NO-BREAK SPACE}"]
+    assert words[". . ."] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("pack", PACKINGS.values(), ids=PACKINGS)
+def test_word_vectors_binary_file_longer_than_a_buffer(
+    path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
-    """A file's own row for a special token has another meaning than ours."""
-    path.write_text("the 1 2\n[PAD] 3 4\n[UNK] 5 6\nsoup 9 9\n")
-    matrix, share = load_word_vectors(path, tokenizer)
-    assert share == pytest.approx(2 / 3)
-    assert matrix[tokenizer.pad_token_id].tolist() == [0, 0]
-    assert matrix[tokenizer.unk_token_id].tolist() != [5, 6]
+    values = np.random.default_rng(0).normal(size=(700, 900)).astype("<f4")
+    data = b"".join(f"w{i} ".encode() + row.tobytes() for i, row in enumerate(values))
+    assert list(read(path, pack(b"700 900\n" + data)).values()) == values.tolist()
 
 
-def test_missing_words_look_like_found_ones(path: Path) -> None:
-    """Drawn with each dimension's mean and spread, they neither stand out nor all agree."""
-    found, missing = ([f"{kind}{i}" for i in range(2000)] for kind in "fm")
-    tokenizer = build_tokenizer([*found, *missing])
-    vectors = rows(2000)
-    path.write_text(lines(found, vectors))
-    matrix, share = load_word_vectors(path, tokenizer)
-    drawn = matrix[tokenizer.convert_tokens_to_ids(missing)]
-    assert share == 0.5
-    expected = torch.from_numpy(vectors)
-    # Two means of 2000 draws differ by 0.03 standard deviations; this allows five times that.
-    assert ((drawn.mean(0) - expected.mean(0)).abs() < 0.15 * expected.std(0)).all()
-    assert torch.allclose(drawn.std(0), expected.std(0), rtol=0.1)
-
-
-def test_the_seed_alone_decides_what_is_drawn(path: Path, tokenizer: TokenizersBackend) -> None:
-    """A run can be repeated, whatever drew random numbers before."""
-    path.write_text(lines(["soup", "the"], rows(2)))
-    first, _ = load_word_vectors(path, tokenizer, seed=1)
-    torch.rand(3)
-    again, _ = load_word_vectors(path, tokenizer, seed=1)
-    other, _ = load_word_vectors(path, tokenizer, seed=2)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(first[2:4], other[2:4]), "what was found is not drawn"
-
-
-def test_one_word_found_is_enough(path: Path, tokenizer: TokenizersBackend) -> None:
-    """The spread of one row is zero, not undefined."""
-    path.write_text("soup 1 2\n")
-    matrix, _ = load_word_vectors(path, tokenizer)
-    assert matrix[1:].tolist() == [[1, 2]] * 4
-
-
-# Which row is a word's
-
-
-def test_an_exact_row_is_preferred_to_one_alike(path: Path, tokenizer: TokenizersBackend) -> None:
-    """A cased file has "The", "THE" and "the" in any order."""
-    for words in (["The", "the", "THE"], ["the", "THE", "The"], ["THE", "The", "the"]):
-        path.write_text("".join(f"{word} {word == 'the':d} 5\n" for word in words))
-        matrix, _ = load_word_vectors(path, tokenizer)
-        assert matrix[tokenizer.convert_tokens_to_ids("the")].tolist() == [1, 5]
-
-
-def test_the_first_row_alike_serves_where_none_is_exact(
-    path: Path, tokenizer: TokenizersBackend
-) -> None:
-    """Files are sorted by frequency: the usual spelling comes first."""
-    path.write_text("Soup 1 1\nSOUP 2 2\nGood 3 3\n")
-    matrix, share = load_word_vectors(path, tokenizer)
-    assert matrix[tokenizer.convert_tokens_to_ids("soup")].tolist() == [1, 1]
-    assert share == pytest.approx(2 / 3)
-
-
-def test_alike_is_what_the_tokenizer_takes_for_the_same(path: Path) -> None:
-    """One rule, that of its normalizer: case, composed accents, curly apostrophes."""
-    path.write_text(f"N{CURLY}T 1 1\nCafe{ACUTE} 2 2\n", encoding="utf-8")
-    _, lowered = load_word_vectors(path, build_tokenizer(["don't café"]))
-    assert lowered == pytest.approx(2 / 3)
-    cased = build_tokenizer(["DON'T cafe"], lowercase=False)
-    assert load_word_vectors(path, cased)[1] == pytest.approx(1 / 3)
-
-
-def test_a_tokenizer_without_a_normalizer_takes_exact_rows(path: Path) -> None:
-    """Any fast tokenizer of words will do."""
-    plain = Tokenizer(models.WordLevel({"a": 0, "b": 1}))
-    path.write_text("A 1 1\nb 2 2\n")
-    matrix, share = load_word_vectors(path, TokenizersBackend(tokenizer_object=plain))
-    assert share == 0.5
-    assert matrix[1].tolist() == [2, 2]
-
-
-def test_of_repeated_words_the_first_row_counts_and_a_warning_says_so(
-    path: Path, tokenizer: TokenizersBackend, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Published files hold a few; many would mean that something is wrong."""
-    path.write_text("x 0 0\nsoup 1 1\nsoup 2 2\nx 0 0\nthe 3 3\nsoup 4 4\n")
-    with caplog.at_level(logging.WARNING):
-        matrix, _ = load_word_vectors(path, tokenizer)
-    assert matrix[2].tolist() == [1, 1]
-    assert "repeats 2 words of the vocabulary, the first in line 3" in caplog.text
-
-
-# What is refused, and what is not read
+def test_word_vectors_member_of_a_zip_is_chosen_by_name(path: Path) -> None:
+    """GloVe's archives hold one file for each width; macOS adds files of its own."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for name in ("folder/", "__MACOSX/._a.txt"):
+            file.writestr(name, "")
+        file.writestr("a.txt", "soup 1 2\n")
+        file.writestr("folder/b.txt", "soup 1 2 3\n")
+    assert read(path, archive.getvalue(), "folder/b.txt") == {"soup": [1, 2, 3]}
+    with pytest.raises(ValueError, match=r"'a.txt', 'folder/b.txt'; .*vectors_member, not None"):
+        read(path, archive.getvalue())
+    with pytest.raises(ValueError, match=r"'folder/b.txt'; name the one .* not 'c.txt'"):
+        read(path, archive.getvalue(), "c.txt")
+    with pytest.raises(ValueError, match=r"is not a zip archive; leave out --word_vectors_member"):
+        read(path, gzip.compress(GLOVE), "a.txt")
 
 
 @pytest.mark.parametrize(
-    ("number", "message"),
+    ("data", "message"),
     [
-        ("x", r"line 2: what follows 'soup' is not .*numbers: could not convert .*b'x'"),
-        ("nan", r"line 2: 'soup' has a number that is not finite in float32"),
-        ("-inf", r"line 2: 'soup' has a number that is not finite"),
-        ("1e39", r"line 2: 'soup' has a number that is not finite"),
+        (GLOVE + b"bad 1 2\n", r"line 4: 2 numbers follow the word; there must be 3"),
+        (GLOVE + b"bad 1 2 3 4\n", r"line 4: 4 numbers follow"),
+        (b"4 3\n" + GLOVE + b"bad 1 2 3 4\n", r"line 5: 4 numbers follow"),
+        (GLOVE + b"\n" + GLOVE, r"line 4: 0 numbers follow"),
+        (GLOVE + b"caf\xe9 1 2 3\n", r"line 4: the word b'caf\\xe9' is not UTF-8"),
+        (GLOVE + b"bad 1 x 3\n", r"line 4: 'bad' needs 3 numbers: could not convert .* b'x'"),
+        (GLOVE + b"bad 1  3\n", r"line 4: 'bad' needs 3 numbers: .* float: b''"),
+        (GLOVE + b"bad 1 nan 3\n", r"line 4: 'bad' has a number that is not finite in float32"),
+        (GLOVE + b"bad 1 1e39 3\n", r"line 4: 'bad' has a number that is not finite"),
+        (b"4 3\n" + GLOVE, r"first line promises 4 words, 3 follow; is the file complete\?"),
+        (b"2 3\n" + GLOVE, r"first line promises 2 words, 3 follow"),
+        (b"", r"line 1: 0 numbers per word"),
+        (b"3 10001\n" + GLOVE, r"line 1: 10001 numbers per word; .* a word and 1 to 10000"),
+        (b"\x80\x04\x95 1 2 3\n", r"line 1: the word b'\\x80\\x04\\x95' is not UTF-8"),
     ],
 )
-def test_a_word_without_proper_numbers_is_named(
-    path: Path, tokenizer: TokenizersBackend, number: str, message: str
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_word_vectors_malformed_line_is_named(
+    path: Path, packing: str, data: bytes, message: str
 ) -> None:
-    """One such number makes every loss not a number."""
-    path.write_text(f"the 1 2\nsoup 1 {number}\n")
+    """Its number leads to the line; a vector read one field off would do silent harm."""
     with pytest.raises(ValueError, match=message):
-        load_word_vectors(path, tokenizer)
+        read(path, PACKINGS[packing](data))
 
 
-def test_a_binary_row_that_is_not_finite_is_named(path: Path, tokenizer: TokenizersBackend) -> None:
-    """Binary files hold NaN as easily as any number."""
-    values = np.array([1, np.nan], "<f4").tobytes()
-    path.write_bytes(b"2 2\nx " + bytes(8) + b"soup " + values)
-    with pytest.raises(ValueError, match="row 2: 'soup' has a number that is not finite"):
-        load_word_vectors(path, tokenizer)
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (binary()[:-9], r"row 3: the file ends here; its first line promises 3 rows"),
+        (binary(count=4), r"row 4: the file ends here; its first line promises 4 rows"),
+        (binary() + b"x", r"bytes follow the 3 rows of its first line"),
+        (binary(count=2), r"bytes follow the 2 rows of its first line"),
+        (binary().replace(b"soup", b"so\xffp"), r"row 2: the word b'so\\xffp' is not UTF-8"),
+        (
+            b"1 2\nsoup " + np.array([1, np.nan], "<f4").tobytes(),
+            "row 1: 'soup' has a number that is not finite",
+        ),
+    ],
+)
+def test_word_vectors_malformed_binary_row_is_named(path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(path, data)
 
 
-def test_a_file_without_any_of_the_words_is_refused(
-    path: Path, tokenizer: TokenizersBackend
+@pytest.mark.parametrize("pack", [gzip.compress, zipped], ids=["gzip", "zip"])
+def test_word_vectors_archive_that_was_cut_or_changed_is_refused(
+    path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
-    """A matrix of random numbers would look like success."""
-    path.write_text("potage 1 2\n")
-    with pytest.raises(ValueError, match=r"has none of the tokenizer's 3 words; are both of the"):
-        load_word_vectors(path, tokenizer)
+    """A download that broke off must not become a smaller vocabulary."""
+    packed = pack(b"".join(b"w%d 1 2 3\n" % i for i in range(1000)))
+    for cut in range(5, len(packed), 97):
+        with pytest.raises(ValueError, match=r"vectors cannot be unpacked.*is it complete"):
+            read(path, packed[:cut])
+    middle = len(packed) // 3
+    with pytest.raises(ValueError, match=r"cannot be unpacked: .*is it complete"):
+        read(path, packed[:middle] + bytes([packed[middle] ^ 4]) + packed[middle + 1 :])
 
 
-def test_numbers_of_words_that_nobody_needs_are_not_read(
-    path: Path, tokenizer: TokenizersBackend
+def test_word_vectors_damage_anywhere_raises_value_error_or_nothing(path: Path) -> None:
+    rng = random.Random(0)
+    methods = (zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+    whole = [pack(form) for form in (GLOVE, binary()) for pack in PACKINGS.values()]
+    whole += [zipped(GLOVE, method=method) for method in methods]
+    refused = 0
+    for _ in range(500):
+        data = bytearray(rng.choice(whole))
+        for _ in range(rng.choice((1, 1, 4))):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        del data[rng.choice((len(data), rng.randrange(len(data)))) :]
+        path.write_bytes(data)
+        try:
+            list(read_words(path))
+        except ValueError:
+            refused += 1
+    assert 100 < refused < 500, "the premise: some damage shows, some does not"
+
+
+def test_word_vectors_never_unpickle(
+    path: Path, tokenizer: TokenizersBackend, tmp_path: Path
 ) -> None:
-    """Parsing them would take most of the time of a file of millions of words."""
-    path.write_text("other x y\nsoup 1 2\n")
-    assert load_word_vectors(path, tokenizer)[0][2].tolist() == [1, 2]
-
-
-def test_rows_of_words_that_nobody_needs_take_no_memory(
-    path: Path, tokenizer: TokenizersBackend
-) -> None:
-    """The file may be larger than memory; a vocabulary of some thousand words is not."""
-    other = " ".join(["0.12345"] * 100)
-    path.write_text("".join(f"word{i} {other}\n" for i in range(20_000)) + f"soup {other}\n")
-    tracemalloc.start()
-    load_word_vectors(path, tokenizer)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < path.stat().st_size / 4
-
-
-def test_a_pickle_is_never_opened(path: Path, tokenizer: TokenizersBackend, tmp_path: Path) -> None:
-    """Loading one runs its code; some tools save vectors that way."""
+    """Loading a pickle runs its code; some tools save vectors that way."""
 
     class Bait:
         def __reduce__(self) -> tuple[object, tuple[object, ...]]:
@@ -225,7 +237,112 @@ def test_a_pickle_is_never_opened(path: Path, tokenizer: TokenizersBackend, tmp_
     assert not (tmp_path / "ran").exists()
 
 
-def test_words_of_a_file_extend_a_vocabulary(path: Path) -> None:
+# The matrix
+
+
+def test_word_vectors_matrix_has_each_words_row(path: Path, tokenizer: TokenizersBackend) -> None:
+    vectors = rows(4)
+    path.write_text(lines(["good", "unrelated", "soup", "the"], vectors))
+    matrix, share = load_word_vectors(path, tokenizer)
+    assert matrix.shape == (len(tokenizer), 4)
+    assert matrix.dtype == torch.float32
+    assert torch.equal(matrix[2:], torch.from_numpy(vectors[[2, 3, 0]]))
+    assert share == 1.0
+
+
+def test_word_vectors_share_counts_words_and_not_special_tokens(
+    path: Path, tokenizer: TokenizersBackend
+) -> None:
+    """A file's own row for a special token has another meaning than ours."""
+    path.write_text("the 1 2\n[PAD] 3 4\n[UNK] 5 6\nsoup 9 9\n")
+    matrix, share = load_word_vectors(path, tokenizer)
+    assert share == pytest.approx(2 / 3)
+    assert matrix[tokenizer.pad_token_id].tolist() == [0, 0]
+    assert matrix[tokenizer.unk_token_id].tolist() != [5, 6]
+
+
+def test_word_vectors_of_missing_words_look_like_found_ones(path: Path) -> None:
+    """Drawn with each dimension's mean and spread, they neither stand out nor all agree."""
+    found, missing = ([f"{kind}{i}" for i in range(2000)] for kind in "fm")
+    tokenizer = build_tokenizer([*found, *missing])
+    vectors = rows(2000)
+    path.write_text(lines(found, vectors))
+    matrix, share = load_word_vectors(path, tokenizer)
+    drawn = matrix[tokenizer.convert_tokens_to_ids(missing)]
+    assert share == 0.5
+    expected = torch.from_numpy(vectors)
+    # Two means of 2000 draws differ by 0.03 standard deviations; this allows five times that.
+    assert ((drawn.mean(0) - expected.mean(0)).abs() < 0.15 * expected.std(0)).all()
+    assert torch.allclose(drawn.std(0), expected.std(0), rtol=0.1)
+
+
+def test_word_vectors_draws_depend_on_the_seed_alone(
+    path: Path, tokenizer: TokenizersBackend
+) -> None:
+    path.write_text(lines(["soup", "the"], rows(2)))
+    first, _ = load_word_vectors(path, tokenizer, seed=1)
+    torch.rand(3)
+    again, _ = load_word_vectors(path, tokenizer, seed=1)
+    other, _ = load_word_vectors(path, tokenizer, seed=2)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(first[2:4], other[2:4]), "what was found is not drawn"
+
+
+def test_word_vectors_one_word_found_is_enough(path: Path, tokenizer: TokenizersBackend) -> None:
+    """The spread of one row is zero, not undefined."""
+    path.write_text("soup 1 2\n")
+    matrix, _ = load_word_vectors(path, tokenizer)
+    assert matrix[1:].tolist() == [[1, 2]] * 4
+
+
+def test_word_vectors_no_word_found_is_refused(path: Path, tokenizer: TokenizersBackend) -> None:
+    """A matrix of random numbers would look like success."""
+    path.write_text("potage 1 2\n")
+    with pytest.raises(ValueError, match=r"has none of the tokenizer's 3 words; are both of the"):
+        load_word_vectors(path, tokenizer)
+
+
+def test_word_vectors_exact_spelling_comes_before_one_alike(
+    path: Path, tokenizer: TokenizersBackend
+) -> None:
+    """A cased file has "The", "THE" and "the" in any order; without "the" the first one serves."""
+    for words in (["The", "the", "THE"], ["the", "THE", "The"], ["THE", "The", "the"]):
+        path.write_text("".join(f"{word} {word == 'the':d} 5\n" for word in words))
+        matrix, _ = load_word_vectors(path, tokenizer)
+        assert matrix[tokenizer.convert_tokens_to_ids("the")].tolist() == [1, 5]
+    path.write_text("Soup 1 1\nSOUP 2 2\nGood 3 3\nGood 4 4\n")
+    matrix, share = load_word_vectors(path, tokenizer)
+    assert matrix[tokenizer.convert_tokens_to_ids("soup")].tolist() == [1, 1]
+    assert matrix[tokenizer.convert_tokens_to_ids("good")].tolist() == [3, 3]
+    assert share == pytest.approx(2 / 3)
+
+
+def test_word_vectors_spellings_are_alike_by_the_tokenizers_normalizer(path: Path) -> None:
+    """Case, composed accents, curly apostrophes; without a normalizer only exact spellings."""
+    path.write_text(f"N{CURLY}T 1 1\nCafe{ACUTE} 2 2\n", encoding="utf-8")
+    _, lowered = load_word_vectors(path, build_tokenizer(["don't café"]))
+    assert lowered == pytest.approx(2 / 3)
+    cased = build_tokenizer(["DON'T cafe"], lowercase=False)
+    assert load_word_vectors(path, cased)[1] == pytest.approx(1 / 3)
+    path.write_text("A 1 1\nb 2 2\n")
+    assert load_word_vectors(path, exact_tokenizer(["a", "b"]))[1] == 0.5
+
+
+def test_word_vectors_of_other_words_are_not_parsed_and_take_no_memory(
+    path: Path, tokenizer: TokenizersBackend
+) -> None:
+    """The file may be larger than memory; a vocabulary of some thousand words is not."""
+    other = " ".join(["0.12345"] * 99) + " x"
+    path.write_text("".join(f"word{i} {other}\n" for i in range(20_000)) + f"soup {'1 ' * 100}\n")
+    tracemalloc.start()
+    load_word_vectors(path, tokenizer)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < path.stat().st_size / 4
+
+
+def test_read_words_extend_a_vocabulary(path: Path) -> None:
     """A word that the training texts lack then has a vector when it is met."""
     path.write_text("the 1 2\nSoup 3 4\nstew 5 6\n. . . 7 8\n")
     assert list(read_words(path)) == ["the", "Soup", "stew", ". . ."]

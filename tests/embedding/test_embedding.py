@@ -261,9 +261,13 @@ def test_a_row_without_a_text_is_named(statistics: bool, checkpoint: str, tmp_pa
 @pytest.mark.parametrize(
     ("rows", "settings", "message"),
     [
-        (bad_rows(5), {}, r"row 9 \(counted from 0\), column 'text': 5 is a int, not a text"),
-        (bad_rows(None), {}, r"row 9 .*column 'text': None is a NoneType, not a text"),
-        (bad_rows("\ud800"), {}, r"row 9 .* holds half of a surrogate pair"),
+        (
+            bad_rows(5),
+            {},
+            r"row 9 \(counted from 0\), column 'text': 5 is of type int, not a string",
+        ),
+        (bad_rows(None), {}, r"row 9 .*column 'text': None is of type NoneType, not a string"),
+        (bad_rows("\ud800"), {}, r"row 9 .* has a lone surrogate"),
         ([{"id": 1}], {}, r"row 0 .* there is none; there are 'id'\. Choose with --text_column_"),
         (CORPUS, {"keep_columns": ("url",)}, "no row of the input has a column 'url'; name"),
         (
@@ -300,13 +304,13 @@ def test_other_faults_of_the_input_are_named(checkpoint: str, file: str, tmp_pat
     for given, message in (
         (numbers, r"row 0 .*numbers\.parquet, column 'text': the value is of type int64, not a t"),
         ((file, numbers), r"columns of the files do not go together: .*; leave the column out wi"),
-        (str(tmp_path / "corpus.txt"), r"corpus\.txt' has no known ending; allowed are \.csv"),
+        (str(tmp_path / "corpus.txt"), r"corpus\.txt' has an unknown ending; allowed are \.csv"),
     ):
         with pytest.raises(ValueError, match=message):
             embed(checkpoint, given, tmp_path / "out")
     for name, message in (
         ("bad.parquet", r"cannot read '.*bad\.parquet': Parquet magic bytes not found"),
-        ("bad.jsonl.gz", r"cannot unpack '.*bad\.jsonl\.gz'.*; is it a whole gzip file\?"),
+        ("bad.jsonl.gz", r"cannot read '.*bad\.jsonl\.gz'.*; is the file complete\?"),
     ):
         path = tmp_path / name
         path.write_bytes(gzip.compress(b'{"text": ""}\n')[:-9])

@@ -330,7 +330,7 @@ def test_the_same_seed_gives_the_same_numbers(checkpoint: str, tmp_path: Path) -
         (["--per_device_eval_batch_size=0"], "--per_device_eval_batch_size is 0; it must be 1"),
         (
             ["--text_column_names=body"],
-            "the file (rows.jsonl.gz) has no column 'body'; it has 'text'. Choose with "
+            "rows.jsonl.gz has no column 'body'; it has 'text'. Choose with "
             "--text_column_names and --label_column_name",
         ),
         (["--record=/"], "/ is a folder; name a file in it"),

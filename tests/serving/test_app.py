@@ -119,12 +119,12 @@ def test_examples_come_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text("premise,label,hypothesis\nA,0,B\nC,1,D\n", encoding="utf-8")
     assert read_examples(path, ["premise", "hypothesis"]) == [("A", "B"), ("C", "D")]
-    expected = r"^the file \(pairs.csv\) has no column 'text'; .* with --text_column_names"
+    expected = r"pairs.csv has no column 'text'; .* with --text_column_names"
     with pytest.raises(ValueError, match=expected):
         read_examples(path, ["text"])
     path = tmp_path / "texts.jsonl"
     path.write_text('{"text": "A"}\n{"text": null}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"row 1 .* column 'text': None is no text; leave the row"):
+    with pytest.raises(ValueError, match=r"row 1 .* column 'text': None is of type NoneType"):
         read_examples(path, ["text"])
 
 

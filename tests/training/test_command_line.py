@@ -11,13 +11,13 @@ import torch
 from transformers import PreTrainedConfig, TrainingArguments
 
 from sase_hf import SelfAttentiveConfig
+from sase_hf.data.arguments import DataArguments
 from sase_hf.training.arguments import (
-    DataArguments,
     ModelArguments,
     RunArguments,
     changed_arguments,
 )
-from sase_hf.training.command_line import ONE_FILE, in_words_of_flags, parse_arguments, read_recipe
+from sase_hf.training.command_line import parse_arguments, read_recipe
 
 RECIPES = sorted(Path(__file__).parents[2].glob("scripts/recipes/*.yaml"))
 
@@ -38,9 +38,9 @@ def test_flags_win_over_the_recipe(recipe: Any) -> None:
     """A recipe is a starting point: one flag on the command line tries something else."""
     path = recipe("num_hops: 5\nlearning_rate: 0.5\ndo_train: true\nmetric_name: [accuracy]\n")
     words = ["--num_hops", "7", "--do_train", "false", "--metric_name", "a", "b"]
-    model, data, training = parse_arguments([path, *words])
+    model, _, training = parse_arguments([path, *words])
     assert (model.num_hops, training.learning_rate, training.do_train) == (7, 0.5, False)
-    assert data.metric_name == ["a", "b"]
+    assert training.metric_name == ["a", "b"]
 
 
 def test_recipe_values_mean_what_they_look_like(recipe: Any) -> None:
@@ -62,7 +62,7 @@ def test_a_json_recipe_is_a_recipe(recipe: Any) -> None:
     """Programs write JSON more easily than YAML."""
     settings = {"num_hops": 4, "do_eval": True, "label_names": ["a", "b"], "record": None}
     model, data, training = parse_arguments([recipe(json.dumps(settings, indent=2), "run.json")])
-    assert (model.num_hops, training.do_eval, data.record) == (4, True, None)
+    assert (model.num_hops, training.do_eval, training.record) == (4, True, None)
     assert data.label_names == ["a", "b"]
 
 
@@ -181,6 +181,8 @@ def test_help_fits_on_a_few_screens_and_help_all_has_everything(
     shown = {word: set(re.findall(r"^  --(\w+)", text, re.M)) for word, text in texts.items()}
     for group in (ModelArguments, DataArguments):
         assert {entry.name for entry in fields(group)} <= shown["--help"]
+    own = RunArguments.__annotations__.keys() - TrainingArguments.__annotations__.keys()
+    assert own - {"_argument_group_name"} <= shown["--help"]
     assert {"output_dir", "learning_rate", "resume_from_checkpoint"} <= shown["--help"]
     assert "adam_beta1" not in shown["--help"]
     stock = {entry.name for entry in fields(TrainingArguments) if entry.init}
@@ -224,7 +226,7 @@ def test_bfloat16_needs_no_further_flag_on_a_cpu(
 def test_a_limit_that_no_token_fits_into_is_refused(limit: int) -> None:
     """At least one row is read at a time, so nothing less than one token means anything."""
     with pytest.raises(ValueError, match=rf"--max_batch_tokens is {limit}; it must be 1 or more"):
-        DataArguments(max_batch_tokens=limit)
+        RunArguments(max_batch_tokens=limit)
 
 
 def test_changed_arguments_are_those_that_were_set_and_no_secrets(tmp_path: Path) -> None:
@@ -270,22 +272,3 @@ def test_every_recipe_can_be_read(path: Path) -> None:
 def test_there_are_recipes() -> None:
     """The test above would pass without any."""
     assert {"yelp5", "snli", "trec"} <= {path.stem for path in RECIPES}
-
-
-@pytest.mark.parametrize(
-    ("said", "read"),
-    [
-        ("text_columns is []; name one", "--text_column_names is []; name one"),
-        ("label_names in id order, or None", "--label_names in id order, or left out"),
-        ("it has 'label_names', \"max_length\"", "it has 'label_names', \"max_length\""),
-        ("in /data/label_column and label_names.csv", "in /data/label_column and label_names.csv"),
-        ("my_label_names out with drop_unlabelled", "my_label_names out of the file"),
-    ],
-)
-def test_errors_about_rows_name_flags_and_leave_names_of_users_alone(said: str, read: str) -> None:
-    """The functions that read rows have arguments; columns and files may be called like these."""
-    with (
-        pytest.raises(ValueError, match=f"^{re.escape(read)}$"),
-        in_words_of_flags(ONE_FILE),
-    ):
-        raise ValueError(said)

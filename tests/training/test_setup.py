@@ -20,7 +20,8 @@ from tiny import tiny_config
 from transformers import AutoConfig
 
 from sase_hf import build_tokenizer
-from sase_hf.training.arguments import DataArguments, ModelArguments
+from sase_hf.data.arguments import DataArguments
+from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import PREDICTIONS_NAME
 from sase_hf.training.setup import Parts, assemble, load_rows
@@ -244,13 +245,10 @@ def test_flags_that_contradict_a_checkpoint_are_refused(
 
 
 @pytest.mark.parametrize("num_labels", [1, 3])
-def test_a_label_that_a_checkpoint_lacks_is_refused_with_a_flag_that_helps(
-    num_labels: int, tmp_path: Path
-) -> None:
-    """Other --label_names, or for numbers another --problem_type, would be refused."""
+def test_load_rows_refuses_label_that_a_checkpoint_lacks(num_labels: int, tmp_path: Path) -> None:
     rows = tmp_path / "rows.json"
     rows.write_text('[{"text": "a", "label": "strange"}]')
-    message = "'strange' is .*; correct it, or train other labels with --ignore_mismatched_sizes"
+    message = "'strange' is .*; correct it, or train with .*; add --ignore_mismatched_sizes"
     data_args = DataArguments(validation_file=str(rows))
     with pytest.raises(ValueError, match=message):
         load_rows(ModelArguments(), data_args, tiny_config(num_labels=num_labels))

@@ -99,7 +99,7 @@ def test_a_slip_of_the_pen_is_answered_in_a_line(main: Main) -> None:
         ({"record": ""}, r"\. is a folder; name a file in it"),
         ({"record": "run"}, "--record run is the --output_dir; name a file in it"),
         ({"train_file": None}, "--dataset_name is None and .* of --train_file, --validation_file"),
-        ({"max_train_samples": 0}, "--max_train_samples is 0; .* more, or left out for all rows$"),
+        ({"max_train_samples": 0}, "--max_train_samples is 0; it must be 1 or more, or left out$"),
         ({"label_column_name": "stars"}, ".*Choose with --text_column_names and --label_column"),
         ({"max_seq_length": 0}, "--max_seq_length is 0; it must be 1 or more, or left out$"),
     ],

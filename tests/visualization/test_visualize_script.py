@@ -232,7 +232,7 @@ def test_a_text_is_cut_where_the_flag_says(main: Main, checkpoints: Path, tmp_pa
         ("one", ["--text", "a", "--output", "a.pdf"], r"must end in one of \.html, \.htm, \.png"),
         ("one", ["--file", "absent.csv"], r"^visualize\.py: there is no file absent\.csv"),
         ("one", ["--file", "ROWS", "--text_column_names", "review"], "has no column 'review'; it"),
-        ("one", ["--file", "ROWS", "--label_column_name", "second"], "is none of the known labels"),
+        ("one", ["--file", "ROWS", "--label_column_name", "second"], "is not one of the labels"),
         ("one", ["--file", "ROWS", "--per_label", "0"], "per_label is 0; it must be 1 or more"),
         ("pairs", ["--text", "a"], "pairs compares two texts; give --text and --text_pair, or"),
         ("pairs", ["--file", "ROWS"], "pairs compares two texts"),

@@ -1,0 +1,83 @@
+"""Which rows a task reads: one dataclass, whose fields are flags of the scripts."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+# The field that limits the rows of each split.
+MAX_SAMPLES = {
+    "train": "max_train_samples",
+    "validation": "max_eval_samples",
+    "test": "max_predict_samples",
+}
+
+
+def _flag(text: str, default: Any = None, **metadata: Any) -> Any:
+    return field(default=default, metadata={"help": text, **metadata})
+
+
+@dataclass
+class DataArguments:
+    """Which rows to train on, to evaluate on and to predict.
+
+    The metadata of the fields are the help of the flags with their names.
+    """
+
+    _argument_group_name: ClassVar[str] = "data"
+
+    dataset_name: str | None = _flag("A dataset on the Hub, or a folder of data files.")
+    dataset_config_name: str | None = _flag("Its configuration.")
+    dataset_revision: str | None = _flag("Its branch, tag or commit.")
+    train_file: str | None = _flag("CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.")
+    validation_file: str | None = _flag("Rows to evaluate on.")
+    test_file: str | None = _flag("Rows to predict; labels may be missing.")
+    text_column_names: list[str] = field(
+        default_factory=lambda: ["text"],
+        metadata={"help": 'One text column, or two for pairs: "premise,hypothesis".'},
+    )
+    label_column_name: str = _flag("The column of labels.", "label")
+    problem_type: str | None = _flag(
+        "What kind of labels; by default inferred from the column.",
+        choices=["single_label_classification", "multi_label_classification", "regression"],
+    )
+    label_names: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "The labels in id order; by default in the order that the data give. Needed "
+            "where there is no train split."
+        },
+    )
+    drop_unlabelled: bool = _flag("Leave out rows without a label.", default=False)
+    validation_fraction: float | None = _flag(
+        "Share of the training rows to evaluate on, when there is no validation split."
+    )
+    max_seq_length: int | None = _flag(
+        "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 1024."
+    )
+    max_train_samples: int | None = _flag("Train only on this number of rows, the first ones.")
+    max_eval_samples: int | None = _flag("The same for the validation rows.")
+    max_predict_samples: int | None = _flag("The same for the test rows.")
+    shuffle_seed: int | None = _flag("Shuffle the training rows before any are left out.")
+    cache_dir: str | None = _flag("Where downloads are kept.")
+    token: str | None = _flag("Token for private repositories on the Hub.")
+
+    def __post_init__(self) -> None:
+        """Split column names at commas, as transformers' own scripts do; check the numbers."""
+        self.text_column_names = [
+            name.strip() for names in self.text_column_names for name in names.split(",")
+        ]
+        if len(self.text_column_names) not in (1, 2):
+            raise ValueError(
+                f"--text_column_names is {self.text_column_names}; it must name one column, or two "
+                "for pairs"
+            )
+        for name in ("max_seq_length", *MAX_SAMPLES.values()):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"--{name} is {value}; it must be 1 or more, or left out")
+        if self.validation_fraction is not None and not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"--validation_fraction is {self.validation_fraction}; it must be between 0 and 1"
+            )
+
+
+__all__ = ["MAX_SAMPLES", "DataArguments"]
