@@ -22,7 +22,7 @@ from typing import Any
 from sase_hf.data.task import TaskData
 from sase_hf.evaluation.dataset import add_column_flag, read_file
 from sase_hf.serving.onnx_export import export
-from sase_hf.utils.loading import load_model
+from sase_hf.utils.loading import load_checkpoint
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -68,7 +68,7 @@ def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def read_task(flags: argparse.Namespace) -> TaskData:
     """Read the rows to measure on, before the work of the export."""
-    model, _ = load_model(flags.checkpoint)
+    model, _ = load_checkpoint(flags.checkpoint)
     if not model.is_head:  # an encoder has no labels to compare with
         flags.label_column_name = ""
     return read_file(flags.checkpoint, model, flags)

@@ -2,14 +2,12 @@
 
     python scripts/model_cards.py
 
-Beside each card `model_cards/NAME.md` lies `model_cards/NAME.yaml`: which record it shows, the
-title, and what no record knows, such as licence, task and limits. The test suite compares the cards
-with a fresh rendering.
+Each card `model_cards/NAME.md` is made from `model_cards/NAME.yaml`, which names its record and its
+title and holds what is not in a record, such as licence, task and limits. The test suite compares
+the cards with a fresh rendering.
 """
 
-import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import yaml
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.hub import model_card
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 CARDS = Path(__file__).resolve().parents[1] / "model_cards"
 
@@ -27,48 +26,45 @@ def main(argv: Sequence[str] | None = None) -> None:
     Args:
         argv: The words after the script's name; by default those of this process.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--folder", type=Path, default=CARDS, help="where they lie")
+    parser = make_parser(__doc__)
+    parser.add_argument("--folder", type=Path, default=CARDS, help="where the .yaml files are")
     folder = parser.parse_args(argv).folder
-    sources = sorted(folder.glob("*.yaml"))
-    if not sources:
-        sys.exit(f"model_cards.py: there is no .yaml file in {folder}; a card is made from one")
-    for source in sources:
-        try:
-            card = render(source)
-        except (ValueError, OSError, yaml.YAMLError) as error:
-            sys.exit(f"model_cards.py: {source}: {error}")
-        target = source.with_suffix(".md")
-        target.write_text(card, encoding="utf-8")
-        print(target)
+    with errors_in_one_line(__file__):
+        sources = sorted(folder.glob("*.yaml"))
+        if not sources:
+            raise FileNotFoundError(f"there is no .yaml file in {folder}; a card is made from one")
+        for source in sources:
+            target = source.with_suffix(".md")
+            target.write_text(render(source), encoding="utf-8")
+            print(target)
 
 
 def render(source: Path) -> str:
     """Return a card.
 
     Args:
-        source: The YAML file; its `record` is a path relative to its folder, and so is `export`, if
-            there is one: the export.json of the same model, measured on rows.
+        source: The YAML file. Its `record` is a path relative to its folder, and so is `export`, if
+            given: the export.json of the same model, measured on rows.
 
     Raises:
-        ValueError: If a field is missing or is none of a card's.
+        ValueError: If the file is not YAML, or a field is missing or unknown.
         OSError: If a file cannot be read.
     """
-    about = yaml.safe_load(source.read_text(encoding="utf-8"))
+    try:
+        about = yaml.safe_load(source.read_text(encoding="utf-8"))
+    except yaml.YAMLError as reason:
+        raise ValueError(f"{source} is not YAML: {reason}") from reason
     for field in ("record", "name"):
         if not isinstance(about, dict) or field not in about:
-            raise ValueError(f"it has no field {field!r}; see those in {CARDS.name}/")
-    record = json.loads((source.parent / about.pop("record")).read_text(encoding="utf-8"))
+            raise ValueError(f"{source} has no field {field!r}; see those in {CARDS.name}/")
+    path = source.parent / about.pop("record")
+    record = json.loads(path.read_text(encoding="utf-8"))
     for field in ("config", "num_parameters"):
         if field not in record:
-            raise ValueError(f"its record has no {field!r}; name one that scripts/train.py wrote")
+            raise ValueError(f"{path} has no {field!r}; name a record that scripts/train.py wrote")
     if "export" in about:
-        exported = json.loads((source.parent / about.pop("export")).read_text(encoding="utf-8"))
-        record["export"] = exported
+        exported = source.parent / about.pop("export")
+        record["export"] = json.loads(exported.read_text(encoding="utf-8"))
     return model_card(
         SelfAttentiveConfig.from_dict(record["config"]),
         record,

@@ -196,7 +196,7 @@ def read_sample(checkpoint: str, flags: argparse.Namespace) -> Sample:
         OSError: If there is no such file or checkpoint.
     """
     require_positive(flags, "max_samples", "max_seq_length", "per_device_eval_batch_size")
-    model, tokenizer = load_checkpoint(checkpoint)
+    model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     task = read_file(checkpoint, model, flags)
     rows = encode_task(task, tokenizer, flags.max_seq_length)["test"]
     order = np.random.default_rng(flags.seed).permutation(rows.num_rows)[: flags.max_samples]

@@ -25,7 +25,7 @@ from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1
 from .metrics.mse.mse import Mse
 from .metrics.pearson.pearson import Pearson
-from .privacy import publishable
+from .privacy import redact
 
 METRICS = {"accuracy": Accuracy, "macro_f1": MacroF1, "mse": Mse, "pearson": Pearson}
 
@@ -182,14 +182,14 @@ def measured_record(
         "wall_seconds": round(wall_seconds, 1),
         **describe_environment(),
     }
-    clean: dict[str, Any] = publishable(record, "record")
+    clean: dict[str, Any] = redact(record)
     return clean
 
 
 def write_record(record: Mapping[str, Any], path: FilePath) -> None:
     """Write a record as JSON, whole or not at all; the same record gives the same bytes.
 
-    What `privacy.publishable` keeps private is not written.
+    What `privacy.redact` removes is not written.
 
     Args:
         record: What `measured_record` returned, or a dictionary like it.
@@ -198,7 +198,7 @@ def write_record(record: Mapping[str, Any], path: FilePath) -> None:
     Raises:
         TypeError: If a value has no form in JSON.
     """
-    clean = publishable(record, "record")
+    clean = redact(record)
     text = json.dumps(clean, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,36 +1,38 @@
-"""Whether a checkpoint is fit to be public, as a stranger would meet it; all without a network."""
+"""Which files of a checkpoint may be public, and whether they are fit for it; without a network."""
 
 import json
 import re
-import tempfile
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import ModelCard
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 
-from ..models.self_attentive.configuration_self_attentive import SelfAttentiveConfig
+from ..evaluation.privacy import TOKEN
+from ..models import FAMILIES
 from ..models.self_attentive.modeling_self_attentive import SENTENCE_TRANSFORMER_FILES
-from ..utils.loading import load_model
-from .public_files import CARD_NAME, CODE, SHARD, handler_files, read_public_files
+from ..utils.loading import load_checkpoint
 
-# By these the Hub files a model and tells readers what they may do with it. Data sets and results
-# are not among them: a model of local data has none to name, and the card says so itself.
-ESSENTIAL_FIELDS = {
-    "license": "apache-2.0",
-    "language": "en",
-    "library_name": "transformers",
-    "pipeline_tag": "text-classification",
-}
-_PLACEHOLDER = "more information needed"
-_UNNAMED_LABEL = re.compile(r"LABEL_\d+")
-# The line of a card's examples that says where to load from; the template writes it.
-_LOCATION = re.compile(rb'^checkpoint = "[^"\n]*"(?=\r?$)', re.MULTILINE)
-
+CARD_NAME = "README.md"
+HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
+# Beside the weights and the code of the family, all that goes up: a folder that a run leaves holds
+# predictions, logs and pickles as well.
+PUBLIC_NAMES = (
+    CARD_NAME,
+    CONFIG_NAME,
+    "tokenizer.json",
+    TOKENIZER_CONFIG_FILE,
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    *SENTENCE_TRANSFORMER_FILES,
+)
 _SAVE_AGAIN = "load the checkpoint with sase_hf and save it with save_pretrained"
 
 
@@ -40,57 +42,58 @@ class Publication:
 
     Attributes:
         auto_class: The Auto class that loads it.
-        files: What goes up: contents by name, read once, so that what was checked is what is sent.
-        left_out: What else the folder holds; folders end in a slash.
+        files: What goes up, by name.
+        left_out: What else the folder holds; names of folders end in a slash.
     """
 
     auto_class: str
-    files: dict[str, bytes]
+    files: dict[str, Path | bytes]
     left_out: list[str]
 
 
-def prepare(checkpoint: str | Path, repo_id: str, *, handler: bool = False) -> Publication:
-    """Choose what of a checkpoint goes up and check it as a stranger would meet it.
+def prepare(
+    checkpoint: str | Path, *, handler: bool = False, needs_license: bool = True
+) -> Publication:
+    """Choose the public files of a checkpoint and check them.
 
     Args:
         checkpoint: A folder that `save_pretrained` wrote, with its tokenizer and its card.
-        repo_id: The repository it is for, `OWNER/NAME`; the card's examples load from there.
         handler: Add what serves the model on Inference Endpoints.
+        needs_license: Raise if the card names no licence or no language.
 
     Raises:
-        FileNotFoundError: If there is no such folder, or it lacks a file.
-        ValueError: If the name is none, a text holds what looks like a secret, the code is not that
-            of this package, labels have no names, the card lacks a field, or the model does not
-            load with finite weights.
+        OSError: If there is no such folder, or it lacks a file.
+        ValueError: If the model does not load with all its weights, finite and no others; its code
+            is not that of this package; labels have no names; the tokenizer is another model's; the
+            card lacks a field; or a text holds a token.
     """
-    _check_name(repo_id)
     folder = Path(checkpoint)
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {checkpoint}; name the folder of a checkpoint")
-    files = read_public_files(folder)
-    for needed, way_out in (
-        (CONFIG_NAME, "name a folder that save_pretrained wrote"),
-        (CARD_NAME, "write it with sase_hf.hub.card.write_model_card"),
-    ):
-        if needed not in files:
-            raise FileNotFoundError(f"there is no {needed} in {checkpoint}; {way_out}")
-    _check_code(files)
-    _check_weight_files(files)
-    _check_card(files[CARD_NAME].decode())
-    with tempfile.TemporaryDirectory() as copy:
-        # Not the folder: what was read is what is checked, and what is checked is what is sent.
-        for name, content in files.items():
-            Path(copy, name).write_bytes(content)
-        config = _check_model(copy, str(checkpoint), _json(CONFIG_NAME, files[CONFIG_NAME]))
-    is_head = config.architectures != ["SelfAttentiveModel"]
-    if is_head:
-        check_label_names(config)
+    weights = weight_files(folder)
+    model, tokenizer = load_checkpoint(str(checkpoint), strict=True)
+    code = FAMILIES[model.config.model_type].files
+    names = [name for name in (*PUBLIC_NAMES, *code) if (folder / name).is_file()]
+    files: dict[str, Path | bytes] = {name: folder / name for name in sorted([*names, *weights])}
+    _check_code(folder, model)
+    _check_card(folder / CARD_NAME, needs_license=needs_license)
+    check_label_names(model)
+    if len(tokenizer) > model.config.vocab_size:
+        raise ValueError(
+            f"the tokenizer in {checkpoint} has {len(tokenizer):,} words, the model "
+            f"{model.config.vocab_size:,}; put the tokenizer there that the model was trained with"
+        )
+    for name in names:
+        if TOKEN.search((folder / name).read_text(encoding="utf-8", errors="replace")):
+            raise ValueError(
+                f"{name} in {checkpoint} holds a Hugging Face token; take it out, and revoke it if "
+                "anybody else may have seen the file"
+            )
     if handler:
-        files |= handler_files(folder)
-    card = _LOCATION.sub(f'checkpoint = "{repo_id}"'.encode(), files[CARD_NAME])
+        files |= _handler_files(folder)
     return Publication(
-        auto_class="AutoModelForSequenceClassification" if is_head else "AutoModel",
-        files={**files, CARD_NAME: card},
+        auto_class="AutoModelForSequenceClassification" if model.is_head else "AutoModel",
+        files=files,
         left_out=sorted(
             f"{path.name}/" if path.is_dir() else path.name
             for path in folder.iterdir()
@@ -99,125 +102,96 @@ def prepare(checkpoint: str | Path, repo_id: str, *, handler: bool = False) -> P
     )
 
 
-def check_label_names(config: SelfAttentiveConfig) -> None:
-    """Raise ValueError if labels bear the names that stand for none."""
-    unnamed = [name for name in (config.id2label or {}).values() if _UNNAMED_LABEL.fullmatch(name)]
-    if unnamed:
+def weight_files(folder: Path) -> list[str]:
+    """Return the names of the files that hold the weights of a checkpoint, with their index.
+
+    Raises:
+        FileNotFoundError: If the folder holds no safetensors weights.
+    """
+    if (folder / SAFE_WEIGHTS_NAME).is_file():
+        return [SAFE_WEIGHTS_NAME]
+    index = folder / SAFE_WEIGHTS_INDEX_NAME
+    if not index.is_file():
+        raise FileNotFoundError(
+            f"there is no {SAFE_WEIGHTS_NAME} in {folder}; name a folder that save_pretrained wrote"
+        )
+    shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+    return [SAFE_WEIGHTS_INDEX_NAME, *sorted(set(shards))]
+
+
+def check_label_names(model: Any) -> None:
+    """Raise ValueError if the labels of a head have transformers' names for unnamed labels."""
+    labels = (model.config.id2label or {}).values() if model.is_head else ()
+    if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
         raise ValueError(
-            f"the labels are called {', '.join(unnamed[:3])}, which tells nobody what they mean. "
-            "Name them with --label_names when training, or set model.config.id2label and "
-            "label2id and save the model again"
+            f"the labels are called {', '.join(unnamed[:3])}. Name them with --label_names when "
+            "training, or set model.config.id2label and label2id and save the model again"
         )
 
 
-def _check_name(repo_id: str) -> None:
-    try:
-        validate_repo_id(repo_id)
-    except ValueError as reason:
-        raise ValueError(f"{repo_id!r} is no name of a repository: {reason}") from None
-    if "/" not in repo_id:
-        raise ValueError(f"{repo_id!r} does not say whose it is; name the repository OWNER/NAME")
-
-
-def _check_code(files: dict[str, bytes]) -> None:
-    """Refuse code that is not the installed package's.
-
-    The check below runs the package's code, so other code would go up unchecked. It is not put
-    right in silence: somebody changed it, or the card's numbers come from another version.
-    """
-    other = [name for name, path in CODE.items() if files.get(name) != path.read_bytes()]
-    for name, content in SENTENCE_TRANSFORMER_FILES.items():
-        if name not in files or _json(name, files[name]) != content:
-            other.append(name)
-    tokenizer = _json(TOKENIZER_CONFIG_FILE, files.get(TOKENIZER_CONFIG_FILE, b"{}"))
-    if "auto_map" in tokenizer:
+def _check_code(folder: Path, model: Any) -> None:
+    """Raise ValueError if other code than this package's would run; only this was checked."""
+    code = FAMILIES[model.config.model_type].files
+    other = [
+        name
+        for name, path in code.items()
+        if not (folder / name).is_file() or (folder / name).read_bytes() != path.read_bytes()
+    ]
+    other += [
+        name
+        for name, content in SENTENCE_TRANSFORMER_FILES.items()
+        if _read(folder / name) != content
+    ]
+    saved = _read(folder / CONFIG_NAME)
+    other += [
+        f"{name} in {CONFIG_NAME}"
+        for name in ("auto_map", "custom_pipelines")
+        if saved.get(name) != model.code_references().get(name)
+    ]
+    if "auto_map" in _read(folder / TOKENIZER_CONFIG_FILE):
         other.append(f"auto_map in {TOKENIZER_CONFIG_FILE}")
-    _refuse_other_code(other)
-
-
-def _refuse_other_code(other: list[str]) -> None:
     if other:
         raise ValueError(
-            f"{', '.join(other)}: not what this version of sase_hf writes, so not what was "
-            f"checked. To publish it with this version, {_SAVE_AGAIN}"
+            f"{', '.join(other)} in {folder}: not what this version of sase_hf writes. To publish "
+            f"it with this version, {_SAVE_AGAIN}"
         )
 
 
-def _json(name: str, content: bytes) -> dict[str, Any]:
+def _read(path: Path) -> Any:
+    """Return the content of a JSON file; empty if there is no such file."""
     try:
-        value = json.loads(content)
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except ValueError as reason:
-        raise ValueError(f"{name} is no JSON ({reason}); {_SAVE_AGAIN}") from None
-    if not isinstance(value, dict | list):
-        raise ValueError(f"{name} holds a {type(value).__name__}, no object; {_SAVE_AGAIN}")
-    return value  # type: ignore[return-value]  # modules.json is a list, and compared as a whole
+        raise ValueError(f"{path} is not JSON ({reason}); {_SAVE_AGAIN}") from None
 
 
-def _check_weight_files(files: dict[str, bytes]) -> None:
-    """Refuse no weights, two sets of them, and parts that are not those of the index."""
-    index = SAFE_WEIGHTS_INDEX_NAME
-    parts = {name for name in files if SHARD.fullmatch(name)}
-    if index not in files and SAFE_WEIGHTS_NAME not in files:
-        raise FileNotFoundError(f"there is no {SAFE_WEIGHTS_NAME}; {_SAVE_AGAIN}")
-    if SAFE_WEIGHTS_NAME in files and (parts or index in files):
-        raise ValueError(
-            f"beside {SAFE_WEIGHTS_NAME} lie other weights: {', '.join(sorted({index, *parts}))}. "
-            "Delete those that are not the model's"
-        )
-    named = set(_json(index, files[index])["weight_map"].values()) if index in files else set()
-    if named != parts:
-        raise ValueError(
-            f"{index} names {', '.join(sorted(named))}, which is not what lies beside it; "
-            f"{_SAVE_AGAIN}"
-        )
-
-
-def _check_card(card: str) -> None:
+def _check_card(path: Path, *, needs_license: bool) -> None:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path}; write it with sase_hf.hub.write_model_card")
     try:
-        data = ModelCard(card).data.to_dict()
+        data = ModelCard.load(path).data.to_dict()
     except (ValueError, YAMLError) as reason:
-        raise ValueError(f"the front matter of {CARD_NAME} cannot be read: {reason}") from None
-    missing = [
-        f"{name}: {example}" for name, example in ESSENTIAL_FIELDS.items() if not data.get(name)
-    ]
-    if missing:
+        raise ValueError(f"cannot read the front matter of {path}: {reason}") from None
+    examples = {"license": "apache-2.0", "language": "en"} if needs_license else {}
+    if missing := [f"{name}: {value}" for name, value in examples.items() if not data.get(name)]:
         raise ValueError(
-            f"{CARD_NAME} lacks what the Hub files a model by. Add between the two lines of "
-            f"dashes at its top, with what holds for this model: {', '.join(missing)}"
-        )
-    if _PLACEHOLDER in card.lower():
-        raise ValueError(
-            f"{CARD_NAME} still has a placeholder, {_PLACEHOLDER!r}; fill it in or take it out"
+            f"{path} lacks {len(missing)} of the fields that readers need. Add lines like these "
+            f"between the two lines of dashes at its top: {', '.join(missing)}"
         )
 
 
-def _check_model(copy: str, shown: str, saved: dict[str, Any]) -> SelfAttentiveConfig:
-    """Load the model and its tokenizer, with no code but this package's, and return the config.
-
-    Args:
-        copy: The folder to load.
-        shown: What errors call it.
-        saved: What its config.json holds.
-    """
-    try:
-        model, tokenizer = load_model(copy, exactly=True)
-    except (OSError, ValueError) as reason:
-        raise ValueError(str(reason).replace(copy, shown)) from reason
-    references: dict[str, Any] = model.code_references()
-    _refuse_other_code(
-        [
-            f"{name} in {CONFIG_NAME}"
-            for name in ("auto_map", "custom_pipelines")
-            if saved.get(name) != references.get(name)
-        ]
-    )
-    config: SelfAttentiveConfig = model.config
-    if len(tokenizer) > config.vocab_size:
-        raise ValueError(
-            f"the tokenizer in {shown} knows {len(tokenizer):,} words, the model "
-            f"{config.vocab_size:,}; put the tokenizer there that the model was trained with"
-        )
-    return config
+def _handler_files(folder: Path) -> dict[str, Path | bytes]:
+    """Return the handler and a requirements.txt with the versions that this package asks for."""
+    lines = metadata.requires("sase_hf") or ()
+    needed = [line for line in lines if re.match(r"(torch|transformers)\b(?!-)", line)]
+    files = {"handler.py": HANDLER.read_bytes(), "requirements.txt": "\n".join(needed).encode()}
+    for name, content in files.items():
+        if (folder / name).exists() and (folder / name).read_bytes() != content:
+            raise ValueError(
+                f"{name} in {folder} is not the one of this version of sase_hf. Take it away, or "
+                "leave --handler out and upload your own"
+            )
+    return {**files}
 
 
-__all__ = ["Publication", "check_label_names", "prepare"]
+__all__ = ["CARD_NAME", "HANDLER", "Publication", "check_label_names", "prepare", "weight_files"]

@@ -26,7 +26,7 @@ from ..evaluation.dataset import describe_checkpoint
 from ..evaluation.environment import describe_hardware
 from ..evaluation.records import load_metrics, metrics_function, write_record
 from ..models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
-from ..utils.loading import load_model
+from ..utils.loading import load_checkpoint
 from ..utils.processes import in_fresh_process
 from .onnx_graphs import (
     Graph,
@@ -72,7 +72,7 @@ def export(
     """
     folder = Path(folder).resolve()
     _check(folder)
-    model, tokenizer = load_model(checkpoint)
+    model, tokenizer = load_checkpoint(checkpoint)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
         draft = Path(scratch, folder.name)
@@ -108,7 +108,7 @@ def _check(folder: Path) -> None:
 def _write_files(checkpoint: str, folder: Path, int8: bool) -> None:
     """Write the graphs; the work of the other process."""
     silence_exporter()
-    model, _ = load_model(checkpoint)
+    model, _ = load_checkpoint(checkpoint)
     write_graphs(model, folder / MODEL, folder / INT8_MODEL if int8 else None)
 
 

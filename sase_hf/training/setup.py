@@ -21,7 +21,7 @@ from ..models.self_attentive.modeling_self_attentive import (
     SelfAttentiveForSequenceClassification,
     SelfAttentivePreTrainedModel,
 )
-from ..utils.loading import load_config, loading, refusing
+from ..utils.loading import load_config, reraise_as_value_error, reraise_naming
 from .arguments import ModelArguments
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def assemble(
     else:
         is_resumed = checkpoint is not None
         _apply_changes(config, model_args, task, is_resumed)
-        with loading(str(source)):
+        with reraise_naming(str(source)):
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
             model = head.from_pretrained(
                 source,
@@ -162,7 +162,7 @@ def _new_tokenizer(model_args: ModelArguments, data_args: DataArguments, task: T
                 f"--tokenizer_name names a ready tokenizer, so {_flags(options)} cannot shape one; "
                 "leave out the one or the other"
             )
-        with loading(model_args.tokenizer_name):
+        with reraise_naming(model_args.tokenizer_name):
             tokenizer = AutoTokenizer.from_pretrained(
                 model_args.tokenizer_name, **_hub_options(model_args, data_args)
             )
@@ -219,7 +219,7 @@ def _new_model(
                 f"{', '.join(files)} are {width} wide; leave the flag out"
             )
     shape = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **sizes}
-    with refusing():
+    with reraise_as_value_error():
         model = head(SelfAttentiveConfig(**shape, **_label_fields(task)))
     if loaded:
         with torch.no_grad():
@@ -254,7 +254,7 @@ def _apply_changes(
     if model_args.ignore_mismatched_sizes:
         for name, value in _label_fields(task).items():
             setattr(config, name, value)
-    with refusing():
+    with reraise_as_value_error():
         config.validate()
 
 

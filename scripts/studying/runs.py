@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from sase_hf.evaluation.privacy import publishable
+from sase_hf.evaluation.privacy import redact
 from sase_hf.evaluation.records import write_record
 from sase_hf.training.arguments import changed_arguments
 from sase_hf.training.checkpoints import list_checkpoints, newest_complete_checkpoint
@@ -224,5 +224,5 @@ def train(run: Run) -> bool:
 
 def _deciding(arguments: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in arguments.items() if name not in WITHOUT_EFFECT}
-    deciding: dict[str, Any] = publishable(kept, "arguments")
+    deciding: dict[str, Any] = redact(kept)
     return deciding

@@ -264,7 +264,7 @@ def test_a_record_that_cannot_be_written_leaves_the_old_one(
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="no space left"):
         write_record({"value": 2}, path)
-    with pytest.raises(TypeError, match=r"record\.value is a object, which has no form in JSON"):
+    with pytest.raises(TypeError, match=r"a record cannot hold a object, <object"):
         write_record({"value": object()}, path)
     assert [file.name for file in tmp_path.iterdir()] == ["record.json"]
     assert json.loads(path.read_text()) == {"value": 1}

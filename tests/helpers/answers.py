@@ -1,4 +1,4 @@
-"""Load checkpoints the way a stranger does and write down all they answer.
+"""Load checkpoints in a fresh process and write down all their answers.
 
 Run in a process of its own by `test_remote_code.py` and `test_loopback.py`:
 
@@ -6,8 +6,7 @@ Run in a process of its own by `test_remote_code.py` and `test_loopback.py`:
     python -I answers.py FOLDER OUTPUT.json package    # with sase_hf imported, without the flag
 
 FOLDER holds the checkpoints `base`, `classifier`, `nli` and `cnn`, or is the owner of repositories
-on the Hub that are called so. Imported, `answers` also gives the same answers for models that never
-left memory.
+with these names on the Hub. Imported, `answers` gives the same answers for models in memory.
 """
 
 import json

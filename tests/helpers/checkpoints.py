@@ -54,10 +54,8 @@ def save_checkpoint(folder: Path, *, is_pair: bool = False, **fields: Any) -> st
 
 
 def write_owned_card(folder: Path) -> None:
-    """Write a card with what only the owner of a model knows."""
-    card = write_model_card(folder)
-    text = card.read_text(encoding="utf-8")
-    card.write_text(text.replace("---\n", "---\nlicense: mit\nlanguage: en\n", 1), encoding="utf-8")
+    """Write a card with the fields that only the owner of a model knows."""
+    write_model_card(folder, about={"license": "mit", "language": "en"})
 
 
 def save_publishable(folder: Path) -> Path:

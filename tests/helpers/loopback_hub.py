@@ -1,9 +1,8 @@
 """A small Hugging Face Hub on 127.0.0.1, for tests that push and load without another network.
 
-It speaks what huggingface_hub asks of repositories of models: create, upload small files in the
-commit and large ones by LFS, commit, branch, tag, list, and download by parts. Each answer has the
-form of the real one; what is not needed here is not there. It offers no Xet, so clients that know
-Xet must be told HF_HUB_DISABLE_XET=1.
+It answers what huggingface_hub asks of model repositories in these tests: create, upload (small
+files in the commit, large ones by LFS), commit, branch, tag, list, download. It offers no Xet, so
+clients need HF_HUB_DISABLE_XET=1.
 """
 
 import base64
@@ -57,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
     hub: Hub
 
     def log_message(self, *args: Any) -> None:
-        """Keep quiet."""
+        """Stay silent."""
 
     def answer(self) -> None:
         """Find the route, and answer with what it returns or refuses."""
@@ -68,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             for methods, pattern, name in ROUTES:
                 if self.command in methods.split() and (found := pattern.fullmatch(path)):
-                    self.break_if_told(name, length)
+                    self.fail_if_told(name, length)
                     self.body = self.rfile.read(length)
                     with self.hub.lock:
                         groups = {k: v and unquote(v) for k, v in found.groupdict().items()}
@@ -80,8 +79,8 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = answer
 
-    def break_if_told(self, name: str, length: int) -> None:
-        """Fail as the test wants, half-way through what is sent."""
+    def fail_if_told(self, name: str, length: int) -> None:
+        """Fail as the test wants; `DROP` breaks the connection half-way through the body."""
         if name not in self.hub.faults:
             return
         status = self.hub.faults[name]
@@ -112,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
     # ---- who asks, and what for ------------------------------------------------------------------
 
     def user(self, *, writes: str = "") -> str | None:
-        """Return who asks; with `writes`, only if they may write to that owner's repositories."""
+        """Return who asks; with `writes`, only if they may write to repositories of that owner."""
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         if token not in (TOKEN, READ_TOKEN) and (token or writes):
             raise Refusal(401, message="Invalid credentials in Authorization header")
@@ -121,17 +120,12 @@ class Handler(BaseHTTPRequestHandler):
         return OWNER if token else None
 
     def repository(self, repo: str, *, writes: bool = False) -> Repository:
-        """Return a repository that the one who asks may see."""
+        """Return a repository, if the client may see it."""
         user = self.user(writes=repo.partition("/")[0] if writes else "")
         found = self.hub.repositories.get(repo)
         if found is None or (found.private and user is None):
             raise Refusal(404 if user else 401, "RepoNotFound", "Repository not found")
         return found
-
-    @route("GET", "/api/whoami-v2")
-    def whoami(self) -> Any:
-        """Name the one who asks."""
-        return {"type": "user", "name": self.user(writes=OWNER)}
 
     @route("POST", "/api/validate-yaml")
     def validate(self) -> Any:
@@ -163,19 +157,6 @@ class Handler(BaseHTTPRequestHandler):
         siblings = [{"rfilename": path} for path in sorted(found.commits[commit])]
         known = {"_id": "0", "id": repo, "modelId": repo, "private": found.private, "tags": []}
         return {**known, "sha": commit, "siblings": siblings, "downloads": 0, "likes": 0}
-
-    @route("GET", f"/api/models/{REPO}/refs")
-    def refs(self, repo: str) -> Any:
-        """List branches and tags."""
-        found = self.repository(repo)
-        branches, tags = (
-            [
-                {"name": name, "ref": f"refs/{kind}/{name}", "targetCommit": commit}
-                for name, commit in pointers.items()
-            ]
-            for kind, pointers in (("heads", found.branches), ("tags", found.tags))
-        )
-        return {"branches": branches, "tags": tags, "converts": []}
 
     @route("POST", f"/api/models/{REPO}/branch/(?P<name>.+)")
     def branch(self, repo: str, name: str) -> Any:
@@ -294,7 +275,7 @@ class Handler(BaseHTTPRequestHandler):
 
     @route("GET HEAD", f"/{REPO}/resolve/{REV}/(?P<path>.+)")
     def resolve(self, repo: str, revision: str, path: str) -> None:
-        """Send a file or the part of it that is asked for."""
+        """Send a small file, or the address of a large one."""
         found = self.repository(repo)
         commit = found.commit_of(revision)
         if path not in found.commits[commit]:
@@ -309,31 +290,19 @@ class Handler(BaseHTTPRequestHandler):
             headers["Location"] = f"{store}/lfs/{digest}/{quote(path)}"
             self.send_content(302, b"", headers)
             return
-        self.send_part(path, content, {**headers, "ETag": f'"{git_name(content)}"'})
+        self.send_content(200, content, headers, {"ETag": f'"{git_name(content)}"'})
 
-    @route("GET HEAD", "/lfs/(?P<oid>[0-9a-f]{64})/(?P<path>.+)")
-    def large(self, oid: str, path: str) -> None:
+    @route("GET HEAD", "/lfs/(?P<oid>[0-9a-f]{64})/.+")
+    def large(self, oid: str) -> None:
         """Send a large file from where `resolve` leads."""
-        self.send_part(path, self.hub.objects[oid], {"ETag": f'"{oid}"'})
-
-    def send_part(self, path: str, content: bytes, headers: dict[str, str]) -> None:
-        """Send contents, or the part of them that is asked for."""
-        if path in self.hub.damaged:
-            content = content[:-1] + b"?"
-        part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
-        if part is None:
-            self.send_content(200, content, headers)
-            return
-        start, end = int(part[1]), int(part[2] or len(content) - 1)
-        place = {"Content-Range": f"bytes {start}-{end}/{len(content)}"}
-        self.send_content(206, content[start : end + 1], headers, place)
+        self.send_content(200, self.hub.objects[oid], {"ETag": f'"{oid}"'})
 
 
 class _QuietServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *args: Any) -> None:
-        """Say nothing of connections that break off; tests break them on purpose."""
+        """Stay silent about broken connections; tests break them on purpose."""
 
 
 @contextmanager

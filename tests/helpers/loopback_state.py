@@ -1,4 +1,4 @@
-"""What the small Hub of the tests holds: repositories with their commits, and large files."""
+"""What the Hub of the tests holds: repositories with their commits, and large files."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 OWNER = "someone"
 TOKEN = "hf_" + "write" * 6
 READ_TOKEN = "hf_" + "read0" * 6
-DROP = 0  # in place of a status: break the connection off
+DROP = 0  # instead of a status: break the connection
 
 Files = dict[str, bytes]
 
@@ -48,7 +48,6 @@ class Hub:
         repositories: By `OWNER/NAME`.
         objects: Large files by SHA-256.
         faults: Status to answer with, or `DROP`, by the name of what is asked: `commit`, `upload`.
-        damaged: Files that are sent with other contents than they were stored with.
         requests: Method and path of what was asked, in order.
     """
 
@@ -56,7 +55,6 @@ class Hub:
     repositories: dict[str, Repository] = field(default_factory=dict)
     objects: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
-    damaged: set[str] = field(default_factory=set)
     requests: list[str] = field(default_factory=list)
     lock: Any = field(default_factory=RLock)
 
@@ -66,7 +64,7 @@ class Hub:
         return found.commits[found.commit_of(revision)]
 
     def environment(self, home: object, token: str = TOKEN) -> dict[str, str]:
-        """Return the variables for a process that has nothing cached and knows this Hub alone."""
+        """Return the variables of a process with an empty cache that knows only this Hub."""
         return {
             "HF_ENDPOINT": self.address,
             "HF_HOME": str(home),
@@ -86,7 +84,7 @@ class Refusal(Exception):
 
 
 def is_large(path: str, size: int) -> bool:
-    """Say whether a file goes by LFS."""
+    """Return whether a file is uploaded by LFS."""
     return path.endswith(".safetensors") or size > 1_000_000
 
 

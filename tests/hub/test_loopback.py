@@ -1,6 +1,5 @@
-"""The round trip by way of a Hub: pushed here, loaded by name in a process that has nothing."""
+"""The round trip through the Hub: pushed here, loaded by name in a fresh process."""
 
-import hashlib
 import json
 import os
 import subprocess
@@ -13,13 +12,7 @@ import pytest
 import torch
 from checkpoints import write_owned_card
 from huggingface_hub import HfApi, constants
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
-from huggingface_hub.utils import get_session
-from loopback_hub import OWNER, READ_TOKEN, TOKEN, Hub
+from loopback_hub import OWNER, READ_TOKEN, Hub
 from tiny import tiny_model
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 
@@ -64,16 +57,16 @@ def save(folder: Path, name: str) -> None:
 
 @pytest.fixture
 def expected(hub: Hub, tmp_path: Path) -> Answers:
-    """Push one checkpoint of each kind and say what they answer before they leave."""
+    """Push one checkpoint of each kind; return the answers of the local ones."""
     for name in CHECKPOINTS:
         save(tmp_path, name)
         publish(tmp_path / name)
-    said: Answers = json.loads(json.dumps(answers.load_and_answer(tmp_path)))
-    return said
+    answered: Answers = json.loads(json.dumps(answers.load_and_answer(tmp_path)))
+    return answered
 
 
-def stranger_says(home: Path, settings: dict[str, str], *package: str) -> Answers:
-    """Let a fresh process load everything by name; `home` holds all that it may keep."""
+def answers_of_fresh_process(home: Path, settings: dict[str, str], *package: str) -> Answers:
+    """Let a fresh process load everything by name; its caches are in `home`."""
     output = home / "answers.json"
     home.mkdir(exist_ok=True)
     command = [sys.executable, "-I", answers.__file__, OWNER, str(output), *package]
@@ -82,32 +75,36 @@ def stranger_says(home: Path, settings: dict[str, str], *package: str) -> Answer
         command, env=environment, cwd=home, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    said: Answers = json.loads(output.read_text(encoding="utf-8"))
-    return said
+    answered: Answers = json.loads(output.read_text(encoding="utf-8"))
+    return answered
 
 
-def test_a_stranger_loads_by_name(hub: Hub, expected: Answers, tmp_path: Path) -> None:
-    """By trust_remote_code alone, with neither the package nor an account."""
-    home = tmp_path / "home"
-    assert stranger_says(home, hub.environment(home, token="")) == expected
-
-
-def test_who_has_the_package_loads_by_name_without_a_flag(
+@pytest.mark.slow
+def test_pushed_checkpoints_load_by_trust_remote_code_alone(
     hub: Hub, expected: Answers, tmp_path: Path
 ) -> None:
-    """The code in the repository is then not run, nor even downloaded."""
+    """With neither the package nor an account."""
+    home = tmp_path / "home"
+    assert answers_of_fresh_process(home, hub.environment(home, token="")) == expected
+
+
+@pytest.mark.slow
+def test_pushed_checkpoints_load_with_the_package_and_without_their_code(
+    hub: Hub, expected: Answers, tmp_path: Path
+) -> None:
+    """The code in the repository is not even downloaded."""
     hub.requests.clear()
     home = tmp_path / "home"
-    assert stranger_says(home, hub.environment(home), "package") == expected
+    assert answers_of_fresh_process(home, hub.environment(home), "package") == expected
     got = [request for request in hub.requests if request.startswith("GET ")]
     assert [request for request in got if request.endswith("model.safetensors")]
     assert not [request for request in got if request.endswith("_self_attentive.py")]
 
 
-def test_a_private_model_loads_with_a_token_alone(
+def test_private_checkpoint_loads_only_with_a_token(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that may read is enough; to all others the repository is not there."""
+    """One that may read is enough."""
     save(tmp_path, "classifier")
     write_owned_card(tmp_path / "classifier")
     push(tmp_path / "classifier", f"{OWNER}/classifier", private=True)
@@ -120,10 +117,10 @@ def test_a_private_model_loads_with_a_token_alone(
     assert list(model.config.id2label.values()) == RATINGS
 
 
-def test_what_was_loaded_once_loads_without_a_network(
+def test_pushed_checkpoint_loads_offline_once_cached(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the cache, by name or by commit, and without so much as asking."""
+    """By name or by commit, without a request."""
     save(tmp_path, "classifier")
     commit = publish(tmp_path / "classifier")
     name = f"{OWNER}/classifier"
@@ -141,8 +138,8 @@ def test_what_was_loaded_once_loads_without_a_network(
         AutoModelForSequenceClassification.from_pretrained(f"{OWNER}/nli")
 
 
-def test_a_pinned_revision_stays_what_it_was(hub: Hub, tmp_path: Path) -> None:
-    """By the commit or by a tag, whatever is pushed afterwards."""
+def test_pinned_revision_does_not_change(hub: Hub, tmp_path: Path) -> None:
+    """By commit or tag, whatever is pushed afterwards."""
     name = f"{OWNER}/classifier"
     commits, models = [], []
     for _ in range(2):
@@ -160,54 +157,3 @@ def test_a_pinned_revision_stays_what_it_was(hub: Hub, tmp_path: Path) -> None:
             assert torch.equal(weight, weights[key]), (revision, key)
     with pytest.raises(OSError, match=r"no-such-branch is not a valid git identifier"):
         AutoModelForSequenceClassification.from_pretrained(name, revision="no-such-branch")
-
-
-def test_what_is_not_there_is_told(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A slip in a name, a private repository, a file that was never pushed."""
-    name = f"{OWNER}/classifier"
-    save(tmp_path, "classifier")
-    publish(tmp_path / "classifier")
-    with pytest.raises(OSError, match=r"someone/clasifier is not a local folder and is not a"):
-        AutoTokenizer.from_pretrained(f"{OWNER}/clasifier", trust_remote_code=False)
-    with pytest.raises(RepositoryNotFoundError, match="Repository Not Found"):
-        HfApi().model_info(f"{OWNER}/clasifier")
-    with pytest.raises(RevisionNotFoundError, match="Revision Not Found"):
-        HfApi().model_info(name, revision="v9")
-    with pytest.raises(EntryNotFoundError, match="Entry Not Found"):
-        HfApi().hf_hub_download(name, "vectors.txt")
-    hub.repositories[name].private = True
-    monkeypatch.delenv("HF_TOKEN")
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no_token"))
-    with pytest.raises(OSError, match=r"private repository.*hf auth login|not a valid model"):
-        AutoModelForSequenceClassification.from_pretrained(name, cache_dir=tmp_path / "other")
-
-
-def test_the_hub_of_these_tests_answers_like_one(hub: Hub, tmp_path: Path) -> None:
-    """What the tests above rest on: who asks, names of commits, and parts of files."""
-    api = HfApi()
-    assert api.whoami()["name"] == OWNER
-    api.create_repo(f"{OWNER}/files")
-    content = bytes(range(256)) * 10
-    commit = api.upload_file(
-        path_or_fileobj=content, path_in_repo="a.safetensors", repo_id=f"{OWNER}/files"
-    ).oid
-    api.create_tag(f"{OWNER}/files", tag="v1")
-    refs = api.list_repo_refs(f"{OWNER}/files")
-    assert [(ref.name, ref.target_commit) for ref in refs.branches] == [("main", commit)]
-    assert [(ref.name, ref.target_commit) for ref in refs.tags] == [("v1", commit)]
-    # A download that broke off goes on where it stopped.
-    url = f"{hub.address}/{OWNER}/files/resolve/v1/a.safetensors"
-    session = get_session()
-    asked = {"Range": "bytes=100-", "Authorization": f"Bearer {TOKEN}"}
-    there = session.get(url, headers=asked, follow_redirects=False)
-    assert (there.status_code, there.headers["X-Repo-Commit"]) == (302, commit)
-    assert there.headers["X-Linked-Etag"] == f'"{hashlib.sha256(content).hexdigest()}"'
-    part = session.get(there.headers["Location"], headers={"Range": "bytes=100-"})
-    assert (part.status_code, part.content) == (206, content[100:])
-    # What is not changed is not sent again, and what is deleted is gone.
-    again = {"path_or_fileobj": content, "path_in_repo": "a.safetensors"}
-    assert api.upload_file(repo_id=f"{OWNER}/files", **again).oid == commit
-    api.delete_file("a.safetensors", f"{OWNER}/files")
-    assert hub.files(f"{OWNER}/files").keys() == {".gitattributes"}

@@ -19,7 +19,7 @@ from transformers import AutoModel, AutoTokenizer, pipeline
 
 from sase_hf import SelfAttentiveModel
 from sase_hf.hub import push
-from sase_hf.hub.public_files import HANDLER
+from sase_hf.hub.checks import HANDLER
 from sase_hf.serving.endpoint_handler import (
     MAX_CHARACTERS,
     MAX_RELATED_CHARACTERS,

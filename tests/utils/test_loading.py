@@ -1,14 +1,22 @@
-"""Only a trained checkpoint is shown or measured, and what is wrong with another one is said."""
+"""Only trained, whole checkpoints are loaded; the errors for others say what to do."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints import save_checkpoint
+import torch
+from checkpoints import change_weights, save_checkpoint
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig
 
-from sase_hf.utils.loading import load_checkpoint, load_pipeline, name_checkpoints
+from sase_hf import SelfAttentiveModel
+from sase_hf.utils.loading import (
+    load_checkpoint,
+    load_encoder,
+    load_pipeline,
+    name_checkpoints,
+)
 
 
 @pytest.fixture(scope="module")
@@ -16,59 +24,75 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_checkpoint(tmp_path_factory.mktemp("loading") / "tiny")
 
 
-def test_a_checkpoint_is_loaded_ready_to_read(checkpoint: str) -> None:
-    """Without dropout, and under its name, which errors tell and a Space looks up."""
-    model, tokenizer = load_checkpoint(checkpoint)
+def test_load_checkpoint_gives_an_evaluating_model_with_its_name(checkpoint: str) -> None:
+    """Errors and pages show the name."""
+    model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     assert not model.training
     assert model.name_or_path == checkpoint
     assert tokenizer.is_fast
     assert load_pipeline(checkpoint)("The soup was cold.")["label"] in ("bad", "good")
+    assert type(load_encoder(checkpoint)[0]) is SelfAttentiveModel
 
 
-@pytest.mark.parametrize("pooling", ["self_attention", "generalized"])
-def test_whatever_attends_can_be_shown(pooling: str, tmp_path: Path) -> None:
-    """The pages show weights of tokens, whichever pooling gave them."""
-    folder = save_checkpoint(tmp_path, pooling=pooling, encoder="cnn")
+def test_load_checkpoint_must_attend_takes_every_pooling_with_attention(tmp_path: Path) -> None:
+    folder = save_checkpoint(tmp_path, pooling="generalized", encoder="cnn")
     assert load_pipeline(folder)("The soup was cold.")["attention"]
 
 
-def test_what_attends_to_nothing_is_refused(tmp_path: Path) -> None:
-    """The message names both poolings that do."""
+def test_load_checkpoint_must_attend_refuses_pooling_without_attention(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path, pooling="mean")
+    load_checkpoint(folder)
     expected = r"pooling='mean', which attends .* pooling='self_attention' or 'generalized'"
     with pytest.raises(ValueError, match=expected):
         load_pipeline(folder)
 
 
-def test_a_base_model_is_refused(checkpoint: str, tmp_path: Path) -> None:
-    """Its head would be random, and so would every label that it gives."""
+def test_load_checkpoint_must_attend_refuses_base_model(checkpoint: str, tmp_path: Path) -> None:
+    """Its classifier would be random, and so would every label."""
     model: Any = AutoModelForSequenceClassification.from_pretrained(checkpoint)
     model.base_model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
-    expected = r"has no weights for classifier\.hidden\.bias, .* Train it, or name a"
-    with pytest.raises(ValueError, match=expected):
+    assert type(load_checkpoint(str(tmp_path))[0]) is SelfAttentiveModel
+    with pytest.raises(ValueError, match=r"a base model without a classifier.* train one from it"):
         load_pipeline(str(tmp_path))
 
 
-def test_weights_that_are_no_numbers_are_refused(checkpoint: str, tmp_path: Path) -> None:
-    """One NaN makes every answer NaN."""
-    model: Any = AutoModelForSequenceClassification.from_pretrained(checkpoint)
-    model.classifier.output.bias.data[0] = math.nan
-    model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"no finite numbers, in classifier\.output\.bias\. Train"):
-        load_checkpoint(str(tmp_path))
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            lambda weights: weights["classifier.output.bias"].fill_(math.nan),
+            r"weights that are not finite, in classifier\.output\.bias\. Train it again",
+        ),
+        (
+            lambda weights: weights.pop("classifier.output.bias"),
+            r"no weights for classifier\.output\.bias, which would be random\. Train it",
+        ),
+        (
+            lambda weights: weights.update({"optimizer.step": torch.ones(1)}),
+            r"weights that the model does not: optimizer\.step\. Load it with sase_hf",
+        ),
+    ],
+    ids=["not finite", "missing", "unexpected"],
+)
+def test_load_checkpoint_checks_weights(
+    tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object], expected: str
+) -> None:
+    folder = save_checkpoint(tmp_path)
+    change_weights(tmp_path, change)
+    with pytest.raises(ValueError, match=expected):
+        load_checkpoint(folder, strict=True)
 
 
-def test_what_is_no_checkpoint_is_named(
+def test_load_checkpoint_names_what_is_not_a_checkpoint(
     checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mistyped folder must not be answered with the grammar of names on the Hub."""
+    """A misspelt folder is not looked for on the Hub."""
     monkeypatch.chdir(Path(checkpoint).parent)
     for name in ("/nowhere/at/all", "./tiny2", "tiny/model.safetensors", "tiny/absent", "a/b/c"):
         with pytest.raises(FileNotFoundError, match=rf"^there is no folder {name}; name the fold"):
             load_checkpoint(name)
-    with pytest.raises(OSError, match=r"^cannot load somebody/model, which is no folder here, fro"):
+    with pytest.raises(OSError, match=r"^cannot load somebody/model from the Hub \(there is no s"):
         load_checkpoint("somebody/model")
     BertConfig().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"holds a 'bert' model; name a 'self_attentive' one"):
@@ -79,8 +103,8 @@ def test_what_is_no_checkpoint_is_named(
         load_checkpoint(str(tmp_path / "cut"))
 
 
-def test_names_tell_checkpoints_apart_and_no_more() -> None:
-    """They stand in pages that are shared, where a whole path would tell of a machine."""
+def test_name_checkpoints_uses_the_shortest_names_that_differ() -> None:
+    """Pages are shared, and a whole path would tell of a machine."""
     named = name_checkpoints(["/shelf/a/model", "/shelf/b/model", "owner/other"])
     assert named == {
         "a/model": "/shelf/a/model",
@@ -89,5 +113,5 @@ def test_names_tell_checkpoints_apart_and_no_more() -> None:
     }
     with pytest.raises(ValueError, match=r"2 checkpoints are called one; give each a name"):
         name_checkpoints(["a", "b"], ["one"])
-    with pytest.raises(ValueError, match=r"^a, \./a: to compare, each checkpoint must be another"):
+    with pytest.raises(ValueError, match=r"^a, \./a: the same checkpoint twice"):
         name_checkpoints(["a", "./a"])

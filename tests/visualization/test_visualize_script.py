@@ -277,7 +277,7 @@ def test_a_slip_of_the_pen_is_answered_in_a_line(
 def test_a_checkpoint_cannot_be_compared_with_itself(main: Main, checkpoints: Path) -> None:
     """Two equal columns would say nothing."""
     name = str(checkpoints / "one")
-    with pytest.raises(SystemExit, match="to compare, each checkpoint must be another one"):
+    with pytest.raises(SystemExit, match="the same checkpoint twice; name each once"):
         main([name, "--compare", f"{checkpoints}/other/../one/", "--text", "a"])
 
 
