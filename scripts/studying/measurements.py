@@ -8,11 +8,11 @@ from torch import Tensor
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.evaluation.attention import measure_attention
 from sase_hf.evaluation.dataset import Sample
-from sase_hf.evaluation.label_shift import cross_fitted_accuracy
 from sase_hf.training.arguments import DataArguments, ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.setup import Parts, assemble, load_rows
 
+from .label_shift import cross_fitted_accuracy
 from .runs import Run
 
 
