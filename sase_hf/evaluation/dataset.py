@@ -1,9 +1,7 @@
 """A checkpoint with rows of a file to measure it on, and the flags that choose both."""
 
 import argparse
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,29 +131,6 @@ def add_dataset_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_column_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that names the columns of texts; it gives a list of one or two names.
-
-    Args:
-        parser: The parser of a script.
-    """
-    parser.add_argument(
-        "--text_column_names",
-        type=column_names,
-        default=["text"],
-        metavar="NAMES",
-        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
-    )
-
-
-def require_positive(flags: argparse.Namespace, *names: str) -> None:
-    """Raise ValueError if one of these flags was given and is below 1."""
-    for name in names:
-        value = getattr(flags, name)
-        if value is not None and value < 1:
-            raise ValueError(f"--{name} is {value}; it must be 1 or more")
-
-
 def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace) -> TaskData:
     """Read the rows of a file for a model, as a test split, which may lack labels.
 
@@ -223,52 +198,11 @@ def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
     return {"name": str(checkpoint), **digest}
 
 
-def check_output(path: Path | None) -> None:
-    """Raise if a file cannot be written, before the work whose result it would hold.
-
-    Args:
-        path: The file, whose folders need not be there; None for no file.
-
-    Raises:
-        OSError: If it is a folder, or no file can be made or changed there.
-    """
-    if path is None:
-        return
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a file in it")
-    nearest = next(parent for parent in path.absolute().parents if parent.exists())
-    if not nearest.is_dir():
-        raise NotADirectoryError(f"cannot write {path}: {nearest} is no folder; name another file")
-    if not os.access(path if path.exists() else nearest, os.W_OK):
-        raise PermissionError(f"cannot write {path}: this is not allowed there; name another file")
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Say in words which file could not be written, and why.
-
-    Args:
-        path: The file that is written meanwhile.
-
-    Raises:
-        OSError: If it could not.
-    """
-    try:
-        yield
-    except OSError as reason:
-        why = reason.strerror or str(reason)
-        raise OSError(f"cannot write {path}: {why}; name another file") from reason
-
-
 __all__ = [
     "Batch",
     "EvaluationDataset",
-    "add_column_flag",
     "add_dataset_flags",
-    "check_output",
     "describe_checkpoint",
     "load_evaluation_dataset",
     "read_file",
-    "require_positive",
-    "writing",
 ]
