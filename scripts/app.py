@@ -19,9 +19,9 @@ import sys
 from collections.abc import Sequence
 
 try:
-    from sase_hf.evaluation.dataset import add_column_flag
     from sase_hf.serving.demo import TITLE, build_page, load_pipeline, read_examples, serve
     from sase_hf.serving.space import write_space
+    from sase_hf.utils.cli import column_names
 except ImportError as error:
     sys.exit(f"app.py: {error}")
 
@@ -60,7 +60,13 @@ def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("checkpoint", help="a folder, or a name on the Hub")
     parser.add_argument("--title", default=TITLE, help="the heading (default: %(default)s)")
     parser.add_argument("--examples", metavar="FILE", help="CSV, TSV, JSON, JSON Lines or Parquet")
-    add_column_flag(parser)
+    parser.add_argument(
+        "--text_column_names",
+        type=column_names,
+        default=["text"],
+        metavar="NAMES",
+        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
+    )
     parser.add_argument("--host", help="where to listen (default: this machine alone)")
     parser.add_argument("--port", type=int, help="(default: the first free one from 7860 on)")
     parser.add_argument("--write_space", metavar="FOLDER", help="write a Space's files instead")

@@ -20,8 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sase_hf.data.task import TaskData
-from sase_hf.evaluation.dataset import add_column_flag, read_file
+from sase_hf.evaluation.dataset import read_file
 from sase_hf.serving.onnx_export import export
+from sase_hf.utils.cli import column_names
 from sase_hf.utils.loading import load_checkpoint
 
 
@@ -57,7 +58,13 @@ def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE",
         help="measure on it: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet",
     )
-    add_column_flag(parser)
+    add(
+        "--text_column_names",
+        type=column_names,
+        default=["text"],
+        metavar="NAMES",
+        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
+    )
     add(
         "--label_column_name",
         default="label",

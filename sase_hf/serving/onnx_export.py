@@ -23,8 +23,12 @@ from transformers.utils import CONFIG_NAME
 from ..data.labels import MULTI_LABEL, REGRESSION
 from ..data.task import TaskData
 from ..evaluation.dataset import describe_checkpoint
-from ..evaluation.environment import describe_hardware
-from ..evaluation.records import load_metrics, metrics_function, write_record
+from ..evaluation.records import (
+    describe_hardware,
+    load_metrics,
+    metrics_function,
+    write_record,
+)
 from ..models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
 from ..utils.loading import load_checkpoint
 from ..utils.processes import in_fresh_process

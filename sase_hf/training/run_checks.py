@@ -11,8 +11,8 @@ from transformers.integrations import (  # type: ignore[attr-defined]
 from transformers.trainer_utils import IntervalStrategy
 
 from ..data.task import TaskData
-from ..evaluation.dataset import check_output
 from ..evaluation.records import DEFAULT_METRICS
+from ..utils.files import check_output
 from .arguments import ModelArguments, RunArguments
 
 # What transformers may report to without listing it as available.

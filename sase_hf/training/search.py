@@ -16,8 +16,7 @@ from transformers import set_seed
 from transformers.trainer_utils import SaveStrategy
 
 from ..data.arguments import DataArguments
-from ..evaluation.environment import describe_environment
-from ..evaluation.records import write_record
+from ..evaluation.records import describe_environment, write_record
 from ..models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
 from ..utils.memory import keep_freed_memory
 from .arguments import ModelArguments, RunArguments, changed_arguments

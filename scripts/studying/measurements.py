@@ -10,11 +10,12 @@ from torch import Tensor
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.evaluation.attention import measure_attention
-from sase_hf.evaluation.dataset import Sample
-from sase_hf.evaluation.label_shift import cross_fitted_accuracy
+from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.setup import Parts, assemble, load_rows
+
+from .label_shift import cross_fitted_accuracy
 
 
 def measure(words: Sequence[str], model: Path) -> dict[str, dict[str, float]]:
@@ -41,7 +42,7 @@ def measure(words: Sequence[str], model: Path) -> dict[str, dict[str, float]]:
     if "validation" not in parts.rows:
         return {}
     rows = parts.rows["validation"].remove_columns("labels")
-    sample = Sample(parts.model.eval(), parts.tokenizer, rows, parts.task.sources)
+    sample = EvaluationDataset(parts.model.eval(), parts.tokenizer, rows, parts.task.sources)
     batch_size = training_args.per_device_eval_batch_size
     measured: dict[str, dict[str, float]] = {}
     if parts.model.config.has_attention:
@@ -66,7 +67,7 @@ def _label_frequencies(
 
 
 @torch.no_grad()
-def _logits(sample: Sample, batch_size: int, num_labels: int) -> Tensor:
+def _logits(sample: EvaluationDataset, batch_size: int, num_labels: int) -> Tensor:
     logits = torch.zeros(len(sample.rows), num_labels)
     for numbers, batch in sample.batches(batch_size, "Scoring"):
         logits[numbers] = sample.model(**batch).logits.float().cpu()
