@@ -211,7 +211,7 @@ def test_kernel_sizes_are_a_list_in_a_file_and_a_tuple_in_a_config(
         *(
             (
                 {"encoder": encoder, "pooling": "last"},
-                f"pooling is 'last'.* encoder='{encoder}' reads in no direction; choose another",
+                f"pooling is 'last'.* encoder='{encoder}' has no direction; choose another",
             )
             for encoder in CHOICES["encoder"][1:]
         ),
@@ -239,7 +239,7 @@ def test_what_the_encoder_does_not_have_is_refused(fields: dict[str, Any], messa
 
 def test_shortcuts_past_no_layer_are_refused() -> None:
     """A single layer, the default, reads the same with them and without."""
-    message = "lstm_shortcuts is set, but num_lstm_layers is 1; set 2 or more, or no shortcuts"
+    message = "lstm_shortcuts is set, but num_lstm_layers is 1; set 2 or more, or leave it out"
     with pytest.raises(StrictDataclassClassValidationError, match=message):
         SelfAttentiveConfig(lstm_shortcuts=True)
     assert SelfAttentiveConfig(lstm_shortcuts=True, num_lstm_layers=2).lstm_shortcuts
