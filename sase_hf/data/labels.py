@@ -9,7 +9,7 @@ from typing import Any
 
 from datasets import ClassLabel, List, Value
 
-from ..models.self_attentive.loss_self_attentive import IGNORED_LABEL
+from ..models.self_attentive.modeling_self_attentive import IGNORED_LABEL
 
 SINGLE_LABEL = "single_label_classification"
 MULTI_LABEL = "multi_label_classification"

@@ -19,7 +19,7 @@ from transformers import EvalPrediction, PreTrainedConfig
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..data.sources import FilePath
-from ..models.self_attentive.loss_self_attentive import IGNORED_LABEL
+from ..models.self_attentive.modeling_self_attentive import IGNORED_LABEL
 from .environment import describe_environment
 from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1

@@ -91,8 +91,8 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no card": (lambda f: (f / "README.md").unlink(), r"no README\.md in .*write_model_card"),
     "link": (link_card, r"README\.md in .* is no plain file"),
     "changed code": (
-        lambda f: (f / "loss_self_attentive.py").write_text("import os\n", encoding="utf-8"),
-        rf"^loss_self_attentive\.py: {OTHER_CODE}",
+        lambda f: (f / "pooling_self_attentive.py").write_text("import os\n", encoding="utf-8"),
+        rf"^pooling_self_attentive\.py: {OTHER_CODE}",
     ),
     "no code": (
         lambda f: (f / "pooling_self_attentive.py").unlink(),

@@ -74,14 +74,14 @@ def test_unpacking_aligns_to_the_left_and_restoring_puts_every_token_back(
 
 
 @pytest.mark.parametrize("cost", tiny.COSTS)
-def test_the_mirror_turns_each_sentence_within_its_own_length(
+def test_packing_reverse_index_turns_each_sentence_within_its_own_length(
     monkeypatch: pytest.MonkeyPatch, cost: int
 ) -> None:
     """The backward LSTM must start at the last word and not in the padding behind it."""
     monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
     x = torch.randn(5, 5, 2)
     packing = Packing(tiny.MASK)
-    mirrored = packing.unpack(packing.pack(x)[packing.mirror])
+    mirrored = packing.unpack(packing.pack(x)[packing.reverse_index])
     for turned, row, real in zip(mirrored, x, tiny.MASK, strict=True):
         assert torch.equal(turned[: real.sum()], row[real].flip(0))
 

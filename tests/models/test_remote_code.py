@@ -28,7 +28,6 @@ from sase_hf import (
 CODE = {
     "configuration_self_attentive.py",
     "encoders_self_attentive.py",
-    "loss_self_attentive.py",
     "modeling_self_attentive.py",
     "packing_self_attentive.py",
     "pooling_self_attentive.py",
