@@ -23,7 +23,7 @@ import torch
 from transformers import EvalPrediction, PreTrainedConfig
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from ..models.self_attentive.loss_self_attentive import IGNORED_LABEL
+from ..models.self_attentive.modeling_self_attentive import IGNORED_LABEL
 from ..utils.files import FilePath, atomic_write
 from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1
