@@ -270,7 +270,7 @@ def _exported(record: Mapping[str, Any]) -> list[list[str]]:
     measured = record.get("export", {}).get("measured")
     if not measured:
         return []
-    columns = list(measured["results"]["eager"])
+    columns = list(next(iter(measured["results"].values())))
     rows = [
         [name, *(f"{v:.4g}" for v in found.values())] for name, found in measured["results"].items()
     ]
