@@ -11,6 +11,7 @@ network. A model of pairs gets two fields. `--examples` takes examples from a fi
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from sase_hf.evaluation.dataset import read_file
 from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser
@@ -30,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         explain = load_pipeline(flags.checkpoint)
         examples = []
         if flags.file is not None:
-            rows = read_file(flags.checkpoint, explain.model, flags).splits["test"].to_list()
+            model: Any = explain.model
+            rows = read_file(flags.checkpoint, model, flags).splits["test"].to_list()
             examples = [list(row.values()) for row in rows]
         page = build_page(explain, flags.title or TITLE, examples)
         address = serve(page, flags.host, flags.port)

@@ -27,10 +27,9 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can hold one, the tokeni
 class SentenceEmbeddingPipeline(FeatureExtractionPipeline):
     """Return the embedding of each text, a list of numbers."""
 
-    def postprocess(self, model_outputs: Any, **_: Any) -> list[float]:
+    def postprocess(self, model_outputs: Any, return_tensors: Any = False, **_: Any) -> Any:
         """Take the embedding out of the outputs of one text."""
-        embedding: list[float] = model_outputs["sentence_embedding"][0].float().tolist()
-        return embedding
+        return model_outputs["sentence_embedding"][0].float().tolist()
 
 
 class EndpointHandler:
