@@ -29,7 +29,7 @@ from synthetic.baselines import bag_of_words_accuracy, majority_accuracy
 
 from sase_hf.data.task import TaskData
 from sase_hf.training.run import ModelArguments, parse_arguments, run
-from sase_hf.training.setup import Parts, assemble
+from sase_hf.training.setup import TrainingSetup, assemble
 from sase_hf.visualization import attention_html, attention_text
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         model_args, data_args, training_args = parse_arguments(words)
         clear(arguments.output_dir)
         logging.basicConfig(format="%(message)s")
-        logging.getLogger("sase_hf").setLevel(logging.INFO)
+        logging.getLogger("sase_hf.training").setLevel(logging.INFO)
         torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
         write_corpus(arguments.output_dir / "corpus", arguments.seed)
         metrics = run(model_args, data_args, training_args)["metrics"]
@@ -160,7 +160,7 @@ def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, An
     return [{**result, "true_label": name} for result, name in zip(results, names, strict=True)]
 
 
-def accuracies(parts: Parts, accuracy: float) -> Iterator[str]:
+def accuracies(parts: TrainingSetup, accuracy: float) -> Iterator[str]:
     """Yield the model's accuracy on the test rows below those of the baselines."""
     yield f"accuracy on {parts.rows['test'].num_rows:,} held-out synthetic rows"
     yield f"  most frequent label   {majority_accuracy(parts.rows):.3f}"

@@ -1,48 +1,195 @@
 """Search for good settings: train with one after the other, and write the best as a recipe.
 
-    python scripts/search.py scripts/recipes/yelp5.yaml --trials 20 --output_dir runs/search
+    python scripts/search.py scripts/recipes/yelp5.yaml --eval_strategy epoch --trials 20
+        --output_dir runs/search
     python scripts/train.py runs/search/best.yaml
 
-Everything but --trials, by default 20, is a flag of scripts/train.py. Searched are learning rate,
-dropouts, hops, attention size and the coefficient of the penalty, by Optuna; what is searched for
-is --metric_for_best_model on the validation rows, by default accuracy, or mse for regressions. It
-cannot be the loss while the coefficient is drawn: the loss holds the penalty, so that small ones
-would win. The same command goes on after a stop, and with more --trials it adds to those that are
-there. A trial that lags behind is broken off at an evaluation, so give --eval_strategy epoch. Needs
-Optuna: pip install 'sase_hf[optuna]'
+Everything but --trials, by default 20, is a flag of scripts/train.py. Optuna searches the learning
+rate, the dropouts, the hops, the attention size and the coefficient of the penalty for the best
+--metric_for_best_model on the validation rows: by default accuracy, or mse for regressions. The
+metric cannot be the loss while the coefficient is searched: the loss contains the penalty, so small
+coefficients would win.
+
+The same command continues a search that was stopped, with more --trials also one that ended. A
+trial worse than the median of the others stops at its next evaluation, so give --eval_strategy
+epoch. --output_dir holds search.db (Optuna's storage), trials.json (the settings and the result of
+every trial) and best.yaml; no model is kept. Needs Optuna: pip install 'sase_hf[optuna]'
 """
 
 import argparse
+import copy
+import json
 import logging
-import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+import yaml
+from transformers import set_seed
+from transformers.trainer_utils import SaveStrategy
+
+from sase_hf.evaluation.environment import describe_environment
+from sase_hf.evaluation.records import DEFAULT_METRICS, write_record
+from sase_hf.training.arguments import LOWER_IS_BETTER, changed_arguments
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.search import search
+from sase_hf.training.run import log_summary, make_trainer, move_label_smoothing
+from sase_hf.training.setup import assemble, check_arguments, check_splits
+from sase_hf.utils.cli import errors_in_one_line, positive_int
+from sase_hf.utils.memory import keep_freed_memory
+
+
+def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
+    """Sample the settings of a trial: flags and their values, the same at each call for a trial.
+
+    The penalty of generalized pooling is usually 0, so its coefficient is not searched.
+    """
+    floats = {
+        "learning_rate": trial.suggest_float("learning_rate", 2e-4, 5e-3, log=True),
+        "embedding_dropout": trial.suggest_float("embedding_dropout", 0.0, 0.5),
+        "classifier_dropout": trial.suggest_float("classifier_dropout", 0.0, 0.6),
+    }
+    sizes = {}
+    if config.pooling == "self_attention":
+        floats["penalty_coef"] = trial.suggest_float("penalty_coef", 1e-4, 1.0, log=True)
+    if config.has_attention:
+        sizes["num_hops"] = trial.suggest_int("num_hops", 1, 30, log=True)
+        sizes["attention_size"] = trial.suggest_int("attention_size", 50, 350, step=50)
+    return {name: float(f"{value:.2g}") for name, value in floats.items()} | sizes
+
+
+def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
+    """Train trials until there are `num_trials`; return what `main` prints."""
+    model_args, data_args, training_args = parse_arguments(argv, description=__doc__)
+    try:
+        import optuna
+    except ImportError as reason:
+        raise ImportError("a search needs Optuna: pip install 'sase_hf[optuna]'") from reason
+    if model_args.model_name_or_path is not None:
+        raise ValueError("--model_name_or_path is given, but a search builds new models")
+    if training_args.world_size > 1:
+        raise ValueError("a search runs in one process; start it without torchrun")
+    training_args.do_train = training_args.do_eval = True
+    check_arguments(model_args, training_args)
+    given = changed_arguments(model_args, data_args, training_args)
+    folder = Path(given.pop("output_dir", str(training_args.output_dir)))
+    move_label_smoothing(model_args, training_args)
+    training_args.save_strategy = SaveStrategy.NO  # trials are measured and forgotten
+    training_args.load_best_model_at_end = training_args.push_to_hub = False
+    training_args.do_predict = False  # left to the recipe
+
+    keep_freed_memory()
+    set_seed(training_args.seed)
+    setup = assemble(model_args, data_args)  # its model, never trained, is the start of all trials
+    check_splits(setup.task, training_args)
+    log_summary(setup, model_args, data_args, training_args)
+    metric = (training_args.metric_for_best_model or "").removeprefix("eval_")
+    if not metric and training_args.metric_name is not None:
+        raise ValueError("--metric_name needs --metric_for_best_model: the result to search for")
+    if metric == "loss" and setup.model.config.pooling == "self_attention":
+        raise ValueError(
+            "--metric_for_best_model is loss, which is also what --load_best_model_at_end sets; "
+            "but the loss contains the penalty, whose coefficient is searched, so small ones would "
+            "win. Give a metric of the task, such as --metric_for_best_model accuracy"
+        )
+    if not metric:
+        metric = DEFAULT_METRICS[setup.task.problem_type][0]
+        training_args.metric_for_best_model = metric
+        training_args.greater_is_better = metric not in LOWER_IS_BETTER
+    trainer = make_trainer(setup, training_args)
+    best_of = max if training_args.greater_is_better else min
+    given |= {"metric_for_best_model": metric, "greater_is_better": best_of is max}
+    given = json.loads(json.dumps(given))
+
+    def searched_arguments(trial: Any) -> dict[str, Any]:
+        settings = sample_settings(trial, setup.model.config)
+        trial.set_user_attr("settings", settings)
+        return {"learning_rate": settings["learning_rate"]}
+
+    def build_model(trial: Any) -> Any:
+        config = copy.deepcopy(setup.model.config)
+        for name, value in sample_settings(trial, config).items():
+            if hasattr(config, name):
+                setattr(config, name, value)
+        model = type(setup.model)(config)
+        if model_args.word_vectors:
+            vectors: Any = setup.model.get_input_embeddings()
+            model.get_input_embeddings().load_state_dict(vectors.state_dict())
+        set_seed(training_args.seed)  # as a run does between building and training
+        return model
+
+    def best_evaluation(metrics: dict[str, float]) -> float:
+        value, earlier = metrics[f"eval_{metric}"], trainer.state.best_metric
+        return value if earlier is None else best_of(value, earlier)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    options = {
+        "storage": f"sqlite:///{folder / 'search.db'}",
+        "study_name": "search",
+        "direction": "maximize" if best_of is max else "minimize",
+        "load_if_exists": True,
+    }
+    study = optuna.create_study(**options)
+    earlier = study.user_attrs.get("given", given)
+    if changed := {name for name in earlier | given if earlier.get(name) != given.get(name)}:
+        raise ValueError(
+            f"the search in {folder} began with another value of --{', --'.join(sorted(changed))}; "
+            "give the same flags to continue it, or choose another --output_dir"
+        )
+    study.set_user_attr("given", given)
+    remaining = num_trials - sum(trial.state.is_finished() for trial in study.trials)
+    # Given now and not at the start, where the trainer would build a model without a trial.
+    trainer.model_init = build_model
+    try:
+        if remaining > 0:
+            trainer.hyperparameter_search(
+                searched_arguments,
+                best_evaluation,
+                remaining,
+                backend="optuna",
+                # With the same seed, a continued search would sample its first trials again.
+                sampler=optuna.samplers.TPESampler(seed=training_args.seed + len(study.trials)),
+                catch=(FloatingPointError,),
+                **options,
+            )
+    except ValueError as error:
+        if any(trial.value is not None for trial in study.trials):
+            raise
+        raise ValueError(f"no trial has a result; see {folder / 'trials.json'}") from error
+    finally:
+        trials = [describe(trial) for trial in study.trials if trial.state.is_finished()]
+        record = {"metric": metric, "split": "validation", "seed": training_args.seed}
+        record |= {"sources": setup.task.sources, "arguments": given, "trials": trials}
+        write_record(record | describe_environment(), folder / "trials.json")
+
+    best = describe(study.best_trial)
+    recipe = {**given, **best["settings"], "output_dir": str(folder / "best")}
+    if "eval_strategy" in given:  # a trial counts by its best evaluation, so keep that model
+        recipe |= {"save_strategy": given["eval_strategy"], "load_best_model_at_end": True}
+    if given.get("eval_strategy") == "steps":
+        recipe["save_steps"] = training_args.eval_steps
+    text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
+    title = f"# Trial {best['number']}: {metric} {best['value']:.4g} on the validation rows."
+    (folder / "best.yaml").write_text(f"{title}\n{text}", encoding="utf-8")
+    shown = {"trial": best["number"], metric: f"{best['value']:.4g}", **best["settings"]}
+    return shown | {"trials": folder / "trials.json", "recipe": folder / "best.yaml"}
+
+
+def describe(trial: Any) -> dict[str, Any]:
+    """Return what trials.json holds about a finished trial, which may have no result."""
+    result = {"number": trial.number, "state": trial.state.name.lower(), "value": trial.value}
+    return {**result, "settings": trial.user_attrs.get("settings", {})}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Search, and print the best settings and where everything lies.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
+    """Search, and print the best settings and the files."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--trials", type=positive_int, default=20)
     flags, words = parser.parse_known_args(argv)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
-    try:
-        if flags.trials < 1:
-            raise ValueError(f"--trials is {flags.trials}; it must be 1 or more")
-        best = search(*parse_arguments(words, description=__doc__), flags.trials)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"search.py: {error}")
-    except KeyboardInterrupt:
-        sys.exit("search.py: stopped; the same command goes on")
-    results = {"trial": best["number"], best["metric"]: f"{best['value']:.4g}", **best["settings"]}
-    for name, value in {**results, "trials": best["trials"], "recipe": best["recipe"]}.items():
-        print(f"{name:<32}{value}")
+    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
+        for name, value in search(words, flags.trials).items():
+            print(f"{name:<32}{value}")
 
 
 if __name__ == "__main__":

@@ -20,38 +20,32 @@ To evaluate a checkpoint, or to predict the labels of new rows:
     python scripts/train.py --model_name_or_path runs/mine --do_eval --validation_file dev.csv
     python scripts/train.py --model_name_or_path runs/mine --do_predict --test_file new.csv
 
-An interrupted run goes on when its command is given again with --resume_from_checkpoint. Several
+An interrupted run continues when its command is given again with --resume_from_checkpoint. Several
 GPUs, or processes, take: torchrun --standalone --nproc_per_node 2 scripts/train.py ...
 """
 
 import logging
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from sase_hf.evaluation.records import NO_RESULTS
 from sase_hf.training.run import PREDICTIONS_NAME, parse_arguments, run
+from sase_hf.utils.cli import errors_in_one_line
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run what the command line asks for and print what came out.
+    """Run what the command line asks for and print the results.
 
     Args:
         argv: The words after the script's name; by default those of this process.
     """
-    try:
+    with errors_in_one_line(__file__):
         model_args, data_args, training_args = parse_arguments(argv, description=__doc__)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"train.py: {error}")
-    is_first_process = training_args.process_index == 0
-    logging.basicConfig(format="%(message)s")
-    if is_first_process:
-        logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
-
-    try:
+        is_first_process = training_args.process_index == 0
+        logging.basicConfig(format="%(message)s")
+        if is_first_process:
+            logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
         outcome = run(model_args, data_args, training_args)
-    except (ValueError, OSError, ImportError, FloatingPointError) as error:
-        sys.exit(f"train.py: {error}")
     if not is_first_process:
         return
     results = {

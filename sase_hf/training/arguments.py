@@ -5,60 +5,81 @@ how; the last is transformers' `TrainingArguments` with more fields and other de
 command line and a recipe become these three is in `command_line`, what is done with them in `run`.
 """
 
-import inspect
-import re
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field, fields, make_dataclass
 from enum import Enum
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import torch
-from transformers import TrainingArguments
+from transformers import PreTrainedConfig, TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
-from ..models.self_attentive.configuration_self_attentive import SelfAttentiveConfig
+from ..models import FAMILIES
 
 LOWER_IS_BETTER = frozenset({"mse", "rmse", "mae", "penalty"})
 
+# Fields of a config that the tokenizer decides.
+TOKENIZER_FIELDS = frozenset({"vocab_size", "pad_token_id"})
 
-def _config_help() -> dict[str, str]:
-    """Return what the config's docstring says about each field, so that it is written once."""
-    doc = inspect.getdoc(SelfAttentiveConfig) or ""
-    entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, flags=re.MULTILINE)
-    return {name: re.sub(r"\s+", " ", text).replace("\\", "") for name, text in entries}
-
-
-_CONFIG_HELP = _config_help()
-_CONFIG_TYPES = SelfAttentiveConfig.__annotations__
-_CONFIG_DEFAULTS = {entry.name: entry.default for entry in fields(SelfAttentiveConfig)}
-
-
-def _config_metadata(name: str) -> dict[str, Any]:
-    """Return what a flag says of a field of the config: its words, its choices."""
-    metadata: dict[str, Any] = {"help": f"{_CONFIG_HELP[name]} (default: {_CONFIG_DEFAULTS[name]})"}
-    hint = _CONFIG_TYPES[name]
-    if hint is bool:
-        metadata |= {"nargs": "?", "const": True}
-    elif choices := [choice for choice in get_args(hint) if isinstance(choice, str)]:
-        metadata["choices"] = choices
-    return metadata
-
-
-def _config_field(name: str) -> Any:
-    """Return a flag for a field of the config; None keeps its default."""
-    return field(default=None, metadata=_config_metadata(name))
+CONFIG_HELP = {
+    "embedding_size": "Width of a word vector.",
+    "encoder": "What turns the word vectors into states.",
+    "lstm_hidden_size": "bilstm: LSTM units per direction.",
+    "num_lstm_layers": "bilstm: layers.",
+    "lstm_shortcuts": "bilstm: let each layer read the word vectors and all layers below.",
+    "cnn_kernel_sizes": "cnn: widths of the convolutions in tokens.",
+    "cnn_num_filters": "cnn: filters of each width.",
+    "dilated_cnn_hidden_size": "dilated_cnn: width of the states.",
+    "dilated_cnn_kernel_size": "dilated_cnn: tokens that a layer reads.",
+    "dilated_cnn_num_layers": "dilated_cnn: layers, with gaps of 1, 2, 4, ... tokens.",
+    "relation_hidden_size": "relation_network: width of the states.",
+    "relation_gate": "relation_network: weigh each pair of tokens by a sigmoid gate.",
+    "pooling": "What turns the states into the sentence matrix.",
+    "attention_size": "Hidden units of the attention MLP.",
+    "num_hops": "Rows of the attention matrix.",
+    "penalty_coef": "Weight of the attention penalty in the loss.",
+    "classifier": "One hidden layer, or the pruned layer of Appendix A.",
+    "classifier_hidden_size": "mlp: hidden units.",
+    "pruned_row_size": "pruned_mlp: hidden units that read one row of the sentence matrix.",
+    "pruned_column_size": "pruned_mlp: hidden units that read one column of it.",
+    "matching": "How two sentences are compared; gated is that of Appendix B.",
+    "embedding_dropout": "Dropout of the word vectors.",
+    "classifier_dropout": "Dropout of the classifier's input and hidden layer.",
+    "label_smoothing": "Share of the target probability that is spread over all labels.",
+    "freeze_embeddings": "Keep the word vectors as they are.",
+    "initializer_range": "Standard deviation of new word vectors.",
+}
 
 
 def _flag(text: str, default: Any = None, **metadata: Any) -> Any:
     return field(default=default, metadata={"help": text, **metadata})
 
 
+def _config_flags() -> Iterator[tuple[str, Any, Any]]:
+    """Yield a flag for each field of each family's config: name, type and dataclass field."""
+    entries = {entry.name: entry for family in FAMILIES.values() for entry in fields(family.config)}
+    for stock in fields(PreTrainedConfig):
+        entries.pop(stock.name, None)
+    for name, entry in entries.items():
+        if name in TOKENIZER_FIELDS:
+            continue
+        default = entry.default
+        metadata: dict[str, Any] = {"help": f"{CONFIG_HELP[name]} (default: {default})"}
+        kind: Any = type(default)
+        if get_origin(entry.type) is Literal:
+            metadata["choices"] = get_args(entry.type)
+        elif kind is bool:
+            metadata |= {"nargs": "?", "const": True}
+        elif kind is tuple:
+            kind = list[type(default[0])]  # type: ignore[misc]
+        yield name, kind | None, field(default=None, metadata=metadata)
+
+
+CONFIG_FLAGS = list(_config_flags())
+
+
 @dataclass
-class ModelArguments:
-    """Which model to build, or which one to start from.
-
-    Fields named as in `SelfAttentiveConfig` set that field; None keeps the config's own default.
-    """
-
+class _ModelChoice:
     _argument_group_name: ClassVar[str] = "model"
 
     model_name_or_path: str | None = _flag(
@@ -73,7 +94,7 @@ class ModelArguments:
     )
     task: str | None = _flag(
         "The head of a new model; by default nli for two text columns and classification for one.",
-        choices=["classification", "nli"],
+        choices=[task for family in FAMILIES.values() for task in family.heads],
     )
     tokenizer_name: str | None = _flag(
         "A ready tokenizer, folder or Hub name, instead of one built from the training texts."
@@ -97,39 +118,18 @@ class ModelArguments:
         "Whether the tokenizer that is built lower-cases.", nargs="?", const=True
     )
 
-    embedding_size: int | None = _config_field("embedding_size")
-    encoder: str | None = _config_field("encoder")
-    lstm_hidden_size: int | None = _config_field("lstm_hidden_size")
-    num_lstm_layers: int | None = _config_field("num_lstm_layers")
-    lstm_shortcuts: bool | None = _config_field("lstm_shortcuts")
-    cnn_kernel_sizes: list[int] | None = field(
-        default=None, metadata=_config_metadata("cnn_kernel_sizes")
-    )
-    cnn_num_filters: int | None = _config_field("cnn_num_filters")
-    dilated_cnn_hidden_size: int | None = _config_field("dilated_cnn_hidden_size")
-    dilated_cnn_kernel_size: int | None = _config_field("dilated_cnn_kernel_size")
-    dilated_cnn_num_layers: int | None = _config_field("dilated_cnn_num_layers")
-    relation_hidden_size: int | None = _config_field("relation_hidden_size")
-    relation_gate: bool | None = _config_field("relation_gate")
-    pooling: str | None = _config_field("pooling")
-    attention_size: int | None = _config_field("attention_size")
-    num_hops: int | None = _config_field("num_hops")
-    penalty_coef: float | None = _config_field("penalty_coef")
-    classifier: str | None = _config_field("classifier")
-    classifier_hidden_size: int | None = _config_field("classifier_hidden_size")
-    pruned_row_size: int | None = _config_field("pruned_row_size")
-    pruned_column_size: int | None = _config_field("pruned_column_size")
-    matching: str | None = _config_field("matching")
-    embedding_dropout: float | None = _config_field("embedding_dropout")
-    classifier_dropout: float | None = _config_field("classifier_dropout")
-    label_smoothing: float | None = _config_field("label_smoothing")
-    freeze_embeddings: bool | None = _config_field("freeze_embeddings")
-    initializer_range: float | None = _config_field("initializer_range")
+
+class ModelArguments(  # type: ignore[misc]
+    make_dataclass("ModelArguments", CONFIG_FLAGS, bases=(_ModelChoice,))
+):
+    """Which model to build, or which one to start from.
+
+    Fields named as in a family's config set that field; None keeps the config's own default.
+    """
 
     def given_config_fields(self) -> dict[str, Any]:
-        """Return the config's fields that were set, vocabulary size aside (the tokenizer's)."""
-        own = SelfAttentiveConfig.__annotations__.keys() - {"vocab_size"}
-        return _given(self, own)
+        """Return the fields of the config that were set."""
+        return _given(self, {name for name, _, _ in CONFIG_FLAGS})
 
     def given_tokenizer_options(self) -> dict[str, Any]:
         """Return the options that were set for the tokenizer to build."""
@@ -161,7 +161,7 @@ class RunArguments(TrainingArguments):
     learning_rate: float = _flag("Largest learning rate of the schedule.", 1e-3)
     per_device_train_batch_size: int = _flag("Rows per process and step.", 32)
     per_device_eval_batch_size: int = _flag("Rows per process and step of evaluation.", 64)
-    logging_steps: float = _flag("Log every so many updates; below 1, a share of all.", 50)
+    logging_steps: float = _flag("Updates from one log to the next; below 1, a share of all.", 50)
     logging_nan_inf_filter: bool = _flag(
         "Leave losses that are not finite out of the logs. Training stops at them in any case.",
         default=False,
@@ -171,7 +171,7 @@ class RunArguments(TrainingArguments):
     )
     save_total_limit: int | None = _flag("Checkpoints to keep, the best one among them.", 2)
     resume_from_checkpoint: str | None = _flag(
-        "Go on from a checkpoint folder, or, without a value, from the newest complete one in "
+        "Continue from a checkpoint folder or, without a value, from the newest complete one in "
         "output_dir.",
         nargs="?",
         const="true",
@@ -179,6 +179,7 @@ class RunArguments(TrainingArguments):
     restore_callback_states_from_checkpoint: bool = _flag(
         "Resume the patience of early stopping too.", default=True
     )
+    push_to_hub: bool = _flag("Push the model and its card once, after training.", default=False)
     ddp_find_unused_parameters: bool | None = _flag(
         "Search for parameters without a gradient in every step; the models here have none.",
         default=False,
@@ -210,7 +211,7 @@ class RunArguments(TrainingArguments):
             )
         metric = (self.metric_for_best_model or "").removeprefix("eval_")
         if self.greater_is_better is None and metric in LOWER_IS_BETTER:
-            self.greater_is_better = False  # transformers knows it of the loss alone
+            self.greater_is_better = False  # transformers knows this of the loss only
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or bf16 is refused, and launched processes each train alone
         super().__post_init__()
@@ -219,33 +220,24 @@ class RunArguments(TrainingArguments):
 
 
 def changed_arguments(*groups: Any) -> dict[str, Any]:
-    """Return the fields that differ from their defaults, without secrets.
+    """Return the fields of groups of arguments that differ from their defaults, for a record.
 
-    Args:
-        *groups: Instances of the dataclasses above.
-
-    Returns:
-        Names and values, fit for a JSON record.
+    Tokens are left out, and `use_cpu`: a record names the hardware, and others may have another.
     """
-    unsaid = ("use_cpu",)  # a record names the hardware; the run may be repeated on another
     changed = {}
     for group in groups:
-        # __post_init__ settles many fields, and by use_cpu which processes this one works with.
+        # __post_init__ sets many fields and, by use_cpu, how this process joins the others.
         use_cpu = {name: value for name, value in vars(group).items() if name == "use_cpu"}
         default = type(group)(**use_cpu)
         for entry in fields(group):
             value = getattr(group, entry.name)
-            if (
-                entry.name in unsaid
-                or entry.name.endswith("token")
-                or value == getattr(default, entry.name)
-            ):
-                continue
-            changed[entry.name] = value.value if isinstance(value, Enum) else value
+            is_private = entry.name == "use_cpu" or entry.name.endswith("token")
+            if not is_private and value != getattr(default, entry.name):
+                changed[entry.name] = value.value if isinstance(value, Enum) else value
     return changed
 
 
-def _given(group: Any, names: Any) -> dict[str, Any]:
+def _given(group: Any, names: Set[str]) -> dict[str, Any]:
     """Return the fields among `names` that are not None, in the order they are declared."""
     values = {entry.name: getattr(group, entry.name) for entry in fields(group)}
     return {name: value for name, value in values.items() if name in names and value is not None}

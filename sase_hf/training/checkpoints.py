@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or are not used: a manifest written last, and the search for it.
+"""Checkpoints that are resumed only when complete: a manifest written last, and the search for it.
 
 `Trainer` writes a checkpoint file by file. A process killed in between leaves a folder that looks
 like the newest checkpoint and cannot be resumed, or worse, can. So the last file of every
@@ -8,48 +8,33 @@ step; a folder that does not match its manifest is never resumed.
 
 import json
 import logging
-import os
 import re
 from pathlib import Path
 
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from ..utils.files import sha256_of
+from ..utils.files import FilePath, atomic_write, flush_to_disk, sha256_of
 
 logger = logging.getLogger(__name__)
 
 MANIFEST_NAME = "manifest.json"
 
 
-def write_manifest(folder: str | os.PathLike[str]) -> None:
-    """Declare a checkpoint complete.
-
-    Args:
-        folder: The checkpoint, all its files written.
-    """
+def write_manifest(folder: FilePath) -> None:
+    """Declare a checkpoint complete, all its files written."""
     folder = Path(folder)
     files = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != MANIFEST_NAME:
-            _flush_to_disk(path)
+            flush_to_disk(path)  # or after a power cut the manifest could outlive its files
             name = path.relative_to(folder).as_posix()
             files[name] = {"size": path.stat().st_size, "sha256": sha256_of(path)}
-    unfinished = folder / f"{MANIFEST_NAME}.tmp"
-    with unfinished.open("w", encoding="utf-8") as handle:
-        json.dump({"files": files}, handle, indent=2)
-    _flush_to_disk(unfinished)
-    os.replace(unfinished, folder / MANIFEST_NAME)
+    with atomic_write(folder / MANIFEST_NAME) as draft:
+        draft.write_text(json.dumps({"files": files}, indent=2), encoding="utf-8")
 
 
-def why_incomplete(folder: str | os.PathLike[str]) -> str | None:
-    """Say what is wrong with a checkpoint, in a few words.
-
-    Args:
-        folder: The checkpoint.
-
-    Returns:
-        The first difference from the manifest, or None if the checkpoint is complete.
-    """
+def why_incomplete(folder: FilePath) -> str | None:
+    """Return the first difference of a checkpoint from its manifest; None if it is complete."""
     folder = Path(folder)
     if not folder.is_dir():
         return "there is no such folder"
@@ -71,7 +56,7 @@ def why_incomplete(folder: str | os.PathLike[str]) -> str | None:
     return None
 
 
-def list_checkpoints(output_dir: str | os.PathLike[str]) -> list[Path]:
+def list_checkpoints(output_dir: FilePath) -> list[Path]:
     """Return the checkpoint folders of a run, the newest first, complete or not."""
     steps = {
         int(match[1]): path
@@ -81,14 +66,12 @@ def list_checkpoints(output_dir: str | os.PathLike[str]) -> list[Path]:
     return [steps[step] for step in sorted(steps, reverse=True)]
 
 
-def newest_complete_checkpoint(output_dir: str | os.PathLike[str]) -> Path:
-    """Return the newest complete checkpoint of a run; say which newer ones are skipped, and why.
-
-    Args:
-        output_dir: The folder of the run.
+def newest_complete_checkpoint(output_dir: FilePath) -> Path:
+    """Return the newest complete checkpoint of a run; warn of newer ones that are skipped.
 
     Raises:
-        FileNotFoundError: If no checkpoint is complete; to start anew instead would be silent loss.
+        FileNotFoundError: If no checkpoint is complete. Starting anew instead would silently lose
+            the run.
     """
     reasons = []
     for folder in list_checkpoints(output_dir):
@@ -97,22 +80,20 @@ def newest_complete_checkpoint(output_dir: str | os.PathLike[str]) -> Path:
             return folder
         logger.warning(f"skipping the incomplete checkpoint {folder}: {reason}")
         reasons.append(f"{folder.name}: {reason}")
-    found = "; ".join(reasons) or "it holds none"
     raise FileNotFoundError(
-        f"no complete checkpoint in {output_dir} to resume from ({found}). "
-        "Leave out --resume_from_checkpoint and choose a fresh --output_dir to start anew"
+        f"no complete checkpoint in {output_dir} to resume from ("
+        f"{'; '.join(reasons) or 'it holds no checkpoint'}). Leave out --resume_from_checkpoint "
+        "and choose a new --output_dir to start anew"
     )
 
 
-def checkpoint_to_resume(requested: str | None, output_dir: str | os.PathLike[str]) -> Path | None:
-    """Settle what `--resume_from_checkpoint` asks for.
+def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:
+    """Return the checkpoint that `--resume_from_checkpoint` asks for.
 
     Args:
-        requested: A checkpoint folder, or `true` for the newest complete one, or `false`.
+        requested: A checkpoint folder; `true` for the newest complete one; `false` or None for
+            none.
         output_dir: The folder of the run.
-
-    Returns:
-        The checkpoint, or None if nothing is to be resumed.
 
     Raises:
         FileNotFoundError: If `true` finds no complete checkpoint.
@@ -128,12 +109,6 @@ def checkpoint_to_resume(requested: str | None, output_dir: str | os.PathLike[st
             "newest complete checkpoint in --output_dir"
         )
     return Path(requested)
-
-
-def _flush_to_disk(path: Path) -> None:
-    """Make a file survive a power cut, so that no manifest can outlive what it vouches for."""
-    with path.open("rb+") as handle:
-        os.fsync(handle.fileno())
 
 
 __all__ = [

@@ -1,9 +1,4 @@
-"""A whole run, as the scripts start it: train, evaluate, predict, and leave a checkpoint behind.
-
-`arguments` says what a run can be told, `command_line` how it is told, `building` puts rows,
-tokenizer and model together, `run_checks` refuses what would fail later, `trainer` trains,
-`checkpoints` makes resuming safe. This module is the order of events.
-"""
+"""A whole run, as the scripts start it: train, evaluate, predict, and save what came out."""
 
 import json
 import logging
@@ -28,13 +23,20 @@ from ..evaluation.records import (
     results_of,
     write_record,
 )
-from ..hub.card import write_model_card
+from ..hub import push, write_model_card
+from ..utils.files import atomic_write
 from ..utils.memory import keep_freed_memory
 from .arguments import ModelArguments, RunArguments, changed_arguments
 from .checkpoints import checkpoint_to_resume
 from .command_line import parse_arguments
-from .run_checks import check_arguments, check_best_metric, check_splits, protect_earlier_run
-from .setup import Parts, assemble
+from .setup import (
+    TrainingSetup,
+    assemble,
+    check_arguments,
+    check_best_metric,
+    check_splits,
+    protect_earlier_run,
+)
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -73,13 +75,16 @@ def run(
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         protect_earlier_run(output_dir, checkpoint)
     move_label_smoothing(model_args, training_args)
+    given = changed_arguments(model_args, data_args, training_args)
+    must_push, training_args.push_to_hub = training_args.push_to_hub, False
+
     keep_freed_memory()
     (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
-    parts = assemble(model_args, data_args, checkpoint)
-    check_splits(parts.task, training_args)
-    log_summary(parts, model_args, data_args, training_args)
+    setup = assemble(model_args, data_args, checkpoint)
+    check_splits(setup.task, training_args)
+    log_summary(setup, model_args, data_args, training_args)
+    trainer = make_trainer(setup, training_args)
 
-    trainer = make_trainer(parts, training_args)
     metrics: dict[str, float] = {}
     history: dict[str, Any] = {}
     if training_args.do_train:
@@ -89,15 +94,23 @@ def run(
     if training_args.do_eval:
         metrics |= _evaluate(trainer)
     if training_args.do_predict:
-        metrics |= _predict(trainer, parts)
-    record = _record(parts, metrics, (model_args, data_args, training_args), start) | history
+        metrics |= _predict(trainer, setup)
+    record = _record(setup, metrics, training_args, given, start) | history
     if trainer.is_world_process_zero():
         if training_args.do_train:
-            write_model_card(output_dir, record, trainer.hub_model_id)
+            write_model_card(output_dir, record, training_args.hub_model_id)
         if training_args.record is not None:
             write_record(record, training_args.record)
-    if training_args.do_train and training_args.push_to_hub:
-        trainer.push_to_hub()
+        if training_args.do_train and must_push:
+            push(
+                output_dir,
+                training_args.hub_model_id or Path(output_dir).resolve().name,
+                private=bool(training_args.hub_private_repo),
+                revision=training_args.hub_revision,
+                commit_message="End of training",
+                needs_license=False,  # which a training run does not know
+                token=training_args.hub_token,
+            )
     trainer.end()
     return {"metrics": metrics, "record": record, "output_dir": output_dir}
 
@@ -117,28 +130,28 @@ def move_label_smoothing(model_args: ModelArguments, training_args: RunArguments
 
 
 def log_summary(
-    parts: Parts,
+    setup: TrainingSetup,
     model_args: ModelArguments,
     data_args: DataArguments,
     training_args: RunArguments,
 ) -> None:
     """Log what a reader wants to see before waiting: rows, labels, words, sizes."""
-    rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in parts.rows.items())
+    rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
     columns = f"{', '.join(data_args.text_column_names)} -> {data_args.label_column_name}"
     logger.info(f"rows: {rows} ({columns})")
-    names = parts.task.label_names
+    names = setup.task.label_names
     shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-    logger.info(f"labels: {len(names)} ({shown}), {parts.task.problem_type}")
-    limit = data_args.max_seq_length or parts.tokenizer.model_max_length
-    full = sum(length >= limit for split in parts.rows.values() for length in token_counts(split))
-    logger.info(f"vocabulary: {len(parts.tokenizer):,} words")
+    logger.info(f"labels: {len(names)} ({shown}), {setup.task.problem_type}")
+    limit = data_args.max_seq_length or setup.tokenizer.model_max_length
+    full = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
+    logger.info(f"vocabulary: {len(setup.tokenizer):,} words")
     if full:
         logger.info(
             f"length: {full:,} rows have {limit:,} tokens, where they are cut (--max_seq_length)"
         )
-    for path, share in zip(model_args.word_vectors or [], parts.vectors_found, strict=False):
+    for path, share in zip(model_args.word_vectors or [], setup.vectors_found, strict=False):
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
-    model = parts.model
+    model = setup.model
     total, others = (model.num_parameters(exclude_embeddings=without) for without in (False, True))
     logger.info(
         f"model: {type(model).__name__}, {total:,} parameters, {others:,} without word vectors"
@@ -147,28 +160,27 @@ def log_summary(
     logger.info(f"training: {processes} on {training_args.device}, seed {training_args.seed}")
 
 
-def make_trainer(parts: Parts, training_args: RunArguments) -> SelfAttentiveTrainer:
+def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAttentiveTrainer:
     """Return a trainer of the model, with the metrics that were asked for or that fit."""
-    if training_args.metric_name is None:
-        check_best_metric(training_args, parts.task)
-    metrics = load_metrics(training_args.metric_name, parts.task.problem_type)
+    check_best_metric(training_args, setup.task)
+    metrics = load_metrics(training_args.metric_name, setup.task.problem_type)
     patience = training_args.early_stopping_patience
     callbacks = [] if patience is None else [EarlyStoppingCallback(patience)]
     return SelfAttentiveTrainer(
-        parts.model,
+        setup.model,
         training_args,
         training_args.max_batch_tokens,
-        train_dataset=parts.rows.get("train"),
-        eval_dataset=parts.rows.get("validation"),
-        processing_class=parts.tokenizer,
-        compute_metrics=metrics_function(metrics, parts.task.problem_type),
+        train_dataset=setup.rows.get("train"),
+        eval_dataset=setup.rows.get("validation"),
+        processing_class=setup.tokenizer,
+        compute_metrics=metrics_function(metrics, setup.task.problem_type),
         callbacks=callbacks,
     )
 
 
 def _train(trainer: SelfAttentiveTrainer, checkpoint: Path | None) -> dict[str, float]:
     result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_model(_internal_call=True)  # pushed at the end, with its card
+    trainer.save_model()
     trainer.save_state()
     trainer.save_metrics("train", result.metrics)
     return result.metrics
@@ -180,22 +192,21 @@ def _evaluate(trainer: SelfAttentiveTrainer) -> dict[str, float]:
     return metrics
 
 
-def _predict(trainer: SelfAttentiveTrainer, parts: Parts) -> dict[str, float]:
-    output = trainer.predict(parts.rows["test"])
+def _predict(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
+    output = trainer.predict(setup.rows["test"])
     if trainer.is_world_process_zero():
         path = Path(str(trainer.args.output_dir), PREDICTIONS_NAME)
-        unfinished = path.with_suffix(".tmp")
-        with unfinished.open("w", encoding="utf-8") as handle:
-            for prediction in _readable(torch.from_numpy(output.predictions), parts.task):
-                handle.write(json.dumps(prediction, ensure_ascii=False) + "\n")
-        os.replace(unfinished, path)
-    if "labels" not in parts.rows["test"].column_names:
+        logits = torch.from_numpy(output.predictions)
+        with atomic_write(path) as draft, draft.open("w", encoding="utf-8") as file:
+            for prediction in _predictions(logits, setup.task):
+                file.write(json.dumps(prediction, ensure_ascii=False) + "\n")
+    if "labels" not in setup.rows["test"].column_names:
         return {}
     trainer.save_metrics("test", output.metrics)
     return output.metrics or {}
 
 
-def _readable(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
+def _predictions(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
     """Yield a prediction for each row: label names and probabilities, or numbers."""
     logits = logits.float()
     if task.problem_type == "regression":
@@ -212,21 +223,24 @@ def _readable(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
 
 
 def _record(
-    parts: Parts, metrics: dict[str, float], arguments: tuple[Any, ...], start: float
+    setup: TrainingSetup,
+    metrics: dict[str, float],
+    training_args: RunArguments,
+    given: dict[str, Any],
+    start: float,
 ) -> dict[str, Any]:
-    """Describe what was measured on the last split that has labels."""
-    *_, training_args = arguments
+    """Describe what was measured: on the test rows, else the validation rows, else in training."""
     prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
     split = next((s for s, prefix in prefixes.items() if f"{prefix}loss" in metrics), "test")
     return measured_record(
-        name=training_args.run_name or Path(training_args.output_dir).name,
+        name=training_args.run_name or Path(str(training_args.output_dir)).name,
         metrics=results_of(metrics, prefixes[split]),
         split=split,
-        sources=parts.task.sources,
+        sources=setup.task.sources,
         seed=training_args.seed,
-        arguments=changed_arguments(*arguments),
-        config=parts.model.config,
-        num_parameters=parts.model.num_parameters(),
+        arguments=given,
+        config=setup.model.config,
+        num_parameters=setup.model.num_parameters(),
         wall_seconds=time.perf_counter() - start,
     ) | {"rows_per_second": metrics.get(f"{prefixes[split]}samples_per_second")}
 

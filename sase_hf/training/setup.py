@@ -1,6 +1,9 @@
-"""What a run trains: the task's rows, the tokenizer and the model, new or from a checkpoint."""
+"""What a run needs before it trains: checked arguments, rows, tokenizer and model.
 
-import logging
+The model is new, for the rows, or that of a checkpoint.
+"""
+
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -9,29 +12,20 @@ from typing import Any
 
 import torch
 from datasets import DatasetDict
-from transformers import AutoTokenizer, TokenizersBackend
+from transformers import AutoTokenizer, PreTrainedModel, TokenizersBackend
+from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.arguments import DataArguments
 from ..data.task import TaskData, encode_task, load_task
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
-from ..models.self_attentive.configuration_self_attentive import SelfAttentiveConfig
-from ..models.self_attentive.modeling_self_attentive import (
-    SelfAttentiveForNLI,
-    SelfAttentiveForSequenceClassification,
-    SelfAttentivePreTrainedModel,
-)
+from ..evaluation.records import DEFAULT_METRICS
+from ..models import FAMILIES
+from ..utils.files import check_output
 from ..utils.loading import load_config, reraise_as_value_error, reraise_naming
-from .arguments import ModelArguments
+from .arguments import ModelArguments, RunArguments
 
-logger = logging.getLogger(__name__)
-
-HEADS: dict[str, type[SelfAttentivePreTrainedModel]] = {
-    "classification": SelfAttentiveForSequenceClassification,
-    "nli": SelfAttentiveForNLI,
-}
-
-# The fields of a checkpoint's config that may be changed: no weight depends on them.
+# Fields of a checkpoint's config that flags may change: no weight depends on them.
 CHANGEABLE_FIELDS = (
     "penalty_coef",
     "embedding_dropout",
@@ -44,27 +38,93 @@ BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "exte
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Everything that a run puts together before it trains.
+class TrainingSetup:
+    """What a run trains with.
 
     Attributes:
         task: The rows as text, and the labels.
-        rows: The same rows as the model reads them.
-        tokenizer: What turned the one into the other.
-        model: The head, its base model inside.
+        rows: The rows as tokens, which the model reads.
+        tokenizer: The tokenizer between the two.
+        model: The head with its base model.
         vectors_found: Share of the vocabulary that got a word vector from each file.
     """
 
     task: TaskData
     rows: DatasetDict
     tokenizer: TokenizersBackend
-    model: SelfAttentivePreTrainedModel
+    model: Any  # a PreTrainedModel
     vectors_found: list[float]
+
+
+def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> None:
+    """Raise if arguments must fail later, before anything is loaded.
+
+    Raises:
+        ValueError: If arguments contradict one another.
+        OSError: If the record cannot be written.
+    """
+    if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
+        raise ValueError("nothing to do; give --do_train, --do_eval or --do_predict")
+    if not training_args.do_train and model_args.model_name_or_path is None:
+        raise ValueError(
+            "without --do_train there is no model to evaluate or to predict with; give "
+            "--model_name_or_path with a checkpoint"
+        )
+    check_output(training_args.record)
+    if training_args.early_stopping_patience is not None and (
+        not training_args.load_best_model_at_end
+        or training_args.eval_strategy == IntervalStrategy.NO
+    ):
+        raise ValueError(
+            "--early_stopping_patience needs evaluations and the best model kept; add "
+            "--eval_strategy epoch --load_best_model_at_end"
+        )
+    strategy = HubStrategy(training_args.hub_strategy)
+    if training_args.push_to_hub and strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
+        raise ValueError(
+            f"--hub_strategy is {strategy.value}, but the model is pushed once, after training, "
+            "without checkpoints; leave the flag out"
+        )
+
+
+def protect_earlier_run(output_dir: str, checkpoint: Path | None) -> None:
+    """Refuse to train into a folder that is not empty, unless a run in it is resumed."""
+    if checkpoint is None and os.path.isdir(output_dir) and os.listdir(output_dir):
+        raise ValueError(
+            f"--output_dir {output_dir} is not empty. Continue the run in it with "
+            "--resume_from_checkpoint, choose another folder, or delete this one"
+        )
+
+
+def check_splits(task: TaskData, training_args: RunArguments) -> None:
+    """Raise if the rows that a step needs are missing."""
+    for split, step, way_out in (
+        ("train", "do_train", "--train_file"),
+        ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
+        ("test", "do_predict", "--test_file"),
+    ):
+        if getattr(training_args, step) and split not in task.splits:
+            raise ValueError(
+                f"--{step} needs a {split} split, but the data have only {', '.join(task.splits)}; "
+                f"give {way_out}"
+            )
+
+
+def check_best_metric(training_args: RunArguments, task: TaskData) -> None:
+    """Raise before training what `Trainer` would raise after the first evaluation."""
+    name = training_args.metric_for_best_model
+    measured = ("loss", "penalty", *DEFAULT_METRICS[task.problem_type])
+    is_known = name is None or name.removeprefix("eval_") in measured
+    if training_args.metric_name is None and not is_known:
+        raise ValueError(
+            f"--metric_for_best_model is {name}; what is measured is {', '.join(measured)}. "
+            "Choose one of them, or measure another with --metric_name"
+        )
 
 
 def assemble(
     model_args: ModelArguments, data_args: DataArguments, checkpoint: Path | None = None
-) -> Parts:
+) -> TrainingSetup:
     """Load the rows and build the model for them, or load it.
 
     Args:
@@ -73,7 +133,7 @@ def assemble(
         checkpoint: A checkpoint to resume; it comes before the one that `model_args` names.
 
     Returns:
-        The parts, ready for a trainer.
+        Everything that a trainer needs.
 
     Raises:
         ValueError: If an argument contradicts another one, the checkpoint or the data.
@@ -102,7 +162,7 @@ def assemble(
                 **options,
             )
     rows = encode_task(task, tokenizer, data_args.max_seq_length)
-    return Parts(task, rows, tokenizer, model, found)
+    return TrainingSetup(task, rows, tokenizer, model, found)
 
 
 def _hub_options(model_args: ModelArguments, data_args: DataArguments) -> dict[str, Any]:
@@ -110,13 +170,11 @@ def _hub_options(model_args: ModelArguments, data_args: DataArguments) -> dict[s
         "revision": model_args.model_revision,
         "cache_dir": data_args.cache_dir,
         "token": data_args.token,
-        "trust_remote_code": False,  # the classes are here; code from a repository is not run
+        "trust_remote_code": False,  # the classes are here; code in a repository is not run
     }
 
 
-def load_rows(
-    model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None = None
-) -> TaskData:
+def load_rows(model_args: ModelArguments, data_args: DataArguments, config: Any = None) -> TaskData:
     """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
     problem_type, label_names = data_args.problem_type, data_args.label_names
     if config is not None and not model_args.ignore_mismatched_sizes:
@@ -131,17 +189,18 @@ def load_rows(
 
 
 def _choose_head(
-    model_args: ModelArguments, data_args: DataArguments, config: SelfAttentiveConfig | None
-) -> type[SelfAttentivePreTrainedModel]:
+    model_args: ModelArguments, data_args: DataArguments, config: Any
+) -> type[PreTrainedModel]:
     """Return the head of the checkpoint, or the one asked for, or the one that fits the rows."""
     columns = data_args.text_column_names
     task = model_args.task or ("nli" if len(columns) == 2 else "classification")
     if config is not None:
-        saved = {head.__name__: name for name, head in HEADS.items()}
+        heads = FAMILIES[config.model_type].heads
+        saved = {head.__name__: name for name, head in heads.items()}
         own_task = saved.get((config.architectures or [""])[0], task)
         if model_args.task not in (None, own_task):
             raise ValueError(
-                f"--task is {model_args.task}, but the checkpoint is one for {own_task}; leave the "
+                f"--task is {model_args.task}, but the checkpoint is for {own_task}; leave the "
                 "flag out"
             )
         task = own_task
@@ -150,7 +209,7 @@ def _choose_head(
             f"a model for nli reads two texts, but --text_column_names is {','.join(columns)}; "
             "name both columns: --text_column_names premise,hypothesis"
         )
-    return HEADS[task]
+    return next(family.heads[task] for family in FAMILIES.values() if task in family.heads)
 
 
 def _new_tokenizer(model_args: ModelArguments, data_args: DataArguments, task: TaskData) -> Any:
@@ -196,11 +255,11 @@ def _texts(task: TaskData) -> Iterator[str]:
 
 
 def _new_model(
-    head: type[SelfAttentivePreTrainedModel],
+    head: type[PreTrainedModel],
     model_args: ModelArguments,
     task: TaskData,
     tokenizer: TokenizersBackend,
-) -> tuple[SelfAttentivePreTrainedModel, list[float]]:
+) -> tuple[PreTrainedModel, list[float]]:
     """Return a new model and the share of its vocabulary found in each file of word vectors."""
     sizes = model_args.given_config_fields()
     files, member = model_args.word_vectors or [], model_args.word_vectors_member
@@ -220,7 +279,7 @@ def _new_model(
             )
     shape = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **sizes}
     with reraise_as_value_error():
-        model = head(SelfAttentiveConfig(**shape, **_label_fields(task)))
+        model = head(head.config_class(**shape, **_label_fields(task)))
     if loaded:
         with torch.no_grad():
             embeddings: Any = model.get_input_embeddings()
@@ -229,7 +288,7 @@ def _new_model(
 
 
 def _apply_changes(
-    config: SelfAttentiveConfig, model_args: ModelArguments, task: TaskData, is_resumed: bool
+    config: Any, model_args: ModelArguments, task: TaskData, is_resumed: bool
 ) -> None:
     """Change a checkpoint's config as the arguments ask; refuse what its weights do not allow.
 
@@ -259,7 +318,7 @@ def _apply_changes(
 
 
 def _label_fields(task: TaskData) -> dict[str, Any]:
-    """Return what a config says of labels."""
+    """Return the fields of a config that describe labels."""
     return {
         "problem_type": task.problem_type,
         "id2label": dict(enumerate(task.label_names)),
@@ -271,4 +330,12 @@ def _flags(names: Any) -> str:
     return ", ".join(f"--{name}" for name in names)
 
 
-__all__ = ["Parts", "assemble", "load_rows"]
+__all__ = [
+    "TrainingSetup",
+    "assemble",
+    "check_arguments",
+    "check_best_metric",
+    "check_splits",
+    "load_rows",
+    "protect_earlier_run",
+]

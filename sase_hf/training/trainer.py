@@ -1,10 +1,13 @@
-"""`SelfAttentiveTrainer`: the stock `Trainer` and what this family of models needs on top.
+"""`SelfAttentiveTrainer`: the stock `Trainer` and what this package needs on top.
 
-The loss, the gradient and the data order are the stock ones. Added are: the penalty in the logs; a
-stop at the first loss or gradient that is not finite; checkpoints that are resumed only when
-complete, and then continue bit for bit; batches of like lengths without a pass over the data; a
-limit to the tokens that are in memory at once; predictions in the order of the rows; and pushes to
-the Hub that hold only what may be public (`pushing_trainer`).
+The loss, the gradient and the data order are the stock ones. Added are:
+
+* the outputs that a family lists in `logged_outputs`, such as `penalty`, in logs and metrics;
+* a stop at the first loss, gradient or weight that is not finite;
+* checkpoints that are resumed only when complete, and then continue bit for bit;
+* batches of similar lengths without a pass over the rows;
+* a limit on the tokens that are in memory at once;
+* the exact evaluation loss, and predictions in the order of the rows.
 """
 
 import gc
@@ -20,7 +23,8 @@ from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import TrainingArguments
+from transformers import Trainer
+from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import (
     PREFIX_CHECKPOINT_DIR,
@@ -31,29 +35,31 @@ from transformers.trainer_utils import (
 )
 
 from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
+from ..models import FAMILIES
 from ..models.self_attentive.modeling_self_attentive import IGNORED_LABEL, penalised_loss
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
-from .pushing_trainer import PushingTrainer
 
 
-class SelfAttentiveTrainer(PushingTrainer):
-    """`transformers.Trainer` for the heads of this package.
+class SelfAttentiveTrainer(Trainer):
+    """`transformers.Trainer` for the heads in `sase_hf.models.FAMILIES`.
 
     `penalty` in the training logs and `eval_penalty` in the metrics are the mean of
     ||A A^T - I||_F^2 without its coefficient, over the rows and processes that the loss covers.
 
     Args:
         model: As for `Trainer`.
-        args: Likewise.
-        max_batch_tokens: At most so many tokens, padding included, go through the model at once. A
-            batch that holds more is read in parts, with the loss and the gradient of the whole;
-            only dropout draws anew for each part. A `compute_loss_func` must therefore divide by
-            the `num_items_in_batch` that it is given.
+        args: As for `Trainer`; `push_to_hub` must be off.
+        max_batch_tokens: The max number of tokens, padding included, that go through the model at
+            once. A larger batch is read in parts, with the loss and the gradient of the whole; only
+            dropout draws anew for each part. A `compute_loss_func` must therefore divide by the
+            `num_items_in_batch` that it is given.
         **kwargs: As for `Trainer`.
 
     Raises:
-        ValueError: If several GPUs would share one process, or as for `PushingTrainer`.
+        ValueError: If several GPUs share this process, or if `args.push_to_hub` is on.
     """
+
+    model: Any  # the base class promises less than a PreTrainedModel
 
     def __init__(
         self,
@@ -62,21 +68,28 @@ class SelfAttentiveTrainer(PushingTrainer):
         max_batch_tokens: int | None = None,
         **kwargs: Any,
     ) -> None:
-        args = args or TrainingArguments("tmp_trainer")
-        if args.n_gpu > 1:
+        if args is not None and args.push_to_hub:
             raise ValueError(
-                f"{args.n_gpu} GPUs are visible to one process, which would train with "
-                "nn.DataParallel and another loss. Start one process per GPU: "
-                f"torchrun --nproc_per_node {args.n_gpu} scripts/train.py ..., or leave one GPU "
-                "visible: CUDA_VISIBLE_DEVICES=0"
+                "push_to_hub is on, but the pushes of `Trainer` upload everything in output_dir, "
+                "a pickle with the Hub token among it. Turn push_to_hub off and call "
+                "sase_hf.hub.push(output_dir, repo_id) after training"
             )
-        args.logging_nan_inf_filter = False  # it would log a loss of 0 for one that is not finite
         super().__init__(model, args, **kwargs)
+        if self.args.n_gpu > 1:
+            raise ValueError(
+                f"{self.args.n_gpu} GPUs are visible to one process, which would train with "
+                "nn.DataParallel and another loss. Start one process per GPU: "
+                f"torchrun --nproc_per_node {self.args.n_gpu} scripts/train.py ..., or make one "
+                "GPU visible: CUDA_VISIBLE_DEVICES=0"
+            )
+        self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.max_batch_tokens = max_batch_tokens
-        # Sums of (weight * penalty, weight) since the last log and over the current evaluation.
-        self._train_penalty = torch.zeros(2, device=args.device)
-        self._eval_penalty = torch.zeros(2, device=args.device)
-        self._batch_penalty: Tensor | None = None
+        self.logged_outputs = FAMILIES[self.model.config.model_type].logged_outputs
+        # Sums of weight * output for each logged output, then of the weights: since the last log,
+        # and over the current evaluation.
+        self._train_sums = torch.zeros(len(self.logged_outputs) + 1, device=self.args.device)
+        self._eval_sums = torch.zeros_like(self._train_sums)
+        self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
 
     def compute_loss(
         self,
@@ -85,27 +98,34 @@ class SelfAttentiveTrainer(PushingTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Compute the loss as `Trainer` does and note the penalty."""
-        labels = inputs.get("labels")  # for another loss than the model's they are taken out
+        """Compute the loss as `Trainer` does and keep the logged outputs."""
+        labels = inputs.get("labels")  # `Trainer` removes them for another loss than the model's
         loss, outputs = super().compute_loss(
             model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch
         )
         if labels is not None:
             counted = labels != IGNORED_LABEL
             weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
-            noted = torch.stack([weight * outputs["penalty"].detach(), weight], dim=1)  # (B, 2)
+            terms = [weight * outputs[name].detach() for name in self.logged_outputs]
+            batch = torch.stack([*terms, weight], dim=1)  # (B, logged outputs + 1)
             if model.training:
-                self._train_penalty += noted.sum(0)
+                self._train_sums += batch.sum(0)
             else:
-                self._batch_penalty = noted
+                self._batch_outputs = batch
         return (loss, outputs) if return_outputs else loss
 
+    def _means(self, sums: Tensor) -> dict[str, float]:
+        *totals, weight = sums.tolist()
+        return {
+            name: total / max(weight, 1)
+            for name, total in zip(self.logged_outputs, totals, strict=True)
+        }
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the mean penalty beside every mean loss of training."""
+        """Log, with the means of the logged outputs beside every mean loss of training."""
         if "loss" in logs:
-            total, weight = self.accelerator.reduce(self._train_penalty, reduction="sum").tolist()
-            logs["penalty"] = total / max(weight, 1)
-            self._train_penalty.zero_()
+            logs |= self._means(self.accelerator.reduce(self._train_sums, reduction="sum"))
+            self._train_sums.zero_()
         super().log(logs, start_time)
 
     def prediction_step(
@@ -115,24 +135,23 @@ class SelfAttentiveTrainer(PushingTrainer):
         prediction_loss_only: bool,
         ignore_keys: list[str] | None = None,
     ) -> Any:
-        """Predict a batch as `Trainer` does and gather its penalty."""
+        """Predict a batch as `Trainer` does and gather its logged outputs."""
         results: list[Any] = []
-        noted: list[Tensor] = []
+        kept: list[Tensor] = []
         for part in parts_of_batch(inputs, self.max_batch_tokens):
-            self._batch_penalty = None  # stays None for rows without labels
+            self._batch_outputs = None  # stays None for rows without labels
             results.append(super().prediction_step(model, part, prediction_loss_only, ignore_keys))
-            if self._batch_penalty is not None:
-                noted.append(self._batch_penalty)
-        if noted:
-            self._eval_penalty += self.accelerator.gather_for_metrics(torch.cat(noted)).sum(0)
+            if self._batch_outputs is not None:
+                kept.append(self._batch_outputs)
+        if kept:
+            self._eval_sums += self.accelerator.gather_for_metrics(torch.cat(kept)).sum(0)
         if len(results) == 1:
             return results[0]
         losses, logits, labels = zip(*results, strict=True)
         mean = None
-        if noted:
-            weights = torch.stack([part[:, 1].sum() for part in noted])
-            shares = weights / weights.sum().clamp(min=1)
-            mean = (torch.stack(losses) * shares).sum()
+        if kept:
+            weights = torch.stack([part[:, -1].sum() for part in kept])
+            mean = (torch.stack(losses) * weights).sum() / weights.sum().clamp(min=1)
         return mean, _joined(logits), _joined(labels)
 
     def evaluation_loop(
@@ -143,26 +162,28 @@ class SelfAttentiveTrainer(PushingTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Evaluate, add the penalty, and leave the random state of training as it was.
+        """Evaluate, add the logged outputs, and leave the random state of training as it was.
 
-        The model's loss is that of all rows at once. The stock one, which another loss keeps, is a
-        mean over batches, among them rows that were repeated to give every process as many.
+        The model's loss is computed anew from all logits. The stock one is a mean over batches, in
+        which the smaller last batch weighs too much, and which hold repeated rows where the rows do
+        not divide among the processes.
         """
-        self._eval_penalty.zero_()
+        self._eval_sums.zero_()
         with torch.random.fork_rng(devices=[]):
             output = super().evaluation_loop(
                 dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
             )
-        total, weight = self._eval_penalty.tolist()
-        if weight and output.metrics is not None:
-            output.metrics[f"{metric_key_prefix}_penalty"] = total / weight
-            others = self.preprocess_logits_for_metrics, self.label_smoother, self.compute_loss_func
-            are_logits = ignore_keys is None and isinstance(output.predictions, np.ndarray)
-            if are_logits and others == (None, None, None):
-                logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
-                penalty = torch.full((len(logits),), total / weight)
-                loss = penalised_loss(logits, labels, penalty, self.model.config)
-                output.metrics[f"{metric_key_prefix}_loss"] = loss.item()
+        if output.metrics is None or not self._eval_sums[-1]:
+            return output
+        means = self._means(self._eval_sums)
+        output.metrics.update({f"{metric_key_prefix}_{name}": means[name] for name in means})
+        is_model_loss = self.label_smoother is None and self.compute_loss_func is None
+        are_logits = self.preprocess_logits_for_metrics is None and ignore_keys is None
+        if is_model_loss and are_logits and isinstance(output.predictions, np.ndarray):
+            logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
+            penalty = torch.full((len(logits),), means["penalty"])
+            loss = penalised_loss(logits, labels, penalty, self.model.config)
+            output.metrics[f"{metric_key_prefix}_loss"] = loss.item()
         return output
 
     def training_step(
@@ -213,7 +234,7 @@ class SelfAttentiveTrainer(PushingTrainer):
         """Train; True resumes from the newest checkpoint that is complete."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(newest_complete_checkpoint(str(self.args.output_dir)))
-        self._train_penalty.zero_()  # a search trains again and again, and may break off
+        self._train_sums.zero_()  # a search trains many times, and trials may stop between logs
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def _finalize_training(self, *args: Any) -> TrainOutput:
@@ -237,15 +258,23 @@ class SelfAttentiveTrainer(PushingTrainer):
                 run, limit, best_model_checkpoint=self.state.best_model_checkpoint, use_mtime=True
             )
 
+    def _save(
+        self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None
+    ) -> None:
+        super()._save(output_dir, state_dict)
+        if self.args.should_save:
+            # A pickle that nothing reads back and that holds the Hub token and local paths.
+            folder = Path(output_dir or str(self.args.output_dir))
+            (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+
     @property
     def _groups_by_length(self) -> bool:
         return self.args.train_sampling_strategy == "group_by_length"
 
     def end(self) -> None:
-        """Finish: let go of what the processes share, then close their connection.
+        """Free what the processes share, then close their connection.
 
-        In this order, because a DistributedDataParallel that is freed after its process group can
-        wait forever for a thread that waits for it.
+        In the other order, freeing a DistributedDataParallel can wait forever for its closed group.
         """
         self.model_wrapped = self.model
         self.accelerator.free_memory()
@@ -262,7 +291,7 @@ class SelfAttentiveTrainer(PushingTrainer):
         return LengthGroupedOrder(token_counts(dataset), rows_per_update, seed)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Return the loader; its sampler hears of epochs in every process, resumed or not."""
+        """Return the loader; its sampler learns of epochs in every process, resumed or not."""
         loader = super().get_train_dataloader()
         shard: Any = loader.batch_sampler
         order = getattr(getattr(shard, "batch_sampler", shard), "sampler", None)
@@ -281,7 +310,7 @@ class SelfAttentiveTrainer(PushingTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "test",
     ) -> PredictionOutput:
-        """Predict, in the order of the rows whatever the order of the batches."""
+        """Predict, in the order of the rows even where batches are sorted by length."""
         output = super().predict(test_dataset, ignore_keys, metric_key_prefix)
         order = self._get_eval_sampler(test_dataset)
         if not isinstance(order, list):
@@ -293,7 +322,7 @@ class SelfAttentiveTrainer(PushingTrainer):
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    """Put what was predicted for the parts of a batch together."""
+    """Concatenate the predictions for the parts of a batch."""
     return None if parts[0] is None else reduce(nested_concat, parts)
 
 

@@ -13,7 +13,7 @@ from sase_hf.evaluation.attention import measure_attention
 from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.setup import Parts, assemble, load_rows
+from sase_hf.training.setup import TrainingSetup, assemble, load_rows
 
 from .label_shift import cross_fitted_accuracy
 
@@ -58,7 +58,7 @@ def measure(words: Sequence[str], model: Path) -> dict[str, dict[str, float]]:
 
 
 def _label_frequencies(
-    model_args: ModelArguments, data_args: DataArguments, parts: Parts
+    model_args: ModelArguments, data_args: DataArguments, parts: TrainingSetup
 ) -> Tensor:
     """Return the share of each label among the training rows, counting one more row of each."""
     train = load_rows(model_args, data_args).splits["train"]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from sase_hf import SelfAttentiveConfig
-from sase_hf.training.setup import HEADS
+from sase_hf.models import FAMILIES
 
 from .runs import WITHOUT_EFFECT
 
@@ -127,7 +127,7 @@ def weights_of(record: Mapping[str, Any]) -> tuple[int, int, int]:
         the word vectors.
     """
     config = config_of(record)
-    heads = {head.__name__: head for head in HEADS.values()}
+    heads = {head.__name__: head for head in FAMILIES["self_attentive"].heads.values()}
     with torch.device("meta"):
         model = heads[(config.architectures or [""])[0]](config)
     return (

@@ -1,6 +1,5 @@
-"""Only a complete checkpoint is resumed: every way to tear one is seen and said."""
+"""Manifests, and the search for a checkpoint to resume."""
 
-import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +44,7 @@ TEARS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-def test_a_checkpoint_is_complete_once_its_manifest_is_written(tmp_path: Path) -> None:
+def test_checkpoint_is_complete_once_its_manifest_is_written(tmp_path: Path) -> None:
     """The manifest comes last, so without it nothing is known to be there."""
     folder = make_checkpoint(tmp_path, 3)
     assert why_incomplete(folder) is None
@@ -56,7 +55,7 @@ def test_a_checkpoint_is_complete_once_its_manifest_is_written(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("tear", TEARS)
-def test_a_torn_file_is_named(name: str, tear: str, tmp_path: Path) -> None:
+def test_manifest_names_a_torn_file(name: str, tear: str, tmp_path: Path) -> None:
     """A process killed while saving, a full disk, a power cut: each leaves another trace."""
     folder = make_checkpoint(tmp_path, 3)
     do, message = TEARS[tear]
@@ -66,24 +65,14 @@ def test_a_torn_file_is_named(name: str, tear: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"files": 3}', '{"files": {"a": {}}}'])
-def test_a_torn_manifest_is_no_manifest(content: str, tmp_path: Path) -> None:
+def test_torn_manifest_counts_as_none(content: str, tmp_path: Path) -> None:
     """It may be the very file that was being written, or one of another program."""
     folder = make_checkpoint(tmp_path, 3)
     (folder / MANIFEST_NAME).write_text(content)
     assert why_incomplete(folder) == "manifest.json is damaged"
 
 
-def test_a_manifest_lists_every_file_but_itself(tmp_path: Path) -> None:
-    """A file that is not listed could be torn unseen; writing anew replaces what was listed."""
-    folder = make_checkpoint(tmp_path, 3)
-    (folder / "scheduler.pt").write_bytes(b"rate")
-    write_manifest(folder)
-    listed = json.loads((folder / MANIFEST_NAME).read_text())["files"]
-    assert listed.keys() == {*FILES, "scheduler.pt"}
-    assert not (folder / f"{MANIFEST_NAME}.tmp").exists()
-
-
-def test_checkpoints_are_listed_by_number_newest_first(tmp_path: Path) -> None:
+def test_list_checkpoints_is_sorted_by_number(tmp_path: Path) -> None:
     """By number, as 10 follows 9; other files and folders are none of them."""
     expected = [make_checkpoint(tmp_path, step) for step in (10, 9, 1)]
     (tmp_path / "checkpoint-11").write_text("a file")
@@ -93,7 +82,7 @@ def test_checkpoints_are_listed_by_number_newest_first(tmp_path: Path) -> None:
     assert list_checkpoints(tmp_path / "nowhere") == []
 
 
-def test_torn_checkpoints_are_skipped_with_a_reason(
+def test_newest_complete_checkpoint_warns_of_torn_ones(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Resuming from an older one costs time, so the log says why it was done."""
@@ -108,16 +97,18 @@ def test_torn_checkpoints_are_skipped_with_a_reason(
     ]
 
 
-def test_no_complete_checkpoint_is_an_error(tmp_path: Path) -> None:
+def test_newest_complete_checkpoint_raises_if_there_is_none(tmp_path: Path) -> None:
     """Training from the start instead would look like a success."""
-    with pytest.raises(FileNotFoundError, match=r"no complete checkpoint in .* \(it holds none\)"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no complete checkpoint in .* \(it holds no checkpoint\)"
+    ):
         newest_complete_checkpoint(tmp_path)
     (make_checkpoint(tmp_path, 2) / "optimizer.pt").unlink()
     with pytest.raises(FileNotFoundError, match=r"checkpoint-2: optimizer\.pt is missing.*--out"):
         newest_complete_checkpoint(tmp_path)
 
 
-def test_what_to_resume_is_a_folder_or_the_newest_or_nothing(tmp_path: Path) -> None:
+def test_checkpoint_to_resume_is_a_folder_or_the_newest_or_none(tmp_path: Path) -> None:
     """The flag's three meanings."""
     old, new = make_checkpoint(tmp_path, 1), make_checkpoint(tmp_path, 2)
     assert checkpoint_to_resume(None, tmp_path) is None

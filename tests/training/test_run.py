@@ -1,4 +1,4 @@
-"""Whole runs, small ones: what comes out of them, and what they refuse to begin."""
+"""Whole runs, small ones: their results, and what they refuse."""
 
 import json
 import logging
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from loopback_hub import OWNER, TOKEN, Hub
 from runs import (
     RELATIONS,
     SIZES,
@@ -68,7 +69,7 @@ def trained(
 # What comes out
 
 
-def test_a_run_learns_and_reports(trained: tuple[Path, dict[str, Any]]) -> None:
+def test_run_learns_and_returns_metrics(trained: tuple[Path, dict[str, Any]]) -> None:
     """The label stands in the text, so a model that learns anything gets it right."""
     _, outcome = trained
     metrics = outcome["metrics"]
@@ -78,7 +79,7 @@ def test_a_run_learns_and_reports(trained: tuple[Path, dict[str, Any]]) -> None:
     assert metrics["train_loss"] > 0
 
 
-def test_the_checkpoint_loads_by_name_and_knows_its_labels(
+def test_run_leaves_a_checkpoint_that_predicts_the_same(
     trained: tuple[Path, dict[str, Any]], reviews: dict[str, str]
 ) -> None:
     """The folder alone is enough, and gives the scores that the run predicted."""
@@ -96,7 +97,7 @@ def test_the_checkpoint_loads_by_name_and_knows_its_labels(
         assert prediction["scores"] == pytest.approx(scores, abs=1e-5)
 
 
-def test_the_folder_holds_card_and_code_but_no_secrets(
+def test_run_leaves_card_and_code_but_no_pickle(
     trained: tuple[Path, dict[str, Any]],
 ) -> None:
     """What others need to use the model, and no pickle of the arguments."""
@@ -108,7 +109,7 @@ def test_the_folder_holds_card_and_code_but_no_secrets(
     assert (folder / "README.md").read_text().startswith("---")
 
 
-def test_the_record_says_what_was_measured_and_how(trained: tuple[Path, dict[str, Any]]) -> None:
+def test_run_writes_a_record_without_local_paths(trained: tuple[Path, dict[str, Any]]) -> None:
     """Results without their names' prefix, the settings that were chosen, no local path."""
     folder, outcome = trained
     record = json.loads((folder.parent / "record.json").read_text())
@@ -122,7 +123,7 @@ def test_the_record_says_what_was_measured_and_how(trained: tuple[Path, dict[str
     assert str(folder.parent) not in json.dumps(record)
 
 
-def test_pairs_train_a_model_for_pairs(pairs: dict[str, str], tmp_path: Path) -> None:
+def test_run_trains_a_model_for_pairs(pairs: dict[str, str], tmp_path: Path) -> None:
     """Two text columns are enough to say so; the names keep the order that was asked for."""
     outcome = train_tiny(
         tmp_path / "run",
@@ -146,7 +147,7 @@ def test_pairs_train_a_model_for_pairs(pairs: dict[str, str], tmp_path: Path) ->
         ([["a", "b"], ["b"]], "multi_label_classification", "eval_macro_f1", {"labels", "scores"}),
     ],
 )
-def test_numbers_and_sets_of_labels_train_like_labels(
+def test_run_trains_on_numbers_and_on_sets_of_labels(
     labels: list[Any], problem_type: str, metric: str, prediction_keys: set[str], tmp_path: Path
 ) -> None:
     """The column says what kind of problem it is; the predictions have its form."""
@@ -169,7 +170,7 @@ def test_numbers_and_sets_of_labels_train_like_labels(
         assert predictions[0]["labels"] == chosen
 
 
-def test_the_log_says_what_will_be_trained(
+def test_run_logs_what_will_be_trained(
     reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Before the first step, so that a mistake is seen before the time is spent."""
@@ -202,7 +203,7 @@ def test_the_log_says_what_will_be_trained(
 # The same again
 
 
-def test_the_seed_decides_every_weight(reviews: dict[str, str], tmp_path: Path) -> None:
+def test_run_is_decided_by_its_seed(reviews: dict[str, str], tmp_path: Path) -> None:
     """Two runs of one command can be compared; two seeds are two runs."""
     options = {"train_file": reviews["train_file"], "num_train_epochs": 1}
     first, second, other = (
@@ -227,13 +228,13 @@ def determinism_undone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("determinism_undone")
-def test_full_determinism_trains(pairs: dict[str, str], tmp_path: Path) -> None:
+def test_run_trains_with_full_determinism(pairs: dict[str, str], tmp_path: Path) -> None:
     """Torch then refuses every operation that may differ from run to run; none is used here."""
     train_tiny(tmp_path / "run", **pairs, full_determinism=True, max_steps=2)
     assert torch.are_deterministic_algorithms_enabled()
 
 
-def test_a_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: Path) -> None:
+def test_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: Path) -> None:
     """Word vectors and tokenizer flags included: the checkpoint holds what they made."""
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("meal 1 2 3\n")
@@ -252,7 +253,7 @@ def test_a_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: 
     assert same_weights(weights(tmp_path / "parts"), weights(tmp_path / "whole"))
 
 
-def test_early_stopping_keeps_the_best_and_its_patience_over_a_resume(
+def test_run_resumes_the_patience_of_early_stopping(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
     """Nothing improves at a rate of zero, so the second evaluation without progress is the last."""
@@ -273,7 +274,7 @@ def test_early_stopping_keeps_the_best_and_its_patience_over_a_resume(
     assert resumed["metrics"]["epoch"] == 3
 
 
-def test_the_record_holds_every_evaluation_also_those_before_a_stop(
+def test_run_records_every_evaluation_over_a_resume(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
     """Curves of learning are drawn from it; the evaluation at the end is no further epoch."""
@@ -306,20 +307,8 @@ def test_the_record_holds_every_evaluation_also_those_before_a_stop(
             "needs evaluations and the best model kept; add --eval_strategy",
         ),
         (
-            {"do_train": True, "gradient_accumulation_steps": 0},
-            "--gradient_accumulation_steps is 0; it must be 1 or more",
-        ),
-        (
-            {"do_train": True, "eval_accumulation_steps": 0},
-            "--eval_accumulation_steps is 0; it must be 1 or more",
-        ),
-        (
-            {"do_train": True, "num_train_epochs": 0},
-            "--num_train_epochs is 0, which trains nothing; it must be above 0",
-        ),
-        (
-            {"do_train": True, "report_to": "a_service"},
-            "--report_to is a_service, which is no service, or .* installed; ready are none",
+            {"do_train": True, "push_to_hub": True, "hub_strategy": "checkpoint"},
+            "--hub_strategy is checkpoint, but the model is pushed once, after training",
         ),
         (
             {"do_train": True, "label_smoothing": 0.1, "label_smoothing_factor": 0.2},
@@ -343,7 +332,7 @@ def test_the_record_holds_every_evaluation_also_those_before_a_stop(
         ),
     ],
 )
-def test_what_cannot_work_is_refused_at_once(
+def test_run_refuses_contradictions_at_once(
     options: dict[str, Any], message: str, reviews: dict[str, str], tmp_path: Path
 ) -> None:
     """By name and with the way out, before a model is built."""
@@ -351,28 +340,33 @@ def test_what_cannot_work_is_refused_at_once(
         run_tiny(tmp_path / "run", **{**reviews, **options})
 
 
-def test_the_results_of_an_earlier_run_are_not_overwritten(
+def test_run_does_not_overwrite_an_earlier_one(
     trained: tuple[Path, dict[str, Any]], reviews: dict[str, str], tmp_path: Path
 ) -> None:
     """Training is refused in a folder that is in use; the message has the ways out."""
     folder, _ = trained
     with pytest.raises(
-        ValueError, match=r"is not empty\. Go on with the run in it by --resume_from"
+        ValueError, match=r"is not empty\. Continue the run in it with --resume_from"
     ):
         train_tiny(folder, **reviews)
     with pytest.raises(FileNotFoundError, match="no complete checkpoint"):
         train_tiny(tmp_path / "new", **reviews, resume_from_checkpoint="true")
 
 
-def test_a_record_that_cannot_be_written_costs_no_card(
-    reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_run_pushes_the_model_with_its_card_once(
+    hub: Hub, reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    """The disk may be full after hours of training; what can be kept is."""
-
-    def fail(*_: Any) -> None:
-        raise OSError("no space left")
-
-    monkeypatch.setattr("sase_hf.training.run.write_record", fail)
-    with pytest.raises(OSError, match="no space left"):
-        train_tiny(tmp_path / "run", **reviews, max_steps=1, record=tmp_path / "record.json")
-    assert "# run" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    """After the card was written; predictions and the token stay here."""
+    options = {"hub_model_id": f"{OWNER}/rooms", "hub_token": TOKEN, "push_to_hub": True}
+    folder = tmp_path / "run"
+    train_tiny(folder, **reviews, do_eval=True, do_predict=True, max_steps=2, **options)
+    pushed = hub.files(f"{OWNER}/rooms")
+    assert "| on the validation split | |" in pushed["README.md"].decode()
+    assert pushed["model.safetensors"] == (folder / "model.safetensors").read_bytes()
+    assert {"tokenizer.json", "modeling_self_attentive.py"} <= pushed.keys()
+    assert PREDICTIONS_NAME not in pushed
+    messages = list(hub.repositories[f"{OWNER}/rooms"].messages.values())
+    assert messages == ["initial commit", "End of training"]
+    kept = [path for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in kept if TOKEN.encode() in path.read_bytes()]

@@ -1,4 +1,4 @@
-"""A model for the rows: new ones from tokenizer, vectors and sizes, or a checkpoint that fits."""
+"""The setup of a run: a new model from vectors and sizes, or a checkpoint."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from sase_hf.data.arguments import DataArguments
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import PREDICTIONS_NAME
-from sase_hf.training.setup import Parts, assemble, load_rows
+from sase_hf.training.setup import TrainingSetup, assemble, load_rows
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,8 @@ def vectors(tmp_path: Path) -> Path:
     return path
 
 
-def parts_of(**options: Any) -> Parts:
-    """Put the parts of a tiny new model together."""
+def set_up(**options: Any) -> TrainingSetup:
+    """Set up a run of a tiny new model."""
     model_args, data_args, _ = parse_arguments(flags(**{**TINY_MODEL, **options}))
     return assemble(model_args, data_args)
 
@@ -60,16 +60,16 @@ def parts_of(**options: Any) -> Parts:
 # New models
 
 
-def test_word_vectors_are_the_first_embeddings(reviews: dict[str, str], vectors: Path) -> None:
+def test_setup_starts_from_word_vectors(reviews: dict[str, str], vectors: Path) -> None:
     """Each word starts from its row, the rest as the loader draws them; the padding stays zero."""
-    parts = parts_of(**reviews, word_vectors=vectors, embedding_size=None)
-    embeddings = parts.model.get_input_embeddings().weight
-    words = parts.tokenizer.get_vocab()
+    setup = set_up(**reviews, word_vectors=vectors, embedding_size=None)
+    embeddings = setup.model.get_input_embeddings().weight
+    words = setup.tokenizer.get_vocab()
     assert embeddings[words["meal"]].tolist() == [1, 2, 3]
     assert embeddings[words["table"]].tolist() == [0, 1, 0]
-    assert not embeddings[parts.tokenizer.pad_token_id].any()
-    assert parts.model.config.embedding_size == 3
-    assert parts.vectors_found == [pytest.approx(2 / (len(words) - 2))]
+    assert not embeddings[setup.tokenizer.pad_token_id].any()
+    assert setup.model.config.embedding_size == 3
+    assert setup.vectors_found == [pytest.approx(2 / (len(words) - 2))]
     assert "zebra" not in words
 
 
@@ -81,88 +81,73 @@ def more_vectors(tmp_path: Path) -> Path:
     return path
 
 
-def test_vectors_of_several_files_stand_side_by_side(
+def test_setup_joins_the_vectors_of_several_files(
     reviews: dict[str, str], vectors: Path, more_vectors: Path
 ) -> None:
     """As in the shortcut-stacked and pooling literature: one word, the rows of each file joined."""
     options = {**reviews, "embedding_size": None, "vocab_size": 100}
-    both = parts_of(**options, word_vectors=[vectors, more_vectors])
+    both = set_up(**options, word_vectors=[vectors, more_vectors])
     words = both.tokenizer.get_vocab()
     rows = both.model.get_input_embeddings().weight
     assert rows[words["meal"]].tolist() == [1, 2, 3, 5, 6]
     assert both.model.config.embedding_size == 5
-    alone = [parts_of(**options, word_vectors=[path]) for path in (vectors, more_vectors)]
-    expected = [parts.model.get_input_embeddings().weight for parts in alone]
+    alone = [set_up(**options, word_vectors=[path]) for path in (vectors, more_vectors)]
+    expected = [setup.model.get_input_embeddings().weight for setup in alone]
     assert torch.equal(rows, torch.cat(expected, dim=1))
-    assert both.vectors_found == [share for parts in alone for share in parts.vectors_found]
+    assert both.vectors_found == [share for setup in alone for share in setup.vectors_found]
     assert both.vectors_found[0] == 2 * both.vectors_found[1] > 0
 
 
-def test_the_words_of_all_files_extend_the_vocabulary(
+def test_setup_extends_the_vocabulary_by_the_words_of_all_files(
     reviews: dict[str, str], vectors: Path, more_vectors: Path
 ) -> None:
     """Those of the second file as well, whose columns alone then have a vector for them."""
     options = {**reviews, "word_vectors": [vectors, more_vectors], "embedding_size": None}
-    parts = parts_of(**options, extend_vocabulary=True)
-    words = parts.tokenizer.get_vocab()
-    rows = parts.model.get_input_embeddings().weight
+    setup = set_up(**options, extend_vocabulary=True)
+    words = setup.tokenizer.get_vocab()
+    rows = setup.model.get_input_embeddings().weight
     assert rows[words["zebra"]][:3].tolist() == [4, 4, 4]
     assert rows[words["lion"]][3:].tolist() == [7, 8]
 
 
-def test_a_member_of_an_archive_needs_a_single_file(
-    reviews: dict[str, str], vectors: Path, more_vectors: Path
-) -> None:
-    """It would be looked for in each of them."""
-    with pytest.raises(ValueError, match=r"--word_vectors_member is a\.txt, but .* names 2 files"):
-        parts_of(**reviews, word_vectors=[vectors, more_vectors], word_vectors_member="a.txt")
-
-
-def test_the_flags_make_any_encoder(reviews: dict[str, str]) -> None:
+def test_setup_makes_any_encoder(reviews: dict[str, str]) -> None:
     """Every field of the config has its flag; widths come as several words."""
     fields = {"encoder": "cnn", "cnn_kernel_sizes": [2, 4], "cnn_num_filters": 3}
-    config = parts_of(**reviews, **fields, pooling="generalized").model.config
+    config = set_up(**reviews, **fields, pooling="generalized").model.config
     assert (config.cnn_kernel_sizes, config.hidden_size) == ((2, 4), 6)
-    gated = parts_of(**reviews, encoder="relation_network", relation_gate=True)
+    gated = set_up(**reviews, encoder="relation_network", relation_gate=True)
     assert gated.model.config.relation_gate
 
 
-def test_the_vocabulary_can_be_extended_by_the_words_of_the_vectors(
-    reviews: dict[str, str], vectors: Path
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"embedding_size": 6}, r"--embedding_size is 6, but the vectors in .* are 3 wide"),
+        ({"word_vectors_member": "a.txt"}, r"--word_vectors_member is a\.txt, .* names 2 files"),
+    ],
+)
+def test_setup_refuses_flags_that_contradict_the_vectors(
+    options: dict[str, Any], message: str, reviews: dict[str, str], vectors: Path
 ) -> None:
-    """A word that only new rows will have then has its vector, as far as there is room."""
-    options = {**reviews, "word_vectors": vectors, "embedding_size": None}
-    parts = parts_of(**options, extend_vocabulary=True)
-    zebra = parts.tokenizer.get_vocab()["zebra"]
-    assert parts.model.get_input_embeddings().weight[zebra].tolist() == [4, 4, 4]
-    full = parts_of(**options, extend_vocabulary=True, vocab_size=len(parts.tokenizer) - 1)
-    assert "zebra" not in full.tokenizer.get_vocab()
+    files = [vectors, vectors] if "word_vectors_member" in options else [vectors]
+    with pytest.raises(ValueError, match=message):
+        set_up(**{**reviews, "word_vectors": files, **options})
 
 
-def test_an_embedding_size_other_than_that_of_the_vectors_is_refused(
-    reviews: dict[str, str], vectors: Path
-) -> None:
-    """One of the two would have to give way, silently."""
-    with pytest.raises(
-        ValueError, match=r"--embedding_size is 6, but the vectors in .* are 3 wide"
-    ):
-        parts_of(**reviews, word_vectors=vectors)
-
-
-def test_a_ready_tokenizer_is_taken_as_it_is(reviews: dict[str, str], tmp_path: Path) -> None:
+def test_setup_takes_a_ready_tokenizer(reviews: dict[str, str], tmp_path: Path) -> None:
     """One tokenizer for several models, or one of somebody else; only the length is set."""
     build_tokenizer(["meal table"]).save_pretrained(tmp_path)
-    parts = parts_of(**reviews, tokenizer_name=tmp_path, max_seq_length=5)
-    assert parts.tokenizer.get_vocab().keys() == {"[PAD]", "[UNK]", "meal", "table"}
-    assert parts.model.config.vocab_size == 4
-    assert parts.tokenizer.model_max_length == 5
-    assert max(map(len, parts.rows["train"]["input_ids"])) == 5
+    setup = set_up(**reviews, tokenizer_name=tmp_path, max_seq_length=5)
+    assert setup.tokenizer.get_vocab().keys() == {"[PAD]", "[UNK]", "meal", "table"}
+    assert setup.model.config.vocab_size == 4
+    assert setup.tokenizer.model_max_length == 5
+    assert max(map(len, setup.rows["train"]["input_ids"])) == 5
 
 
 # From a checkpoint
 
 
-def test_a_checkpoint_is_evaluated_and_predicts_new_rows(
+def test_checkpoint_is_evaluated_and_predicts_new_rows(
     checkpoint: tuple[Path, dict[str, Any]], reviews: dict[str, str], tmp_path: Path
 ) -> None:
     """Its labels and its tokenizer come with it; new rows need no label."""
@@ -184,7 +169,7 @@ def test_a_checkpoint_is_evaluated_and_predicts_new_rows(
     assert [line["label"] for line in second] == [line["label"] for line in first]
 
 
-def test_a_checkpoint_is_fine_tuned_on_other_labels(
+def test_checkpoint_is_fine_tuned_on_other_labels(
     checkpoint: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     """The output layer is new, the encoder is not, and the config changes where weights allow."""
@@ -209,9 +194,7 @@ def test_a_checkpoint_is_fine_tuned_on_other_labels(
     assert (config.penalty_coef, config.label_smoothing) == (0.25, 0.1)
 
 
-def test_flags_that_repeat_a_checkpoint_are_no_contradiction(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
+def test_checkpoint_accepts_flags_that_repeat_it(reviews: dict[str, str], tmp_path: Path) -> None:
     """A list of widths too, which a config keeps as a tuple: else no such run could go on."""
     cnn = {**TINY_MODEL, "encoder": "cnn", "cnn_kernel_sizes": [2, 3], "cnn_num_filters": 2}
     options = {**cnn, "train_file": reviews["train_file"], "save_strategy": "steps"}
@@ -226,12 +209,12 @@ def test_flags_that_repeat_a_checkpoint_are_no_contradiction(
     [
         ({"num_hops": 4}, "--num_hops is 4, but the checkpoint was made with 3"),
         ({"label_names": ["a", "b"]}, r"--label_names are \['a', 'b'\], but the checkpoint's"),
-        ({"task": "nli"}, "--task is nli, but the checkpoint is one for classification"),
+        ({"task": "nli"}, "--task is nli, but the checkpoint is for classification"),
         ({"vocab_size": 9, "word_vectors": "v.txt"}, "--vocab_size, --word_vectors shape a new"),
         ({"classifier_dropout": 1.0}, r"^classifier_dropout is 1\.0; it must be .* below 1"),
     ],
 )
-def test_flags_that_contradict_a_checkpoint_are_refused(
+def test_checkpoint_refuses_flags_that_contradict_it(
     options: dict[str, Any],
     message: str,
     checkpoint: tuple[Path, dict[str, Any]],
@@ -245,7 +228,7 @@ def test_flags_that_contradict_a_checkpoint_are_refused(
 
 
 @pytest.mark.parametrize("num_labels", [1, 3])
-def test_load_rows_refuses_label_that_a_checkpoint_lacks(num_labels: int, tmp_path: Path) -> None:
+def test_checkpoint_refuses_labels_that_it_lacks(num_labels: int, tmp_path: Path) -> None:
     rows = tmp_path / "rows.json"
     rows.write_text('[{"text": "a", "label": "strange"}]')
     message = "'strange' is .*; correct it, or train with .*; add --ignore_mismatched_sizes"
@@ -254,7 +237,7 @@ def test_load_rows_refuses_label_that_a_checkpoint_lacks(num_labels: int, tmp_pa
         load_rows(ModelArguments(), data_args, tiny_config(num_labels=num_labels))
 
 
-def test_another_family_of_models_is_refused(tmp_path: Path, reviews: dict[str, str]) -> None:
+def test_checkpoint_of_another_family_is_refused(tmp_path: Path, reviews: dict[str, str]) -> None:
     """Its loss has no penalty, its code no attention of this kind."""
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(ValueError, match="holds a 'bert' model; name a 'self_attentive' one"):

@@ -1,0 +1,213 @@
+"""scripts/search.py: its recipe, its continuation, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import yaml
+from runs import QUIET, TINY_MODEL, flags, write_rows, write_splits
+from script_files import load_script
+from transformers import Trainer
+
+from sase_hf import SelfAttentiveConfig
+from sase_hf.training.arguments import ModelArguments, RunArguments
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.run import run
+
+pytestmark = pytest.mark.slow
+
+SPLITS = ("train", "validation")
+SEARCHED = {
+    "learning_rate",
+    "num_hops",
+    "attention_size",
+    "penalty_coef",
+    "embedding_dropout",
+    "classifier_dropout",
+}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """A command line for two epochs on tiny rows, with vectors for some of their words."""
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("poor 1 2 3 4 5 6\ngreat 6 5 4 3 2 1\n", encoding="utf-8")
+    files = write_splits(tmp_path)
+    del files["test_file"]
+    options = {
+        **QUIET,
+        **TINY_MODEL,
+        **files,
+        "word_vectors": str(vectors),
+        "per_device_train_batch_size": 16,
+        "num_train_epochs": 2,
+        "eval_strategy": "epoch",
+        "output_dir": tmp_path / "search",
+    }
+    return flags(**options)
+
+
+def search(*words: str) -> None:
+    """Run the script."""
+    load_script("search").main(list(words))
+
+
+def record_of(command: list[str]) -> dict[str, Any]:
+    """Return trials.json in the folder of a command."""
+    folder = Path(command[-1].partition("=")[2])
+    record: dict[str, Any] = json.loads((folder / "trials.json").read_text())
+    return record
+
+
+@pytest.fixture
+def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
+    """What every evaluation of the test returns."""
+    evaluate, seen = Trainer.evaluate, list[dict[str, float]]()
+
+    def note(*args: Any, **kwargs: Any) -> dict[str, float]:
+        seen.append(evaluate(*args, **kwargs))
+        return seen[-1]
+
+    monkeypatch.setattr(Trainer, "evaluate", note)
+    return seen
+
+
+def test_search_writes_a_recipe_that_repeats_its_best_trial(
+    command: list[str],
+    tmp_path: Path,
+    evaluations: list[dict[str, float]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Settings are worth what scripts/train.py makes of them, word vectors and all."""
+    search(*command, "--trials", "3")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line[0] != "{"]
+    printed = dict(line.split(maxsplit=1) for line in lines)
+    trials = record_of(command)["trials"]
+    assert [trial["number"] for trial in trials] == [0, 1, 2]
+    assert {trial["state"] for trial in trials} == {"complete"}
+    assert len({json.dumps(trial["settings"]) for trial in trials}) == 3
+    best = trials[int(printed["trial"])]
+    assert best["value"] == max(trial["value"] for trial in trials)
+    assert printed["accuracy"] == f"{best['value']:.4g}"
+
+    recipe = tmp_path / "search" / "best.yaml"
+    assert printed["recipe"] == str(recipe)
+    entries = yaml.safe_load(recipe.read_text(encoding="utf-8"))
+    assert best["settings"].keys() == SEARCHED
+    assert entries | best["settings"] == entries
+    epochs = evaluations[2 * best["number"] :][:2]
+    outcome = run(*parse_arguments([str(recipe), *flags(**QUIET)]))
+    repeated = outcome["metrics"]
+    assert repeated["eval_accuracy"] == best["value"]
+    losses = [epoch["eval_loss"] for epoch in epochs if epoch["eval_accuracy"] == best["value"]]
+    assert repeated["eval_loss"] == pytest.approx(losses[0], abs=1e-6), "18 rows agree by chance"
+    searched, record = record_of(command), outcome["record"]
+    for name in ("split", "seed", "sources", "versions", "hardware", "code"):
+        assert searched[name] == record[name], "both say what their numbers are worth"
+    assert record["config"]["num_hops"] == best["settings"]["num_hops"]
+
+
+def test_search_continues_after_a_stop(command: list[str]) -> None:
+    """What was tried stays; what a kill left unfinished does not count; nothing is drawn twice."""
+    search(*command, "--trials", "1")
+    (first,) = record_of(command)["trials"]
+    storage = f"sqlite:///{command[-1].partition('=')[2]}/search.db"
+    study = optuna.load_study(study_name="search", storage=storage)
+    study.ask()  # as if it had been killed
+    study.tell(study.ask(), state=optuna.trial.TrialState.FAIL)  # as Ctrl-C before its first draw
+    search(*command, "--trials", "3")
+    trials = record_of(command)["trials"]
+    assert trials[0] == first
+    assert trials[1] == {"number": 2, "state": "fail", "value": None, "settings": {}}
+    assert trials[2]["number"] == 3
+    assert trials[2]["settings"] != first["settings"]
+    with pytest.raises(SystemExit, match=r"began with another value of --num_train_epochs; give"):
+        search(*command, "--num_train_epochs", "3", "--trials", "4")
+
+
+def test_search_survives_a_trial_that_diverges(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some settings always do; only if all do is there no answer."""
+    step, calls = Trainer.training_step, []
+
+    def diverge_at_first(*args: Any) -> Any:
+        calls.append(args)
+        return step(*args) * (float("nan") if len(calls) == 1 else 1)
+
+    monkeypatch.setattr(Trainer, "training_step", diverge_at_first)
+    with pytest.raises(SystemExit, match=r"no trial has a result; see .*trials\.json"):
+        search(*command, "--trials", "1")
+    search(*command, "--trials", "2")
+    assert [trial["state"] for trial in record_of(command)["trials"]] == ["fail", "complete"]
+
+
+def test_search_judges_a_trial_by_its_best_evaluation(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recipe keeps the best model of a run, so later epochs must not lower its value."""
+    evaluate, scores = Trainer.evaluate, iter([0.25, 0.75, 0.5])
+
+    def pretend(*args: Any, **kwargs: Any) -> dict[str, float]:
+        return {**evaluate(*args, **kwargs), "eval_accuracy": next(scores)}
+
+    monkeypatch.setattr(Trainer, "evaluate", pretend)
+    search(*command, "--trials", "1", "--num_train_epochs", "3")
+    assert [trial["value"] for trial in record_of(command)["trials"]] == [0.75]
+    recipe = yaml.safe_load((tmp_path / "search" / "best.yaml").read_text(encoding="utf-8"))
+    assert recipe["save_strategy"] == recipe["eval_strategy"] == "epoch"
+    assert recipe["load_best_model_at_end"] is True
+    assert recipe["metric_for_best_model"] == "accuracy"
+
+
+def test_sampled_settings_are_flags_within_the_bounds_of_the_config() -> None:
+    known = {*ModelArguments.__dataclass_fields__, *RunArguments.__dataclass_fields__}
+    assert known >= SEARCHED
+    sample_settings = load_script("search").sample_settings
+    settings = sample_settings(optuna.create_study().ask(), SelfAttentiveConfig())
+    assert settings.keys() == SEARCHED
+    SelfAttentiveConfig(**{name: settings[name] for name in SEARCHED - {"learning_rate"}})
+    without = sample_settings(optuna.create_study().ask(), SelfAttentiveConfig(pooling="max"))
+    assert without.keys() == {"learning_rate", "embedding_dropout", "classifier_dropout"}
+    config = SelfAttentiveConfig(pooling="generalized")
+    assert sample_settings(optuna.create_study().ask(), config).keys() == SEARCHED - {
+        "penalty_coef"
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model_name_or_path", "x"], r"^search\.py: --model_name_or_path is given, but"),
+        (["--classifier_hidden_size", "0"], r"^search\.py: classifier_hidden_size is 0; it must"),
+        (["--num_hop", "3"], r"^search\.py: there is no flag --num_hop; did you mean"),
+        (["--metric_for_best_model", "acuracy"], r"metric_for_best_model is acuracy"),
+        (["--metric_for_best_model", "loss"], r"contains the penalty, .* such as --metric_for_be"),
+        (["--load_best_model_at_end"], r"contains the penalty, .* such as --metric_for_be"),
+        (["--metric_name", "some/metric"], r"--metric_name needs --metric_for_best_model"),
+        (["--validation_file="], r"needs a validation split"),
+    ],
+)
+def test_search_refuses_in_one_line_and_writes_nothing(
+    command: list[str], words: list[str], message: str
+) -> None:
+    if words == ["--validation_file="]:
+        command = [word for word in command if not word.startswith("--validation_file")]
+        words = ["--eval_strategy=no"]
+    with pytest.raises(SystemExit, match=message):
+        search(*command, *words)
+    assert not Path(command[-1].partition("=")[2]).exists()
+
+
+def test_search_of_a_regression_minimises_the_squared_error(
+    command: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [{"text": f"a great meal {i}", "label": i / 4} for i in range(24)]
+    files = {f"{split}_file": write_rows(tmp_path / f"{split}.jsonl", rows) for split in SPLITS}
+    search(*command, *flags(**files), "--trials", "1")
+    record = record_of(command)
+    assert record["metric"] == "mse"
+    assert record["arguments"]["greater_is_better"] is False
+    assert "rows: 24 train, 24 validation" in caplog.text, "a search says what it reads"
