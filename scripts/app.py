@@ -1,69 +1,67 @@
-"""Open a page to play with: type a text, see its label and what each hop reads.
+"""Open a page to try a model: type a text, see its label and what each hop reads.
 
     pip install '.[demo]'
     python scripts/app.py runs/quickstart/model
 
 prints the address of the page, which only this machine can reach; `--host 0.0.0.0` opens it to the
-network. A model for pairs gets two fields. Other examples than the page's own come from a file:
+network. A model of pairs gets two fields. `--examples` takes examples from a file:
 
     python scripts/app.py runs/snli --examples pairs.csv --text_column_names premise,hypothesis
-
-As a Space of Hugging Face: write its files into a new folder, look at them, and upload them.
-
-    python scripts/app.py runs/quickstart/model --write_space space
-    hf upload NAME/OF-THE-SPACE space . --repo-type space
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
+from typing import Any
 
-try:
-    from sase_hf.evaluation.dataset import add_column_flag
-    from sase_hf.serving.demo import TITLE, build_page, load_pipeline, read_examples, serve
-    from sase_hf.serving.space import write_space
-except ImportError as error:
-    sys.exit(f"app.py: {error}")
+from sase_hf.evaluation.dataset import read_file
+from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser
+from sase_hf.utils.loading import load_pipeline
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serve the page until it is interrupted, or write the files of a Space.
+    """Serve the page until it is interrupted.
 
     Args:
-        argv: The words after the script's name; by default those of this process.
+        argv: Command-line arguments; by default those of this process.
     """
-    arguments = read_flags(argv)
-    try:
-        explain = load_pipeline(arguments.checkpoint)
-        examples = None
-        if arguments.examples is not None:
-            examples = read_examples(arguments.examples, arguments.text_column_names)
-        if arguments.write_space is not None:
-            write_space(arguments.write_space, explain, arguments.title, examples)
-            print(f"Space       {arguments.write_space}")
-            return
-        page = build_page(explain, arguments.title, examples)
-        address = serve(page, arguments.host, arguments.port)
-    except (ValueError, OSError) as error:
-        sys.exit(f"app.py: {error}")
-    print(f"page        {address} (Ctrl+C ends it)", flush=True)
-    page.block_thread()
+    flags = read_flags(argv)
+    with errors_in_one_line(__file__):
+        from sase_hf.serving.demo import TITLE, build_page, serve  # needs gradio
+
+        explain = load_pipeline(flags.checkpoint)
+        examples = []
+        if flags.file is not None:
+            model: Any = explain.model
+            rows = read_file(flags.checkpoint, model, flags).splits["test"].to_list()
+            examples = [list(row.values()) for row in rows]
+        page = build_page(explain, flags.title or TITLE, examples)
+        address = serve(page, flags.host, flags.port)
+        print(f"page        {address} (Ctrl+C ends it)", flush=True)
+        page.block_thread()
 
 
 def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the flags of the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("checkpoint", help="a folder, or a name on the Hub")
+    add("--title", help="the heading of the page")
+    add(
+        "--examples",
+        dest="file",
+        metavar="FILE",
+        help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet",
     )
-    parser.add_argument("checkpoint", help="a folder, or a name on the Hub")
-    parser.add_argument("--title", default=TITLE, help="the heading (default: %(default)s)")
-    parser.add_argument("--examples", metavar="FILE", help="CSV, TSV, JSON, JSON Lines or Parquet")
-    add_column_flag(parser)
-    parser.add_argument("--host", help="where to listen (default: this machine alone)")
-    parser.add_argument("--port", type=int, help="(default: the first free one from 7860 on)")
-    parser.add_argument("--write_space", metavar="FOLDER", help="write a Space's files instead")
+    add(
+        "--text_column_names",
+        type=column_names,
+        default=["text"],
+        metavar="NAMES",
+        help='the text column of FILE, or two for pairs: "premise,hypothesis" (default: text)',
+    )
+    add("--host", help="where to listen (default: this machine only)")
+    add("--port", type=int, help="(default: the first free one from 7860 on)")
+    parser.set_defaults(label_column_name="")  # labels are not read
     return parser.parse_args(argv)
 
 

@@ -3,10 +3,10 @@
     python scripts/attention_statistics.py runs/penalty runs/no_penalty --file dev.jsonl
         --output attention.json --plot attention.png
 
-Several checkpoints, such as one trained with --penalty_coef 1 and one with --penalty_coef 0, stand
-side by side. Entropy is a share of log T, the entropy of equal attention on all T words, so 0 is
-one word and 1 is all alike. The overlap of a hop is the mean product of its weights with those of
-each other hop. `--plot` needs `pip install 'sase_hf[viz]'`.
+Several checkpoints, such as one trained with --penalty_coef 1 and one with --penalty_coef 0, are
+compared. Entropy is divided by log T, the entropy of equal attention on all T words: 0 is one word,
+1 is all words alike. The overlap of a hop is the mean product of its weights with those of each
+other hop. `--plot` needs `pip install 'sase_hf[viz]'`.
 
 In seconds, on the model that scripts/quickstart.py left:
 
@@ -15,7 +15,6 @@ In seconds, on the model that scripts/quickstart.py left:
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,15 +22,13 @@ from typing import Any
 
 from sase_hf.evaluation.attention import measure_attention
 from sase_hf.evaluation.dataset import (
-    Sample,
-    add_sample_flags,
-    check_output,
-    describe_checkpoint,
-    given_flags,
-    read_sample,
-    writing,
+    EvaluationDataset,
+    add_dataset_flags,
+    load_evaluation_dataset,
 )
-from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.evaluation.records import write_record
+from sase_hf.utils.cli import errors_in_one_line, given_flags, make_parser
+from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import name_checkpoints
 from sase_hf.visualization import save_figure, statistics_figure
 from sase_hf.visualization.canvas import check_figure_path
@@ -40,7 +37,7 @@ KINDS = ("entropy", "overlap")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print a table, and write the numbers and the plot that are asked for.
+    """Measure, print a table, and write numbers and plot.
 
     Args:
         argv: The words after the script's name; by default those of this process.
@@ -48,40 +45,34 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = build_parser()
     flags = parser.parse_args(argv)
     arguments = given_flags(parser, flags)
-    try:
+    with errors_in_one_line(__file__):
         check_output(flags.output)
-        check_output(flags.plot)
         if flags.plot is not None:
+            check_output(flags.plot)
             check_figure_path(flags.plot)
         named = name_checkpoints(flags.checkpoints, flags.names)
-        # All are read before the first is measured, so that a slip in the last one costs nothing.
-        samples = {name: read_sample(checkpoint, flags) for name, checkpoint in named.items()}
+        # All are loaded before the first is measured, so that a bad last one costs nothing.
+        datasets = {
+            name: load_evaluation_dataset(checkpoint, flags) for name, checkpoint in named.items()
+        }
         records = {
-            name: measure(name, named[name], sample, flags, arguments)
-            for name, sample in samples.items()
+            name: measure(name, named[name], dataset, flags, arguments)
+            for name, dataset in datasets.items()
         }
         if flags.output is not None:
-            with writing(flags.output):
-                write_record(records, flags.output)
+            write_record(records, flags.output)
         if flags.plot is not None:
-            with writing(flags.plot):
-                save_figure(statistics_figure(records), flags.plot)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"attention_statistics.py: {error}")
+            save_figure(statistics_figure(records), flags.plot)
     print(*table(records), sep="\n")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of this script's flags."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("checkpoints", nargs="+", help="folders or names on the Hub")
-    add_sample_flags(parser)
+    add_dataset_flags(parser)
     add = parser.add_argument
-    add("--names", nargs="+", help="what the checkpoints are called; by default their last part")
+    add("--names", nargs="+", help="names of the checkpoints; by default their last part")
     add("--output", type=Path, help="file for the numbers, .json")
     add("--plot", type=Path, help="file for the distributions, .png or .svg")
     return parser
@@ -90,33 +81,30 @@ def build_parser() -> argparse.ArgumentParser:
 def measure(
     name: str,
     checkpoint: str,
-    sample: Sample,
+    dataset: EvaluationDataset,
     flags: argparse.Namespace,
     arguments: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the record of one checkpoint.
 
     Args:
-        name: What it is called.
+        name: Its name.
         checkpoint: A folder or a name on the Hub.
-        sample: Its model and rows.
-        flags: What this script was told.
-        arguments: Those of them that differ from their defaults.
+        dataset: Its model and rows.
+        flags: The flags of this script.
+        arguments: Those that differ from their defaults.
     """
     start = time.perf_counter()
-    statistics = measure_attention(sample, flags.per_device_eval_batch_size)
-    record = measured_record(
+    statistics = measure_attention(dataset, flags.per_device_eval_batch_size)
+    record = dataset.record(
         name=name,
+        checkpoint=checkpoint,
         metrics={kind: statistics[kind]["mean"] for kind in KINDS},
-        split=flags.split,
-        sources=sample.sources,
-        seed=flags.seed,
+        flags=flags,
         arguments=arguments,
-        config=sample.model.config,
-        num_parameters=sample.model.num_parameters(),
         wall_seconds=time.perf_counter() - start,
     )
-    return {**record, "checkpoint": describe_checkpoint(checkpoint), **statistics}
+    return record | statistics
 
 
 def table(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -1,256 +1,124 @@
-"""How fast the package is, beside a plain implementation and beside what the machine could do.
+"""Measure speed and memory, compared with a plain implementation and with the machine's ceiling.
 
     python scripts/benchmark.py --record model_cards/records/benchmark.json --plot lengths.svg
 
-takes long, since the plain implementation is slow on documents. A first look takes a minute or two
-of one thread:
+takes more than an hour, because the plain implementation is slow on documents. A first look takes a
+few minutes:
 
     python scripts/benchmark.py --quick
 
-Everything that is compared runs in turn, in one process and on the same texts, and every ratio is
-the median of the ratios of each round: other work on the machine then slows all of them. The plain
-implementation (scripts/benchmarking/plain.py) has copies of the same weights, and the logits are
-compared before anything is timed.
+Everything that is compared runs in turn on the same texts, and every ratio is the median of the
+ratios of all rounds, because other work on the machine slows all that runs in a round. The plain
+implementation (scripts/benchmarking/plain.py) has copies of the same weights; before anything is
+timed, logits and gradients are compared. The ceiling is a large matrix product in the same
+precision, timed in the same rounds.
 """
 
 import argparse
 import importlib.util
-import sys
+import json
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
 
 import torch
-from benchmarking import report
-from benchmarking.comparison import Options, Result
-from benchmarking.inference import BATCHES, embeddings, inference, pipelines
-from benchmarking.settings import CLASSIFIERS
-from benchmarking.timing import Budget
-from benchmarking.training import ceiling, lengths, memory, optimisers, steps
-from benchmarking.workloads import WORKLOADS
-from huggingface_hub.utils.tqdm import tqdm
+from benchmarking.cases import PARTS, Options, measure
+from benchmarking.models import CLASSIFIERS
+from benchmarking.report import Results, exponents, plot, record, table
+from benchmarking.texts import WORKLOADS
 
-PARTS = (
-    "ceilings",
-    "steps",
-    "inference",
-    "lengths",
-    "memory",
-    "pipeline",
-    "embedding",
-    "optimisers",
-)
-LENGTHS = (250, 500, 1000, 2000, 4000)
+from sase_hf.evaluation.records import write_record
+from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.files import check_output
 
-# What the flags are by default: for a full run, and for --quick.
-FULL = {
-    "rounds": 7,
-    "seconds": 60.0,
-    "num_texts": 10_000,
-    "workloads": list(WORKLOADS),
-    "classifiers": list(CLASSIFIERS),
-    "lengths": list(LENGTHS),
-}
 QUICK = {
-    "rounds": 3,
-    "seconds": 5.0,
-    "num_texts": 200,
     "workloads": ["tweets"],
     "classifiers": ["mlp2000"],
     "lengths": [100, 200],
+    "num_texts": 200,
+    "rounds": 3,
+    "seconds": 5.0,
+    "product_size": 1024,
+    "max_batches": 2,
 }
-SIZES = (
-    "vocab_size",
-    "embedding_size",
-    "lstm_hidden_size",
-    "attention_size",
-    "num_hops",
-    "classifier_hidden_size",
-    "pruned_row_size",
-    "pruned_column_size",
-)
-PRODUCT_SIZE = {"cpu": 4096, "cuda": 8192}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure what the command line asks for, print tables and write the record.
+    """Measure what the command line asks for, print tables and write record and plot.
 
     Args:
-        argv: The words after the script's name; by default those of this process.
+        argv: The command line without the script's name; by default that of this process.
     """
-    words = read_words(argv)
-    torch.set_num_threads(words.threads)
-    options = options_of(words)
-    started = time.perf_counter()
-    try:
-        results = measure(options, words.only)
-    except RuntimeError as error:
-        sys.exit(f"benchmark.py: {error}")
-    for name, growth in report.exponents(results.get("lengths", [])).items():
-        print(f"{name}: time grows as length ** {growth['seconds']:.2f}, ", end="")
-        print(f"memory as length ** {growth['peak_mib']:.2f}")
-    if words.record:
-        seconds = time.perf_counter() - started
-        report.write_record(report.record(results, options, given(words), seconds), words.record)
-        print(f"record  {words.record}")
-    if words.plot:
-        report.plot(results["lengths"], words.plot)
-        print(f"plot    {words.plot}")
+    parser = build_parser()
+    flags = parser.parse_args(argv)
+    if flags.quick:
+        parser.set_defaults(**QUICK)
+        flags = parser.parse_args(argv)
+    options = Options(**{field.name: getattr(flags, field.name) for field in fields(Options)})
+    with errors_in_one_line(__file__):
+        check(flags)
+        torch.set_num_threads(flags.threads)
+        started = time.perf_counter()
+        results: Results = {}
+        try:
+            for part, result in measure(options, flags.only):
+                results.setdefault(part, []).append(result)
+                print(*table(part, result), "", sep="\n", flush=True)
+        except RuntimeError as error:
+            parser.exit(1, f"benchmark.py: {error}\n")
+        for name, growth in exponents(results.get("lengths", [])).items():
+            print(f"{name}: time grows as length ** {growth['seconds']:.2f}, ", end="")
+            print(f"memory as length ** {growth['peak_mib']:.2f}")
+        if flags.record:
+            arguments = {k: v for k, v in vars(flags).items() if k not in ("record", "plot")}
+            seconds = time.perf_counter() - started
+            write_record(record(results, options, arguments, seconds), flags.record)
+            print(f"record  {flags.record}")
+        if flags.plot:
+            plot(results["lengths"], flags.plot)
+            print(f"plot    {flags.plot}")
 
 
-def measure(options: Options, parts: Sequence[str]) -> report.Results:
-    """Run every comparison of some parts, printing a table as each ends.
+def check(flags: argparse.Namespace) -> None:
+    """Raise if the flags ask for what cannot be done here.
 
     Raises:
-        RuntimeError: If two models that are compared do not compute the same.
+        ValueError: If they need a GPU and there is none, or a plot has nothing to show.
+        ImportError: If a plot needs matplotlib and it is missing.
+        OSError: If the record or the plot cannot be written.
     """
-    results: report.Results = {}
-    waiting = list(tasks(options, parts))
-    progress = tqdm(waiting, unit="comparison", disable=None)  # type: ignore[no-untyped-call]
-    for part, title, task in progress:
-        progress.set_description(f"{part} {title}".strip())
-        result = task()
-        if result is None:
-            tqdm.write(f"{part} {title}: left out, its batches would fill the memory\n")
-            continue
-        results.setdefault(part, []).append(result)
-        tqdm.write("\n".join([*report.table(part, result), ""]))
-    return results
+    if flags.device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device is cuda, but torch sees no GPU; use --device cpu")
+    if flags.plot and ("lengths" not in flags.only or len(flags.lengths) < 2):
+        raise ValueError("--plot shows the part lengths; measure it with two --lengths or more")
+    if flags.plot and importlib.util.find_spec("matplotlib") is None:
+        raise ImportError("--plot needs matplotlib; pip install 'sase_hf[viz]'")
+    check_output(flags.record)
+    check_output(flags.plot)
 
 
-def read_words(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the command line with its defaults, or end with what is wrong about it."""
-    words = flags().parse_args(argv)
-    for name, value in (QUICK if words.quick else FULL).items():
-        if getattr(words, name) is None:
-            setattr(words, name, value)
-    wrong = None
-    if words.device == "cuda" and not torch.cuda.is_available():
-        wrong = "--device cuda, but torch sees no GPU; use --device cpu"
-    elif words.plot and ("lengths" not in words.only or len(words.lengths) < 2):
-        wrong = "--plot draws the part lengths; measure it at two lengths or more"
-    elif words.plot and importlib.util.find_spec("matplotlib") is None:
-        wrong = f"--plot: {report.NO_MATPLOTLIB}"
-    if wrong:
-        sys.exit(f"benchmark.py: {wrong}")
-    return words
-
-
-def flags() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the defaults of a full run."""
+    parser = make_parser(__doc__)
+    default = Options()
     add = parser.add_argument
-    add("--quick", action="store_true", help="less of everything")
-    add("--only", type=choice_of(PARTS), default=list(PARTS), help=f"parts of {', '.join(PARTS)}")
-    add("--workloads", type=choice_of(WORKLOADS), help=f"of {', '.join(WORKLOADS)}")
-    add("--classifiers", type=choice_of(CLASSIFIERS), help=f"of {', '.join(CLASSIFIERS)}")
-    add("--lengths", type=numbers, help="tokens of the longest text, for the cost against length")
-    add("--num_texts", type=positive, help="in the list that is read or embedded")
-    add("--rounds", type=positive, help="of each comparison")
-    add("--seconds", type=float, help="after which a comparison begins no further round")
-    add("--device", choices=list(PRODUCT_SIZE), default="cpu", help="where everything runs")
-    add("--threads", type=positive, default=1, help="of the CPU")
-    add("--seed", type=int, default=0, help="of weights and texts")
-    add("--fields", type=field_values, default={}, help="other sizes: num_hops=10,vocab_size=500")
-    add("--record", help="JSON file for what was measured, and on what")
-    add("--plot", help="picture of the cost against length, .svg or .png; needs matplotlib")
+    add("--quick", action="store_true", help="measure less of everything")
+    add("--only", nargs="+", choices=PARTS, default=list(PARTS), help="the parts to measure")
+    add("--workloads", nargs="+", choices=WORKLOADS, help="the lengths of texts")
+    add("--classifiers", nargs="+", choices=CLASSIFIERS, help="the classifiers of training steps")
+    add("--lengths", nargs="+", type=positive_int, help="tokens, for the cost against length")
+    add("--num_texts", type=positive_int, help="number of texts to embed")
+    add("--rounds", type=positive_int, help="rounds of each comparison")
+    add("--seconds", type=float, help="after this time a comparison begins no further round")
+    add("--device", choices=("cpu", "cuda"), help="where everything runs")
+    add("--threads", type=positive_int, help="CPU threads")
+    add("--seed", type=int, help="seed of weights and texts")
+    add("--fields", type=json.loads, help="other sizes as JSON: '{\"num_hops\": 10}'")
+    add("--record", type=Path, help="JSON file for the results, with settings and hardware")
+    add("--plot", type=Path, help="plot of the cost against length, .svg or .png")
+    parser.set_defaults(**vars(default))
     return parser
-
-
-def options_of(words: argparse.Namespace) -> Options:
-    """Return the options that a command line means."""
-    shrink = 4 if words.quick else 1
-    return Options(
-        device=torch.device(words.device),
-        seed=words.seed,
-        budget=Budget(words.rounds, words.seconds),
-        product_size=PRODUCT_SIZE[words.device] // shrink,
-        stream_bytes=2**28 // shrink,
-        max_batches=2 if words.quick else max(one.num_batches for one in WORKLOADS.values()),
-        **{name: getattr(words, name) for name in ("workloads", "classifiers", "lengths")},
-        num_texts=words.num_texts,
-        fields=words.fields,
-    )
-
-
-def tasks(
-    options: Options, parts: Sequence[str]
-) -> Iterator[tuple[str, str, Callable[[], Result | None]]]:
-    """Yield the comparisons of some parts: the part, a title and what to call."""
-    both = [(name, whole) for name in options.workloads for whole in (False, True)]
-    every: dict[str, dict[str, Callable[[], Result | None]]] = {
-        "ceilings": {"": partial(ceiling, options)},
-        "steps": {
-            f"{name} {classifier or 'encoder'}": partial(steps, options, name, classifier)
-            for name in options.workloads
-            # In documents the classifier is too small a part to be worth a comparison.
-            for classifier in (None, *(options.classifiers if name != "documents" else ()))
-        },
-        "inference": {
-            f"{name} {size}": partial(inference, options, name, size)
-            for name in options.workloads
-            for size in BATCHES
-        },
-        "lengths": {f"{size}": partial(lengths, options, size) for size in options.lengths},
-        "memory": {
-            f"{name} {'whole' if whole else 'encoder'}": partial(memory, options, name, whole)
-            for name, whole in both
-        },
-        "pipeline": {
-            f"{count} texts": partial(pipelines, options, count) for count in (1, options.num_texts)
-        },
-        "embedding": {
-            f"{options.num_texts} texts": partial(embeddings, options, options.num_texts)
-        },
-        "optimisers": {"": partial(optimisers, options)},
-    }
-    for part in parts:
-        yield from ((part, title, task) for title, task in every[part].items())
-
-
-def given(words: argparse.Namespace) -> dict[str, object]:
-    """Return the settings of a run as its record keeps them."""
-    return {name: value for name, value in vars(words).items() if name not in ("record", "plot")}
-
-
-def choice_of(allowed: Collection[str]) -> Callable[[str], list[str]]:
-    """Return what reads some of the allowed names, with commas between."""
-
-    def read(text: str) -> list[str]:
-        names = text.split(",")
-        for name in names:
-            if name not in allowed:
-                raise argparse.ArgumentTypeError(
-                    f"{name!r} is none of {', '.join(allowed)}; put commas between several"
-                )
-        return names
-
-    return read
-
-
-def positive(text: str) -> int:
-    """Read a number above 0."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 1 or more")
-    return int(text)
-
-
-def numbers(text: str) -> list[int]:
-    """Read numbers above 0 with commas between."""
-    return [positive(number) for number in text.split(",")]
-
-
-def field_values(text: str) -> dict[str, int]:
-    """Read fields of the config and their sizes, `name=number` with commas between."""
-    pairs = [pair.partition("=") for pair in text.split(",")]
-    for name, _, _ in pairs:
-        if name not in SIZES:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(SIZES)}")
-    return {name: positive(number) for name, _, number in pairs}
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python scripts/common_tests.py                  # all of them, under a minute
     python scripts/common_tests.py -k checkpointing # arguments go on to pytest
 
-The tests lie in the source distribution of the installed version of transformers, which is fetched
-once by pip and kept in `.cache/`. They end with a count of passed and skipped tests; none may fail.
-Skipped are those of other hardware, of generation and of attention kernels.
+The tests are in the source distribution of the installed version of transformers, which pip fetches
+once and which stays in `.cache/`. No test may fail; the skipped ones need other hardware, text
+generation or attention kernels.
 """
 
 import os
@@ -24,7 +24,8 @@ CACHE = ROOT / ".cache"
 PACKAGE = "transformers_tests"
 
 # Modules that the tests import, but that the distribution leaves out. The mixins add tests of
-# exporters (tests/test_graphs.py has ours) and of text generation.
+# exporters (tests/models/test_graphs.py has ours) and of text generation. The values are those of
+# transformers' own tests/utils/test_configuration_utils.py in 5.x.
 STAND_INS = {
     "__init__.py": "",
     "exporters/__init__.py": "",
@@ -32,11 +33,18 @@ STAND_INS = {
     "generation/__init__.py": "",
     "generation/test_utils.py": "class GenerationTesterMixin: ...\n",
     "utils/__init__.py": "",
-    "utils/test_configuration_utils.py": (
-        "config_common_kwargs = {'return_dict': False, 'output_hidden_states': True, "
-        "'output_attentions': True, 'dtype': 'float16', 'chunk_size_feed_forward': 5, "
-        "'problem_type': 'regression', 'id2label': {0: 'only'}, 'label2id': {'only': 0}}\n"
-    ),
+    "utils/test_configuration_utils.py": """config_common_kwargs = {
+    "return_dict": False,
+    "output_hidden_states": True,
+    "output_attentions": True,
+    "dtype": "float16",
+    "chunk_size_feed_forward": 5,
+    "architectures": ["BertModel"],
+    "id2label": {0: "label"},
+    "label2id": {"label": "0"},
+    "problem_type": "regression",
+}
+""",
 }
 
 
@@ -84,7 +92,7 @@ def main(argv: list[str] | None = None) -> int:
     sys.path.insert(0, str(tests_of(transformers.__version__)))
     # The warnings and markers in these tests are not ours to forbid.
     relaxed = ["-o", "addopts=", "-o", "filterwarnings=default", "--disable-warnings"]
-    tests = ROOT / "tests" / "transformers_common.py"
+    tests = ROOT / "tests" / "models" / "transformers_common.py"
     return int(pytest.main(["-q", "--rootdir", str(ROOT), *relaxed, str(tests), *arguments]))
 
 

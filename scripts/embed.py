@@ -3,9 +3,9 @@
     python scripts/embed.py runs/mine reviews.parquet more.jsonl.gz --output runs/mine_embeddings
     python scripts/embed.py OWNER/NAME --dataset_name stanfordnlp/imdb --split test --output imdb
 
-The output is read with `load_dataset(FOLDER)`; the embeddings are in its column `embedding`. Every
-shard is either whole or not there, so an interrupted run goes on when its command is given again,
-with another number of processes or another --batch_tokens too. Other settings, another model or
+`load_dataset(FOLDER)` reads the output; the embeddings are in its column `embedding`. Every shard
+is either whole or missing, so an interrupted run continues when its command is given again, also
+with another number of processes or another --batch_tokens. Other settings, another model and
 another input are refused.
 
 Several GPUs, or processes, share the shards:
@@ -13,36 +13,36 @@ Several GPUs, or processes, share the shards:
     torchrun --nproc_per_node 8 scripts/embed.py ...
     accelerate launch --multi_gpu --num_processes 8 scripts/embed.py ...
 
-A Ray cluster does so with --ray (`pip install 'sase_hf[ray]'`): one actor for each GPU, or for each
-core where there is none. All machines must see the input and the output folder.
+With --ray a Ray cluster does the work (`pip install 'sase_hf[ray]'`): one actor for each GPU, or
+for each core without a GPU. All machines must see the input and the output folder.
 """
 
 import argparse
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
 from sase_hf.embedding import DTYPES, EmbeddingJob, embed_corpus, embed_with_ray
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 
-LOCAL_RAY = ""  # what --ray without an address says
+LOCAL_RAY = ""  # the value of --ray without an address
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Embed, and say how much there is of it.
+    """Embed a corpus.
 
     Args:
         argv: The words after the script's name; by default those of this process.
     """
     flags = build_parser().parse_intermixed_args(argv)
-    # torchrun and accelerate launch say in the environment which process this is.
+    # torchrun and accelerate launch set the number of this process in the environment.
     process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     logging.basicConfig(format="%(message)s")
     if process == 0:
         logging.getLogger("sase_hf.embedding").setLevel(logging.INFO)
-    try:
+    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         names = {field.name for field in fields(EmbeddingJob)}
         given = {name: value for name, value in vars(flags).items() if name in names}
         job = EmbeddingJob(**{**given, "inputs": tuple(flags.inputs)})
@@ -50,33 +50,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             embed_corpus(job, process, processes)
         else:
             embed_with_ray(job, flags.ray or None)
-    except (ValueError, OSError, ImportError, FloatingPointError) as error:
-        sys.exit(f"embed.py: {error}")
-    except KeyboardInterrupt:
-        sys.exit("embed.py: stopped; the same command goes on")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of this script's flags."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    _add_input_flags(parser)
-    _add_embedding_flags(parser)
-    parser.add_argument(
-        "--ray",
-        nargs="?",
-        const=LOCAL_RAY,
-        metavar="ADDRESS",
-        help="run on a Ray cluster, by default the one of this machine, started if need be",
-    )
-    return parser
-
-
-def _add_input_flags(parser: argparse.ArgumentParser) -> None:
-    """Add what is read and what is kept of it."""
+    parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub; of a head the base model is used")
     add(
@@ -85,9 +63,9 @@ def _add_input_flags(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT",
         help="Parquet files, or CSV, TSV, JSON and JSON Lines files (all also .gz)",
     )
-    add("--output", type=Path, required=True, metavar="FOLDER", help="where the shards go")
-    add("--dataset_name", help="a data set on the Hub, instead of files")
-    add("--dataset_config_name", help="which of its configurations")
+    add("--output", type=Path, required=True, metavar="FOLDER", help="the folder of the shards")
+    add("--dataset_name", help="a dataset on the Hub, instead of files")
+    add("--dataset_config_name", help="one of its configurations")
     add("--dataset_revision", help="its commit, tag or branch")
     add("--split", default="train", help="its split (default: %(default)s)")
     add(
@@ -102,11 +80,6 @@ def _add_input_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help='the columns that go into the output, "id,url"; "" for none (default: all)',
     )
-
-
-def _add_embedding_flags(parser: argparse.ArgumentParser) -> None:
-    """Add how it is embedded and stored."""
-    add = parser.add_argument
     add("--revision", help="commit, tag or branch of the checkpoint on the Hub")
     add("--max_seq_length", type=int, help="tokens after which a text is cut")
     add("--normalize", action="store_true", help="scale every embedding to length 1")
@@ -114,14 +87,14 @@ def _add_embedding_flags(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=DTYPES,
         default=DTYPES[0],
-        help="what embeddings are stored in (default: %(default)s)",
+        help="the type in which embeddings are stored (default: %(default)s)",
     )
-    add("--bf16", action="store_true", help="compute in bfloat16: faster, a little less exact")
+    add("--bf16", action="store_true", help="compute in bfloat16: faster, slightly less exact")
     add(
         "--batch_tokens",
         type=int,
         default=EmbeddingJob.batch_tokens,
-        help="tokens that are read at once, padding included; changes no result "
+        help="max tokens in a batch, padding included; does not change results "
         "(default: %(default)s)",
     )
     add(
@@ -130,6 +103,14 @@ def _add_embedding_flags(parser: argparse.ArgumentParser) -> None:
         help="(default: up to 100,000, fewer where embeddings would take more than 256 MiB)",
     )
     add("--device", help="where to compute (default: a GPU if there is one)")
+    add(
+        "--ray",
+        nargs="?",
+        const=LOCAL_RAY,
+        metavar="ADDRESS",
+        help="run on a Ray cluster, by default the one of this machine, started if needed",
+    )
+    return parser
 
 
 def _names(given: str) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
     python scripts/faithfulness.py runs/yelp5 --file data/yelp5.dev.jsonl.gz --max_samples 500
         --record model_cards/records/yelp5_faithfulness.json --plot faithfulness.svg
 
-Takes the most attended words out of each text, step by step, and watches the probability of the
-class that the whole text gets; then puts them back into an empty text. Random order and Integrated
-Gradients are what attention is compared with. The latter need `pip install 'sase_hf[captum]'`, or
-are left out by --integrated_gradients_steps 0; `--plot` needs `pip install 'sase_hf[viz]'`.
+Removes the most attended words of each text step by step and follows the probability of the
+predicted class; then inserts them into an empty text. Random order and Integrated Gradients are the
+competitors. The latter need `pip install 'sase_hf[captum]'`; --integrated_gradients_steps 0 leaves
+them out. `--plot` needs `pip install 'sase_hf[viz]'`.
 
 In seconds, on the model that scripts/quickstart.py left:
 
@@ -15,75 +15,61 @@ In seconds, on the model that scripts/quickstart.py left:
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sase_hf.evaluation.dataset import (
-    add_sample_flags,
-    check_output,
-    describe_checkpoint,
-    given_flags,
-    read_sample,
-    writing,
-)
+from sase_hf.evaluation.dataset import add_dataset_flags, load_evaluation_dataset
 from sase_hf.evaluation.faithfulness import MEASURES, measure_faithfulness
-from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.evaluation.records import write_record
+from sase_hf.utils.cli import errors_in_one_line, given_flags, make_parser
+from sase_hf.utils.files import check_output
 from sase_hf.visualization import curves_figure, save_figure
 from sase_hf.visualization.canvas import check_figure_path
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print a table, and write the record and the plot that are asked for.
+    """Measure, print a table, and write record and plot.
 
     Args:
         argv: The words after the script's name; by default those of this process.
     """
     parser = build_parser()
     flags = parser.parse_args(argv)
-    try:
+    with errors_in_one_line(__file__):
         check_output(flags.record)
-        check_output(flags.plot)
         if flags.plot is not None:
+            check_output(flags.plot)
             check_figure_path(flags.plot)
         record = measure(flags, given_flags(parser, flags))
         if flags.record is not None:
-            with writing(flags.record):
-                write_record(record, flags.record)
+            write_record(record, flags.record)
         if flags.plot is not None:
-            with writing(flags.plot):
-                save_figure(curves_figure(record["curves"]), flags.plot)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"faithfulness.py: {error}")
+            save_figure(curves_figure(record["curves"]), flags.plot)
     print(*table(record), sep="\n")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of this script's flags."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("checkpoint", help="a folder or a name on the Hub")
-    add_sample_flags(parser)
+    add_dataset_flags(parser)
     add = parser.add_argument
     add(
         "--integrated_gradients_steps",
         type=int,
         default=16,
-        help="points of the integral; 0 leaves this ranking out (default: %(default)s)",
+        help="points of the integral; 0 for no Integrated Gradients (default: %(default)s)",
     )
     add(
         "--random_orders",
         type=int,
         default=3,
-        help="orders drawn for each text and averaged (default: %(default)s)",
+        help="random orders of each text, averaged (default: %(default)s)",
     )
-    add("--record", type=Path, help="file for the JSON record of what was measured")
+    add("--record", type=Path, help="file for the JSON record of the measurement")
     add("--plot", type=Path, help="file for the curves, .png or .svg")
     return parser
 
@@ -92,43 +78,40 @@ def measure(flags: argparse.Namespace, arguments: Mapping[str, Any]) -> dict[str
     """Return the record of the measurement.
 
     Args:
-        flags: What this script was told.
-        arguments: Those of them that differ from their defaults.
+        flags: The flags of this script.
+        arguments: Those that differ from their defaults.
     """
-    sample = read_sample(flags.checkpoint, flags)
+    dataset = load_evaluation_dataset(flags.checkpoint, flags)
     start = time.perf_counter()
     results = measure_faithfulness(
-        sample,
+        dataset,
         integrated_gradients_steps=flags.integrated_gradients_steps,
         random_orders=flags.random_orders,
         batch_size=flags.per_device_eval_batch_size,
         seed=flags.seed,
     )
-    record = measured_record(
+    record = dataset.record(
         name=f"{Path(flags.checkpoint).name} faithfulness",
+        checkpoint=flags.checkpoint,
         metrics=results.pop("metrics"),
-        split=flags.split,
-        sources=sample.sources,
-        seed=flags.seed,
+        flags=flags,
         arguments=arguments,
-        config=sample.model.config,
-        num_parameters=sample.model.num_parameters(),
         wall_seconds=time.perf_counter() - start,
     )
     if flags.integrated_gradients_steps:
         record["versions"]["captum"] = version("captum")
-    return {**record, "checkpoint": describe_checkpoint(flags.checkpoint), **results}
+    return record | results
 
 
 def table(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each ranking and each difference, a column for each measure."""
+    """Yield a line for each attribution and each difference, a column for each measure."""
     rows = next(iter(record["sources"].values()))["rows"]
     yield f"{'means over ' + format(rows, ',') + ' texts':<48}" + "".join(
-        f"{measure.replace('_', ' '):>24}" for measure in MEASURES
+        f"{measure.replace('_area', ' AUC'):>24}" for measure in MEASURES
     )
-    for ranking in record["curves"]["deletion"]:
-        values = (record["metrics"][f"{ranking}_{measure}"] for measure in MEASURES)
-        yield f"{ranking.replace('_', ' '):<48}" + "".join(f"{value:>24.3f}" for value in values)
+    for name in record["curves"]["deletion"]:
+        values = (record["metrics"][f"{name}_{measure}"] for measure in MEASURES)
+        yield f"{name.replace('_', ' '):<48}" + "".join(f"{value:>24.3f}" for value in values)
     for name, difference in record["differences"].items():
         cells = (difference[measure] for measure in MEASURES)
         yield f"{name.replace('_', ' '):<48}" + "".join(

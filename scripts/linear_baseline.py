@@ -1,17 +1,14 @@
-"""What a linear model reaches: TF-IDF of words and pairs of words, and logistic regression.
+"""The accuracy of a linear model: logistic regression on TF-IDF of words and pairs of words.
 
-It reads the rows that a recipe names and nothing else of it; texts are read whole, also where the
-recipe cuts them:
+It reads the rows of a recipe and ignores the other settings; texts are not cut:
 
     python scripts/linear_baseline.py scripts/recipes/yelp5.yaml --record linear.json
 
-The strength of the regularisation is the best of a few on the validation rows, which flatters the
-model slightly. Premise and hypothesis of a pair are counted apart. Needs scikit-learn:
+The strength of the regularisation is the best of four on the validation rows, so the accuracy is
+slightly too high. Premise and hypothesis of a pair have separate features. Needs scikit-learn:
 pip install 'sase_hf[baselines]'
 """
 
-import argparse
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,34 +20,31 @@ from transformers.utils import logging
 
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.data.task import TaskData
-from sase_hf.evaluation.dataset import check_output
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.setup import load_rows
+from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.files import check_output
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Fit, choose, print the accuracy and write the record that is asked for.
+    """Fit, choose, print the accuracies and write the record.
 
     Args:
         argv: The words after the script's name; by default those of this process.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("recipe", help="the recipe whose rows are read")
     parser.add_argument("--record", type=Path, help="file for the JSON record")
     flags = parser.parse_args(argv)
     start = time.perf_counter()
-    try:
+    with errors_in_one_line(__file__):
         check_output(flags.record)
         model_args, data_args, _ = parse_arguments([flags.recipe])
         task = load_rows(model_args, data_args)
         accuracies, num_features = measure(task)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"linear_baseline.py: {error}")
     for strength, accuracy in accuracies.items():
         print(f"C = {strength:<6}accuracy {accuracy:.4f}")
     best = max(accuracies, key=accuracies.__getitem__)
@@ -76,7 +70,7 @@ def measure(task: TaskData) -> tuple[dict[float, float], int]:
         task: Training and validation rows with one label each.
 
     Raises:
-        ValueError: If a split is missing, or rows have no single label.
+        ValueError: If a split is missing, or the task is not single-label classification.
         ImportError: Without scikit-learn.
     """
     try:
@@ -86,7 +80,7 @@ def measure(task: TaskData) -> tuple[dict[float, float], int]:
             "the linear model needs scikit-learn: pip install 'sase_hf[baselines]'"
         ) from reason
     if task.problem_type != SINGLE_LABEL:
-        raise ValueError(f"the labels are {task.problem_type}; a linear model is fit to one label")
+        raise ValueError(f"the task is {task.problem_type}; this script fits one label per row")
     if not {"train", "validation"} <= task.splits.keys():
         raise ValueError(
             f"the recipe gives {', '.join(task.splits)}; training and validation rows are needed"
@@ -101,7 +95,7 @@ def measure(task: TaskData) -> tuple[dict[float, float], int]:
 
 
 def features(train: Dataset, validation: Dataset) -> tuple[Any, Any]:
-    """Return sparse TF-IDF matrices of both splits; each column of texts has words of its own."""
+    """Return sparse TF-IDF matrices of both splits; each column of texts has its own features."""
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
 

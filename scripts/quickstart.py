@@ -25,9 +25,9 @@ from typing import Any
 
 import torch
 from synthetic import write_corpus
+from synthetic.baselines import bag_of_words_accuracy, majority_accuracy
 
 from sase_hf.data.task import TaskData
-from sase_hf.evaluation.baselines import bag_of_words_accuracy, majority_accuracy
 from sase_hf.training.run import ModelArguments, parse_arguments, run
 from sase_hf.training.setup import TrainingSetup, assemble
 from sase_hf.visualization import attention_html, attention_text

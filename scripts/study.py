@@ -1,127 +1,93 @@
-"""Repeat the experiments of the paper: train what has no record yet, and make tables of records.
+"""Repeat the experiments of the paper: train what has no record, and make tables of the records.
 
-    python scripts/study.py run scripts/recipes/study --detach
-    python scripts/study.py status scripts/recipes/study
+    python scripts/study.py run scripts/recipes/study --seeds 42 43 44
+    python scripts/study.py status scripts/recipes/study --seeds 42 43 44
     python scripts/study.py render
 
-`run` trains each recipe, with every seed, as scripts/train.py does, and leaves a record of it. Give
-the command again after any stop: what a record answers is skipped, what was begun goes on from its
-last checkpoint, and a record of other settings than the recipe's is made anew. `render` makes
-model_cards/EXPERIMENTS.md and the figure beside it, from the records alone; the figure needs
-`pip install 'sase_hf[viz]'`.
+`run` trains each recipe with each seed by scripts/train.py and writes a record. After a stop, give
+the same command again: it skips runs with a record, resumes an unfinished run from its newest
+checkpoint, and repeats runs whose recipe has changed since. `--detach` runs it in the background.
+`render` makes model_cards/EXPERIMENTS.md, and the figure beside it, from the records alone; the
+figure needs `pip install 'sase_hf[viz]'`.
 
-A recipe has its name from its place in scripts/recipes/study: the record of yelp5/cnn_max.yaml with
-the seed 42 is model_cards/records/study/yelp5/cnn_max-seed42.json. Two kinds of records are
-put below that folder by hand and have tables of their own: those of trials with scripts/train.py in
-tuning/TASK, and the trials.json of a search with scripts/search.py as search/TASK/MODEL.json.
+The record of the recipe yelp5/cnn_max.yaml in scripts/recipes/study with seed 42 is
+model_cards/records/study/yelp5/cnn_max-seed42.json. Two other kinds of records are put into that
+folder by hand: those of trials with scripts/train.py as tuning/TASK/TRIAL.json, and the trials.json
+of a search with scripts/search.py as search/TASK/MODEL.json.
 """
 
 import argparse
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-from datasets import disable_progress_bars
-from studying.execution import run_all
-from studying.rendering import render
-from studying.runs import collect_runs, state_of
-from transformers.utils.logging import disable_progress_bar
+from studying.runs import collect_runs, state_of, train
+from studying.tables import render
 
-LOG_NAME = "study.log"
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Do what the command line asks for.
 
     Args:
-        argv: The words after the script's name; by default those of this process.
+        argv: The command line without the script's name; by default that of this process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     flags = build_parser().parse_args(words)
-    try:
+    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         if flags.command == "render":
-            for path in render(flags.records, flags.output):
-                print(path)
+            print(*render(flags.records, flags.output), sep="\n")
             return
         runs = collect_runs(flags.recipes, flags.seeds, flags.runs, flags.records)
+        states = [state_of(run) for run in runs]  # an error in a recipe ends the study here
         if flags.command == "status":
             width = max(len(run.name) for run in runs)
-            for run in runs:
-                print(f"{run.name:{width}}  {state_of(run)}")
+            for run, state in zip(runs, states, strict=True):
+                print(f"{run.name:{width}}  {state}")
             return
         if flags.detach:
-            for run in runs:
-                state_of(run)  # a slip in a recipe is told here, not in a log
-            process = detach([word for word in words if word != "--detach"], flags.runs)
-            print(f"pid {process.pid}, log {flags.runs / LOG_NAME}")
+            detach([word for word in words if word != "--detach"], flags.runs / "study.log")
             return
-        torch.set_num_threads(1)  # the processes that train have the other cores
-        disable_progress_bars()
-        disable_progress_bar()  # type: ignore[no-untyped-call]
-        failed = run_all(runs, flags.jobs)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"study.py: {error}")
-    except KeyboardInterrupt:
-        sys.exit("study.py: stopped; the same command goes on")
-    if failed:
-        sys.exit(f"study.py: {len(failed)} of {len(runs)} runs failed: {', '.join(failed)}")
+        failed = [run.name for run in runs if not train(run)]
+        if failed:
+            sys.exit(f"study.py: {len(failed)} of {len(runs)} runs failed: {', '.join(failed)}")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = make_parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="train what has no record", allow_abbrev=False)
-    status = commands.add_parser("status", help="say how far each run is", allow_abbrev=False)
+    status = commands.add_parser("status", help="list the state of each run", allow_abbrev=False)
     rendering = commands.add_parser("render", help="make tables and figure", allow_abbrev=False)
     for command in (run, status):
         add = command.add_argument
-        add("recipes", nargs="+", type=Path, help="recipes, or folders of them")
-        add("--seeds", nargs="+", type=int, default=[42], help="of each recipe (default: 42)")
+        add("recipes", nargs="+", type=Path, help="recipes, or folders of recipes")
+        add("--seeds", nargs="+", type=int, default=[42], help="seeds of each recipe (default: 42)")
         add("--runs", type=Path, default=Path("runs/study"), help="folder for models and logs")
     for command in (run, status, rendering):
         records = Path("model_cards/records/study")
         command.add_argument("--records", type=Path, default=records, help="folder of the records")
-    run.add_argument("--jobs", type=positive, default=1, help="how many to train at a time")
-    run.add_argument("--detach", action="store_true", help="go on in the background")
+    run.add_argument("--detach", action="store_true", help="run in the background")
     output = Path("model_cards/EXPERIMENTS.md")
     rendering.add_argument("--output", type=Path, default=output, help="the page of tables")
     return parser
 
 
-def positive(text: str) -> int:
-    """Read a number above 0."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 1 or more")
-    return int(text)
-
-
-def detach(words: Sequence[str], runs: Path) -> "subprocess.Popen[bytes]":
+def detach(words: Sequence[str], log: Path) -> None:
     """Start this script in a session of its own, which outlives the terminal.
 
     Args:
         words: Its command line.
-        runs: The folder for its log.
-
-    Returns:
-        The process.
+        log: The file for its output.
     """
-    runs.mkdir(parents=True, exist_ok=True)
-    with (runs / LOG_NAME).open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        command = [sys.executable, str(Path(__file__).resolve()), *words]
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    print(f"pid {process.pid}, log {log}")
 
 
 if __name__ == "__main__":

@@ -28,13 +28,9 @@ from typing import Any
 from transformers.utils import logging
 
 from sase_hf.data.labels import MULTI_LABEL, REGRESSION
-from sase_hf.evaluation.dataset import (
-    add_column_flag,
-    check_output,
-    read_file,
-    require_positive,
-    writing,
-)
+from sase_hf.evaluation.dataset import read_file
+from sase_hf.utils.cli import column_names
+from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import load_pipeline, name_checkpoints
 from sase_hf.visualization import (
     attention_figure,
@@ -69,8 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.output is None:
             print(*terminal_lines(results), sep="\n")
         else:
-            with writing(flags.output):
-                write(results, flags.output, flags.title)
+            write(results, flags.output, flags.title)
             print(flags.output)
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"visualize.py: {error}")
@@ -89,14 +84,25 @@ def build_parser() -> argparse.ArgumentParser:
     add("--text", action="append", help="a text; may be given again")
     add("--text_pair", action="append", help="the second text of a pair, one for each --text")
     add("--file", help="rows instead: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
-    add_column_flag(parser)
+    add(
+        "--text_column_names",
+        type=column_names,
+        default=["text"],
+        metavar="NAMES",
+        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
+    )
     add(
         "--label_column_name",
         default="label",
         help="the column of true labels, which may be missing (default: %(default)s)",
     )
     add("--select", choices=KINDS, default=KINDS[0], help="which rows (default: %(default)s)")
-    add("--per_label", type=int, default=5, help="rows of each label (default: %(default)s)")
+    add(
+        "--per_label",
+        type=int,
+        default=5,
+        help="rows of each label (default: %(default)s)",
+    )
     add(
         "--min_score",
         type=float,
@@ -124,7 +130,10 @@ def check(flags: argparse.Namespace) -> dict[str, str]:
         raise ValueError(
             f"{num_pairs} --text_pair came for {len(flags.text or [])} --text; give one for each"
         )
-    require_positive(flags, "per_label", "max_seq_length", "per_device_eval_batch_size")
+    for name in ("per_label", "max_seq_length", "per_device_eval_batch_size"):
+        value = getattr(flags, name)
+        if value is not None and value < 1:
+            raise ValueError(f"--{name} is {value}; it must be 1 or more")
     endings = (*PAGE_ENDINGS, *ENDINGS)
     if flags.output is not None and flags.output.suffix.lower() not in endings:
         raise ValueError(f"--output {flags.output} must end in one of {', '.join(endings)}")

@@ -48,7 +48,7 @@ OPTIONAL = (
     "sentence_transformers",
     "gradio",
 )
-NEED_GRADIO = ("sase_hf.serving.demo", "sase_hf.serving.space")
+NEED_GRADIO = ("sase_hf.serving.demo",)
 
 
 def for_each(paths: list[Path]) -> pytest.MarkDecorator:

@@ -1,8 +1,9 @@
-"""A corpus of any size -> sharded Parquet files with its embeddings, on one machine or many."""
+"""A corpus of any size -> sharded Parquet files with its embeddings, on one machine or many.
+
+May import `models`, `utils` and `data`.
+"""
 
 from .embedder import Embedder
-from .job import DTYPES, EmbeddingJob
-from .ray_cluster import embed_with_ray
-from .run import embed_corpus
+from .run import DTYPES, EmbeddingJob, embed_corpus, embed_with_ray
 
 __all__ = ["DTYPES", "Embedder", "EmbeddingJob", "embed_corpus", "embed_with_ray"]

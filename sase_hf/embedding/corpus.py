@@ -1,220 +1,341 @@
-"""Rows that are read a part at a time: from Parquet files, or from a data set on the Hub.
+"""Rows that are read slice by slice, from files or from a dataset on the Hub.
 
-Neither is ever in memory as a whole. Parquet files are read where they lie, and a data set on the
-Hub lies in the cache of `datasets`, mapped into memory.
+No input is ever in memory as a whole. Parquet files are read where they are, one row group at a
+time. A dataset on the Hub is in the cache of `datasets`, mapped into memory. Text files are parsed
+once to check every row, and again up to each slice, which is cheap if slices are read in order.
 """
 
+import hashlib
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, islice, pairwise
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.dataset as pds
 import pyarrow.parquet as pq
-from datasets import load_dataset
+from datasets import Dataset, load_dataset
 
-from ..data.files import commit_of, wrap_read_errors
+from ..data.files import commit_of, read_rows, wrap_read_errors
+from ..data.tokenizer import text_fault
+from ..utils.files import sha256_of
+
+ROWS_PER_CHUNK = 10_000  # rows of a text file that are Python objects at the same time
+_FOOTER_TAIL = 8  # a Parquet file ends with the size of its footer, 4 bytes, and "PAR1"
 
 
-class Corpus(Protocol):
-    """Rows that can be read from any place on.
+class _Source(Protocol):
+    """One file, or one split of a dataset; `name` stands in errors."""
 
-    Attributes:
-        schema: The columns.
-        num_rows: All rows.
-    """
-
+    name: str
     schema: pa.Schema
     num_rows: int
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
-        """Return columns of the rows from `start` on, up to `stop`."""
-
-    def place(self, row: int) -> str:
-        """Say where a row is, for an error."""
+        """Return those of the columns that it has, of the rows start, ..., stop - 1."""
 
     def first_null(self, column: str) -> int | None:
-        """Return the first row that has nothing in a column, None if there is no such row."""
+        """Return the first row without a value in a column, None if there is no such row."""
 
 
-class ParquetCorpus:
-    """The rows of Parquet files, one file after the other; a `Corpus`.
+class _ParquetFile:
+    """A Parquet file; keeps one row group in memory, which often serves the next slice too."""
 
-    One row group is in memory at a time, and only the columns that are asked for.
-
-    Args:
-        files: For each file its path, and the file its rows come from, for errors: the same, unless
-            it is a copy of a part of that.
-
-    Raises:
-        ValueError: If one is no Parquet file, or two have columns that do not go together.
-    """
-
-    def __init__(self, files: Sequence[tuple[str, str]]) -> None:
-        # The first row of each row group; its file and its number there; of what its rows are.
-        self._starts: list[int] = []
-        self._groups: list[tuple[str, int]] = []
-        self._sources: list[str] = []
-        self.num_rows = 0
-        schemas = []
-        for file, source in files:
-            with wrap_read_errors(file), pq.ParquetFile(file) as reader:
-                schemas.append(reader.schema_arrow)
-                for group in range(reader.metadata.num_row_groups):
-                    self._starts.append(self.num_rows)
-                    self._groups.append((file, group))
-                    self._sources.append(source)
-                    self.num_rows += reader.metadata.row_group(group).num_rows
-        if not schemas:  # of text files without a row there are no copies
-            schemas.append(pa.schema([]))
-        try:
-            self.schema = pa.unify_schemas(schemas, promote_options="permissive")
-        except pa.ArrowException as reason:
-            raise ValueError(
-                f"the columns of the files do not go together: {reason}; leave the column out with "
-                "--keep_columns, or mend the files"
-            ) from reason
+    def __init__(self, file: str) -> None:
+        self.name = file
+        with wrap_read_errors(file), pq.ParquetFile(file) as reader:
+            self.schema = reader.schema_arrow
+            sizes = [reader.metadata.row_group(i).num_rows for i in range(reader.num_row_groups)]
+        self._starts = [0, *accumulate(sizes)]
+        self.num_rows = self._starts[-1]
         self._last: tuple[tuple[int, tuple[str, ...]], pa.Table] | None = None
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
-        """Return columns of the rows from `start` on, up to `stop`."""
-        schema = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
-        pieces = [schema.empty_table()]
-        index = bisect_right(self._starts, start) - 1
-        while index < len(self._starts) and self._starts[index] < stop:
-            first = self._starts[index]
-            skipped = max(start - first, 0)
-            pieces.append(self._group(index, columns).slice(skipped, stop - first - skipped))
-            index += 1
-        # A file may lack a column, or have its numbers in a narrower type, than another.
-        return pa.concat_tables(pieces, promote_options="permissive").select(list(columns))
+        columns = [name for name in columns if name in self.schema.names]
+        return pa.concat_tables(
+            self._group(group, columns).slice(first, last - first)
+            for group, first, last in _overlaps(self._starts, start, stop)
+        )
 
-    def _group(self, index: int, columns: Sequence[str]) -> pa.Table:
-        """Return a row group; the last one is kept: it often holds the next shard's rows too."""
-        key = (index, tuple(columns))
+    def _group(self, group: int, columns: Sequence[str]) -> pa.Table:
+        key = (group, tuple(columns))
         if self._last is None or self._last[0] != key:
-            file, group = self._groups[index]
-            self._last = None  # lets go of the old group before the new one is read
-            with wrap_read_errors(file), pq.ParquetFile(file) as reader:
-                there = [name for name in columns if name in reader.schema_arrow.names]
-                self._last = key, reader.read_row_group(group, columns=there)
+            self._last = None  # frees the old row group before the new one is read
+            with wrap_read_errors(self.name), pq.ParquetFile(self.name) as reader:
+                self._last = key, reader.read_row_group(group, columns=list(columns))
         return self._last[1]
 
-    def place(self, row: int) -> str:
-        """Say where a row is, for an error."""
-        source = self._sources[bisect_right(self._starts, row) - 1]
-        first = self._starts[self._sources.index(source)]
-        return f"row {row - first} (counted from 0) of {source}"
-
     def first_null(self, column: str) -> int | None:
-        """Return the first row that has nothing in a column, None if there is no such row."""
-        for index, (file, group) in enumerate(self._groups):
-            with pq.ParquetFile(file) as reader:
-                if not _may_have_nulls(reader, group, column):
-                    continue
-            values = self._group(index, [column])
-            row = _null_in(values[column]) if column in values.column_names else 0
-            if row is not None:
-                return self._starts[index] + row
+        if column not in self.schema.names:
+            return 0 if self.num_rows else None
+        # Where the file has statistics of the column, this reads nothing else.
+        if not pds.dataset(self.name).count_rows(filter=pds.field(column).is_null()):
+            return None
+        for group, start in enumerate(self._starts[:-1]):
+            values = self._group(group, [column])[column]
+            if values.null_count:
+                return start + values.is_null().index(True).as_py()
         return None
 
 
-def _may_have_nulls(reader: pq.ParquetFile, group: int, column: str) -> bool:
-    """Say whether a row group may lack values; most files count those they lack."""
-    metadata = reader.metadata.row_group(group)
-    for number in range(metadata.num_columns):
-        chunk = metadata.column(number)
-        if chunk.path_in_schema == column:
-            statistics = chunk.statistics
-            counted = statistics is not None and statistics.has_null_count
-            return not counted or statistics.null_count > 0
-    return True
-
-
-def _null_in(values: pa.ChunkedArray) -> int | None:
-    """Return the place of the first null."""
-    if values.null_count == 0:
-        return None
-    return values.is_null().index(True).as_py()
-
-
-class HubCorpus:
-    """The rows of one split of a data set on the Hub; a `Corpus`.
+class _TextFile:
+    """A CSV, TSV, JSON or JSON Lines file, packed by gzip or not; the constructor checks each row.
 
     Args:
-        name: The data set.
-        config_name: Which of its configurations.
-        revision: Commit, tag or branch.
-        split: The split, or a slice of one as `datasets` writes it.
-
-    Attributes:
-        identity: What tells this data from other data.
-
-    Raises:
-        ValueError: If the name is that of a local folder, or there is no such split.
+        file: The path.
+        text_column: A column that must hold a text in every row.
+        wanted: The columns to read; None for all.
     """
+
+    def __init__(self, file: str, text_column: str, wanted: Sequence[str] | None) -> None:
+        self.name = file
+        self.num_rows = 0
+        self._rows: Iterator[Mapping[str, Any]] = iter(())
+        self._next = 0
+        schemas: list[pa.Schema] = []
+        with wrap_read_errors(file):
+            rows = read_rows(file)
+            while chunk := list(islice(rows, ROWS_PER_CHUNK)):
+                for row in chunk:
+                    if fault := text_fault(row.get(text_column)):
+                        raise ValueError(
+                            f"row {self.num_rows} (counted from 0), column {text_column!r}: "
+                            f"{fault}; its columns are {', '.join(map(repr, row))}, choose with "
+                            "--text_column_names"
+                        )
+                    self.num_rows += 1
+                schemas.append(_schema_of(chunk, wanted))
+        self.schema = _unified(schemas)
+
+    def read(self, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
+        columns = [name for name in columns if name in self.schema.names]
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        if start < self._next or self._next == 0:
+            self._rows, self._next = read_rows(self.name), 0
+        chunks = []
+        with wrap_read_errors(self.name):
+            next(islice(self._rows, start - self._next, start - self._next), None)  # skips rows
+            for first in range(start, stop, ROWS_PER_CHUNK):
+                rows = list(islice(self._rows, min(stop - first, ROWS_PER_CHUNK)))
+                chunks.append(pa.Table.from_pylist(rows, schema))
+        self._next = stop
+        return pa.concat_tables(chunks)
+
+    def first_null(self, column: str) -> int | None:
+        return None  # every row was checked
+
+
+class _HubSplit:
+    """One split of a dataset on the Hub."""
 
     def __init__(
         self, name: str, config_name: str | None, revision: str | None, split: str
     ) -> None:
         if os.path.isdir(name):
             raise ValueError(f"{name} is a folder; name the files in it instead of --dataset_name")
-        data = load_dataset(name, name=config_name, revision=revision, split=split)
-        self.identity = {
-            "dataset": name,
-            "config": config_name,
-            "revision": commit_of(data) or revision,
-            "split": split,
-        }
-        self._data = data.with_format("arrow")
-        self._label = f"{name}, split {split}"
+        data: Dataset = load_dataset(name, name=config_name, revision=revision, split=split)
+        self.commit = commit_of(data)
+        self.name = f"{name}, split {split}"
         self.schema, self.num_rows = data.features.arrow_schema, data.num_rows
+        self._data = data.with_format("arrow")
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
-        """Return columns of the rows from `start` on, up to `stop`."""
         table: Any = self._data.select_columns(list(columns))[start:stop]
         return table
 
-    def place(self, row: int) -> str:
-        """Say where a row is, for an error."""
-        return f"row {row} (counted from 0) of {self._label}"
-
     def first_null(self, column: str) -> int | None:
-        """Return the first row that has nothing in a column, None if there is no such row."""
-        return _null_in(self.read(0, self.num_rows, [column])[column])
+        values = self.read(0, self.num_rows, [column])[column]
+        return values.is_null().index(True).as_py() if values.null_count else None
 
 
-def check_columns(corpus: Corpus, text_column: str, columns: Sequence[str]) -> None:
-    """Raise ValueError unless all columns are there, and one of them holds a text in every row.
+class Corpus:
+    """The rows of one or more sources, one source after the other.
 
     Args:
-        corpus: The rows.
-        text_column: The column of texts.
-        columns: The others.
+        sources: The sources; their schemas are unified, and a column that a source lacks is null.
+
+    Attributes:
+        schema: All columns.
+        num_rows: The number of all rows.
+
+    Raises:
+        ValueError: If there are no rows, or a column has types that have no common type.
     """
-    names = corpus.schema.names
-    if text_column not in names:
-        raise ValueError(
-            f"there is no column {text_column!r}; there are {', '.join(map(repr, names))}. Choose "
-            "with --text_column_names"
-        )
-    for column in columns:
-        if column not in names:
+
+    def __init__(self, sources: Sequence[_Source]) -> None:
+        self._sources = sources
+        self._starts = [0, *accumulate(source.num_rows for source in sources)]
+        self.schema = _unified([source.schema for source in sources])
+        self.num_rows = self._starts[-1]
+        if self.num_rows == 0:
+            raise ValueError("the input has no rows; name other files, or another dataset")
+
+    def read(self, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
+        """Return columns of the rows start, ..., stop - 1."""
+        schema = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
+        pieces = [
+            self._sources[number].read(first, last, columns)
+            for number, first, last in _overlaps(self._starts, start, stop)
+        ]
+        tables = [schema.empty_table(), *pieces]
+        return pa.concat_tables(tables, promote_options="permissive").select(list(columns))
+
+    def place(self, row: int) -> str:
+        """Say where a row is, for an error."""
+        number = bisect_right(self._starts, row) - 1
+        return f"row {row - self._starts[number]} (counted from 0) of {self._sources[number].name}"
+
+    def check_columns(self, text_column: str, kept: Sequence[str]) -> None:
+        """Raise ValueError unless a column holds a text in every row, and others can be kept.
+
+        Args:
+            text_column: The column of texts.
+            kept: The columns that go to Parquet files.
+        """
+        names = self.schema.names
+        for column, flag in [
+            (text_column, "text_column_names"),
+            *((c, "keep_columns") for c in kept),
+        ]:
+            if column not in names:
+                raise ValueError(
+                    f"the input has no column {column!r}; it has {', '.join(map(repr, names))}. "
+                    f"Choose with --{flag}"
+                )
+        kind = self.schema.field(text_column).type
+        values = kind.value_type if pa.types.is_dictionary(kind) else kind
+        is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+        row: int | None = 0
+        if any(test(values) for test in is_text):
+            row, kind = self._first_null(text_column), "null"
+        if row is not None:
             raise ValueError(
-                f"no row of the input has a column {column!r}; name one that is there with "
-                "--keep_columns"
+                f"{self.place(row)}, column {text_column!r}: the value is of type {kind}, not a "
+                "text; empty texts are allowed, missing ones are not"
             )
-    row = 0 if corpus.num_rows else None
-    kind = corpus.schema.field(text_column).type
-    values = kind.value_type if pa.types.is_dictionary(kind) else kind
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if any(test(values) for test in is_text):
-        row, kind = corpus.first_null(text_column), "null"
-    if row is not None:
+        schema = pa.schema([self.schema.field(name) for name in kept])
+        try:
+            pq.write_table(schema.empty_table(), pa.BufferOutputStream())
+        except pa.ArrowException as reason:
+            raise ValueError(
+                f"Parquet cannot hold a column of the input: {reason}; leave it out with "
+                "--keep_columns"
+            ) from reason
+
+    def _first_null(self, column: str) -> int | None:
+        for start, source in zip(self._starts, self._sources, strict=False):
+            row = source.first_null(column)
+            if row is not None:
+                return start + row
+        return None
+
+
+def open_files(
+    files: Sequence[str], text_column: str, keep_columns: Sequence[str] | None
+) -> Corpus:
+    """Return the rows of files; those of text files are checked.
+
+    Args:
+        files: Files with one of `row_files.ENDINGS`.
+        text_column: The column of texts.
+        keep_columns: The other columns to read; None for all.
+
+    Raises:
+        ValueError: If a file cannot be read, or the files do not go together.
+    """
+    wanted = None if keep_columns is None else list(dict.fromkeys([text_column, *keep_columns]))
+    return Corpus(
+        [
+            _ParquetFile(file) if _is_parquet(file) else _TextFile(file, text_column, wanted)
+            for file in files
+        ]
+    )
+
+
+def open_hub_split(
+    name: str, config_name: str | None, revision: str | None, split: str
+) -> tuple[Corpus, dict[str, Any]]:
+    """Return the rows of one split of a dataset on the Hub, and what distinguishes them.
+
+    Args:
+        name: The dataset.
+        config_name: One of its configurations.
+        revision: Commit, tag or branch.
+        split: The split, or a slice of one as `datasets` writes it.
+
+    Raises:
+        ValueError: If the name is that of a local folder, or there is no such split.
+    """
+    source = _HubSplit(name, config_name, revision, split)
+    identity = {"dataset": name, "config": config_name, "split": split}
+    return Corpus([source]), {**identity, "revision": source.commit or revision}
+
+
+def identify(file: str) -> dict[str, Any]:
+    """Return what distinguishes the content of a file from another's.
+
+    Args:
+        file: A text file, known by its SHA-256; or a Parquet file, which may be too large to read
+            twice, known by its size and the SHA-256 of its footer. The footer holds the place, size
+            and bounds of every piece of every column.
+
+    Raises:
+        ValueError: If it has none of `row_files.ENDINGS`, or is not a Parquet file.
+        OSError: If it cannot be read.
+    """
+    name = os.path.basename(file)
+    with wrap_read_errors(file):
+        if not _is_parquet(file):
+            return {"file": name, "sha256": sha256_of(file)}
+        footer = pq.read_metadata(file).serialized_size + _FOOTER_TAIL
+        with open(file, "rb") as handle:
+            size = handle.seek(-footer, os.SEEK_END) + footer
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+        return {"file": name, "size": size, "footer_sha256": digest}
+
+
+def _is_parquet(file: str) -> bool:
+    return file.lower().endswith(".parquet")
+
+
+def _overlaps(starts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Yield each part that holds rows start, ..., stop - 1: its number, and its first and last row.
+
+    Args:
+        starts: The first row of each part, and the number of all rows.
+        start: The first row.
+        stop: The row after the last one.
+    """
+    for number, (low, high) in enumerate(pairwise(starts)):
+        if max(start, low) < min(stop, high):
+            yield number, max(start, low) - low, min(stop, high) - low
+
+
+def _schema_of(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str] | None) -> pa.Schema:
+    """Return the types of the columns of some rows; columns that no row has are left out."""
+    seen = dict.fromkeys(column for row in rows for column in row)
+    fields = []
+    for column in seen if wanted is None else (name for name in wanted if name in seen):
+        try:
+            fields.append((column, pa.array([row.get(column) for row in rows]).type))
+        except (pa.ArrowException, ValueError, OverflowError) as reason:
+            raise ValueError(
+                f"column {column!r}: the values have no common type ({reason}); leave the column "
+                "out with --keep_columns"
+            ) from None
+    return pa.schema(fields)
+
+
+def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Return one schema for all, with the wider of two types."""
+    try:
+        return pa.unify_schemas(schemas or [pa.schema([])], promote_options="permissive")
+    except pa.ArrowException as reason:
         raise ValueError(
-            f"{corpus.place(row)}, column {text_column!r}: the value is of type {kind}, not a "
-            "text; empty texts are allowed, missing ones are not"
-        )
+            f"the columns of the input do not go together: {reason}; leave the column out with "
+            "--keep_columns, or correct the files"
+        ) from reason
 
 
-__all__ = ["Corpus", "HubCorpus", "ParquetCorpus", "check_columns"]
+__all__ = ["Corpus", "identify", "open_files", "open_hub_split"]

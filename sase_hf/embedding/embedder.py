@@ -1,4 +1,4 @@
-"""Texts -> embeddings, as many at once as fit a budget of tokens."""
+"""Texts -> embeddings, in batches that hold at most a number of tokens."""
 
 import hashlib
 import json
@@ -17,11 +17,12 @@ from transformers.tokenization_utils_base import LARGE_INTEGER
 from ..data.batching import batches_by_length
 from ..utils.loading import load_encoder
 
-# Larger batches leave the caches of a CPU, smaller ones call its LSTM more often; a GPU takes more.
+# On a CPU larger batches do not fit the caches, smaller ones call the LSTM more often. A GPU is
+# faster with more.
 DEFAULT_BATCH_TOKENS = 4_096
-TEXTS_PER_CALL = 10_000  # of the tokenizer, whose lists of Python integers take much memory
-# Of a config what changes from place to place, and changes no embedding.
-_PASSING = (
+TEXTS_PER_CALL = 10_000  # of the tokenizer; its lists of Python integers take much memory
+# Config fields that do not affect embeddings.
+_UNRELATED_FIELDS = (
     "_name_or_path",
     "architectures",
     "auto_map",
@@ -40,17 +41,16 @@ class Embedder:
         checkpoint: A folder or a name on the Hub.
         revision: Commit, tag or branch on the Hub.
         max_seq_length: Tokens after which a text is cut; None for the tokenizer's own limit.
-        normalize: Scale every embedding to length 1, but for that of a text without tokens, which
-            is zero.
+        normalize: Scale every embedding to length 1. That of a text without tokens stays zero.
         bf16: Compute in bfloat16.
-        dtype: What the embeddings come in, "float32" or "float16".
-        batch_tokens: Tokens that are read at once, padding included.
-        device: Where to compute; by default on this process's accelerator, if there is one.
+        dtype: The type of the embeddings, "float32" or "float16".
+        batch_tokens: Max tokens in a batch, padding included.
+        device: Where to compute; by default the accelerator of this process, if there is one.
 
     Attributes:
         size: Numbers in an embedding.
-        revision: The commit on the Hub that was loaded, as far as it is known.
-        identity: The SHA-256 of all that an embedding depends on.
+        revision: The commit on the Hub that was loaded, if it is known.
+        identity: SHA-256 of config, tokenizer and weights: all that an embedding depends on.
 
     Raises:
         ValueError: If the checkpoint cannot be used, or there is no such device.
@@ -84,9 +84,9 @@ class Embedder:
             raise ValueError(f"cannot compute on device {device!r}: {reason}") from reason
 
     def _identify(self) -> dict[str, str]:
-        """Return what tells this model from another, wherever it was loaded from."""
+        """Return what distinguishes this model from others, wherever it was loaded from."""
         config: dict[str, Any] = self.model.config.to_dict()
-        kept = {name: value for name, value in config.items() if name not in _PASSING}
+        kept = {name: value for name, value in config.items() if name not in _UNRELATED_FIELDS}
         weights = hashlib.sha256()
         for name, weight in sorted(self.model.state_dict().items()):
             weights.update(name.encode())
@@ -106,16 +106,16 @@ class Embedder:
 
         Args:
             texts: The texts; one may be empty.
-            progress: Is told after each batch how many texts were in it.
+            progress: Called after each batch with the number of its texts.
         """
         ids = self._ids(texts)
         embeddings = np.empty((len(texts), self.size), self.dtype)
-        # The sentence matrix of a text takes as much memory as the states of `num_rows` tokens.
+        # The sentence matrix takes as much memory as the states of `num_rows` tokens.
         batches = batches_by_length(
             [len(row) for row in ids], self.batch_tokens, least=self.model.config.num_rows
         )
         for rows in batches:
-            with np.errstate(over="ignore"):  # what is too large for float16 becomes infinite
+            with np.errstate(over="ignore"):  # too large for float16 becomes infinite
                 embeddings[rows] = self._embed([ids[row] for row in rows])
             if progress is not None:
                 progress(len(rows))
@@ -146,7 +146,7 @@ class Embedder:
 
 
 def _own_device() -> torch.device:
-    """Return the accelerator of this process; several on one machine get one each."""
+    """Return the accelerator of this process; processes on one machine get one each."""
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is None:
         return torch.device("cpu")

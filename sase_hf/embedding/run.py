@@ -1,170 +1,207 @@
-"""A whole run: look at everything first, say what will come, then make shard after shard."""
+"""A whole run: check model, input and output first, then make shard after shard."""
 
 import logging
+import os
 import shutil
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from transformers.utils import logging as transformers_logging
 
-from .corpus import Corpus, HubCorpus, ParquetCorpus, check_columns
-from .files import COPY_PREFIX, identify, parquet_files
-from .job import EmbeddingJob
+from .corpus import Corpus, identify, open_files, open_hub_split
+from .embedder import DEFAULT_BATCH_TOKENS, Embedder
 from .shards import (
     COLUMN,
     Shard,
-    check_same,
-    is_finished,
+    default_rows_per_shard,
     list_shards,
     read_manifest,
-    usual_rows,
     write_manifest,
-    write_shard,
 )
 
 logger = logging.getLogger(__name__)
 
+DTYPES = ("float32", "float16")
 SAMPLE_ROWS = 1000  # from which the size of the kept columns is estimated
-SECONDS_BETWEEN_LOOKS = 0.1
+
+
+@dataclass(frozen=True)
+class EmbeddingJob:
+    """The settings of a run; the fields are the flags of `scripts/embed.py`.
+
+    Attributes:
+        checkpoint: A folder or a name on the Hub; of a head the base model is used.
+        output: The folder of the shards.
+        inputs: Files with one of `row_files.ENDINGS`, in the order of their rows.
+        dataset_name: A dataset on the Hub, instead of `inputs`.
+        dataset_config_name: One of its configurations.
+        dataset_revision: Its commit, tag or branch.
+        split: Its split.
+        text_column_names: The column of texts.
+        keep_columns: The columns of the input that the output has beside the embedding; None for
+            all.
+        revision: Commit, tag or branch of the checkpoint.
+        max_seq_length: Tokens after which a text is cut; None for the tokenizer's own limit.
+        normalize: Whether every embedding is scaled to length 1.
+        dtype: The type in which embeddings are stored, one of `DTYPES`.
+        bf16: Whether to compute in bfloat16.
+        batch_tokens: Max tokens in a batch, padding included; does not change results.
+        rows_per_shard: None for shards of up to 100,000 rows and 256 MiB of embeddings.
+        device: Where to compute; by default on the accelerator, if there is one.
+    """
+
+    checkpoint: str
+    output: Path
+    inputs: tuple[str, ...] = ()
+    dataset_name: str | None = None
+    dataset_config_name: str | None = None
+    dataset_revision: str | None = None
+    split: str = "train"
+    text_column_names: str = "text"
+    keep_columns: tuple[str, ...] | None = None
+    revision: str | None = None
+    max_seq_length: int | None = None
+    normalize: bool = False
+    dtype: str = DTYPES[0]
+    bf16: bool = False
+    batch_tokens: int = DEFAULT_BATCH_TOKENS
+    rows_per_shard: int | None = None
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values before anything is loaded."""
+        if bool(self.inputs) == (self.dataset_name is not None):
+            raise ValueError(
+                f"the input files are {list(self.inputs)} and --dataset_name is "
+                f"{self.dataset_name!r}; give either files or a dataset"
+            )
+        for name in ("max_seq_length", "batch_tokens", "rows_per_shard"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"--{name} is {value}; it must be 1 or more")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"--dtype is {self.dtype!r}; allowed are {' and '.join(DTYPES)}")
 
 
 class EmbeddingRun:
-    """A job whose model and input have been looked at, and its shards.
+    """A job whose model, input and output folder are checked.
 
     Args:
         job: The job.
-        is_first: Whether this process checks and copies the input and writes the manifest; others
-            wait until that is done.
+        is_first: Whether this process writes the manifest; others wait for it.
 
     Attributes:
-        shards: All of them, those that are there already too.
+        embedder: The model.
+        shards: All shards, finished or not.
 
     Raises:
-        ValueError: If model, input or settings cannot be used, or the folder holds embeddings that
-            were made otherwise.
+        ValueError: If model, input or settings cannot be used, or the folder holds embeddings of
+            other settings.
         OSError: If a file is missing.
     """
 
     def __init__(self, job: EmbeddingJob, *, is_first: bool) -> None:
         self.job = job
-        self.is_first = is_first
-        self.embedder = job.make_embedder()
-        self._corpus: Corpus | None = None
-        self._identities = [identify(file) for file in job.inputs]
-        source: dict[str, Any] = {"files": self._identities}
+        self.embedder = Embedder(
+            job.checkpoint,
+            job.revision,
+            max_seq_length=job.max_seq_length,
+            normalize=job.normalize,
+            bf16=job.bf16,
+            dtype=job.dtype,
+            batch_tokens=job.batch_tokens,
+            device=job.device,
+        )
+        source: dict[str, Any] = {"files": [identify(file) for file in job.inputs]}
         if job.dataset_name is not None:
             options = (job.dataset_config_name, job.dataset_revision, job.split)
-            self._corpus = hub = HubCorpus(job.dataset_name, *options)
-            source = hub.identity
+            self.corpus, source = open_hub_split(job.dataset_name, *options)
         self.bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
-        rows_per_shard = job.rows_per_shard or usual_rows(self.bytes_per_row)
-        manifest = self._agree(self._manifest(source, rows_per_shard))
+        rows_per_shard = job.rows_per_shard or default_rows_per_shard(self.bytes_per_row)
+        settings = {
+            "text_column_names": job.text_column_names,
+            "keep_columns": None if job.keep_columns is None else list(job.keep_columns),
+            "max_seq_length": job.max_seq_length,
+            "normalize": job.normalize,
+            "dtype": job.dtype,
+            "bf16": job.bf16,
+            "rows_per_shard": rows_per_shard,
+        }
+        wanted = {"model": self.embedder.identity, "input": source, "settings": settings}
+        manifest = read_manifest(job.output, wanted)
+        if manifest is None and is_first:
+            manifest = {**self._describe(), **wanted}
+            write_manifest(job.output, manifest)
+        elif manifest is None:
+            self._describe()  # meanwhile; each process needs the corpus
+        while manifest is None:
+            time.sleep(0.1)
+            manifest = read_manifest(job.output, wanted)
         self.shards = list_shards(job.output, manifest["rows"], rows_per_shard)
 
-    def _manifest(self, source: dict[str, Any], rows_per_shard: int) -> dict[str, Any]:
-        """Return all that embeddings in one folder must have in common."""
-        job = self.job
-        return {
-            "model": self.embedder.identity,
-            "input": source,
-            "settings": {
-                "text_column_names": job.text_column_names,
-                "keep_columns": None if job.keep_columns is None else list(job.keep_columns),
-                "max_seq_length": job.max_seq_length,
-                "normalize": job.normalize,
-                "dtype": job.dtype,
-                "bf16": job.bf16,
-                "rows_per_shard": rows_per_shard,
-            },
-        }
-
-    def _agree(self, wanted: dict[str, Any]) -> dict[str, Any]:
-        """Return the manifest of the folder; write it, after a look at the rows, if it is new."""
-        folder = self.job.output
-        manifest = read_manifest(folder)
-        while manifest is None and not self.is_first:
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-            manifest = read_manifest(folder)
-        if manifest is not None:
-            check_same(folder, manifest, wanted)
-            return manifest
-        corpus = self.corpus
-        check_columns(corpus, self.job.text_column_names, self.kept)
+    def _describe(self) -> dict[str, Any]:
+        """Check the input; return what the manifest tells its readers."""
+        self.corpus.check_columns(self.job.text_column_names, self.kept)
         if COLUMN in self.kept:
             raise ValueError(
                 f"the input has a column {COLUMN!r} of its own; leave it out with --keep_columns"
             )
         checkpoint = Path(self.job.checkpoint)
         name = checkpoint.resolve().name if checkpoint.is_dir() else self.job.checkpoint
-        manifest = {
-            "rows": corpus.num_rows,
+        return {
+            "rows": self.corpus.num_rows,
             "embedding_size": self.embedder.size,
             "checkpoint": {"name": name, "revision": self.embedder.revision},
-            **wanted,
         }
-        folder.mkdir(parents=True, exist_ok=True)
-        write_manifest(folder, manifest)
-        return manifest
 
-    @property
+    @cached_property
     def corpus(self) -> Corpus:
-        """The rows; opened when they are first needed, which a finished run never does."""
-        if self._corpus is None:
-            job = self.job
-            files = parquet_files(
-                job.inputs,
-                self._identities,
-                job.output,
-                job.text_column_names,
-                job.keep_columns,
-                is_first=self.is_first,
-            )
-            self._corpus = ParquetCorpus(files)
-        if self._corpus.num_rows == 0:
-            raise ValueError("the input has no rows; name other files, or another data set")
-        return self._corpus
+        """The rows; files are opened on first use, and a finished run never opens them."""
+        return open_files(self.job.inputs, self.job.text_column_names, self.job.keep_columns)
 
     @property
     def kept(self) -> list[str]:
-        """The columns of the input that the output has as well."""
+        """The columns of the input that the output has too."""
         given = self.job.keep_columns
         return list(dict.fromkeys(self.corpus.schema.names if given is None else given))
 
-    def announce(self, missing: Collection[Shard]) -> None:
-        """Say how much there will be, and raise OSError if there is no room for it.
+    def check_disk_space(self, missing: Collection[Shard]) -> None:
+        """Log the size of the output, and raise OSError if the disk has no room for it.
 
         Args:
-            missing: The shards that are not there yet.
+            missing: The shards that are not finished.
         """
         job, rows = self.job, sum(map(len, self.shards))
-        done = len(self.shards) - len(missing)
         logger.info(
-            "%s rows in %d shards, %d of them finished", f"{rows:,}", len(self.shards), done
-        )
-        logger.info(
-            "%s numbers of type %s in an embedding, %s in all",
+            "%s rows in %d shards, %d of them finished; %s numbers of type %s in an embedding, %s "
+            "in all",
+            f"{rows:,}",
+            len(self.shards),
+            len(self.shards) - len(missing),
             f"{self.embedder.size:,}",
             job.dtype,
             _size(rows * self.bytes_per_row),
         )
         if not missing:
             return
-        corpus = self.corpus  # opened here also if nothing is kept: other processes wait for copies
         kept_per_row = 0.0
         if self.kept:
-            sample = corpus.read(0, min(SAMPLE_ROWS, rows), self.kept)
+            sample = self.corpus.read(0, min(SAMPLE_ROWS, rows), self.kept)
             kept_per_row = sample.nbytes / sample.num_rows
             logger.info("the other columns take at most about %s", _size(rows * kept_per_row))
         needed = sum(map(len, missing)) * (self.bytes_per_row + kept_per_row)
         free = shutil.disk_usage(job.output).free
         if needed > free:
             raise OSError(
-                f"the output needs {_size(needed)}, and {job.output} has {_size(free)} left; make "
-                "room, name another --output, store --dtype float16, or keep fewer columns with "
-                "--keep_columns"
+                f"the output needs {_size(needed)}, and {job.output} has {_size(free)} left; free "
+                "some space, name another --output, store --dtype float16, or keep fewer columns "
+                "with --keep_columns"
             )
 
     def make(self, shard: Shard, progress: Callable[[int], object] | None = None) -> None:
@@ -172,10 +209,10 @@ class EmbeddingRun:
 
         Args:
             shard: One of the shards.
-            progress: Is told after each batch how many rows were in it.
+            progress: Called after each batch with the number of its rows.
 
         Raises:
-            FloatingPointError: If an embedding is no finite number.
+            FloatingPointError: If an embedding is not finite.
             OSError: If the shard cannot be written.
         """
         text, kept = self.job.text_column_names, self.kept
@@ -184,58 +221,140 @@ class EmbeddingRun:
         bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
         if bad.size:
             raise FloatingPointError(
-                f"{self.corpus.place(shard.start + int(bad[0]))}: its embedding is no finite "
-                f"number in {self.job.dtype}; leave --dtype and --bf16 at their defaults, or name "
-                "another checkpoint"
+                f"{self.corpus.place(shard.start + int(bad[0]))}: its embedding is not finite in "
+                f"{self.job.dtype}; leave --dtype and --bf16 at their defaults, or name another "
+                "checkpoint"
             )
-        write_shard(shard, table.select(kept), embeddings)
+        shard.write(table.select(kept), embeddings)
 
-    def tidy(self) -> None:
-        """Remove what was only needed on the way, once all shards are there."""
-        if all(map(is_finished, self.shards)):
-            for path in self.job.output.glob(f"{COPY_PREFIX}*"):
-                shutil.rmtree(path, ignore_errors=True)
+    def remove_drafts(self) -> None:
+        """Remove what killed processes left, once all shards are finished."""
+        if all(shard.is_finished() for shard in self.shards):
             for path in self.job.output.glob(".embeddings-*.tmp"):
                 path.unlink(missing_ok=True)
 
 
-def _size(count: float) -> str:
-    """Return a number of bytes as people say it."""
-    return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
-
-
 def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> None:
-    """Embed a corpus, or as one of several processes a part of it; go on where a run stopped.
+    """Embed a corpus, or as one of several processes a part of it; continue where a run stopped.
 
-    Every process takes every so many-th shard and needs no connection to the others, only the same
-    files and output folder.
+    Process i of n makes the shards i, i + n, ... It needs no connection to the others, only the
+    same files and output folder.
 
     Args:
-        job: What to do.
+        job: The settings.
         process: The number of this process, from 0 on.
-        processes: How many there are.
+        processes: The number of processes.
 
     Raises:
-        ValueError: If model, input or settings cannot be used, or the folder holds embeddings that
-            were made otherwise.
-        OSError: If a file is missing, or there is too little room for the output.
-        FloatingPointError: If an embedding is no finite number.
+        ValueError: If model, input or settings cannot be used, or the folder holds embeddings of
+            other settings.
+        OSError: If a file is missing, or the disk has too little room for the output.
+        FloatingPointError: If an embedding is not finite.
     """
     is_first = process == 0
     run = EmbeddingRun(job, is_first=is_first)
     own = run.shards[process::processes]
-    missing = {shard for shard in (run.shards if is_first else own) if not is_finished(shard)}
+    missing = [shard for shard in own if not shard.is_finished()]
     if is_first:
-        run.announce(missing)
-    own_missing = [shard for shard in own if shard in missing]
-    total, left = sum(map(len, own)), sum(map(len, own_missing))
+        others = [shard for shard in run.shards if shard not in own and not shard.is_finished()]
+        run.check_disk_space([*missing, *others])
     name = "Embedding" if processes == 1 else f"Embedding, process 1 of {processes}"
-    with transformers_logging.tqdm(
-        total=total, initial=total - left, desc=name, unit=" rows", disable=not is_first
-    ) as bar:
-        for shard in own_missing:
+    with _progress_bar(own, missing, name, is_hidden=not is_first) as bar:
+        for shard in missing:
             run.make(shard, bar.update)
-    run.tidy()
+    run.remove_drafts()
 
 
-__all__ = ["EmbeddingRun", "embed_corpus"]
+class ShardMaker:
+    """An actor on a Ray cluster; makes the shards whose numbers it gets.
+
+    Args:
+        job: The job of all actors.
+    """
+
+    def __init__(self, job: EmbeddingJob) -> None:
+        self.run = EmbeddingRun(job, is_first=False)
+
+    def __call__(self, batch: dict[str, npt.NDArray[np.int64]]) -> dict[str, list[int]]:
+        """Return the number of rows of each shard."""
+        shards = [self.run.shards[number] for number in batch["item"]]
+        for shard in shards:
+            self.run.make(shard)
+        return {"rows": [len(shard) for shard in shards]}
+
+
+def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
+    """Embed a corpus on a Ray cluster, one actor for each GPU, or for each core without a GPU.
+
+    All machines of the cluster must see input and output. Shards and manifest are those of
+    `embed_corpus`, so either can continue where the other stopped.
+
+    Args:
+        job: The settings.
+        address: Of the cluster, as `ray.init` takes it; None starts one on this machine, unless the
+            environment names one. Not needed after a `ray.init` of your own.
+
+    Raises:
+        ImportError: If Ray is not installed.
+        ValueError: As for `embed_corpus`.
+        OSError: As for `embed_corpus`.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send them over the network
+    try:
+        import ray.data
+    except ImportError as reason:
+        raise ImportError("--ray needs Ray Data: pip install 'sase_hf[ray]'") from reason
+
+    is_folder = Path(job.checkpoint).is_dir()
+    job = replace(  # an actor may start in another folder
+        job,
+        checkpoint=str(Path(job.checkpoint).absolute()) if is_folder else job.checkpoint,
+        output=job.output.absolute(),
+        inputs=tuple(str(Path(file).absolute()) for file in job.inputs),
+    )
+    run = EmbeddingRun(job, is_first=True)
+    numbers = [number for number, shard in enumerate(run.shards) if not shard.is_finished()]
+    missing = [run.shards[number] for number in numbers]
+    run.check_disk_space(missing)
+    if numbers:
+        is_ours = not ray.is_initialized()
+        if is_ours:
+            ray.init(address=address, include_dashboard=False)
+        ray.data.DataContext.get_current().enable_progress_bars = False  # ours counts rows
+        resources = ray.cluster_resources()
+        gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
+        # One block, and so one task, for each shard; with fewer, one actor would get them all.
+        made = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
+            ShardMaker,
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=min(len(numbers), gpus or cores)),
+            num_cpus=1,
+            num_gpus=1 if gpus else 0,
+            fn_constructor_args=[job],
+        )
+        try:
+            with _progress_bar(run.shards, missing, "Embedding with Ray") as bar:
+                for row in made.iter_rows():
+                    bar.update(int(row["rows"]))
+        finally:
+            if is_ours:
+                ray.shutdown()
+    run.remove_drafts()
+
+
+def _progress_bar(
+    shards: Collection[Shard], missing: Collection[Shard], name: str, *, is_hidden: bool = False
+) -> Any:
+    """Return a bar that counts the rows of these shards, the finished ones at once."""
+    total, left = sum(map(len, shards)), sum(map(len, missing))
+    return transformers_logging.tqdm(
+        total=total, initial=total - left, desc=name, unit=" rows", disable=is_hidden
+    )
+
+
+def _size(count: float) -> str:
+    """Return a number of bytes in GB or MB."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
+
+
+__all__ = ["DTYPES", "EmbeddingJob", "EmbeddingRun", "embed_corpus", "embed_with_ray"]

@@ -6,56 +6,69 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .dataset import Sample
+from .dataset import Batch, EvaluationDataset
 
 QUANTILES = (5, 25, 50, 75, 95)
 
 
-def measure_attention(sample: Sample, batch_size: int = 32) -> dict[str, Any]:
-    """Describe the distribution over texts of each hop's entropy and overlap.
+def measure_attention(dataset: EvaluationDataset, batch_size: int = 32) -> dict[str, Any]:
+    """Return the distribution over texts of each measure of `per_hop_measures`.
 
-    The entropy of a hop's weights is divided by log T, the entropy of equal weights on the T tokens
-    of the text, so that texts of all lengths compare: 0 for all attention on one token, 1 for the
-    same on each. The overlap of a hop is the mean of a_i . a_j over the other hops; its mean over
-    the hops is the `overlap` of the pipeline's results. Both sentences of a pair count as texts.
-    Texts of fewer than two tokens leave no choice and are left out.
+    Both sentences of a pair count as texts. Texts of fewer than two tokens leave nothing to choose
+    and do not count.
 
     Args:
-        sample: A model with attention and its texts.
+        dataset: A model with attention and its texts.
         batch_size: Texts, or pairs, in a batch.
 
     Returns:
-        `num_texts`, `num_left_out`; `entropy` and `overlap`, each with `mean` over all texts and
-        hops, and `hops`: for each hop `mean` and the percentiles `p5`, `p25`, `p50`, `p75`, `p95`.
+        `num_texts`, `num_left_out`; for each measure `mean` over all texts and hops, and `hops`:
+        for each hop `mean` and the percentiles `p5`, `p25`, `p50`, `p75`, `p95`.
 
     Raises:
-        ValueError: If no text has two tokens, or attention is no finite number.
+        ValueError: If no text has two tokens, or attention is not finite.
     """
-    entropies, overlaps, num_left_out = [], [], 0
-    for _, batch in sample.batches(batch_size, "Reading attention"):
+    values: dict[str, list[Tensor]] = {}
+    num_left_out = 0
+    for _, batch in dataset.batches(batch_size, "Reading attention"):
         with torch.no_grad():
-            attention = sample.model(**batch, output_attentions=True).attentions[0]
+            attention = dataset.model(**batch, output_attentions=True).attentions[0]
         if not attention.isfinite().all():
             raise ValueError(
-                f"{sample.model.name_or_path} gives attention that is no finite number; look for "
-                "NaN in its weights, or name another checkpoint"
+                f"{dataset.model.name_or_path} gives attention that is not finite; look for NaN in "
+                "its weights, or name another checkpoint"
             )
         attention = attention.flatten(0, -3).double()  # (B, r, T), of pairs (2 * B, r, T)
-        lengths = _lengths(batch, sample.model.reads_pairs)
+        lengths = _lengths(batch, attention.shape[0])
         enough = lengths >= 2
         num_left_out += int((~enough).sum())
-        entropies.append(normalised_entropy(attention[enough], lengths[enough]))
-        overlaps.append(overlap(attention[enough]))
-    entropy, alike = torch.cat(entropies).cpu().numpy(), torch.cat(overlaps).cpu().numpy()
-    if not len(entropy):
+        for name, measured in per_hop_measures(attention[enough], lengths[enough]).items():
+            values.setdefault(name, []).append(measured)
+    merged = {name: torch.cat(parts).cpu().numpy() for name, parts in values.items()}
+    num_texts = len(next(iter(merged.values()), ()))
+    if not num_texts:
         raise ValueError(
-            "no text has two tokens, so there is no choice of where to look; give longer texts"
+            "no text has two tokens, so attention has nothing to choose; give longer texts"
         )
+    distributions = {name: _distribution(measured) for name, measured in merged.items()}
+    return {"num_texts": num_texts, "num_left_out": num_left_out, **distributions}
+
+
+def per_hop_measures(attention: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    """Return each measure of the hops of each text, shape (B, r).
+
+    - `entropy`: that of a hop's weights divided by log T, the entropy of equal weights on the T
+      tokens of the text: 0 for all attention on one token, 1 for the same on each.
+    - `overlap`: the mean of a_i . a_j over the other hops j of hop i. Its mean over the hops is the
+      `overlap` of the pipeline's results.
+
+    Args:
+        attention: A, zero on padding, shape (B, r, T).
+        lengths: Real tokens of each text, at least 2, shape (B,).
+    """
     return {
-        "num_texts": len(entropy),
-        "num_left_out": num_left_out,
-        "entropy": _distribution(entropy),
-        "overlap": _distribution(alike),
+        "entropy": normalised_entropy(attention, lengths),
+        "overlap": overlap(attention),
     }
 
 
@@ -86,17 +99,17 @@ def overlap(attention: Tensor) -> Tensor:
     return (products.sum(-1) - own) / max(1, attention.shape[1] - 1)
 
 
-def _lengths(batch: dict[str, Tensor], is_pair: bool) -> Tensor:
+def _lengths(batch: Batch, num_texts: int) -> Tensor:
     """Return the number of real tokens of each text, in the order of the attention."""
     real = batch["attention_mask"] != 0
-    if not is_pair:
+    if len(real) == num_texts:
         return real.sum(1)
-    types = batch["token_type_ids"]
+    types = batch["token_type_ids"]  # of pairs
     return torch.stack([(real & (types == side)).sum(1) for side in (0, 1)], 1).flatten()
 
 
 def _distribution(values: np.ndarray) -> dict[str, Any]:
-    """Describe numbers of shape (texts, hops)."""
+    """Return mean and percentiles of numbers of shape (texts, hops)."""
     percentiles = np.percentile(values, QUANTILES, axis=0)
     means = values.mean(0)
     hops = [
@@ -107,4 +120,4 @@ def _distribution(values: np.ndarray) -> dict[str, Any]:
     return {"mean": float(values.mean()), "hops": hops}
 
 
-__all__ = ["measure_attention", "normalised_entropy", "overlap"]
+__all__ = ["measure_attention", "normalised_entropy", "overlap", "per_hop_measures"]

@@ -1,13 +1,14 @@
 """Is attention an explanation? Deletion and insertion curves, measured on the model itself.
 
-Deletion: take the most attended tokens out of a text, step by step, and watch the probability of
-the class that the whole text gets. Insertion: start from nothing and put them back, most attended
-first. If attention names the tokens that the answer rests on, the first curve falls faster, and the
-second one rises faster, than in random order. Integrated Gradients (Sundararajan et al., 2017),
-which asks the gradient of the answer, is the rival. Tokens are taken out by the attention mask: the
-model reads what is left exactly as a text without them.
+Deletion removes the most attended tokens of a text step by step and follows the probability of the
+class that the model predicts for the whole text. Insertion starts from an empty text and puts them
+back, the most attended first. If the prediction depends on the attended tokens, the deletion curve
+falls faster, and the insertion curve rises faster, than in random order. Integrated Gradients
+(Sundararajan et al., 2017), computed from the gradient of the probability, are the competitor. A
+token is removed by the attention mask: the model reads the rest exactly as a text without it.
 
-Shapes: B texts, T tokens, K rankings, S steps.
+An attribution is one score per token; tokens are removed and inserted from the highest score down.
+Shapes: B texts, T tokens, r hops, K attributions, S steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,105 +17,118 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from ..data.labels import SINGLE_LABEL
-from ..models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
-from .dataset import Batch, Sample
-from .rankings import integrated_gradients, places_by_score, predict, random_scores
+from .dataset import Batch, EvaluationDataset
 
-# How much of a text is taken out, or put in; a share of a token counts as a whole one.
+# The share of the tokens that is removed or inserted, rounded up to whole tokens.
 PERCENTS = (0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
-# The steps over which ERASER (DeYoung et al., 2020) averages, but for its 1 %, which in most texts
-# is the same token as 5 %.
+# ERASER (DeYoung et al., 2020) averages over these steps and 1 %, which in most texts is the same
+# token as 5 %.
 EARLY_PERCENTS = (5, 10, 20, 50)
 DIRECTIONS = ("deletion", "insertion")
+# The areas are the deletion AUC and the insertion AUC; published records have these names.
 MEASURES = ("deletion_area", "insertion_area", "comprehensiveness", "sufficiency")
 
 CONFIDENCE_PERCENT = 95
 NUM_RESAMPLES = 10_000
+MAX_GRADIENT_BATCH = 256  # texts times steps of the integral in one batch; bounds the memory
 
 
 def measure_faithfulness(
-    sample: Sample,
+    dataset: EvaluationDataset,
     *,
     integrated_gradients_steps: int = 16,
     random_orders: int = 3,
     batch_size: int = 32,
     seed: int = 42,
 ) -> dict[str, Any]:
-    """Compare attention, as a ranking of tokens, with random order and Integrated Gradients.
+    """Compare attention, as an attribution, with random scores and Integrated Gradients.
 
-    Integrated Gradients know the class, and tell what speaks for it from what speaks against it;
-    attention does not. So they are a ranking twice, with their sign and without it, as
+    Integrated Gradients know the class, and their sign says whether a token supports it; attention
+    has neither. So they are an attribution twice: with their sign, and without it as
     `integrated_gradients_unsigned`.
 
-    Each ranking has four measures, means over the texts:
+    Each attribution has four measures, means over the texts:
 
-    - `deletion_area`, `insertion_area`: areas under its two curves over the share of the text, from
-      0 to 1; the lower the first and the higher the second, the better;
+    - `deletion_area`, `insertion_area`: deletion AUC and insertion AUC, the areas under its curves
+      over the share of the text, from 0 to 1; a lower deletion AUC and a higher insertion AUC are
+      better;
     - `comprehensiveness`, `sufficiency`: how far the probability falls when its first tokens are
-      taken out, or when nothing but these is left, mean over `EARLY_PERCENTS`; the higher the
-      first and the lower the second, the better.
+      removed, or when only these are left, mean over `EARLY_PERCENTS`; a higher comprehensiveness
+      and a lower sufficiency are better.
 
-    Three things to know when reading them. The areas include the step to the empty text, whose
-    probability is that of no words at all and the same for each ranking. A share of a text is
-    rounded up to whole tokens, so several steps of a short text have the same number of tokens. In
-    a pair both sentences are ranked in one list; as the attention in each sums to the same, the
-    words of the shorter one tend to come first.
+    The AUCs include the step to the empty text, whose probability is the same for all attributions.
+    A share of a text is rounded up to whole tokens, so several steps of a short text have the same
+    number of tokens. The tokens of both sentences of a pair are in one order; the attention in each
+    sentence sums to the same, so the words of the shorter one tend to come first.
 
     Args:
-        sample: A classifier and its texts.
-        integrated_gradients_steps: Steps of the integral; 0 leaves this ranking out.
-        random_orders: Orders drawn for each text; their curves are averaged.
+        dataset: A classifier and its texts.
+        integrated_gradients_steps: Steps of the integral; 0 for no Integrated Gradients.
+        random_orders: Random orders for each text; their curves are averaged.
         batch_size: Texts in a batch.
-        seed: Of the orders drawn and of the resampling.
+        seed: Of the random orders and of the resampling.
 
     Returns:
-        `metrics`: the measures, named `<ranking>_<measure>`. `differences`: attention minus each
-        other ranking, `mean` with the bounds `low` and `high` of a 95 % confidence interval from
-        resampling the texts. `curves`: mean probabilities at `percents`. With Integrated Gradients
-        also `convergence_error`: how far their sum is, on average, from the change it explains.
+        `metrics`: the measures, named `<attribution>_<measure>`. `differences`: attention minus
+        each other attribution, `mean` with the bounds `low` and `high` of a 95 % confidence
+        interval by the bootstrap over texts. `curves`: mean probabilities at `percents`. With
+        Integrated Gradients also `convergence_error`: the mean distance of their sum from the
+        change of the probability.
 
     Raises:
-        ValueError: If the model gives no single label, an argument is out of range, or a score or a
-            probability is no number.
+        ValueError: If the model is not a single-label classifier, an argument is out of range, or a
+            score or a probability is not finite.
         ImportError: If Captum is needed and missing.
     """
-    _check(sample, integrated_gradients_steps, random_orders)
+    # transformers leaves the problem type of a single-label model open.
+    problem_type = dataset.model.config.problem_type or SINGLE_LABEL
+    if problem_type != SINGLE_LABEL:
+        raise ValueError(
+            f"the model's problem_type is {problem_type!r}; these curves follow the probability of "
+            f"one class, so it must be {SINGLE_LABEL!r}"
+        )
+    if integrated_gradients_steps < 0 or random_orders < 1:
+        raise ValueError(
+            f"integrated_gradients_steps is {integrated_gradients_steps} and random_orders is "
+            f"{random_orders}; they must be at least 0 and at least 1"
+        )
     kinds = ["attention", *["random"] * random_orders]
     if integrated_gradients_steps:
         kinds += ["integrated_gradients", "integrated_gradients_unsigned"]
-    curves = np.zeros((len(kinds), len(DIRECTIONS), sample.rows.num_rows, len(PERCENTS)))
+    curves = np.zeros((len(kinds), len(DIRECTIONS), dataset.rows.num_rows, len(PERCENTS)))
     errors: list[float] = []
-    for numbers, batch in sample.batches(batch_size, "Taking tokens out"):
-        classes, attention = predict(sample.model, batch)
+    for numbers, batch in dataset.batches(batch_size, "Removing tokens"):
+        classes, attention = predict(dataset.model, batch)
         scores = [attention, *random_scores(attention, numbers, random_orders, seed)]
         if integrated_gradients_steps:
             gradients, error = integrated_gradients(
-                sample.model, batch, classes, integrated_gradients_steps
+                dataset.model, batch, classes, integrated_gradients_steps
             )
             scores += [gradients, gradients.abs()]
             errors += error.abs().tolist()
-        curves[:, :, numbers] = probability_curves(sample.model, batch, classes, scores).cpu()
-    rankings = {
+        curves[:, :, numbers] = probability_curves(dataset.model, batch, classes, scores).cpu()
+    by_kind = {
         kind: curves[[row for row, other in enumerate(kinds) if other == kind]].mean(0)
         for kind in dict.fromkeys(kinds)
     }
-    summary = summarise(rankings, seed)
+    summary = summarise(by_kind, seed)
     return summary | ({"convergence_error": float(np.mean(errors))} if errors else {})
 
 
 @torch.no_grad()
 def probability_curves(
-    model: SelfAttentivePreTrainedModel, batch: Batch, classes: Tensor, scores: Sequence[Tensor]
+    model: PreTrainedModel, batch: Batch, classes: Tensor, scores: Sequence[Tensor]
 ) -> Tensor:
-    """Return the probability of a class while tokens are taken out, and while they are put in.
+    """Return the probability of a class while tokens are removed, and while they are inserted.
 
     Args:
         model: A classifier.
         batch: What it reads, the whole texts.
         classes: A class id for each text, shape (B,).
-        scores: K rankings of shape (B, T); the highest score goes first.
+        scores: K attributions of shape (B, T).
 
     Returns:
         Shape (K, 2, B, S): deletion and insertion, at each of `PERCENTS`.
@@ -123,11 +137,11 @@ def probability_curves(
         ValueError: If a score or a probability is not a finite number.
     """
     real = batch["attention_mask"] != 0
-    places = torch.cat([places_by_score(each, real) for each in scores])  # (K * B, T)
+    ranks = torch.cat([ranks_of(each, real) for each in scores])  # (K * B, T)
     counts = -(-real.sum(1, keepdim=True) * torch.tensor(PERCENTS, device=real.device) // 100)
     counts = counts.repeat(len(scores), 1)  # (K * B, S)
 
-    def probabilities(left: Tensor) -> Tensor:  # of what is left of the texts, (B or K * B, T)
+    def probabilities(left: Tensor) -> Tensor:  # of the tokens that are left, (B or K * B, T)
         rows = len(left) // len(real)
         masked = {name: part.repeat(rows, 1) for name, part in batch.items()}
         masked["attention_mask"] = (left & real.repeat(rows, 1)).long()
@@ -137,38 +151,36 @@ def probability_curves(
     whole, nothing = probabilities(real), probabilities(torch.zeros_like(real))
     ends = [whole.repeat(len(scores), 1), nothing.repeat(len(scores), 1)]
     curves = []
-    for takes_out in (True, False):
+    for is_deletion in (True, False):
         between = [
-            probabilities((places < counts[:, step : step + 1]) != takes_out)
+            probabilities((ranks < counts[:, step : step + 1]) != is_deletion)
             for step in range(1, len(PERCENTS) - 1)
         ]
-        first, last = ends if takes_out else reversed(ends)
+        first, last = ends if is_deletion else reversed(ends)
         curves.append(torch.cat([first, *between, last], 1))
     stacked = torch.stack(curves, 1)  # (K * B, 2, S)
     if not stacked.isfinite().all():
         raise ValueError(
-            f"{model.name_or_path or 'the model'} gives probabilities that are no numbers; its "
-            "weights are bad, so name another checkpoint"
+            f"{model.name_or_path or 'the model'} gives probabilities that are not finite; name "
+            "another checkpoint"
         )
     return stacked.unflatten(0, (len(scores), -1)).transpose(1, 2)
 
 
-def summarise(rankings: Mapping[str, np.ndarray], seed: int) -> dict[str, Any]:
-    """Turn the curves of single texts into what `measure_faithfulness` returns.
+def summarise(curves: Mapping[str, np.ndarray], seed: int) -> dict[str, Any]:
+    """Return `metrics`, `differences` and `curves` as `measure_faithfulness` does.
 
     Args:
-        rankings: For each ranking its curves, shape (2, texts, S); one is "attention".
+        curves: For each attribution the curves of single texts, shape (2, texts, S); one is
+            "attention".
         seed: Of the resampling.
-
-    Returns:
-        `metrics`, `differences`, `curves`.
     """
-    measured = {name: measures(curves) for name, curves in rankings.items()}
-    means = {name: curves.mean(1) for name, curves in rankings.items()}
+    measured = {name: measures(own) for name, own in curves.items()}
+    means = {name: own.mean(1) for name, own in curves.items()}
     return {
         "metrics": {
-            f"{ranking}_{measure}": float(values.mean())
-            for ranking, by_measure in measured.items()
+            f"{name}_{measure}": float(values.mean())
+            for name, by_measure in measured.items()
             for measure, values in by_measure.items()
         },
         "differences": {
@@ -200,7 +212,7 @@ def measures(curves: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def mean_with_interval(values: np.ndarray, seed: int) -> dict[str, float]:
-    """Return the mean of numbers, one a text, and its 95 % bootstrap interval by percentiles."""
+    """Return the mean of one number per text, with its 95 % percentile bootstrap interval."""
     rng = np.random.default_rng(seed)
     means = [rng.choice(values, len(values)).mean() for _ in range(NUM_RESAMPLES)]
     tail = (100 - CONFIDENCE_PERCENT) / 2
@@ -208,19 +220,110 @@ def mean_with_interval(values: np.ndarray, seed: int) -> dict[str, float]:
     return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
 
 
-def _check(sample: Sample, steps: int, random_orders: int) -> None:
-    # Left open by the stock Trainer, it is a single label: with one output it would be regression.
-    problem_type = sample.model.config.problem_type or SINGLE_LABEL
-    if problem_type != SINGLE_LABEL:
-        raise ValueError(
-            f"the model's problem_type is {problem_type!r}; these curves follow the probability of "
-            f"one class, so it must be {SINGLE_LABEL!r}"
+@torch.no_grad()
+def predict(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the predicted class of each text (B,) and the attention on its tokens (B, T).
+
+    Args:
+        model: A classifier with attention.
+        batch: What it reads.
+
+    Returns:
+        Class ids, and the sum of the attention over the hops, for a pair over both sentences.
+    """
+    outputs = model(**batch, output_attentions=True)
+    attention = outputs.attentions[0]  # (B, r, T) or (B, 2, r, T)
+    return outputs.logits.argmax(-1), attention.flatten(1, -2).sum(1)
+
+
+def random_scores(like: Tensor, numbers: Sequence[int], count: int, seed: int) -> list[Tensor]:
+    """Draw random attributions, for each text on its own.
+
+    Args:
+        like: An attribution of shape (B, T).
+        numbers: The numbers of the B texts; a draw depends on them and the seed, not on the batch.
+        count: The number of attributions.
+        seed: The seed.
+
+    Returns:
+        `count` tensors of shape (B, T).
+    """
+    texts = [np.random.default_rng((seed, number)) for number in numbers]
+    # Token by token, so that padding does not change the scores of the real tokens.
+    drawn = np.stack([text.random((like.shape[1], count)) for text in texts])
+    return list(torch.as_tensor(drawn, device=like.device).unbind(-1))
+
+
+def integrated_gradients(
+    model: PreTrainedModel, batch: Batch, classes: Tensor, steps: int
+) -> tuple[Tensor, Tensor]:
+    """Attribute the probability of a class to tokens, from a baseline of zero word vectors.
+
+    Args:
+        model: A classifier.
+        batch: What it reads.
+        classes: A class id for each text, shape (B,).
+        steps: Points of the Gauss-Legendre rule between the baseline and the text.
+
+    Returns:
+        Scores (B, T), positive where a token supports the class; and for each text (B,) the error
+        of the integral: the sum of its scores minus the change of the probability.
+
+    Raises:
+        ImportError: If Captum is missing.
+    """
+    try:
+        from captum.attr import IntegratedGradients
+    except ImportError as reason:
+        raise ImportError(
+            "Integrated Gradients need captum: pip install 'sase_hf[captum]', or leave them out "
+            "with --integrated_gradients_steps 0"
+        ) from reason
+    others = {name: part for name, part in batch.items() if name != "input_ids"}
+
+    def probabilities(embeds: Tensor, *parts: Tensor) -> Tensor:
+        named = dict(zip(others, parts, strict=True))
+        return model(inputs_embeds=embeds, **named).logits.softmax(-1)
+
+    embeds = model.get_input_embeddings()(batch["input_ids"]).detach()
+    if embeds.shape[1] == 0:
+        return embeds.sum(-1), embeds.sum((1, 2))
+    # The gradient of cuDNN's LSTM exists in training mode only.
+    with torch.backends.cudnn.flags(enabled=False):
+        scores, errors = IntegratedGradients(probabilities).attribute(
+            embeds,
+            baselines=torch.zeros_like(embeds),
+            target=classes,
+            additional_forward_args=tuple(others.values()),
+            n_steps=steps,
+            internal_batch_size=max(MAX_GRADIENT_BATCH, len(embeds)),
+            return_convergence_delta=True,
         )
-    if steps < 0 or random_orders < 1:
+    return scores.sum(-1), errors
+
+
+def ranks_of(scores: Tensor, real: Tensor) -> Tensor:
+    """Return the rank of each token in the order of the scores.
+
+    Args:
+        scores: Shape (B, T).
+        real: True on real tokens, shape (B, T).
+
+    Returns:
+        Shape (B, T): 0 for the highest score. Equal scores keep the order of the text, and padding
+        comes last.
+
+    Raises:
+        ValueError: If the score of a real token is not a finite number.
+    """
+    bad = (~scores.isfinite() & real).any(1)
+    if bad.any():
         raise ValueError(
-            f"integrated_gradients_steps is {steps} and random_orders is {random_orders}; they "
-            "must be at least 0 and at least 1"
+            f"text {int(bad.long().argmax())} of the batch has a score that is not finite, so its "
+            "tokens have no order; look for NaN in the model's weights"
         )
+    order = scores.masked_fill(~real, -torch.inf).argsort(dim=1, descending=True, stable=True)
+    return order.argsort(dim=1)
 
 
 __all__ = [
@@ -228,9 +331,13 @@ __all__ = [
     "EARLY_PERCENTS",
     "MEASURES",
     "PERCENTS",
+    "integrated_gradients",
     "mean_with_interval",
     "measure_faithfulness",
     "measures",
+    "predict",
     "probability_curves",
+    "random_scores",
+    "ranks_of",
     "summarise",
 ]

@@ -1,26 +1,30 @@
 """Metrics, and the record of what was measured.
 
-A record is a JSON file that says what a number is worth: on which rows it was measured, from which
-code and settings, with which versions, on what hardware. It holds no absolute path, no name of a
-user or machine, and no token.
+A record is a JSON file with all that is needed to judge and repeat a measurement: rows, code,
+settings, versions and hardware. It holds no absolute path, no name of a user or machine, and no
+token.
 """
 
 import json
 import os
+import platform
 import reprlib
+import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import evaluate
 import numpy as np
+import torch
 from transformers import EvalPrediction, PreTrainedConfig
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from ..models.self_attentive.loss_self_attentive import IGNORED_LABEL
-from ..utils.files import FilePath
-from .environment import describe_environment
+from ..models.self_attentive.modeling_self_attentive import IGNORED_LABEL
+from ..utils.files import FilePath, atomic_write
 from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1
 from .metrics.mse.mse import Mse
@@ -29,36 +33,33 @@ from .privacy import redact
 
 METRICS = {"accuracy": Accuracy, "macro_f1": MacroF1, "mse": Mse, "pearson": Pearson}
 
-# The metrics of each kind of problem: what is measured if nothing is asked for, and all that the
-# package has.
+# The metrics that fit each type of problem; all of them are measured by default.
 DEFAULT_METRICS = {
     SINGLE_LABEL: ("accuracy", "macro_f1"),
     MULTI_LABEL: ("accuracy", "macro_f1"),
     REGRESSION: ("mse", "pearson"),
 }
 
-# Endings of what Trainer puts among the metrics, but what is no result.
+# Endings of the entries that Trainer adds to the metrics.
 NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
+
+PACKAGES = ("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate")
 
 
 def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluate.EvaluationModule]:
-    """Load metrics, the package's own first, which need no download.
-
-    Its own are accuracy and macro F1, which take class ids or, for multi-label problems, lists of
-    0 and 1, and for regressions mean squared error and Pearson's correlation. Their folders in
-    `sase_hf/metrics` say what each computes.
+    """Load metrics; those of this package need no download.
 
     Args:
-        names: One of `METRICS`, or what `evaluate.load` takes: a name on the Hub, or the path of a
-            module, whose code is then run. None for all own metrics that fit.
+        names: Each one of `METRICS`, which `sase_hf/evaluation/metrics` documents, or what
+            `evaluate.load` takes: a name on the Hub, or the path of a module, whose code is then
+            run. None for all own metrics that fit.
         problem_type: One of `labels.PROBLEM_TYPES`.
 
     Returns:
         The modules, in the order of the names.
 
     Raises:
-        ValueError: If the problem type is unknown, an own metric does not fit it, or another one
-            cannot be loaded.
+        ValueError: If the problem type is unknown, a metric does not fit it or cannot be loaded.
     """
     if problem_type not in DEFAULT_METRICS:
         raise ValueError(
@@ -81,16 +82,16 @@ def metrics_function(
 ) -> Callable[[EvalPrediction], dict[str, float]]:
     """Return the `compute_metrics` of a `Trainer`.
 
-    The modules get class ids (the largest logit), for multi-label problems a 0 or 1 for every label
-    (1 where the probability is above a half), for regressions the outputs themselves.
+    The modules get class ids (the largest logit); for multi-label problems a 0 or 1 for every label
+    (1 where the probability is above 0.5); for regression the outputs themselves.
 
     Args:
         modules: What `load_metrics` returned.
         problem_type: One of `labels.PROBLEM_TYPES`.
 
     Returns:
-        A function from predictions to all results by name. It raises ValueError if a result is no
-        number, which a `Trainer` could not log.
+        A function from predictions to all results by name. It raises ValueError if a result is not
+        a number, which a `Trainer` could not log.
     """
     combined = evaluate.combine(list(modules))
 
@@ -112,10 +113,10 @@ def metrics_function(
 
 
 def results_of(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
-    """Return the results of one split by their names alone.
+    """Return the results of one split, without the prefix of the split and without runtimes.
 
     Args:
-        metrics: What a `Trainer` measured: names with the prefix of their split, runtimes as well.
+        metrics: The metrics of a `Trainer`.
         prefix: Such as `eval_`.
     """
     return {
@@ -153,18 +154,18 @@ def measured_record(
     """Describe a measurement so that others can judge and repeat it.
 
     Args:
-        name: What the run is called.
-        metrics: What was measured.
-        split: The split it was measured on.
+        name: The name of the run.
+        metrics: The results.
+        split: The split they were measured on.
         sources: `TaskData.sources`.
-        seed: The run's seed.
+        seed: The seed of the run.
         arguments: All settings that differ from their defaults.
-        config: The model's.
+        config: The config of the model.
         num_parameters: Of the whole model.
-        wall_seconds: How long it took; of a resumed run, its last part.
+        wall_seconds: Duration; of a resumed run, that of its last part.
 
     Returns:
-        All that, with the versions, the commit, the hardware and the date, as plain JSON values.
+        All that, with versions, commit, hardware and date, as plain JSON values.
 
     Raises:
         TypeError: If a value has no form in JSON.
@@ -200,21 +201,72 @@ def write_record(record: Mapping[str, Any], path: FilePath) -> None:
     """
     clean = redact(record)
     text = json.dumps(clean, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    with atomic_write(path) as draft:
+        draft.write_text(text + "\n", encoding="utf-8")
+
+
+def describe_environment() -> dict[str, Any]:
+    """Return `date`, `code` (the commit, None outside a checkout), `versions` and `hardware`."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "code": _checkout(Path(__file__).resolve().parents[2]),
+        "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
+        "hardware": describe_hardware(),
+    }
+
+
+def describe_hardware() -> dict[str, Any]:
+    """Describe the machine without naming it."""
+    memory = None
+    if hasattr(os, "sysconf"):
+        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "processes": int(os.environ.get("WORLD_SIZE", "1")),
+        "memory_gib": memory,
+        "gpus": [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())],
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _version(package: str) -> str | None:
     try:
-        with open(draft, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _checkout(root: Path) -> dict[str, Any] | None:
+    """Return the commit of a git checkout, and whether its files differ; None elsewhere."""
+
+    def git(*arguments: str) -> str:
+        command = ("git", "--no-optional-locks", "-C", str(root), *arguments)
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    try:
+        # An installed package may be inside the checkout of another project.
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != root:
+            return None
+        changes = git("status", "--porcelain", "--untracked-files=no")
+        return {"commit": git("rev-parse", "HEAD"), "modified": bool(changes)}
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _cpu_model() -> str:
+    """Return the name of the processor, which Python knows on few systems."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _own_metric(name: str) -> evaluate.EvaluationModule:
-    # Given no folder, a metric makes one in the user's cache, even if it keeps all in memory.
+    # Without a folder, a metric makes one in the user's cache, even if it keeps all in memory.
     with tempfile.TemporaryDirectory() as scratch:
         return METRICS[name](keep_in_memory=True, cache_dir=scratch)
 
@@ -224,7 +276,7 @@ def _foreign_metric(name: str) -> evaluate.EvaluationModule:
         return evaluate.load(name)
     except (OSError, ImportError) as reason:
         raise ValueError(
-            f"metric {name!r} is none of {', '.join(METRICS)}, and evaluate cannot load it: "
+            f"metric {name!r} is not one of {', '.join(METRICS)}, and evaluate cannot load it: "
             f"{reason}. Give the name of one on the Hub, or the path of a module"
         ) from reason
 
@@ -232,7 +284,22 @@ def _foreign_metric(name: str) -> evaluate.EvaluationModule:
 def _number(name: str, value: Any) -> float:
     if not isinstance(value, int | float | np.number):
         raise ValueError(
-            f"metric {name!r} is {reprlib.repr(value)}, which is no number; choose a metric with "
-            "one number as result"
+            f"metric {name!r} is {reprlib.repr(value)}, not a number; choose a metric with one "
+            "number as result"
         )
     return float(value)
+
+
+__all__ = [
+    "DEFAULT_METRICS",
+    "METRICS",
+    "NO_RESULTS",
+    "describe_environment",
+    "describe_hardware",
+    "evaluation_history",
+    "load_metrics",
+    "measured_record",
+    "metrics_function",
+    "results_of",
+    "write_record",
+]

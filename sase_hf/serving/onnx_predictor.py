@@ -1,4 +1,4 @@
-"""Read texts with an exported model, without torch: labels and scores, or embeddings.
+"""Classify or embed texts with an exported model, without torch.
 
     python predictor.py "The room was small, but not bad."
     python predictor.py "The cook thanked the guest." "The guest thanked the cook."
@@ -7,7 +7,7 @@
     predict = Predictor()
 
 `scripts/export.py` puts a copy of this file beside the model. It needs onnxruntime, tokenizers and
-numpy, and nothing else.
+numpy only.
 """
 
 import argparse
@@ -27,10 +27,6 @@ Array = npt.NDArray[Any]
 MODEL = "model.onnx"
 INT8_MODEL = "model_int8.onnx"
 
-# Tokens, padding included, that are read at once; a longer text is read alone. Larger batches are
-# slower on a CPU, whose caches they outgrow.
-BATCH_TOKENS = 2_048
-
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BEST = "best"
 
@@ -40,8 +36,10 @@ class Predictor:
 
     Args:
         folder: The folder that `scripts/export.py` wrote; by default that of this file.
-        int8: Take the file with int8 weights.
-        num_threads: How many threads compute; by default as many as onnxruntime finds best.
+        int8: Use the graph with int8 weights.
+        num_threads: Number of threads; by default onnxruntime chooses.
+        batch_tokens: Max tokens of a batch, padding included; a longer text is read alone. Larger
+            batches are slower on a CPU, whose caches they outgrow.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -54,7 +52,9 @@ class Predictor:
         *,
         int8: bool = False,
         num_threads: int | None = None,
+        batch_tokens: int = 2_048,
     ) -> None:
+        self.batch_tokens = batch_tokens
         self.folder = Path(__file__).parent if folder is None else Path(folder)
         model = self._file(INT8_MODEL if int8 else MODEL)
         self.config: dict[str, Any] = self._json("config.json")
@@ -73,18 +73,19 @@ class Predictor:
         """Read a text, a pair `{"text": ..., "text_pair": ...}`, or several of either.
 
         Args:
-            inputs: What to read; texts of any length are read whole.
-            top_k: How many labels a result lists, the best first; None for all. By default a
-                result is the best label alone.
+            inputs: Texts of any length; they are not cut.
+            top_k: Number of labels of a result, the best first; None for all. By default a result
+                is the best label only.
 
         Returns:
             What the `text-classification` pipeline gives: for each input `{"label": ..., "score":
-            ...}`, or a list of such; of a text alone the best label comes in a list as well. From
-            a model without labels its embedding, shape (width,), or (inputs, width) of several.
+            ...}`, or with `top_k` a list of these; as there, the best label of a single text comes
+            in a list as well. From a model without labels an embedding, shape (width,), or
+            (inputs, width) for several inputs.
 
         Raises:
-            ValueError: If an input is neither a text nor a pair, or a lone text where the model
-                compares two, or `top_k` is no number of labels.
+            ValueError: If an input is neither a text nor a pair, or has another number of texts
+                than the model reads, or `top_k` is not a number of labels.
         """
         is_one = isinstance(inputs, str | dict)
         outputs = self.read([inputs] if is_one else inputs)  # type: ignore[list-item]
@@ -100,7 +101,7 @@ class Predictor:
         return results if isinstance(inputs, str) and top_k == _BEST else results[0]
 
     def read(self, inputs: Iterable[str | dict[str, str]]) -> Array:
-        """Return the bare logits or embeddings of several inputs, shape (inputs, width).
+        """Return the logits or embeddings of several inputs, shape (inputs, width).
 
         Args:
             inputs: As for a call.
@@ -123,7 +124,7 @@ class Predictor:
             inputs: As for a call.
 
         Yields:
-            The numbers of the inputs, and the model's inputs, each (B, T).
+            The positions of the inputs, and the tensors (B, T) of the graph by name.
         """
         texts = [self._texts(number, one) for number, one in enumerate(inputs)]
         encodings: list[Encoding] = self.tokenizer.encode_batch_fast(
@@ -131,8 +132,8 @@ class Predictor:
         )
         rows = sorted(range(len(texts)), key=lambda row: -len(encodings[row].ids))
         while rows:
-            longest = max(len(encodings[rows[0]].ids), 1)  # a model cannot read no tokens at all
-            size = max(BATCH_TOKENS // longest, 1)
+            longest = max(len(encodings[rows[0]].ids), 1)  # T = 0 is not allowed
+            size = max(self.batch_tokens // longest, 1)
             batch, rows = rows[:size], rows[size:]
             yield batch, self._pad([encodings[row] for row in batch], longest)
 
@@ -189,7 +190,7 @@ class Predictor:
         return found[0] if top_k == _BEST else found
 
     def _load_tokenizer(self) -> Tokenizer:
-        """Load the tokenizer so that it neither cuts nor pads, and marks what a user typed."""
+        """Load the tokenizer; it does not cut or pad, and reads `[PAD]` in a text as a word."""
         tokenizer = Tokenizer.from_file(str(self._file("tokenizer.json")))
         tokenizer.no_truncation()
         tokenizer.no_padding()
@@ -226,13 +227,13 @@ def _start(path: Path, num_threads: int | None) -> Any:
 
 
 def main() -> None:
-    """Print as JSON what the model beside this file says of a text or a pair."""
+    """Print as JSON the labels with their scores, or the embedding, of a text or a pair."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("text")
     parser.add_argument("text_pair", nargs="?")
-    parser.add_argument("--int8", action="store_true", help="take the file with int8 weights")
+    parser.add_argument("--int8", action="store_true", help="use the graph with int8 weights")
     flags = parser.parse_args()
     one = {"text": flags.text, "text_pair": flags.text_pair}
     try:

@@ -36,7 +36,7 @@ from transformers.trainer_utils import (
 
 from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
 from ..models import FAMILIES
-from ..models.self_attentive.loss_self_attentive import IGNORED_LABEL, penalised_loss
+from ..models.self_attentive.modeling_self_attentive import IGNORED_LABEL, penalised_loss
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
 
 

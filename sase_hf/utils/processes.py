@@ -1,4 +1,4 @@
-"""Work in a process of its own, which leaves no traces in this one and meets none."""
+"""Work in a fresh process, apart from whatever this one has done before."""
 
 import multiprocessing
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
-    """Return what some work returns in a process that has done nothing but import the package.
+    """Return what a function returns in a process that has only imported the package.
 
     Args:
-        work: A function of a module.
-        *args: Its arguments; they are sent over.
+        work: A function at the top level of a module.
+        *args: Its arguments; they are pickled.
 
     Raises:
-        RuntimeError: If the process ends before the work is done.
+        RuntimeError: If the process ends before the function returns.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["sase_hf"])
@@ -24,9 +24,8 @@ def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
             return pool.submit(work, *args).result()
         except BrokenProcessPool as reason:
             raise RuntimeError(
-                "the process that was to do it ended at once: it ran out of memory, or the script "
-                'that calls does so outside of `if __name__ == "__main__":`, where a new process '
-                "would call again"
+                "the fresh process ended before its work was done: it ran out of memory, or your "
+                'script calls this outside of `if __name__ == "__main__":`'
             ) from reason
 
 

@@ -1,27 +1,155 @@
-"""The model that is measured, with weights as unlike zero as after training."""
+"""The ways to run the model that are compared with one another.
+
+`RECOMMENDED` is what the package recommends for training: `scripts/train.py` keeps freed memory and
+uses fused Adam by default; `--bf16 true --train_sampling_strategy group_by_length` is the rest.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import torch
+from torch import Tensor, nn
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
+from sase_hf.serving.onnx_export import write_graphs
+from sase_hf.utils.processes import in_fresh_process
+
+from .plain import plain_twin
+
+NUM_LABELS = 5
+DEFAULTS = {"vocab_size": 20_000, "num_labels": NUM_LABELS}
+
+# The sizes of the paper: of its experiments on Age and on Yelp, and of Appendix A.
+CLASSIFIERS: dict[str, dict[str, Any]] = {
+    "mlp2000": {"classifier_hidden_size": 2000},
+    "mlp3000": {"classifier_hidden_size": 3000},
+    "pruned": {"classifier": "pruned_mlp"},
+}
 
 
-def random_model(fields: Mapping[str, Any], seed: int) -> SelfAttentiveForSequenceClassification:
-    """Return a model; the same fields and seed give the same weights.
+@dataclass(frozen=True)
+class Settings:
+    """One way to run the model.
+
+    Attributes:
+        name: Its name in tables and records.
+        plain: Use the plain implementation instead of the package's.
+        autocast: Run under bfloat16 autocast.
+        bf16_weights: Keep the weights in bfloat16; inference only.
+        onnx: The precision in which ONNX Runtime runs the model; inference only.
+        grouped: Put texts of similar length into one batch.
+        checkpointing: Recompute states in the backward pass instead of keeping them.
+        fused: Use fused Adam. Otherwise torch chooses: a loop on a CPU, foreach on a GPU.
+        keeps_memory: Keep freed memory for the next step, as `scripts/train.py` does.
+    """
+
+    name: str
+    plain: bool = False
+    autocast: bool = False
+    bf16_weights: bool = False
+    onnx: Literal["fp32", "int8"] | None = None
+    grouped: bool = False
+    checkpointing: bool = False
+    fused: bool = False
+    keeps_memory: bool = False
+
+    @property
+    def dtype(self) -> str:
+        """The data type of the matrix products."""
+        return self.onnx or ("bf16" if self.autocast or self.bf16_weights else "fp32")
+
+    def precision(self, device: str) -> AbstractContextManager[Any]:
+        """Return the context of the forward pass."""
+        return torch.autocast(device, torch.bfloat16, enabled=self.autocast)
+
+
+PLAIN = Settings("plain", plain=True)
+OURS = Settings("ours")
+RECOMMENDED = Settings("recommended", autocast=True, grouped=True, fused=True, keeps_memory=True)
+
+TRAINING = (PLAIN, OURS, RECOMMENDED)
+LENGTHS = (PLAIN, OURS, Settings("ours, checkpointing", checkpointing=True), RECOMMENDED)
+INFERENCE = (PLAIN, OURS, Settings("ours, bf16 weights", bf16_weights=True))
+ON_ONNX_RUNTIME = (
+    Settings("ONNX Runtime", onnx="fp32"),
+    Settings("ONNX Runtime, int8", onnx="int8"),
+)
+
+
+class OnnxClassifier(nn.Module):
+    """A classifier that ONNX Runtime runs.
 
     Args:
-        fields: Fields of the config.
-        seed: Of the weights.
+        path: The ONNX file.
     """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.inter_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(path, options)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
+        """Return the `logits` (B, c) of texts (B, T)."""
+        inputs = {"input_ids": input_ids.numpy(), "attention_mask": attention_mask.numpy()}
+        (logits,) = self._session.run(["logits"], inputs)
+        return SimpleNamespace(logits=torch.from_numpy(logits))
+
+
+def build_model(
+    settings: Settings, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
+) -> nn.Module:
+    """Return a model; the same fields and seed give the same weights under all settings.
+
+    Args:
+        settings: How it is run.
+        fields: Fields of the config.
+        device: Where it goes.
+        seed: The seed of the weights.
+    """
+    sizes = {**DEFAULTS, **fields}
+    if settings.onnx:
+        folder = _exported(tuple(sorted(sizes.items())), seed).name
+        return OnnxClassifier(Path(folder, f"{settings.onnx}.onnx"))
+    ours = _random_model(sizes, seed)
+    ours.to(device)  # type: ignore[arg-type]  # a decorator of transformers hides `self`
+    model = plain_twin(ours) if settings.plain else ours
+    if settings.checkpointing:  # renamed in transformers 5.23
+        enable = getattr(ours, "activation_checkpointing_enable", None)
+        (enable or ours.gradient_checkpointing_enable)()
+    return model.bfloat16() if settings.bf16_weights else model
+
+
+def _random_model(fields: Mapping[str, Any], seed: int) -> SelfAttentiveForSequenceClassification:
     torch.manual_seed(seed)
     model = SelfAttentiveForSequenceClassification(SelfAttentiveConfig(**fields))
     with torch.no_grad():
-        # Where biases and the vector of padding are zero, as they are at first, reading padding
-        # changes nothing, and a comparison of outputs would not see it.
+        # New models have zeros as biases and as the vector of padding. With zeros, a model that
+        # reads padding by mistake would give the same outputs.
         for name, weight in model.named_parameters():
             if "bias" in name:
                 weight.uniform_(-0.1, 0.1)
         model.encoder.embeddings.weight.normal_()
     return model
+
+
+@lru_cache
+def _exported(fields: tuple[tuple[str, Any], ...], seed: int) -> TemporaryDirectory[str]:
+    """Return a folder with fp32.onnx and int8.onnx, which is deleted when the process ends."""
+    folder: TemporaryDirectory[str] = TemporaryDirectory()
+    in_fresh_process(_export, dict(fields), seed, Path(folder.name))
+    return folder
+
+
+def _export(fields: Mapping[str, Any], seed: int, folder: Path) -> None:
+    model = _random_model(fields, seed).eval()
+    write_graphs(model, folder / "fp32.onnx", folder / "int8.onnx")

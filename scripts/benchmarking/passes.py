@@ -1,170 +1,173 @@
-"""What is timed: a model's way through some batches, in training and in inference."""
+"""What is timed: passes of a model over batches, in training and in inference.
 
-from collections.abc import Callable, Sequence
+Training passes run in a process of their own for each way to run the model. So each has its own
+memory, whose peak can be measured, and can keep freed memory or give it back to the system.
+"""
+
+import multiprocessing
+import resource
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+from torch.optim import Adam
 
-from .onnx_runtime import OnnxClassifier
-from .plain import PlainClassifier, plain_name
-from .settings import AnyModel, Optimisers, Settings, precision
-from .workloads import Batch, batches_of, draw_texts
+from sase_hf.utils.memory import keep_freed_memory
 
-# What two orders of the same float32 sums may change, as a share of the largest.
-TOLERANCE = 1e-3
+from .models import Settings, build_model
+from .texts import Batch
+from .timing import seconds_of
 
-
-def encode(model: AnyModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the sentence matrices, in any shape, and the penalties of a batch."""
-    ids, mask = batch["input_ids"], batch["attention_mask"]
-    if isinstance(model, PlainClassifier):
-        return model.encode(ids, mask)
-    encoder: Any = model.encoder
-    outputs = encoder(ids, mask)
-    return outputs.sentence_embedding, outputs.penalty
-
-
-def loss_of(model: AnyModel, batch: Batch) -> Tensor:
-    """Return the training loss of a batch."""
-    loss: Tensor
-    loss = model(**batch)[0] if isinstance(model, PlainClassifier) else model(**batch).loss
-    return loss
-
-
-def logits_of(model: AnyModel, batch: Batch) -> Tensor:
-    """Return the logits of a batch, shape (B, num_labels)."""
-    ids, mask = batch["input_ids"], batch["attention_mask"]
-    if isinstance(model, PlainClassifier):
-        return model(ids, mask)[1]
-    if isinstance(model, OnnxClassifier):
-        return model(ids, mask)
-    logits: Tensor = model(ids, attention_mask=mask).logits
-    return logits
+LEARNING_RATE = 1e-3
 
 
 def encoder_pass(
-    model: AnyModel, settings: Settings, batches: Sequence[Batch]
+    model: nn.Module, settings: Settings, batches: Sequence[Batch]
 ) -> Callable[[], None]:
     """Return forward and backward pass of encoder and attention over all batches."""
+    encoder = model.get_submodule("encoder")
 
     def run() -> None:
         for batch in batches:
-            with precision(settings, batch["input_ids"].device):
-                matrix, penalty = encode(model, batch)
+            with settings.precision(batch["input_ids"].device.type):
+                encoded = encoder(batch["input_ids"], batch["attention_mask"])
+            matrix, penalty = encoded.sentence_embedding, encoded.penalty
             (matrix.float().square().mean() + penalty.mean()).backward()
-            model.zero_grad(set_to_none=settings.set_to_none)
+            model.zero_grad()
 
     model.train()
     return run
 
 
 def training_pass(
-    model: AnyModel, settings: Settings, batches: Sequence[Batch]
+    model: nn.Module, settings: Settings, batches: Sequence[Batch]
 ) -> Callable[[], None]:
-    """Return whole training steps, the optimiser's included, one for each batch."""
-    optimisers = Optimisers(model, settings)
+    """Return whole training steps with Adam, one for each batch."""
+    optimizer = Adam(model.parameters(), lr=LEARNING_RATE, fused=settings.fused or None)
 
     def run() -> None:
         for batch in batches:
-            with precision(settings, batch["input_ids"].device):
-                loss = loss_of(model, batch)
+            with settings.precision(batch["input_ids"].device.type):
+                loss = model(**batch).loss
             loss.backward()
-            optimisers.step()
+            optimizer.step()
+            optimizer.zero_grad()
 
     model.train()
     return run
 
 
-def inference_pass(
-    model: AnyModel, settings: Settings, batches: Sequence[Batch]
-) -> Callable[[], None]:
+def inference_pass(model: nn.Module, batches: Sequence[Batch]) -> Callable[[], None]:
     """Return the forward pass over all batches, without gradients."""
 
+    @torch.inference_mode()
     def run() -> None:
         for batch in batches:
-            with torch.inference_mode(), precision(settings, batch["input_ids"].device):
-                logits_of(model, batch)
+            model(batch["input_ids"], attention_mask=batch["attention_mask"])
 
     model.eval()
     return run
 
 
-def sample_batch(vocab_size: int, num_labels: int, device: torch.device) -> Batch:
-    """Return a few short texts of unlike lengths, on which models are compared before any time."""
-    texts = draw_texts([5, 17, 1, 9], vocab_size, num_labels)
-    return batches_of(texts, len(texts), grouped=False, device=device)[0]
+@dataclass(frozen=True)
+class Training:
+    """A training pass that a process of its own is to run.
+
+    Attributes:
+        settings: How the model is run.
+        fields: Fields of its config.
+        batches: Its input, on the CPU.
+        whole: With classifier and optimizer; otherwise encoder and attention only.
+        device: Where it runs.
+        seed: The seed of the weights.
+        threads: CPU threads.
+    """
+
+    settings: Settings
+    fields: Mapping[str, Any]
+    batches: Sequence[Batch]
+    whole: bool
+    device: str = "cpu"
+    seed: int = 0
+    threads: int = 1
 
 
-def logit_difference(
-    model: AnyModel, settings: Settings, baseline: AnyModel, batch: Batch
-) -> float:
-    """Return how far the logits of two models are apart, as a share of the largest of them.
+class TrainingProcess:
+    """A process that holds a model and runs its training pass whenever it is told to.
+
+    Leaving its context ends the process.
 
     Args:
-        model: Run as its settings say.
-        settings: Those of the model.
-        baseline: Run in float32.
-        batch: What both read.
-
-    Raises:
-        RuntimeError: If both are float32 and their logits, or their gradients in training, differ
-            by more than rounding: their times would be those of two different things.
+        training: What it runs.
     """
-    modes = model.training, baseline.training
-    model.eval()
-    baseline.eval()
-    # Reduced precision, which cuDNN takes for float32 on its own, would hide a difference.
-    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        expected = logits_of(baseline, batch)
-        with precision(settings, expected.device):
-            actual = logits_of(model, batch)
-    model.train(modes[0])
-    baseline.train(modes[1])
-    difference = _relative(actual, expected)
-    if settings.dtype == "fp32":
-        _refuse_difference(settings, "logits", difference)
-        if not isinstance(model, OnnxClassifier) and not isinstance(baseline, OnnxClassifier):
-            actual_gradients, expected_gradients = (
-                gradients_of(trained, batch) for trained in (model, baseline)
-            )
-            for name, gradient in expected_gradients.items():
-                if name in actual_gradients:  # unless frozen
-                    apart = _relative(actual_gradients[name], gradient)
-                    _refuse_difference(settings, f"gradients of {name}", apart)
-    return difference
+
+    def __init__(self, training: Training) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["sase_hf"])
+        self._pool = ProcessPoolExecutor(1, context, initializer=_start, initargs=(training,))
+
+    def __enter__(self) -> "TrainingProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def seconds(self, repeats: int) -> float:
+        """Run the pass and return its mean time.
+
+        Raises:
+            RuntimeError: If the process has died, for example for want of memory.
+        """
+        return self._pool.submit(_seconds, repeats).result()
+
+    def peak_mib(self) -> float:
+        """Return by how many MiB memory grew at most during the passes so far.
+
+        On a CPU that is the resident size of the process, on a GPU the memory of tensors. The
+        weights were there before and do not count; gradients, the moments of the optimizer and
+        everything kept for the backward pass do.
+        """
+        return self._pool.submit(_peak_mib).result()
 
 
-def gradients_of(model: AnyModel, batch: Batch) -> dict[str, Tensor]:
-    """Return the gradients of a training step without dropout, by their names in plain.py."""
-    dropouts = [module for module in model.modules() if isinstance(module, nn.Dropout)]
-    shares = [module.p for module in dropouts]
-    for module in dropouts:
-        module.p = 0.0
-    mode = model.training
-    model.train()
-    loss_of(model, batch).backward()
-    model.train(mode)
-    for module, share in zip(dropouts, shares, strict=True):
-        module.p = share
-    is_plain = isinstance(model, PlainClassifier)
-    gradients = {
-        name if is_plain else plain_name(name): weight.grad.to_dense()
-        for name, weight in model.named_parameters()
-        if weight.grad is not None
-    }
-    model.zero_grad()
-    return gradients
+# In a training process: its pass, the device, and the peak in bytes before the first pass.
+_running: tuple[Callable[[], None], str, int]
 
 
-def _relative(actual: Tensor, expected: Tensor) -> float:
-    return ((actual.float() - expected).abs().max() / expected.abs().max()).item()
+def _start(training: Training) -> None:
+    global _running
+    torch.set_num_threads(training.threads)
+    if training.settings.keeps_memory:
+        keep_freed_memory()
+    device = training.device
+    batches = [{name: x.to(device) for name, x in batch.items()} for batch in training.batches]
+    model = build_model(training.settings, training.fields, device, training.seed)
+    run = (training_pass if training.whole else encoder_pass)(model, training.settings, batches)
+    # Building the model may have needed more than it holds now.
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    elif sys.platform == "linux":
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    _running = run, device, _peak_bytes(device)
 
 
-def _refuse_difference(settings: Settings, what: str, difference: float) -> None:
-    if not difference <= TOLERANCE:
-        raise RuntimeError(
-            f"{settings.name}: its {what} differ by {difference:.2g} of their size from those of "
-            f"the first settings; at most {TOLERANCE} is allowed, or times of two different "
-            "things would be compared. Mend the model, or plain.py, first"
-        )
+def _seconds(repeats: int) -> float:
+    run, device, _ = _running
+    return seconds_of(run, device, repeats)
+
+
+def _peak_mib() -> float:
+    _, device, before = _running
+    return (_peak_bytes(device) - before) / 2**20
+
+
+def _peak_bytes(device: str) -> int:
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated()
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,10 +1,12 @@
 """The model as most people write it in PyTorch: what the package is compared with.
 
-One bidirectional `nn.LSTM` over a packed sequence, a masked softmax, the MLP on top. Nothing here
-is slow on purpose, and nothing is tuned.
+A bidirectional `nn.LSTM` over a packed sequence, a masked softmax, the MLP on top. Nothing here
+is slow on purpose, and nothing is tuned. Arguments and outputs have the names of the package.
 
 Shapes: B texts, T tokens, d width of the word vectors, H = 2u width of the states, r hops.
 """
+
+from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
@@ -13,14 +15,12 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
 
-# Each of our parameters, by the beginning of its name, and where the plain model keeps it.
+# The parts of our encoder and of the plain one, where their names differ.
 NAMES = {
-    "encoder.embeddings.": "embeddings.",
-    "encoder.pooling.projection.": "projection.",
-    "encoder.pooling.hops.": "hops.",
-    "classifier.": "classifier.",
+    "encoder.pooling.": "encoder.",
+    "encoder.token_encoder.layers.0.forward_lstm.": "encoder.lstm.",
+    "encoder.token_encoder.layers.0.backward_lstm.": "encoder.lstm.",
 }
-DIRECTIONS = {"forward_lstm": "", "backward_lstm": "_reverse"}
 
 
 class PlainMLP(nn.Module):
@@ -62,29 +62,19 @@ class PlainPrunedMLP(nn.Module):
         return self.output(self.dropout(hidden))
 
 
-class PlainClassifier(nn.Module):
-    """The whole model, for one label per text.
-
-    Args:
-        config: The sizes; one layer, self-attention.
-    """
+class PlainEncoder(nn.Module):
+    """Word vectors, one BiLSTM layer and self-attention."""
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
-        self.config = config
-        self.embeddings = nn.Embedding(
-            config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id
-        )
-        self.lstm = nn.LSTM(
-            config.embedding_size, config.lstm_hidden_size, batch_first=True, bidirectional=True
-        )
+        width, size = config.embedding_size, config.lstm_hidden_size
+        self.embeddings = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
+        self.lstm = nn.LSTM(width, size, batch_first=True, bidirectional=True)
         self.projection = nn.Linear(config.hidden_size, config.attention_size, bias=False)
         self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)
-        pruned = config.classifier == "pruned_mlp"
-        self.classifier = (PlainPrunedMLP if pruned else PlainMLP)(config)
 
-    def encode(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sentence matrices (B, r, H) and the penalties (B,).
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
+        """Return `sentence_embedding` (B, r, H) and `penalty` (B,).
 
         Args:
             input_ids: Padded on the right, shape (B, T).
@@ -102,51 +92,61 @@ class PlainClassifier(nn.Module):
         attention = F.softmax(scores, dim=-1)
         overlap = attention @ attention.transpose(1, 2)  # (B, r, r)
         identity = torch.eye(overlap.shape[-1], device=overlap.device)
-        return attention @ states, ((overlap - identity) ** 2).sum((1, 2))
+        penalty = ((overlap - identity) ** 2).sum((1, 2))
+        return SimpleNamespace(sentence_embedding=attention @ states, penalty=penalty)
+
+
+class PlainClassifier(nn.Module):
+    """The whole model, for one label per text.
+
+    Args:
+        config: The sizes; one layer, self-attention.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        self.penalty_coef = config.penalty_coef
+        self.encoder = PlainEncoder(config)
+        pruned = config.classifier == "pruned_mlp"
+        self.classifier = (PlainPrunedMLP if pruned else PlainMLP)(config)
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None
-    ) -> tuple[Tensor | None, Tensor]:
-        """Return the loss, if there are labels, and the logits.
+    ) -> SimpleNamespace:
+        """Return `logits` (B, c) and, if there are labels, `loss`.
 
         Args:
             input_ids: Padded on the right, shape (B, T).
             attention_mask: Nonzero on real tokens, shape (B, T).
             labels: Class ids, shape (B,).
         """
-        matrix, penalty = self.encode(input_ids, attention_mask)
-        logits = self.classifier(matrix)
-        if labels is None:
-            return None, logits
-        loss = F.cross_entropy(logits, labels) + self.config.penalty_coef * penalty.mean()
-        return loss, logits
+        encoded = self.encoder(input_ids, attention_mask)
+        logits = self.classifier(encoded.sentence_embedding)
+        loss = None
+        if labels is not None:
+            loss = F.cross_entropy(logits, labels) + self.penalty_coef * encoded.penalty.mean()
+        return SimpleNamespace(loss=loss, logits=logits)
 
 
 def plain_twin(model: SelfAttentiveForSequenceClassification) -> PlainClassifier:
     """Return a plain model with a copy of the weights of one of ours.
 
     Args:
-        model: Has one layer and self-attention.
+        model: Has one BiLSTM layer and self-attention.
+
+    Raises:
+        RuntimeError: If it has other parameters.
     """
     twin = PlainClassifier(model.config).to(model.device)
     weights = {plain_name(name): weight for name, weight in model.state_dict().items()}
     twin.load_state_dict(weights)
-    return twin.train(model.training)
+    return twin
 
 
 def plain_name(name: str) -> str:
-    """Return what the plain model calls one of our parameters.
-
-    Raises:
-        ValueError: If it has none like it.
-    """
+    """Return the name that one of our parameters has in the plain model."""
     for ours, plain in NAMES.items():
         if name.startswith(ours):
-            return plain + name.removeprefix(ours)
-    for direction, suffix in DIRECTIONS.items():
-        if name.startswith(f"encoder.token_encoder.layers.0.{direction}."):
-            return f"lstm.{name.rpartition('.')[2]}{suffix}"
-    raise ValueError(
-        f"the plain model has no parameter like {name}; it has one layer, self-attention and one "
-        "of the two classifiers"
-    )
+            suffix = "_reverse" if "backward_lstm" in ours else ""
+            return plain + name.removeprefix(ours) + suffix
+    return name

@@ -1,6 +1,8 @@
 """What a study measures of a trained model beside its accuracy."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -8,38 +10,39 @@ from torch import Tensor
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.evaluation.attention import measure_attention
-from sase_hf.evaluation.dataset import Sample
-from sase_hf.evaluation.label_shift import cross_fitted_accuracy
+from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.setup import TrainingSetup, assemble, load_rows
 
-from .runs import Run
+from .label_shift import cross_fitted_accuracy
 
 
-def measure(run: Run) -> dict[str, dict[str, float]]:
-    """Measure the model that a run has left, on the validation rows of its recipe.
+def measure(words: Sequence[str], model: Path) -> dict[str, dict[str, float]]:
+    """Measure a trained model on the validation rows of its recipe.
 
     Args:
-        run: A run whose model has been trained.
+        words: The command line of scripts/train.py that trained it.
+        model: The folder of the model.
 
     Returns:
-        Nothing if there are no such rows, else what there is of these: `attention`, the means of
-        `entropy` and `overlap` as `sase_hf.evaluation.attention` defines them; `label_shift`, with
-        `accuracy`, that of scores adapted to the label frequencies of the other half of the rows.
+        Nothing without validation rows. Otherwise `attention`, for a model with attention: the
+        means of `entropy` and `overlap` as `sase_hf.evaluation.attention` defines them; and
+        `label_shift`, for one label per row: the `accuracy` of logits adapted to the label
+        frequencies of the other half of the rows.
 
     Raises:
-        ValueError: If attention is no finite number.
+        ValueError: If attention is not finite.
     """
-    model_args, data_args, training_args = parse_arguments(run.words)
+    model_args, data_args, training_args = parse_arguments(words)
     validation_only = replace(data_args, test_file=None)
     if data_args.validation_file is not None:
         validation_only = replace(validation_only, train_file=None)  # spares tokenizing it
-    parts = assemble(ModelArguments(model_name_or_path=str(run.folder)), validation_only)
+    parts = assemble(ModelArguments(model_name_or_path=str(model)), validation_only)
     if "validation" not in parts.rows:
         return {}
     rows = parts.rows["validation"].remove_columns("labels")
-    sample = Sample(parts.model.eval(), parts.tokenizer, rows, parts.task.sources)
+    sample = EvaluationDataset(parts.model.eval(), parts.tokenizer, rows, parts.task.sources)
     batch_size = training_args.per_device_eval_batch_size
     measured: dict[str, dict[str, float]] = {}
     if parts.model.config.has_attention:
@@ -57,18 +60,15 @@ def measure(run: Run) -> dict[str, dict[str, float]]:
 def _label_frequencies(
     model_args: ModelArguments, data_args: DataArguments, parts: TrainingSetup
 ) -> Tensor:
-    """Return the share of each label among the training rows, one row more of each counted."""
+    """Return the share of each label among the training rows, counting one more row of each."""
     train = load_rows(model_args, data_args).splits["train"]
     counts = torch.tensor(train["label"][:]).bincount(minlength=len(parts.task.label_names)) + 1
     return counts / counts.sum()
 
 
 @torch.no_grad()
-def _logits(sample: Sample, batch_size: int, num_labels: int) -> Tensor:
+def _logits(sample: EvaluationDataset, batch_size: int, num_labels: int) -> Tensor:
     logits = torch.zeros(len(sample.rows), num_labels)
     for numbers, batch in sample.batches(batch_size, "Scoring"):
         logits[numbers] = sample.model(**batch).logits.float().cpu()
     return logits
-
-
-__all__ = ["measure"]

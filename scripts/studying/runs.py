@@ -1,22 +1,28 @@
-"""The runs of a study: a recipe and a seed each, where their files lie and how far they are."""
+"""The runs of a study: a recipe and a seed each, where their files are, and how they train."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from transformers.trainer import TRAINER_STATE_NAME
+from typing import Any, Literal, NamedTuple
 
 from sase_hf.evaluation.privacy import redact
+from sase_hf.evaluation.records import write_record
 from sase_hf.training.arguments import changed_arguments
-from sase_hf.training.checkpoints import newest_complete_checkpoint
+from sase_hf.training.checkpoints import list_checkpoints, newest_complete_checkpoint
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import move_label_smoothing
 
-RECIPES = Path(__file__).resolve().parents[1] / "recipes" / "study"
+from .measurements import measure
 
-# Settings that may change without another result: a record of other ones answers the same recipe.
+SCRIPTS = Path(__file__).resolve().parents[1]
+RECIPES = SCRIPTS / "recipes" / "study"
+
+# Settings that do not change the result: a record with other values of these is still valid.
 WITHOUT_EFFECT = frozenset(
     (
         "disable_tqdm",
@@ -30,8 +36,6 @@ WITHOUT_EFFECT = frozenset(
     )
 )
 
-Settings = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Run:
@@ -39,119 +43,103 @@ class Run:
 
     Attributes:
         recipe: The file.
-        seed: The seed, which wins over that of the recipe.
+        seed: The seed, which replaces that of the recipe.
         runs: The folder for models and logs of the study.
         records: The folder for its records.
+        recipes: The folder that recipes are named after.
     """
 
     recipe: Path
     seed: int
     runs: Path
     records: Path
+    recipes: Path = RECIPES
 
     @property
     def name(self) -> str:
         """Recipe and seed, such as yelp5/cnn_max-seed42."""
-        recipe = self.recipe.resolve().relative_to(RECIPES).with_suffix("")
+        recipe = self.recipe.resolve().relative_to(self.recipes).with_suffix("")
         return f"{recipe.as_posix()}-seed{self.seed}"
 
     @property
     def folder(self) -> Path:
-        """The folder of its checkpoints and of the model that comes out."""
+        """The folder of checkpoints and of the trained model."""
         return self.runs / self.name
 
     @property
     def log(self) -> Path:
-        """What the training prints."""
+        """The output of the training."""
         return self.runs / f"{self.name}.log"
 
     @property
-    def begun_with(self) -> Path:
-        """The settings of what lies in `folder`."""
+    def settings(self) -> Path:
+        """The settings of the checkpoints in `folder`."""
         return self.runs / f"{self.name}.settings.json"
 
     @property
     def draft(self) -> Path:
-        """The record as the training leaves it."""
+        """The record as scripts/train.py writes it."""
         return self.folder / "record.json"
 
     @property
     def record(self) -> Path:
-        """The record when it is complete."""
+        """The complete record."""
         return self.records / f"{self.name}.json"
 
     @property
     def words(self) -> list[str]:
-        """What follows `scripts/train.py` on its command line."""
+        """The command line of scripts/train.py."""
         flags = {"seed": self.seed, "output_dir": self.folder, "record": self.draft}
         named = [f"--{name}={value}" for name, value in flags.items()]
         return [str(self.recipe), *named, "--disable_tqdm=true"]
 
 
-@dataclass(frozen=True)
-class State:
-    """How far a run is.
+class State(NamedTuple):
+    """How far a run is: `changed` means that its record has other settings than its recipe."""
 
-    Attributes:
-        kind: Whether its record answers it, is one of other settings, or is not there; in the last
-            two cases `in progress` if its folder holds a part of the training.
-        accuracy: If it is done, the share of the validation rows that it got right.
-        epoch: If it is in progress, how much of the training its newest complete checkpoint holds;
-            None if there is no such checkpoint, or no longer at the moment of the look.
-        changes: If it is stale, what differs.
-    """
-
-    kind: Literal["done", "stale", "in progress", "missing"]
-    accuracy: float | None = None
-    epoch: float | None = None
-    changes: tuple[str, ...] = ()
+    kind: Literal["done", "unfinished", "changed", "missing"]
+    detail: str = ""
 
     def __str__(self) -> str:
         """Return the state in a few words."""
-        if self.kind == "done":
-            accuracy = "" if self.accuracy is None else f", accuracy {self.accuracy:.2%}"
-            return f"done{accuracy}"
-        if self.kind == "in progress":
-            return f"in progress, {'no epoch' if self.epoch is None else f'epoch {self.epoch:g}'}"
-        if self.kind == "stale":
-            return f"stale: {'; '.join(self.changes)}"
-        return self.kind
+        return f"{self.kind}, {self.detail}" if self.detail else self.kind
 
 
 def collect_runs(
-    paths: Sequence[Path], seeds: Sequence[int], runs: Path, records: Path
+    paths: Sequence[Path],
+    seeds: Sequence[int],
+    runs: Path,
+    records: Path,
+    recipes: Path = RECIPES,
 ) -> list[Run]:
-    """Return the runs of some recipes, all recipes with the first seed first.
+    """Return the runs of recipes: all recipes with the first seed, then with the second.
 
     Args:
-        paths: Recipes, or folders, which stand for every .yaml file below them.
+        paths: Recipes, or folders, whose .yaml files are recipes.
         seeds: The seeds of each recipe.
         runs: The folder for models and logs.
         records: The folder for records.
+        recipes: The folder that recipes are named after.
 
     Raises:
-        FileNotFoundError: If a path is not there.
-        ValueError: If a folder holds no recipe, or one lies outside of `RECIPES`.
+        FileNotFoundError: If a path does not exist.
+        ValueError: If a folder contains no recipe, or a recipe lies outside of `recipes`.
     """
-    recipes: list[Path] = []
+    found: dict[Path, None] = {}
     for path in paths:
         if not path.exists():
             raise FileNotFoundError(f"there is no recipe or folder {path}")
-        found = sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
-        if not found:
-            raise ValueError(f"folder {path} holds no recipe; those of a study end in .yaml")
-        recipes += found
-    for recipe in recipes:
-        if not recipe.resolve().is_relative_to(RECIPES):
+        files = sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
+        if not files:
+            raise ValueError(f"folder {path} contains no recipe; recipes of a study end in .yaml")
+        found.update(dict.fromkeys(files))
+    for recipe in found:
+        if not recipe.resolve().is_relative_to(recipes):
             raise ValueError(
-                f"recipe {recipe} has no name in the study: its place in scripts/recipes/study "
-                "would give it one. Put it there, or train it with scripts/train.py"
+                f"recipe {recipe} is not in {recipes}, where its place would name its record; "
+                "move it there, or train it with scripts/train.py"
             )
-    return [
-        Run(recipe, seed, runs, records)
-        for seed in dict.fromkeys(seeds)
-        for recipe in dict.fromkeys(recipes)
-    ]
+    return [Run(recipe, seed, runs, records, recipes) for seed in seeds for recipe in found]
 
 
 def settings_of(run: Run) -> dict[str, Any]:
@@ -159,12 +147,12 @@ def settings_of(run: Run) -> dict[str, Any]:
 
     Raises:
         ValueError: If the recipe cannot be read.
-        FileNotFoundError: If its base is not there.
+        FileNotFoundError: If its base does not exist.
     """
     try:
         model_args, data_args, training_args = parse_arguments(run.words)
-    except SystemExit as error:  # argparse has said which flag, but not where
-        raise ValueError(f"recipe {run.recipe}: a value is not of its flag's kind") from error
+    except SystemExit as error:  # argparse has named the flag, but not the recipe
+        raise ValueError(f"recipe {run.recipe}: a value has the wrong type") from error
     move_label_smoothing(model_args, training_args)
     return _deciding(changed_arguments(model_args, data_args, training_args))
 
@@ -174,52 +162,67 @@ def state_of(run: Run) -> State:
 
     Raises:
         ValueError: If its recipe or its record cannot be read.
-        FileNotFoundError: If a base of the recipe is not there.
+        FileNotFoundError: If a base of the recipe does not exist.
     """
     settings = settings_of(run)
-    record = _read(run.record)
-    changes: tuple[str, ...] = ()
-    if record is not None:
-        changes = tuple(_changes(_deciding(record["arguments"]), settings))
+    state = State("missing")
+    if run.record.is_file():
+        record = json.loads(run.record.read_text(encoding="utf-8"))
+        recorded, default = _deciding(record["arguments"]), "its default"
+        changes = [
+            f"{name} was {recorded.get(name, default)} and is {settings.get(name, default)}"
+            for name in sorted(recorded.keys() | settings.keys())
+            if recorded.get(name, default) != settings.get(name, default)
+        ]
         if not changes:
-            return State("done", accuracy=record["metrics"].get("accuracy"))
-    if run.folder.is_dir() and _read(run.begun_with) == settings:
-        return State("in progress", epoch=_epoch_reached(run.folder))
-    return State("stale", changes=changes) if changes else State("missing")
+            accuracy = record["metrics"].get("accuracy")
+            return State("done", "" if accuracy is None else f"accuracy {accuracy:.2%}")
+        state = State("changed", "; ".join(changes))
+    if run.settings.is_file() and json.loads(run.settings.read_text("utf-8")) == settings:
+        try:
+            return State("unfinished", newest_complete_checkpoint(run.folder).name)
+        except FileNotFoundError:
+            return state
+    return state
 
 
-def _epoch_reached(folder: Path) -> float | None:
-    try:
-        state = newest_complete_checkpoint(folder) / TRAINER_STATE_NAME
-        return float(json.loads(state.read_text(encoding="utf-8"))["epoch"])
-    except FileNotFoundError:  # there is none, or its run has just replaced it
-        return None
+def train(run: Run) -> bool:
+    """Train a run by scripts/train.py unless it has a record, and write its record.
+
+    Args:
+        run: The run.
+
+    Returns:
+        Whether it has a record now.
+    """
+    state = state_of(run)
+    print(f"{run.name}: {state}", flush=True)
+    if state.kind == "done":
+        return True
+    command = [sys.executable, str(SCRIPTS / "train.py"), *run.words]
+    if state.kind == "unfinished":
+        command.append("--resume_from_checkpoint=true")
+    else:
+        shutil.rmtree(run.folder, ignore_errors=True)
+        write_record(settings_of(run), run.settings)
+    with run.log.open("ab") as log:
+        environment = {"OMP_NUM_THREADS": "1", **os.environ}
+        ended = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
+    if ended.returncode != 0:
+        print(f"{run.name}: failed with status {ended.returncode}; the end of {run.log}:")
+        print(
+            *run.log.read_text("utf-8", errors="replace").splitlines()[-10:], sep="\n", flush=True
+        )
+        return False
+    record = json.loads(run.draft.read_text(encoding="utf-8"))
+    write_record(record | measure(run.words, run.folder), run.record)
+    for checkpoint in list_checkpoints(run.folder):
+        shutil.rmtree(checkpoint)
+    print(f"{run.name}: {state_of(run)}", flush=True)
+    return True
 
 
-def _deciding(arguments: Settings) -> dict[str, Any]:
+def _deciding(arguments: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in arguments.items() if name not in WITHOUT_EFFECT}
     deciding: dict[str, Any] = redact(kept)
     return deciding
-
-
-def _changes(recorded: Settings, settings: Settings) -> list[str]:
-    """Say which settings differ from those of a record."""
-    default = "its default"
-    return [
-        f"{name} was {recorded.get(name, default)} and is {settings.get(name, default)}"
-        for name in sorted(recorded.keys() | settings.keys())
-        if recorded.get(name, default) != settings.get(name, default)
-    ]
-
-
-def _read(path: Path) -> Any:
-    """Return what a JSON file holds, or None if it is not there."""
-    if not path.is_file():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not valid JSON: {error}. Delete it to run it again") from error
-
-
-__all__ = ["RECIPES", "Run", "State", "collect_runs", "settings_of", "state_of"]

@@ -1,4 +1,4 @@
-"""The tables of a study: which records stand where, and beside them what the paper says.
+"""The page of a study, made from its records: tables, a figure, and the paper's numbers.
 
 The paper is Lin et al., "A Structured Self-Attentive Sentence Embedding", ICLR 2017
 (arXiv:1703.03130). Its numbers are accuracies on its own test sets, in percent.
@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sase_hf.visualization import accuracy_figure, save_figure
+
 from .records import (
     MISSING,
     Records,
@@ -16,15 +18,20 @@ from .records import (
     attention,
     best_epochs,
     by_setting,
+    curve,
     percent,
+    read_records,
     weights_of,
 )
+
+TEMPLATE = Path(__file__).with_name("experiments.md")
+FIGURE_NAME = "hops.svg"
 
 TASKS = ("yelp5", "blog_age", "snli")
 HOPS = (1, 5, 10, 20, 30)
 HOPS_TASKS = ("blog_age", "snli")
 
-# What the trials changed, by the headings of their table; where a recipe says nothing, the default.
+# Heading -> setting, for the tables of trials.
 TUNED = {
     "word vectors": "word_vectors",
     "vocabulary": "vocab_size",
@@ -51,13 +58,12 @@ TUNED = {
     "epochs": "num_train_epochs",
 }
 
-# The recipes of Table 1,
+# The recipes of Table 1, and those with settings that were searched.
 TABLE_1 = {
     "bilstm_max": "BiLSTM + max pooling",
     "cnn_max": "CNN + max pooling",
     "self_attentive": "self-attentive",
 }
-# and those with settings that were searched.
 TABLE_1_SEARCHED = {
     **{f"{recipe}_searched": f"{title}, searched" for recipe, title in TABLE_1.items()},
     "bilstm_mean": "BiLSTM + mean pooling, searched for maximum pooling",
@@ -75,7 +81,7 @@ PAPER_TABLE_3: Paper = {
     "blog_age": {0.0: 79.27, 1.0: 80.45},
     "snli": {},
 }
-# Appendix A: weights of the hidden layer, of the softmax and of all else, and the accuracy.
+# Appendix A: weights of the hidden layer, of the softmax and of the rest, and the accuracy.
 PAPER_TABLE_4 = {
     ("yelp5", "self_attentive"): ("54M", "15K", "1.3M", "64.21"),
     ("yelp5", "pruned"): ("2.7M", "52.5K", "1.3M", "63.86"),
@@ -84,15 +90,53 @@ PAPER_TABLE_4 = {
     ("snli", "self_attentive"): ("72M", "12K", "22.9M", "84.43"),
     ("snli", "pruned"): ("5.6M", "45K", "22.9M", "83.16"),
 }
-# The highest points of its curves, for each number of hops.
+# The highest point of each curve, by the number of hops.
 PAPER_FIGURE_5: Paper = {
     "blog_age": {1: 78.12, 5: 79.80, 10: 80.47, 20: 80.02, 30: 79.90},
     "snli": {1: 80.53, 5: 82.48, 10: 83.03, 20: 83.80, 30: 83.47},
 }
 
 
+def render(records_folder: Path, output: Path) -> tuple[Path, Path]:
+    """Write the page and the figure; the same records give the same bytes.
+
+    Args:
+        records_folder: The folder of the study's records.
+        output: The page; the figure goes into the same folder.
+
+    Returns:
+        Both files.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If a record does not belong into the tables.
+        ImportError: If matplotlib is missing.
+    """
+    records = read_records(records_folder)
+    figure = output.with_name(FIGURE_NAME)
+    save_figure(accuracy_figure(hops_curves(records)), figure)
+    output.write_text(page(records), encoding="utf-8")
+    return output, figure
+
+
+def page(records: Records) -> str:
+    """Return the template with a table in place of each line such as `{{ table1 }}`."""
+    template = TEMPLATE.read_text(encoding="utf-8")
+    line = re.compile(r"^\{\{ (\w+) \}\}$", flags=re.MULTILINE)
+    return line.sub(lambda found: TABLES[found[1]](records), template)
+
+
+def hops_curves(records: Records) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Return the curves of Figure 5, by task and number of hops."""
+    names = {task: by_setting(records, task, "hops_", "num_hops") for task in HOPS_TASKS}
+    return {
+        task: {f"r = {hops}": curve(records, found.get(hops, "")) for hops in HOPS}
+        for task, found in names.items()
+    }
+
+
 def table1(records: Records) -> str:
-    """Classification of texts, beside the paper's baselines."""
+    """Classification of texts: our accuracy and the paper's."""
     tasks = ("yelp5", "blog_age")
     models = {title: recipe for recipe, title in TABLE_1.items()}
     for recipe, title in {**TABLE_1_SEARCHED, "linear": "linear model of TF-IDF"}.items():
@@ -102,7 +146,7 @@ def table1(records: Records) -> str:
 
 
 def table2(records: Records) -> str:
-    """Entailment."""
+    """Entailment: our accuracy and the paper's."""
     models = {
         "BiLSTM + max pooling, concatenated": "bilstm_max",
         "CNN + max pooling, concatenated": "cnn_max",
@@ -114,7 +158,7 @@ def table2(records: Records) -> str:
 
 
 def table3(records: Records) -> str:
-    """What the penalty does to the accuracy, and to how sharp and how alike the hops are."""
+    """The effect of the penalty on the accuracy, the entropy and the overlap of the hops."""
     kinds, rows = ("entropy", "overlap"), []
     for task in TASKS:
         names = by_setting(records, task, "penalty_", "penalty_coef")
@@ -128,7 +172,7 @@ def table3(records: Records) -> str:
 
 
 def table4(records: Records) -> str:
-    """The weights and the accuracy of the MLP, full and pruned."""
+    """The number of weights and the accuracy with the full and the pruned MLP."""
     headings = ["task", "MLP"]
     for column in ("hidden layer", "softmax", "other", "accuracy in %"):
         headings += [column, f"{column}, paper"]
@@ -143,8 +187,8 @@ def table4(records: Records) -> str:
 
 
 def figure5(records: Records) -> str:
-    """The best epoch for each number of hops."""
-    names = {task: hops_recipes(records, task) for task in HOPS_TASKS}
+    """The accuracy of the best epoch for each number of hops."""
+    names = {task: by_setting(records, task, "hops_", "num_hops") for task in HOPS_TASKS}
     rows = []
     for hops in sorted(set(HOPS).union(*names.values())):
         row = [f"{hops:g}"]
@@ -162,7 +206,7 @@ def beyond(records: Records) -> str:
 
 
 def label_shift(records: Records) -> str:
-    """What knowing the label frequencies of the validation rows would add."""
+    """The accuracy after adapting to the label frequencies of the validation rows."""
     rows = []
     for task in TASKS:
         for name in (*TABLE_1, *TABLE_1_SEARCHED):
@@ -177,7 +221,7 @@ def label_shift(records: Records) -> str:
 
 
 def tuning(records: Records) -> str:
-    """The trials that settings were chosen by."""
+    """The trials by which settings were chosen, from records named tuning/TASK/TRIAL.json."""
     names = sorted(name for name in records if re.fullmatch("tuning/[^/]+/[^/]+", name))
     chosen = {name: records[name][0]["arguments"] for name in names}
     shown = _columns(chosen.values())
@@ -192,11 +236,11 @@ def searches(records: Records) -> str:
     """The trials of scripts/search.py, from records named search/TASK/MODEL.json."""
     found = [name for name in sorted(records) if re.fullmatch("search/[^/]+/[^/]+", name)]
     for name in found:
-        metrics = [record["metric"] for record in records[name]]
-        if metrics != ["accuracy"]:
+        metric = records[name][0]["metric"]
+        if metric != "accuracy":
             raise ValueError(
-                f"{name} holds searches for {', '.join(metrics)}; the table is of one search for "
-                "accuracy each. Search with --metric_for_best_model accuracy"
+                f"{name} is a search for {metric}, but the table shows accuracies; search with "
+                "--metric_for_best_model accuracy"
             )
     trials = [(name, trial) for name in found for trial in records[name][0]["trials"]]
     shown = _columns(trial["settings"] for _, trial in trials)
@@ -216,23 +260,8 @@ TABLES: Mapping[str, Callable[[Records], str]] = {
 }
 
 
-def hops_recipes(records: Records, task: str) -> dict[float, str]:
-    """Return which recipe of a task has which number of hops.
-
-    Args:
-        records: Those of the study.
-        task: One of `HOPS_TASKS`.
-    """
-    return by_setting(records, task, "hops_", "num_hops")
-
-
-def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown.
-
-    Args:
-        headings: One for each column.
-        rows: Their cells.
-    """
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
     lines = ["| " + " | ".join(cells) + " |" for cells in (headings, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(headings), *lines[1:]])
 
@@ -240,7 +269,7 @@ def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _by_task(
     records: Records, models: Mapping[str, str], tasks: Sequence[str], paper: Paper
 ) -> str:
-    """Return a table with a row for each model and a column for each task."""
+    """Return a table with a row for each model and columns for each task."""
     rows = []
     for title, recipe in models.items():
         row = [title]
@@ -252,7 +281,7 @@ def _by_task(
 
 
 def _headings(tasks: Sequence[str], paper: Paper) -> list[str]:
-    """Return a heading for each task, and beside it one for the paper where it has the task."""
+    """Return the headings of the tasks, each followed by that of the paper if it has the task."""
     return [
         heading
         for task in tasks
@@ -261,7 +290,7 @@ def _headings(tasks: Sequence[str], paper: Paper) -> list[str]:
 
 
 def _columns(settings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the headings and keys of `TUNED` that any of the settings has."""
+    """Return the part of `TUNED` that occurs in any of the settings."""
     chosen = set().union(*settings)
     return {heading: key for heading, key in TUNED.items() if key in chosen}
 
@@ -275,6 +304,3 @@ def _setting(value: Any) -> str:
 def _paper(numbers: Paper, task: str, row: Any) -> str:
     number = numbers[task].get(row)
     return "" if number is None else f"{number:.2f}"
-
-
-__all__ = ["HOPS", "HOPS_TASKS", "TABLES", "hops_recipes", "markdown"]

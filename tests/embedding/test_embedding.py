@@ -1,4 +1,4 @@
-"""Embeddings of a corpus: the right ones, in the order of the rows, wherever the rows come from."""
+"""Embeddings of a corpus: right values in the order of the rows, whatever the source."""
 
 import gzip
 import json
@@ -26,9 +26,8 @@ from datasets import ClassLabel, Dataset, load_dataset
 from rows import write_csv, write_jsonl
 from transformers import AutoModel, AutoTokenizer
 
-from sase_hf.embedding import Embedder, EmbeddingJob, corpus, files
-from sase_hf.embedding.corpus import ParquetCorpus
-from sase_hf.embedding.shards import MOST_BYTES, MOST_ROWS, usual_rows
+from sase_hf.embedding import Embedder, EmbeddingJob, corpus
+from sase_hf.embedding.shards import MAX_BYTES, MAX_ROWS, default_rows_per_shard
 
 CORPUS = make_corpus()
 TEXTS = [row["text"] for row in CORPUS]
@@ -48,10 +47,10 @@ def file(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 45, 16_384])
-def test_each_row_gets_the_embedding_of_its_text_alone(
+def test_embed_corpus_gives_each_row_the_embedding_of_its_text_alone(
     batch_tokens: int, checkpoint: str, file: str, tmp_path: Path
 ) -> None:
-    """Neither the neighbours in a batch, nor its padding, nor the sorting by length shows."""
+    """Neighbours in a batch, padding and sorting by length change nothing."""
     table = embed(checkpoint, file, tmp_path / "out", batch_tokens=batch_tokens)
     assert table["id"].to_pylist() == list(range(NUM_ROWS))
     assert table["text"].to_pylist() == TEXTS
@@ -66,15 +65,16 @@ def test_each_row_gets_the_embedding_of_its_text_alone(
 @pytest.mark.parametrize(
     "fields", [{"encoder": "cnn"}, {"pooling": "max"}, {"pooling": "generalized"}]
 )
-def test_every_encoder_and_pooling_embeds(fields: dict[str, str], tmp_path: Path) -> None:
-    """What shows attention asks for attention; an embedding needs none."""
+def test_embedder_takes_every_encoder_and_pooling(fields: dict[str, str], tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path / "tiny", **fields)
     embeddings = Embedder(folder, batch_tokens=60)(TEXTS)
     np.testing.assert_allclose(embeddings, one_by_one(folder, TEXTS), rtol=0, atol=1e-6)
 
 
-def test_a_head_and_its_base_model_are_the_same_to_it(checkpoint: str, tmp_path: Path) -> None:
-    """A run begun with the one goes on with the other: the embeddings are the same."""
+def test_embedder_is_the_same_for_a_head_and_its_base_model(
+    checkpoint: str, tmp_path: Path
+) -> None:
+    """A run begun with one continues with the other."""
     AutoModel.from_pretrained(checkpoint).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
     head, base = Embedder(checkpoint), Embedder(str(tmp_path))
@@ -82,14 +82,12 @@ def test_a_head_and_its_base_model_are_the_same_to_it(checkpoint: str, tmp_path:
     np.testing.assert_array_equal(head(TEXTS), base(TEXTS))
 
 
-def test_pairs_of_texts_have_a_base_model_too(tmp_path: Path) -> None:
-    """An entailment model was trained to embed single sentences."""
+def test_embedder_takes_the_base_model_of_an_entailment_model(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path / "nli", is_pair=True)
     np.testing.assert_allclose(Embedder(folder)(TEXTS), one_by_one(folder, TEXTS), atol=1e-6)
 
 
-def test_the_options_do_what_they_say(checkpoint: str) -> None:
-    """Cut, scaled, stored in half the room, computed in half the precision."""
+def test_embedder_cuts_normalizes_and_rounds(checkpoint: str) -> None:
     plain = one_by_one(checkpoint, TEXTS)
     cut = Embedder(checkpoint, max_seq_length=2)(["good bread cold", "good bread"])
     np.testing.assert_allclose(cut[0], cut[1], atol=1e-6)
@@ -106,11 +104,11 @@ def test_the_options_do_what_they_say(checkpoint: str) -> None:
     assert np.abs(coarse - plain).max() > 1e-5, "the premise: bfloat16 is at work"
 
 
-def test_the_usual_shard_is_bounded_in_rows_and_in_bytes() -> None:
+def test_default_shards_are_bounded_in_rows_and_bytes() -> None:
     """At the paper's sizes an embedding has 18,000 numbers, and 100,000 of them 7 GB."""
-    assert usual_rows(24 * 4) == MOST_ROWS
-    assert 0.9 * MOST_BYTES < usual_rows(18_000 * 4) * 18_000 * 4 <= MOST_BYTES
-    assert usual_rows(2 * MOST_BYTES) == 1
+    assert default_rows_per_shard(24 * 4) == MAX_ROWS
+    assert 0.9 * MAX_BYTES < default_rows_per_shard(18_000 * 4) * 18_000 * 4 <= MAX_BYTES
+    assert default_rows_per_shard(2 * MAX_BYTES) == 1
 
 
 # ---- where rows come from, and what becomes of their columns -------------------------------------
@@ -123,11 +121,10 @@ WRITERS: dict[str, Callable[[Path], str]] = {
 
 
 @pytest.mark.parametrize("ending", WRITERS)
-def test_every_format_gives_the_same(
+def test_embed_corpus_gives_the_same_for_every_format(
     ending: str, checkpoint: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A text file is copied part by part, and nothing of the copy stays."""
-    monkeypatch.setattr(files, "ROWS_PER_PART", 10)
+    monkeypatch.setattr(corpus, "ROWS_PER_CHUNK", 10)
     given = WRITERS[ending](tmp_path)
     expected = embed(checkpoint, file, tmp_path / "expected")
     table = embed(checkpoint, given, tmp_path / "out")
@@ -137,8 +134,8 @@ def test_every_format_gives_the_same(
     assert set(contents(tmp_path / "out")) == names
 
 
-def test_several_files_follow_one_another(checkpoint: str, tmp_path: Path) -> None:
-    """Shards do not stop at the end of a file, and what only some rows have is kept."""
+def test_embed_corpus_reads_files_one_after_the_other(checkpoint: str, tmp_path: Path) -> None:
+    """Shards go across files, and columns of some files are null in the others."""
     late = [{**row, "stars": 0.5} for row in CORPUS[20:]]
     given = [
         write_parquet(tmp_path / "first.parquet", CORPUS[:9]),
@@ -156,20 +153,21 @@ def test_several_files_follow_one_another(checkpoint: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", [pa.dictionary(pa.int32(), pa.string()), pa.string_view()])
-def test_texts_are_texts_however_parquet_holds_them(
+def test_embed_corpus_takes_every_parquet_type_of_text(
     kind: pa.DataType, checkpoint: str, file: str, tmp_path: Path
 ) -> None:
-    """Columns of pandas' categories come as dictionaries."""
+    """Such as the dictionaries of pandas' categories."""
     expected = embed(checkpoint, file, tmp_path / "expected")
     path = str(tmp_path / "other.parquet")
     pq.write_table(pa.table({"text": pa.array(TEXTS).cast(kind)}), path)
     assert embed(checkpoint, path, tmp_path / "out")["embedding"].equals(expected["embedding"])
 
 
-def test_a_column_that_parquet_cannot_hold_is_told(checkpoint: str, tmp_path: Path) -> None:
-    """As objects without a field; leaving them out is the way."""
+def test_embed_corpus_refuses_columns_that_parquet_cannot_hold(
+    checkpoint: str, tmp_path: Path
+) -> None:
     given = str(write_jsonl(tmp_path / "corpus.jsonl", [{**row, "meta": {}} for row in CORPUS]))
-    with pytest.raises(ValueError, match=r"rows 0 to 30.*cannot hold.*'meta'.*--keep_columns"):
+    with pytest.raises(ValueError, match=r"Parquet cannot hold .*'meta'.*--keep_columns"):
         embed(checkpoint, given, tmp_path / "out")
     assert embed(checkpoint, given, tmp_path / "out", keep_columns=("id",)).num_rows == NUM_ROWS
 
@@ -178,20 +176,19 @@ def test_a_column_that_parquet_cannot_hold_is_told(checkpoint: str, tmp_path: Pa
     ("keep", "names"),
     [(None, ["id", "text"]), (("id",), ["id"]), (("text", "id", "id"), ["text", "id"]), ((), [])],
 )
-def test_the_columns_to_keep_can_be_named(
+def test_embed_corpus_keeps_the_named_columns(
     keep: tuple[str, ...] | None, names: list[str], checkpoint: str, tmp_path: Path
 ) -> None:
-    """Texts may take more room than their embeddings."""
     given = str(write_jsonl(tmp_path / "corpus.jsonl", CORPUS))
     table = embed(checkpoint, given, tmp_path / "out", keep_columns=keep)
     assert table.column_names == [*names, "embedding"]
     assert table.num_rows == NUM_ROWS
 
 
-def test_a_data_set_on_the_hub_keeps_what_its_columns_mean(
+def test_embed_corpus_keeps_class_names_of_a_dataset_on_the_hub(
     checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`load_dataset` reads the output folder, class names and all; the manifest says the commit."""
+    """`load_dataset` reads the output folder; the manifest holds the commit."""
     asked: dict[str, Any] = {}
     labels = [number % 2 for number in range(NUM_ROWS)]
     rows = Dataset.from_list(CORPUS).add_column("label", labels)
@@ -217,10 +214,10 @@ def test_a_data_set_on_the_hub_keeps_what_its_columns_mean(
     np.testing.assert_allclose(output["embedding"][:], expected, rtol=0, atol=1e-6)
 
 
-def test_a_parquet_file_is_read_a_row_group_at_a_time(
+def test_corpus_reads_a_row_group_at_a_time_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A corpus larger than memory is the whole point, and no piece is decoded twice in a row."""
+    """The corpus may be larger than memory; slices that share a row group decode it once."""
     read = []
     original = pq.ParquetFile.read_row_group
 
@@ -229,16 +226,26 @@ def test_a_parquet_file_is_read_a_row_group_at_a_time(
         return original(self, group, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
-    path = write_parquet(tmp_path / "corpus.parquet", CORPUS)
-    rows = ParquetCorpus([(path, path)])
+    rows = corpus.open_files([write_parquet(tmp_path / "corpus.parquet", CORPUS)], "text", None)
+    rows.check_columns("text", ["id"])
+    assert not read, "the statistics of a file say that no text is missing"
     assert rows.read(6, 9, ["id"])["id"].to_pylist() == [6, 7, 8]
     assert rows.read(9, 12, ["id"])["id"].to_pylist() == [9, 10, 11]
     assert read == [(1, ["id"]), (2, ["id"])]
-    assert rows.first_null("text") is None
-    assert len(read) == 2, "files count the values they lack"
 
 
-# ---- what is refused, before the hours are spent -------------------------------------------------
+def test_corpus_reads_slices_of_text_files_in_any_order(tmp_path: Path) -> None:
+    """Processes take other slices, and Ray may hand out an early one late."""
+    files = [
+        str(write_jsonl(tmp_path / "a.jsonl.gz", CORPUS[:20])),
+        write_csv(tmp_path / "b.csv", CORPUS[20:]),
+    ]
+    rows = corpus.open_files([str(file) for file in files], "text", ["text"])
+    for start, stop in ((0, 4), (18, 25), (2, 3), (3, 21), (0, NUM_ROWS)):
+        assert rows.read(start, stop, ["text"])["text"].to_pylist() == TEXTS[start:stop]
+
+
+# ---- what is refused before the hours are spent --------------------------------------------------
 
 
 def bad_rows(text: Any) -> list[dict[str, Any]]:
@@ -247,8 +254,10 @@ def bad_rows(text: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("statistics", [True, False])
-def test_a_row_without_a_text_is_named(statistics: bool, checkpoint: str, tmp_path: Path) -> None:
-    """Also in files that do not count what they lack, and in the second of two."""
+def test_embed_corpus_names_a_row_without_a_text(
+    statistics: bool, checkpoint: str, tmp_path: Path
+) -> None:
+    """Also in Parquet files without statistics, and in the second of two files."""
     first = write_parquet(tmp_path / "first.parquet", CORPUS)
     bad = write_parquet(tmp_path / "bad.parquet", bad_rows(None), write_statistics=statistics)
     with pytest.raises(
@@ -268,8 +277,8 @@ def test_a_row_without_a_text_is_named(statistics: bool, checkpoint: str, tmp_pa
         ),
         (bad_rows(None), {}, r"row 9 .*column 'text': None is of type NoneType, not a string"),
         (bad_rows("\ud800"), {}, r"row 9 .* has a lone surrogate"),
-        ([{"id": 1}], {}, r"row 0 .* there is none; there are 'id'\. Choose with --text_column_"),
-        (CORPUS, {"keep_columns": ("url",)}, "no row of the input has a column 'url'; name"),
+        ([{"id": 1}], {}, r"row 0 .*; its columns are 'id', choose with --text_column_names"),
+        (CORPUS, {"keep_columns": ("url",)}, "the input has no column 'url'; it has 'text'"),
         (
             [*CORPUS, {"id": "x", "text": ""}],
             {},
@@ -283,14 +292,14 @@ def test_a_row_without_a_text_is_named(statistics: bool, checkpoint: str, tmp_pa
         ([], {}, "the input has no rows; name other files"),
     ],
 )
-def test_rows_that_cannot_be_used_are_refused(
+def test_embed_corpus_refuses_bad_rows_and_columns(
     rows: list[dict[str, Any]],
     settings: dict[str, Any],
     message: str,
     checkpoint: str,
     tmp_path: Path,
 ) -> None:
-    """By row and column, and without leaving a half of anything."""
+    """By row and column; nothing is written."""
     given = str(write_jsonl(tmp_path / "corpus.jsonl", rows))
     with pytest.raises(ValueError, match=message):
         embed(checkpoint, given, tmp_path / "out", **settings)
@@ -298,12 +307,14 @@ def test_rows_that_cannot_be_used_are_refused(
     assert not list((tmp_path / "out").glob("*.json"))
 
 
-def test_other_faults_of_the_input_are_named(checkpoint: str, file: str, tmp_path: Path) -> None:
+def test_embed_corpus_names_other_faults_of_files(
+    checkpoint: str, file: str, tmp_path: Path
+) -> None:
     """A column of numbers, files that do not go together, a damaged one, one of no known kind."""
     numbers = write_parquet(tmp_path / "numbers.parquet", [{"id": "one", "text": 1}])
     for given, message in (
         (numbers, r"row 0 .*numbers\.parquet, column 'text': the value is of type int64, not a t"),
-        ((file, numbers), r"columns of the files do not go together: .*; leave the column out wi"),
+        ((file, numbers), r"columns of the input do not go together: .*; leave the column out wi"),
         (str(tmp_path / "corpus.txt"), r"corpus\.txt' has an unknown ending; allowed are \.csv"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -321,22 +332,20 @@ def test_other_faults_of_the_input_are_named(checkpoint: str, file: str, tmp_pat
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"inputs": ()}, r"files are \[\] and --dataset_name is None; give files, or a data set"),
-        ({"dataset_name": "some/set"}, r"--dataset_name is 'some/set'; give files, or a data set"),
+        ({"inputs": ()}, r"files are \[\] and --dataset_name is None; give either files or a dat"),
+        ({"dataset_name": "some/set"}, r"--dataset_name is 'some/set'; give either files or a dat"),
         ({"batch_tokens": 0}, "--batch_tokens is 0; it must be 1 or more"),
         ({"rows_per_shard": 0}, "--rows_per_shard is 0; it must be 1 or more"),
         ({"max_seq_length": 0}, "--max_seq_length is 0; it must be 1 or more"),
         ({"dtype": "int8"}, "--dtype is 'int8'; allowed are float32 and float16"),
     ],
 )
-def test_a_job_that_cannot_be_is_refused(settings: dict[str, Any], message: str) -> None:
-    """Before anything is loaded."""
+def test_job_refuses_bad_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         EmbeddingJob("somewhere", Path("out"), **{"inputs": ("corpus.csv",), **settings})
 
 
-def test_models_and_devices_that_are_not_there_are_named(checkpoint: str, tmp_path: Path) -> None:
-    """A folder has no revisions; a data set in a folder is named by its files."""
+def test_embedder_names_missing_models_and_devices(checkpoint: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is a folder, which has no revision 'main'; leave"):
         Embedder(checkpoint, "main")
     with pytest.raises(ValueError, match="cannot compute on device 'abacus'"):
@@ -347,14 +356,13 @@ def test_models_and_devices_that_are_not_there_are_named(checkpoint: str, tmp_pa
         embed(checkpoint, (), tmp_path / "out", dataset_name=str(tmp_path))
 
 
-def test_an_embedding_that_is_no_number_stops_the_run(
+def test_embed_corpus_stops_at_an_embedding_that_is_not_finite(
     checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever searches by it would find nothing, and never learn why."""
-    monkeypatch.setattr(files, "ROWS_PER_PART", 10)
+    monkeypatch.setattr(corpus, "ROWS_PER_CHUNK", 10)
     monkeypatch.setattr(Embedder, "_embed", lambda _, ids: np.float32([[len(ids[0]) * 1e5] * 24]))
     given = str(write_jsonl(tmp_path / "corpus.jsonl", [{"text": ""}] * 12 + [{"text": "bread"}]))
-    message = r"row 12 .* of .*/corpus\.jsonl: its embedding is no finite number in float16; leave"
+    message = r"row 12 .* of .*/corpus\.jsonl: its embedding is not finite in float16; leave"
     with pytest.raises(FloatingPointError, match=message):
         embed(checkpoint, given, tmp_path / "out", dtype="float16", batch_tokens=1)
     assert len(shard_files(tmp_path / "out")) == 1, "that of the rows before it"

@@ -1,4 +1,4 @@
-"""Made in several goes, by several processes or on Ray: the same embeddings as in one run."""
+"""Interrupted runs, several processes and Ray: the same embeddings as one run."""
 
 import importlib.util
 import logging
@@ -88,11 +88,12 @@ def start(
     )
 
 
-# ---- stopped and begun again ---------------------------------------------------------------------
+# ---- interrupted and started again ---------------------------------------------------------------
 
 
-def test_a_killed_run_goes_on_where_it_was(inputs: Inputs, tmp_path: Path) -> None:
-    """No shard is half there, none is made twice, and the result is that of one run."""
+@pytest.mark.slow
+def test_embed_corpus_continues_after_a_kill(inputs: Inputs, tmp_path: Path) -> None:
+    """Every shard is whole or missing, none is made twice."""
     output = tmp_path / "out"
     killed = start(["-c", KILLED], inputs, output)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -109,32 +110,31 @@ def test_a_killed_run_goes_on_where_it_was(inputs: Inputs, tmp_path: Path) -> No
     assert contents(output) == inputs.expected
 
 
-def test_a_failing_disk_leaves_no_half_of_a_shard(
+def test_embed_corpus_leaves_no_half_of_a_shard_on_a_full_disk(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is noticed while a shard is written; what was written of it is removed."""
     original, written = pq.write_table, []
 
     def fail(table: Any, where: Any, **options: Any) -> None:
-        if not hasattr(where, "write"):  # the copy of the input
-            return original(table, where, **options)
-        written.append(where.name)
-        if len(written) < 3:
-            return original(table, where, **options)
-        where.write(b"PAR1 and half of a shard")
-        raise OSError(28, "No space left on device")
+        if not isinstance(where, Path):  # the check that Parquet holds the columns
+            return
+        original(table, where, **options)
+        written.append(where)
+        if len(written) == 3:
+            where.write_bytes(b"PAR1 and half of a shard")
+            raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pq, "write_table", fail)
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(OSError, match=r"embeddings-00002.*: No space left on device"):
         embed(inputs.checkpoint, inputs.file, tmp_path / "out")
     assert len(shard_files(tmp_path / "out")) == 2
     assert not list((tmp_path / "out").glob(".*.tmp"))
 
 
-def test_a_damaged_shard_is_made_anew(
+def test_embed_corpus_makes_damaged_shards_again(
     inputs: Inputs, begun: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Cut short by a lost power supply, of another length, or gone; the others are left alone."""
+    """One cut short, one of another length, one missing; the others stay."""
     files = shard_files(begun)
     files[0].write_bytes(files[0].read_bytes()[:-40])
     shutil.copy(files[4], files[1])
@@ -143,15 +143,14 @@ def test_a_damaged_shard_is_made_anew(
     embed(inputs.checkpoint, inputs.file, begun)
     assert contents(begun) == inputs.expected
     assert [path.stat().st_mtime_ns for path in files[3:]] == times
-    assert f"{files[0].name} is damaged and made anew: " in caplog.text
-    assert f"{files[1].name} has 3 rows instead of 7 and is made anew" in caplog.text
+    assert f"{files[0].name} is damaged and made again: " in caplog.text
+    assert f"{files[1].name} has 3 rows instead of 7 and is made again" in caplog.text
 
 
-def test_a_finished_run_is_done_at_once(
+def test_embed_corpus_neither_reads_nor_embeds_rows_of_a_finished_run(
     inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It neither copies the input again nor embeds a text."""
-    monkeypatch.setattr(run, "parquet_files", None)
+    monkeypatch.setattr(run, "open_files", None)
     monkeypatch.setattr(run.EmbeddingRun, "make", None)
     embed(inputs.checkpoint, inputs.file, begun)
     assert contents(begun) == inputs.expected
@@ -168,20 +167,19 @@ def test_a_finished_run_is_done_at_once(
         ({"rows_per_shard": 9}, r"settings\.rows_per_shard was 7 and is 9"),
     ],
 )
-def test_other_settings_are_not_mixed_in(
+def test_embed_corpus_refuses_to_continue_with_other_settings(
     settings: dict[str, Any], difference: str, inputs: Inputs, begun: Path
 ) -> None:
-    """Half of a corpus at length 1 and half at other lengths would be found too late."""
     message = rf"begun with other settings: {difference}\. Give the same .* another --output"
     with pytest.raises(ValueError, match=message):
         embed(inputs.checkpoint, inputs.file, begun, **settings)
     assert contents(begun) == inputs.expected
 
 
-def test_another_model_or_input_is_not_mixed_in(
+def test_embed_corpus_refuses_to_continue_with_another_model_or_input(
     inputs: Inputs, begun: Path, tmp_path: Path
 ) -> None:
-    """They are known by their content, so a copy under another name is the same."""
+    """They are known by their content: a copy with another name is the same."""
     copy = Path(shutil.copytree(inputs.checkpoint, tmp_path / "copy"))
     (begun / "embeddings-00001-of-00005.parquet").unlink()
     embed(str(copy), inputs.file, begun, batch_tokens=50)
@@ -206,30 +204,33 @@ def test_another_model_or_input_is_not_mixed_in(
         embed(inputs.checkpoint, other, begun)
 
 
-def test_what_cannot_be_continued_is_refused(inputs: Inputs, begun: Path) -> None:
-    """Embeddings of nobody knows what are no part of this run."""
+def test_embed_corpus_refuses_folders_without_a_whole_manifest(inputs: Inputs, begun: Path) -> None:
     manifest = begun / "manifest.json"
     manifest.write_text("{", encoding="utf-8")
     with pytest.raises(ValueError, match=r"manifest\.json is damaged: .*; name another --output"):
         embed(inputs.checkpoint, inputs.file, begun)
     manifest.unlink()
-    with pytest.raises(ValueError, match=r"embeddings without manifest\.json, so nobody knows of"):
+    with pytest.raises(
+        ValueError, match=r"embeddings without manifest\.json, so their settings are u"
+    ):
         embed(inputs.checkpoint, inputs.file, begun)
 
 
-# ---- what is said first --------------------------------------------------------------------------
+# ---- before the work -----------------------------------------------------------------------------
 
 
-def test_a_disk_that_is_too_small_is_noticed_first(
+def test_embed_corpus_refuses_a_disk_that_is_too_small(
     inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what is missing counts; after a night the disk would be full all the same."""
+    """Only the missing shards count."""
     row = 24 * 4
     usage = namedtuple("usage", ["free"])
     monkeypatch.setattr(run.shutil, "disk_usage", lambda _: usage(row * ROWS_PER_SHARD - 1))
     embed(inputs.checkpoint, inputs.file, begun)  # nothing is missing
     output = begun.parent / "out"
-    message = "the output needs 0.0 MB, and .* has 0.0 MB left; make room, name another --output"
+    message = (
+        "the output needs 0.0 MB, and .* has 0.0 MB left; free some space, name another --output"
+    )
     with pytest.raises(OSError, match=message):
         embed(inputs.checkpoint, inputs.file, output, keep_columns=())
     assert not shard_files(output)
@@ -238,10 +239,9 @@ def test_a_disk_that_is_too_small_is_noticed_first(
     assert len(shard_files(output)) == NUM_SHARDS
 
 
-def test_sizes_are_said_before_the_work(
+def test_embed_corpus_logs_sizes_before_the_work(
     inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A hundred million documents at the paper's size are terabytes."""
     caplog.set_level(logging.INFO, "sase_hf.embedding")
     shard_files(begun)[2].unlink()
     embed(inputs.checkpoint, inputs.file, begun)
@@ -251,10 +251,9 @@ def test_sizes_are_said_before_the_work(
     assert run._size(100e6 * 18_000 * 4) == "7,200.0 GB"
 
 
-def test_the_script_answers_a_mistake_in_a_line(
+def test_script_answers_mistakes_in_one_line(
     inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No traceback, in the words of its flags."""
     main = script_main("embed")
     words = [inputs.checkpoint, inputs.file, f"--output={begun}"]
     with pytest.raises(
@@ -270,11 +269,11 @@ def test_the_script_answers_a_mistake_in_a_line(
         main([*words, "--ray"])
 
 
-# ---- many hands ----------------------------------------------------------------------------------
+# ---- several processes ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_processes_make_what_one_makes(inputs: Inputs, tmp_path: Path) -> None:
-    """Each takes every other shard; the first copies the input while the second waits."""
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=0"]
     done = start(launcher, inputs, tmp_path / "out", OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
@@ -282,8 +281,8 @@ def test_two_processes_make_what_one_makes(inputs: Inputs, tmp_path: Path) -> No
     assert "process 1 of 2" in done.stderr
 
 
-def test_a_process_makes_its_own_share(inputs: Inputs, begun: Path) -> None:
-    """Without a word to the others, so any number may go on where another number stopped."""
+def test_process_makes_its_own_share(inputs: Inputs, begun: Path) -> None:
+    """Any number of processes may continue where another number stopped."""
     for path in shard_files(begun):
         path.unlink()
     job = EmbeddingJob(
@@ -291,32 +290,15 @@ def test_a_process_makes_its_own_share(inputs: Inputs, begun: Path) -> None:
     )
     run.embed_corpus(job, process=0, processes=3)
     assert [path.name[11:16] for path in shard_files(begun)] == ["00000", "00003"]
-    assert list(begun.glob(".input-*")), "the others still read it"
     run.embed_corpus(job, process=1, processes=2)
     run.embed_corpus(job)
     assert contents(begun) == inputs.expected
 
 
-def test_the_first_process_copies_what_only_others_need(inputs: Inputs, tmp_path: Path) -> None:
-    """Its own shards are there, and nothing is kept of the input; the others wait for the copy."""
-    job = EmbeddingJob(
-        inputs.checkpoint,
-        tmp_path / "out",
-        inputs=(inputs.file,),
-        rows_per_shard=ROWS_PER_SHARD,
-        keep_columns=(),
-    )
-    run.embed_corpus(job)
-    shard_files(tmp_path / "out")[1].unlink()
-    run.embed_corpus(job, process=0, processes=2)
-    assert list((tmp_path / "out").glob(".input-*"))
-    run.embed_corpus(job, process=1, processes=2)
-    assert len(shard_files(tmp_path / "out")) == NUM_SHARDS
-
-
+@pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="Ray is an extra")
 def test_ray_makes_what_one_process_makes(inputs: Inputs, begun: Path) -> None:
-    """Two actors share the shards that are missing; those that are there are left alone."""
+    """Two actors share the missing shards; finished ones stay."""
     for path in shard_files(begun)[1:]:
         path.unlink()
     kept = shard_files(begun)[0].stat().st_mtime_ns

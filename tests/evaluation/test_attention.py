@@ -12,7 +12,7 @@ from datasets import Dataset
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from sase_hf.evaluation.attention import measure_attention, normalised_entropy, overlap
-from sase_hf.evaluation.dataset import Sample
+from sase_hf.evaluation.dataset import EvaluationDataset
 
 
 @pytest.fixture(scope="module")
@@ -20,15 +20,17 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_checkpoint(tmp_path_factory.mktemp("checkpoint") / "tiny")
 
 
-def sample_of(checkpoint: str, texts: list[str], pairs: list[str] | None = None) -> Sample:
+def dataset_of(
+    checkpoint: str, texts: list[str], pairs: list[str] | None = None
+) -> EvaluationDataset:
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint).eval()
     encoded = tokenizer(texts, pairs, return_token_type_ids=pairs is not None)
-    return Sample(model, tokenizer, Dataset.from_dict(dict(encoded)), {})
+    return EvaluationDataset(model, tokenizer, Dataset.from_dict(dict(encoded)), {})
 
 
-def test_entropy_is_1_for_equal_weights_and_0_for_one_word() -> None:
-    """On texts of every length, so that they compare; padding has no part in it."""
+def test_normalised_entropy_is_1_for_equal_weights_and_0_for_one_word() -> None:
+    """For texts of every length; padding changes nothing."""
     attention = torch.tensor(
         [[[0.25, 0.25, 0.25, 0.25], [0.0, 1.0, 0.0, 0.0]], [[0.5, 0.5, 0.0, 0.0]] * 2]
     )
@@ -37,7 +39,7 @@ def test_entropy_is_1_for_equal_weights_and_0_for_one_word() -> None:
 
 
 def test_overlap_is_the_mean_product_with_the_other_hops() -> None:
-    """A loop over pairs of hops; a hop alone overlaps with nothing."""
+    """A loop over pairs of hops; zero for a single hop."""
     attention = torch.rand(2, 4, 5).softmax(-1)
     result = overlap(attention)
     for text in range(2):
@@ -54,9 +56,9 @@ def test_overlap_is_the_mean_product_with_the_other_hops() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_the_numbers_are_those_of_the_pipeline_s_results(checkpoint: str, batch_size: int) -> None:
-    """One definition of overlap in the package; texts of one token are left out and counted."""
-    measured = measure_attention(sample_of(checkpoint, TEXTS), batch_size)
+def test_measure_attention_agrees_with_the_pipeline(checkpoint: str, batch_size: int) -> None:
+    """Texts of one token are left out and counted."""
+    measured = measure_attention(dataset_of(checkpoint, TEXTS), batch_size)
     results = pipeline("self-attention", checkpoint)(TEXTS)
     counted = [result for result in results if len(result["tokens"]) > 1]
     assert (measured["num_texts"], measured["num_left_out"]) == (len(counted), 1)
@@ -75,11 +77,10 @@ def test_the_numbers_are_those_of_the_pipeline_s_results(checkpoint: str, batch_
         assert 0 <= levels[0] <= levels[-1] <= 1 + 1e-6
 
 
-def test_each_sentence_of_a_pair_counts_as_a_text(tmp_path: Path) -> None:
-    """Each has its own attention, over its own length."""
+def test_measure_attention_counts_each_sentence_of_a_pair(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path / "pairs", is_pair=True)
     first, second = (list(side) for side in zip(*PAIRS, strict=True))
-    measured = measure_attention(sample_of(folder, first, second))
+    measured = measure_attention(dataset_of(folder, first, second))
     assert (measured["num_texts"], measured["num_left_out"]) == (4, 0)
     inputs = [{"text": one, "text_pair": two} for one, two in PAIRS]
     overlaps = [
@@ -89,57 +90,53 @@ def test_each_sentence_of_a_pair_counts_as_a_text(tmp_path: Path) -> None:
     assert all(hop["p95"] <= 1 + 1e-6 for hop in measured["entropy"]["hops"])
 
 
-def test_texts_of_one_token_alone_are_refused(checkpoint: str) -> None:
-    """Entropy over log 1 has no value; a figure of nothing would be worse than an error."""
+def test_measure_attention_refuses_texts_of_one_token(checkpoint: str) -> None:
     with pytest.raises(ValueError, match=r"no text has two tokens, .* give longer texts"):
-        measure_attention(sample_of(checkpoint, ["?", "Good", ""]))
+        measure_attention(dataset_of(checkpoint, ["?", "Good", ""]))
 
 
-def test_attention_that_is_no_number_is_refused_by_name(checkpoint: str) -> None:
-    """Percentiles of NaN would end in a record full of null."""
-    sample = sample_of(checkpoint, TEXTS)
+def test_measure_attention_refuses_attention_that_is_not_finite(checkpoint: str) -> None:
+    dataset = dataset_of(checkpoint, TEXTS)
     with torch.no_grad():
-        sample.model.get_input_embeddings().weight.fill_(math.nan)
-    with pytest.raises(ValueError, match=rf"^{checkpoint} gives attention that is no finite num"):
-        measure_attention(sample)
+        dataset.model.get_input_embeddings().weight.fill_(math.nan)
+    with pytest.raises(ValueError, match=rf"^{checkpoint} gives attention that is not finite"):
+        measure_attention(dataset)
 
 
-def test_a_slip_in_the_last_flag_costs_no_measurement(
+def test_script_checks_everything_before_it_measures(
     checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All checkpoints and outputs are looked at before the first text is read."""
-    monkeypatch.setattr(Sample, "batches", lambda *_: pytest.fail("it measured"))
+    monkeypatch.setattr(EvaluationDataset, "batches", lambda *_: pytest.fail("it measured"))
     words = [checkpoint, f"--file={write_texts(tmp_path)}"]
     (tmp_path / "file").touch()
     for more, message in (
         ([str(tmp_path / "absent")], "there is no folder .*absent; name the folder of a check"),
         ([f"--output={tmp_path}"], "is a folder; name a file in it"),
-        ([f"--plot={tmp_path}/file/a.png"], "cannot write .*a.png: .*file is no folder; name an"),
-        (["--max_seq_length=0"], "--max_seq_length is 0; it must be 1 or more"),
+        ([f"--plot={tmp_path}/file/a.png"], "cannot write .*a.png: .*file is not a folder"),
     ):
         with pytest.raises(SystemExit, match=rf"^attention_statistics\.py: .*{message}"):
             script_main("attention_statistics")([*more, *words])
 
 
-def test_batches_hold_every_row_once_with_the_longest_first(checkpoint: str) -> None:
-    """Sorting saves padding; the numbers lead results back to their rows."""
-    sample = sample_of(checkpoint, TEXTS)
-    batches = list(sample.batches(4, "Reading"))
+def test_batches_hold_every_row_once_the_longest_first(checkpoint: str) -> None:
+    """The numbers lead results back to their rows."""
+    dataset = dataset_of(checkpoint, TEXTS)
+    batches = list(dataset.batches(4, "Reading"))
     numbers = [number for chunk, _ in batches for number in chunk]
     assert sorted(numbers) == list(range(len(TEXTS)))
-    lengths = [len(sample.rows[number]["input_ids"]) for number in numbers]
+    lengths = [len(dataset.rows[number]["input_ids"]) for number in numbers]
     assert lengths == sorted(lengths, reverse=True)
     for chunk, batch in batches:
         for number, ids, mask in zip(
             chunk, batch["input_ids"], batch["attention_mask"], strict=True
         ):
-            assert ids[mask.bool()].tolist() == sample.rows[number]["input_ids"]
+            assert ids[mask.bool()].tolist() == dataset.rows[number]["input_ids"]
 
 
-def test_the_script_compares_checkpoints_in_a_table_a_file_and_a_plot(
+@pytest.mark.slow
+def test_script_compares_checkpoints_in_a_table_a_file_and_a_plot(
     checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Such as one with and one without penalty, whose numbers of hops may differ."""
     other = save_checkpoint(tmp_path / "tiny", num_hops=2)
     output, plot = tmp_path / "numbers.json", tmp_path / "plot.svg"
     words = [f"--file={write_texts(tmp_path)}", f"--output={output}", f"--plot={plot}"]
@@ -157,8 +154,7 @@ def test_the_script_compares_checkpoints_in_a_table_a_file_and_a_plot(
     assert f"{first['mean']:.3f} [{first['p25']:.3f}, {first['p75']:.3f}]" in table[2]
 
 
-def test_checkpoints_of_one_name_are_refused(checkpoint: str, tmp_path: Path) -> None:
-    """One would take the other's place in the file."""
+def test_script_refuses_checkpoints_of_the_same_name(checkpoint: str, tmp_path: Path) -> None:
     words = [checkpoint, f"{checkpoint}/../other", f"--file={write_texts(tmp_path)}"]
     with pytest.raises(SystemExit, match=r"2 checkpoints are called tiny, tiny; give each a name"):
         script_main("attention_statistics")([*words, "--names", "tiny", "tiny"])

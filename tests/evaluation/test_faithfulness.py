@@ -1,4 +1,4 @@
-"""Deletion and insertion curves: what the fast code measures is what deleting tokens does."""
+"""Deletion and insertion curves: masking tokens equals deleting them, one text at a time."""
 
 import json
 import math
@@ -20,22 +20,20 @@ from tiny import NEIGHBOUR_TOLERANCE, pair_batch, random_pair, text_batch, tiny_
 from transformers import AutoTokenizer
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
-from sase_hf.evaluation.dataset import Sample
+from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.evaluation.faithfulness import (
     DIRECTIONS,
     MEASURES,
     PERCENTS,
+    integrated_gradients,
     mean_with_interval,
     measure_faithfulness,
     measures,
-    probability_curves,
-    summarise,
-)
-from sase_hf.evaluation.rankings import (
-    integrated_gradients,
-    places_by_score,
     predict,
+    probability_curves,
     random_scores,
+    ranks_of,
+    summarise,
 )
 
 LABELS = {"problem_type": "single_label_classification", "num_labels": 3}
@@ -75,8 +73,9 @@ def slow_curve(
 
 @pytest.mark.parametrize("is_pair", [False, True])
 @pytest.mark.parametrize("padding", ["right", "holed"])
-def test_curves_are_those_of_texts_whose_tokens_are_deleted(is_pair: bool, padding: str) -> None:
-    """Masking stands for deleting; it must not leave a trace of the token."""
+def test_probability_curves_equal_those_of_texts_without_the_tokens(
+    is_pair: bool, padding: str
+) -> None:
     rng = random.Random(2)
     if is_pair:
         model: Any = tiny_model(SelfAttentiveForNLI, **LABELS)
@@ -102,8 +101,7 @@ def test_curves_are_those_of_texts_whose_tokens_are_deleted(is_pair: bool, paddi
                 )
 
 
-def test_the_curves_of_a_text_without_tokens_are_flat() -> None:
-    """There is nothing to take out, and nothing to divide by."""
+def test_probability_curves_of_a_text_without_tokens_are_flat() -> None:
     model = classifier()
     batch = {name: torch.zeros(2, 0).long() for name in ("input_ids", "attention_mask")}
     classes, attention = predict(model, batch)
@@ -114,37 +112,34 @@ def test_the_curves_of_a_text_without_tokens_are_flat() -> None:
     assert curves.std(-1).max() < NEIGHBOUR_TOLERANCE["atol"]
 
 
-def test_equal_scores_keep_the_order_of_the_text_and_padding_comes_last() -> None:
-    """A hop that attends to two words alike must rank them the same in every run."""
+def test_ranks_keep_the_order_of_equal_scores_and_put_padding_last() -> None:
     scores = torch.tensor([[0.2, 0.9, 0.2, 0.9, 5.0], [0.0, -1.0, 0.0, 0.0, 5.0]])
     real = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 1, 0]]).bool()
-    assert places_by_score(scores, real).tolist() == [[2, 0, 3, 1, 4], [0, 2, 3, 1, 4]]
+    assert ranks_of(scores, real).tolist() == [[2, 0, 3, 1, 4], [0, 2, 3, 1, 4]]
     many = torch.zeros(1, 500)
-    assert places_by_score(many, many == 0).tolist() == [[*range(500)]]
+    assert ranks_of(many, many == 0).tolist() == [[*range(500)]]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_score_that_is_no_number_is_refused(bad: float) -> None:
-    """NaN would be ranked first, or last, and look like a finding; on padding it is harmless."""
+def test_ranks_refuse_scores_that_are_not_finite(bad: float) -> None:
+    """NaN would be first or last and look like a finding; on padding it is harmless."""
     real = torch.tensor([[True, True], [True, False]])
-    with pytest.raises(ValueError, match=r"text 0 of the batch has a token whose score is no num"):
-        places_by_score(torch.tensor([[bad, 0.0], [0.0, 0.0]]), real)
-    assert places_by_score(torch.tensor([[1.0, 0.0], [0.0, bad]]), real).tolist() == [[0, 1]] * 2
+    with pytest.raises(ValueError, match=r"text 0 of the batch has a score that is not finite"):
+        ranks_of(torch.tensor([[bad, 0.0], [0.0, 0.0]]), real)
+    assert ranks_of(torch.tensor([[1.0, 0.0], [0.0, bad]]), real).tolist() == [[0, 1]] * 2
 
 
-def test_probabilities_that_are_no_numbers_are_refused() -> None:
-    """A broken model must not end in a record full of null."""
+def test_probability_curves_refuse_probabilities_that_are_not_finite() -> None:
     model = classifier()
     batch = text_batch(TEXTS)
     scores = torch.zeros(batch["input_ids"].shape)
     with torch.no_grad():
         model.classifier.output.bias[0] = math.nan
-    with pytest.raises(ValueError, match=r"probabilities that are no numbers; its weights are bad"):
+    with pytest.raises(ValueError, match=r"probabilities that are not finite; name another"):
         probability_curves(model, batch, torch.zeros(len(TEXTS)).long(), [scores])
 
 
-def test_attention_ranks_by_the_sum_over_hops_and_sentences() -> None:
-    """That is the overall attention, but for its scale."""
+def test_predict_sums_attention_over_hops_and_sentences() -> None:
     for model_class, batch in (
         (SelfAttentiveForSequenceClassification, text_batch(TEXTS)),
         (SelfAttentiveForNLI, pair_batch([([1, 2], [3]), ([4], [5, 6])])),
@@ -180,8 +175,8 @@ def test_integrated_gradients_are_the_integral_of_the_gradients() -> None:
         assert errors[text].item() == pytest.approx(expected.sum().item() - change, abs=1e-5)
 
 
-def test_random_orders_depend_on_the_text_alone() -> None:
-    """Neither on the size of the batch nor on its padding, so that a figure can be repeated."""
+def test_random_scores_depend_on_the_text_alone() -> None:
+    """Neither on the batch size nor on padding, so that a number can be repeated."""
     wide, narrow = torch.zeros(3, 9), torch.zeros(1, 4)
     many = random_scores(wide, [5, 0, 7], count=2, seed=1)
     alone = random_scores(narrow, [0], count=2, seed=1)
@@ -191,7 +186,7 @@ def test_random_orders_depend_on_the_text_alone() -> None:
     assert many[0].tolist() != random_scores(wide, [5, 0, 7], count=2, seed=2)[0].tolist()
 
 
-def test_the_measures_are_areas_and_falls() -> None:
+def test_measures_are_areas_and_falls() -> None:
     """Two curves by hand: one straight from 1 to 0, one that is 1 at once."""
     shares = np.array(PERCENTS) / 100
     at_once = np.where(shares > 0, 1.0, 0.0)
@@ -203,8 +198,8 @@ def test_the_measures_are_areas_and_falls() -> None:
     assert by_measure["sufficiency"] == pytest.approx(0)
 
 
-def test_differences_are_paired() -> None:
-    """Texts differ far more than rankings; only within a text does the difference count."""
+def test_summary_takes_differences_within_a_text() -> None:
+    """Texts differ far more than attributions."""
     rng = np.random.default_rng(0)
     random_curves = rng.random((2, 40, len(PERCENTS)))
     summary = summarise({"attention": random_curves + 0.25, "random": random_curves}, seed=0)
@@ -213,8 +208,7 @@ def test_differences_are_paired() -> None:
     assert summary["curves"]["deletion"]["random"] == random_curves[0].mean(0).tolist()
 
 
-def test_the_interval_is_that_of_a_mean() -> None:
-    """For many texts the bootstrap agrees with the normal distribution."""
+def test_mean_with_interval_agrees_with_the_normal_distribution() -> None:
     values = np.random.default_rng(0).normal(1, 2, 1000)
     interval = mean_with_interval(values, seed=0)
     half = 1.96 * values.std() / math.sqrt(len(values))
@@ -229,63 +223,67 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def sample(checkpoint: str) -> Sample:
+def dataset(checkpoint: str) -> EvaluationDataset:
     """The checkpoint and texts of it, an empty one among them."""
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     model = SelfAttentiveForSequenceClassification.from_pretrained(checkpoint).eval()
     texts = ["The soup was cold.", "", "Good!", "A warm place with friendly people.", "?"]
-    return Sample(model, tokenizer, Dataset.from_dict(dict(tokenizer(texts))), {})
+    return EvaluationDataset(model, tokenizer, Dataset.from_dict(dict(tokenizer(texts))), {})
 
 
-def test_the_size_of_a_batch_changes_no_result(sample: Sample) -> None:
-    """Texts are measured each on its own; batches only save time."""
+@pytest.mark.slow
+def test_measure_faithfulness_does_not_depend_on_the_batch_size(dataset: EvaluationDataset) -> None:
     options: dict[str, Any] = {"integrated_gradients_steps": 4, "random_orders": 2}
-    together = measure_faithfulness(sample, batch_size=5, **options)
-    alone = measure_faithfulness(sample, batch_size=1, **options)
+    together = measure_faithfulness(dataset, batch_size=5, **options)
+    alone = measure_faithfulness(dataset, batch_size=1, **options)
     assert together["metrics"] == pytest.approx(alone["metrics"], abs=1e-5)
     rankings = ["attention", "random", "integrated_gradients", "integrated_gradients_unsigned"]
     assert list(together["curves"]["deletion"]) == rankings
     names = {f"{ranking}_{measure}" for ranking in rankings for measure in MEASURES}
     assert set(together["metrics"]) == names
     ends = {name: (curve[0], curve[-1]) for name, curve in together["curves"]["deletion"].items()}
-    assert len(set(ends.values())) == 1, "every ranking begins and ends with the same text"
+    assert len(set(ends.values())) == 1, "every attribution begins and ends with the same text"
 
 
-def test_integrated_gradients_can_be_left_out(
-    sample: Sample, monkeypatch: pytest.MonkeyPatch
+def test_measure_faithfulness_can_leave_out_integrated_gradients(
+    dataset: EvaluationDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Captum is an extra; without it the answer is the line for pip."""
     monkeypatch.setitem(sys.modules, "captum.attr", None)
-    results = measure_faithfulness(sample, integrated_gradients_steps=0)
+    results = measure_faithfulness(dataset, integrated_gradients_steps=0)
     assert list(results["differences"]) == ["attention_minus_random"]
     assert "convergence_error" not in results
     with pytest.raises(ImportError, match=r"need captum: pip install 'sase_hf\[captum\]'"):
-        measure_faithfulness(sample, integrated_gradients_steps=4)
+        measure_faithfulness(dataset, integrated_gradients_steps=4)
 
 
-def test_what_cannot_be_measured_is_refused(sample: Sample) -> None:
-    """A regression has no class whose probability could fall."""
+def test_measure_faithfulness_refuses_bad_arguments_and_regressions(
+    dataset: EvaluationDataset,
+) -> None:
     with pytest.raises(
         ValueError, match=r"integrated_gradients_steps is -1 and random_orders is 3"
     ):
-        measure_faithfulness(sample, integrated_gradients_steps=-1)
-    sample.model.config.problem_type = "regression"
+        measure_faithfulness(dataset, integrated_gradients_steps=-1)
+    dataset.model.config.problem_type = "regression"
     with pytest.raises(ValueError, match=r"problem_type is 'regression'; .* it must be 'single_"):
-        measure_faithfulness(sample)
+        measure_faithfulness(dataset)
 
 
-def test_a_problem_type_left_open_is_a_single_label(sample: Sample) -> None:
-    """The stock Trainer leaves it so, and every other reader takes it for one."""
-    expected = measure_faithfulness(sample, random_orders=1)
-    sample.model.config.problem_type = None
-    assert measure_faithfulness(sample, random_orders=1) == expected
+def test_measure_faithfulness_takes_an_open_problem_type_for_a_single_label(
+    dataset: EvaluationDataset,
+) -> None:
+    """The stock Trainer leaves it open."""
+    expected = measure_faithfulness(dataset, random_orders=1, integrated_gradients_steps=0)
+    dataset.model.config.problem_type = None
+    assert measure_faithfulness(dataset, random_orders=1, integrated_gradients_steps=0) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_pair", [False, True])
-def test_the_script_writes_a_record_and_a_plot(
+def test_script_writes_a_record_and_a_plot(
     is_pair: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The record says on which texts and which weights, and tells nothing of the machine."""
+    """The record names texts and weights, and no folder."""
     folder = save_checkpoint(tmp_path / "tiny", is_pair=is_pair)
     record, plot = tmp_path / "record.json", tmp_path / "curves.png"
     columns = "premise,hypothesis" if is_pair else "text"
@@ -306,12 +304,12 @@ def test_the_script_writes_a_record_and_a_plot(
     assert plot.read_bytes().startswith(b"\x89PNG")
     table = capsys.readouterr().out.splitlines()
     shown = f"{written['metrics']['attention_deletion_area']:.3f}"
-    assert table[0].split()[:6] == ["means", "over", "2", "texts", "deletion", "area"]
+    assert table[0].split()[:6] == ["means", "over", "2", "texts", "deletion", "AUC"]
     assert table[1].split()[:2] == ["attention", shown]
 
 
-def test_the_same_seed_gives_the_same_numbers(checkpoint: str, tmp_path: Path) -> None:
-    """Which texts are drawn, the random orders and the intervals all hang on it."""
+@pytest.mark.slow
+def test_script_gives_the_same_numbers_for_the_same_seed(checkpoint: str, tmp_path: Path) -> None:
     run, file = script_main("faithfulness"), write_texts(tmp_path)
     results = []
     for seed in (1, 1, 2):
@@ -326,8 +324,6 @@ def test_the_same_seed_gives_the_same_numbers(checkpoint: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--max_samples=0"], "--max_samples is 0; it must be 1 or more"),
-        (["--per_device_eval_batch_size=0"], "--per_device_eval_batch_size is 0; it must be 1"),
         (
             ["--text_column_names=body"],
             "rows.jsonl.gz has no column 'body'; it has 'text'. Choose with "
@@ -337,17 +333,15 @@ def test_the_same_seed_gives_the_same_numbers(checkpoint: str, tmp_path: Path) -
         (["--plot=curves.html"], "'curves.html'; the name must end in .png or .svg"),
     ],
 )
-def test_a_mistake_is_answered_in_a_line(
+def test_script_answers_mistakes_in_one_line(
     checkpoint: str, tmp_path: Path, flags: list[str], message: str
 ) -> None:
-    """No traceback, and no half of a measurement."""
     words = [checkpoint, f"--file={write_texts(tmp_path)}", "--integrated_gradients_steps=0"]
     with pytest.raises(SystemExit, match=rf"^faithfulness\.py: .*{re.escape(message)}"):
         script_main("faithfulness")([*words, *flags])
 
 
-def test_a_model_without_attention_is_refused(tmp_path: Path) -> None:
-    """Max pooling reads everything and attends to nothing."""
+def test_script_refuses_a_model_without_attention(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path / "max", pooling="max")
     with pytest.raises(SystemExit, match=r"has pooling='max', which attends to nothing; name a"):
         script_main("faithfulness")([folder, f"--file={write_texts(tmp_path)}"])

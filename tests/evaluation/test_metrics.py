@@ -93,14 +93,14 @@ def test_pearson_is_the_correlation(predictions: Any, references: Any, expected:
 
 
 @pytest.mark.parametrize("same", [0.0, 0.1, 1e9])
-def test_pearson_of_equal_numbers_is_not_defined(same: float) -> None:
+def test_pearson_is_not_defined_for_equal_numbers(same: float) -> None:
     """Whatever rounding makes of their mean; a 0 would look like a result."""
     assert math.isnan(measure("pearson", [same] * 3, [1.0, 2.0, 3.0]))
     assert math.isnan(measure("pearson", [1.0, 2.0, 3.0], [same] * 3))
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_batches_add_up_to_the_whole(name: str) -> None:
+def test_metric_adds_up_batches(name: str) -> None:
     """`evaluate` collects batches, of lists or arrays, and counts every row once."""
     predictions, references = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 0])
     problem_type = next(kind for kind, names in DEFAULT_METRICS.items() if name in names)
@@ -112,9 +112,9 @@ def test_batches_add_up_to_the_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_rows_of_unequal_width_are_refused(name: str) -> None:
+def test_metric_refuses_rows_of_unequal_width(name: str) -> None:
     """NumPy would stretch the shorter ones."""
-    with pytest.raises(ValueError, match=r"have shape \(2, 1\) and references \(2, 2\); both must"):
+    with pytest.raises(ValueError, match=r"have shape \(2, 1\) and references \(2, 2\); give the"):
         measure(name, [[1], [0]], [[1, 0], [0, 1]])
 
 
@@ -136,7 +136,8 @@ print(json.dumps([values, "sase_hf" in sys.modules]))
 """
 
 
-def test_every_metric_loads_by_its_folder_offline_and_without_the_package(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_evaluate_loads_every_metric_offline_and_without_the_package(tmp_path: Path) -> None:
     """`evaluate` copies the file into its cache, where no neighbour and no package is at hand."""
     folders = [path.parent for path in sorted(FOLDER.glob("*/*.py")) if path.stem != "__init__"]
     assert [folder.name for folder in folders] == sorted(METRICS), "the premise: all are there"
@@ -162,7 +163,7 @@ def test_every_metric_loads_by_its_folder_offline_and_without_the_package(tmp_pa
     )
 
 
-def test_metrics_describe_themselves(tmp_path: Path) -> None:
+def test_metric_describes_itself(tmp_path: Path) -> None:
     """Users of `evaluate` look there for what a number means."""
     for name, metric_class in METRICS.items():
         metric = metric_class(keep_in_memory=True, cache_dir=tmp_path)

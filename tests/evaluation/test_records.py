@@ -21,7 +21,7 @@ from transformers import EvalPrediction
 
 import sase_hf
 from sase_hf.data.labels import MULTI_LABEL, PROBLEM_TYPES, REGRESSION, SINGLE_LABEL
-from sase_hf.evaluation import environment
+from sase_hf.evaluation import records
 from sase_hf.evaluation.records import load_metrics, measured_record, metrics_function, write_record
 
 
@@ -63,10 +63,10 @@ def hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (REGRESSION, ["mse", "pearson"]),
     ],
 )
-def test_every_kind_of_problem_has_metrics_of_its_own(
+def test_load_metrics_has_offline_defaults_for_every_problem_type(
     problem_type: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They come with the package: nothing is downloaded, and nothing put into the user's cache."""
+    """Nothing is downloaded or put into the user's cache."""
 
     def refuse(*_: object) -> None:
         raise AssertionError("a connection is tried")
@@ -78,8 +78,8 @@ def test_every_kind_of_problem_has_metrics_of_its_own(
     assert not (tmp_path / "metrics").exists()
 
 
-def test_class_ids_are_the_largest_logits() -> None:
-    """Rows with the label that the loss ignores do not count; other outputs are not looked at."""
+def test_metrics_function_takes_the_largest_logit() -> None:
+    """Rows with the label that the loss ignores do not count, and other outputs are ignored."""
     logits = np.array([[0.1, 0.2, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 9.0], [9.0, 0.0, 0.0]])
     other = np.full((4, 7), np.nan)
     expected = {"accuracy": 2 / 3, "macro_f1": (2 / 3 + 1 + 0) / 3}
@@ -87,15 +87,14 @@ def test_class_ids_are_the_largest_logits() -> None:
     assert measure(logits[:3], [1, 0, 0], SINGLE_LABEL) == pytest.approx(expected)
 
 
-def test_a_label_applies_where_its_probability_is_above_a_half() -> None:
-    """That is where its logit is above 0."""
+def test_metrics_function_takes_labels_above_a_probability_of_one_half() -> None:
     logits = np.array([[0.1, -0.1], [-2.0, 0.0]])
     assert measure(logits, [[1.0, 0.0], [0.0, 0.0]], MULTI_LABEL)["accuracy"] == 1
     assert measure(logits, [[1.0, 0.0], [0.0, 1.0]], MULTI_LABEL)["accuracy"] == 0.5
 
 
 @pytest.mark.parametrize("width", [1, 2])
-def test_a_regression_is_measured_by_its_outputs(width: int) -> None:
+def test_metrics_function_takes_the_outputs_of_a_regression(width: int) -> None:
     """A model with one output gives a column, and its labels are numbers."""
     labels = np.arange(6.0, dtype=np.float32).reshape(-1, width)
     expected = {"mse": 0.25, "pearson": 1.0}
@@ -103,7 +102,7 @@ def test_a_regression_is_measured_by_its_outputs(width: int) -> None:
     assert measure(labels + 0.5, given, REGRESSION) == pytest.approx(expected)
 
 
-def test_a_module_of_the_users_own_is_measured_beside_ours(hits: str) -> None:
+def test_metrics_function_combines_own_and_foreign_modules(hits: str) -> None:
     """`--metric_name` takes a path, and the results of all modules come together."""
     names = ["accuracy", hits]
     results = measure(np.eye(3), [0, 1, 1], SINGLE_LABEL, names)
@@ -111,9 +110,9 @@ def test_a_module_of_the_users_own_is_measured_beside_ours(hits: str) -> None:
     assert all(type(value) is float for value in results.values())
 
 
-def test_a_result_that_is_no_number_is_refused(hits: str) -> None:
+def test_metrics_function_refuses_results_that_are_not_numbers(hits: str) -> None:
     """A `Trainer` could neither log it nor choose the best model by it."""
-    with pytest.raises(ValueError, match=r"metric 'hits' is \[0, 0\], which is no number; choose"):
+    with pytest.raises(ValueError, match=r"metric 'hits' is \[0, 0\], not a number; choose"):
         measure(np.eye(2), [1, 0], SINGLE_LABEL, [hits])
 
 
@@ -129,26 +128,24 @@ def test_a_result_that_is_no_number_is_refused(hits: str) -> None:
         (["accuracy"], REGRESSION, "'accuracy' does not fit .* use mse or pearson, or another mod"),
     ],
 )
-def test_metrics_that_cannot_be_measured_are_refused(
+def test_load_metrics_refuses_metrics_that_do_not_fit(
     names: list[str] | None, problem_type: str, message: str
 ) -> None:
-    """Before the training that they should judge, not after."""
     with pytest.raises(ValueError, match=message):
         load_metrics(names, problem_type)
 
 
 @pytest.mark.parametrize("reason", [FileNotFoundError("no file"), ImportError("no rouge_score")])
-def test_a_metric_that_evaluate_cannot_load_is_refused(
+def test_load_metrics_names_a_metric_that_evaluate_cannot_load(
     monkeypatch: pytest.MonkeyPatch, reason: Exception
 ) -> None:
-    """There may be no network, no such metric, or not what it needs."""
 
     def fail(name: str) -> None:
         raise reason
 
     monkeypatch.setattr(evaluate, "load", fail)
     message = (
-        f"'rouge' is none of accuracy, .*, and evaluate cannot load it: {reason}. Give the name"
+        f"'rouge' is not one of accuracy, .*, and evaluate cannot load it: {reason}. Give the name"
     )
     with pytest.raises(ValueError, match=message):
         load_metrics(["accuracy", "rouge"], SINGLE_LABEL)
@@ -170,7 +167,7 @@ def record_of(**changes: Any) -> dict[str, Any]:
     return measured_record(**{**parts, **changes})
 
 
-def test_a_record_says_what_a_number_is_worth() -> None:
+def test_measured_record_holds_all_that_judges_a_number() -> None:
     """Value, split, rows, seed, settings, sizes, code, versions, hardware, date."""
     record = record_of()
     assert record["metrics"] == {"accuracy": 0.5}
@@ -179,7 +176,7 @@ def test_a_record_says_what_a_number_is_worth() -> None:
     assert record["arguments"] == {"learning_rate": 0.001}
     assert record["config"]["num_hops"] == tiny_config().num_hops
     assert record["num_parameters"] == 123
-    assert record["versions"].keys() == {"python", *environment.PACKAGES}
+    assert record["versions"].keys() == {"python", *records.PACKAGES}
     assert record["versions"]["torch"] == version("torch")
     hardware = record["hardware"]
     assert (hardware["threads"], hardware["cores"]) == (torch.get_num_threads(), os.cpu_count())
@@ -190,10 +187,10 @@ def test_a_record_says_what_a_number_is_worth() -> None:
     assert abs(age.total_seconds()) < 60
 
 
-def test_a_record_tells_of_no_one_and_no_place(
+def test_record_holds_no_names_paths_and_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records are published; names, folders and tokens planted everywhere must not come through."""
+    """Records are published."""
     for variable in ("USER", "LOGNAME", "HOSTNAME", "HF_TOKEN"):
         monkeypatch.setenv(variable, f"planted-{variable}")
     monkeypatch.setenv("HOME", "/home/planted")
@@ -231,8 +228,8 @@ def test_a_record_tells_of_no_one_and_no_place(
     }
 
 
-def test_the_same_record_gives_the_same_bytes(tmp_path: Path) -> None:
-    """A change in a record's file is a change in what was measured, not in the order of keys."""
+def test_write_record_gives_the_same_bytes_for_the_same_record(tmp_path: Path) -> None:
+    """A change of the file is a change of the measurement, not of the order of keys."""
     record = record_of()
     write_record(record, tmp_path / "new" / "a.json")
     shuffled = dict(reversed(record.items()))
@@ -243,27 +240,27 @@ def test_the_same_record_gives_the_same_bytes(tmp_path: Path) -> None:
     assert json.loads(first) == record
 
 
-def test_a_number_that_is_not_defined_is_null(tmp_path: Path) -> None:
-    """NaN is no JSON, and a long run must not fail for one when it writes its record."""
+def test_record_holds_null_for_undefined_numbers(tmp_path: Path) -> None:
+    """JSON has no NaN, and a long run must not fail when it writes its record."""
     record = record_of(metrics={"pearson": math.nan, "mse": np.float32(0.5)})
     assert record["metrics"] == {"pearson": None, "mse": 0.5}
     write_record({"value": math.inf}, tmp_path / "record.json")
     assert json.loads((tmp_path / "record.json").read_text()) == {"value": None}
 
 
-def test_a_record_that_cannot_be_written_leaves_the_old_one(
+def test_write_record_keeps_the_old_file_on_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is put in place in one step, when it is complete."""
     path = tmp_path / "record.json"
     write_record({"value": 1}, path)
 
     def fail(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="no space left"):
-        write_record({"value": 2}, path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="no space left"):
+            write_record({"value": 2}, path)
     with pytest.raises(TypeError, match=r"a record cannot hold a object, <object"):
         write_record({"value": object()}, path)
     assert [file.name for file in tmp_path.iterdir()] == ["record.json"]
@@ -278,14 +275,14 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_a_record_names_the_commit_of_the_checkout(
+def test_record_names_the_commit_of_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And whether its files differ from it; the history around an installed package is not ours."""
+    """And whether its files differ; the checkout around an installed package does not count."""
     package = tmp_path / "checkout" / "sase_hf" / "evaluation"
     package.mkdir(parents=True)
-    module = package / "environment.py"
-    monkeypatch.setattr(environment, "__file__", str(module))
+    module = package / "records.py"
+    monkeypatch.setattr(records, "__file__", str(module))
     assert record_of()["code"] is None
     module.write_text("one")
     git(package.parents[1], "init", "-q")
@@ -298,7 +295,7 @@ def test_a_record_names_the_commit_of_the_checkout(
     module.write_text("two")
     assert record_of()["code"]["modified"] is True
     monkeypatch.setattr(
-        environment, "__file__", str(package / "site" / "sase_hf" / "evaluation" / "environment.py")
+        records, "__file__", str(package / "site" / "sase_hf" / "evaluation" / "records.py")
     )
     (package / "site").mkdir()
     assert record_of()["code"] is None
@@ -306,8 +303,7 @@ def test_a_record_names_the_commit_of_the_checkout(
     assert record_of()["code"] is None, "there may be no git"
 
 
-def test_hardware_is_described_on_systems_that_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only Linux has /proc, and Windows has no sysconf."""
+def test_record_describes_hardware_on_every_system(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def hidden(*_: object, **__: object) -> str:
         raise FileNotFoundError

@@ -48,8 +48,8 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no config": (lambda f: (f / "config.json").unlink(), r"cannot load .*config\.json"),
     "no card": (lambda f: (f / "README.md").unlink(), r"no .*README\.md; write .*write_model_card"),
     "changed code": (
-        lambda f: (f / "loss_self_attentive.py").write_text("import os\n", encoding="utf-8"),
-        rf"^loss_self_attentive\.py{OTHER_CODE}",
+        lambda f: (f / "pooling_self_attentive.py").write_text("import os\n", encoding="utf-8"),
+        rf"^pooling_self_attentive\.py{OTHER_CODE}",
     ),
     "no code": (
         lambda f: (f / "pooling_self_attentive.py").unlink(),

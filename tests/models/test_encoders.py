@@ -52,7 +52,7 @@ def _packed(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("cost", [*tiny.COSTS, 3])
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
-def test_states_and_gradients_equal_torchs_packed_bilstm(
+def test_bilstm_states_and_gradients_equal_torchs_packed_lstm(
     monkeypatch: pytest.MonkeyPatch, num_layers: int, cost: int
 ) -> None:
     """`pack_padded_sequence` is the known exact way; the encoder must lose nothing against it."""
@@ -80,7 +80,7 @@ def test_states_and_gradients_equal_torchs_packed_bilstm(
 
 
 @pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
-def test_a_poisoned_padding_vector_reaches_no_state(encoder: dict[str, Any]) -> None:
+def test_encoders_never_read_padding(encoder: dict[str, Any]) -> None:
     """NaN on padding, the strictest neighbour, must leave every real token's state finite."""
     model = tiny.tiny_model(SelfAttentiveModel, **{**encoder, "num_lstm_layers": 2})
     embeds = torch.randn(5, 5, 6).masked_fill(~tiny.MASK.unsqueeze(-1), float("nan"))
@@ -93,9 +93,7 @@ def test_a_poisoned_padding_vector_reaches_no_state(encoder: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize(("size", "num_layers"), [(3, 4), (2, 3), (4, 2), (1, 2), (5, 1)])
-def test_a_state_of_the_dilated_stack_reads_as_far_as_the_formula_says(
-    size: int, num_layers: int
-) -> None:
+def test_dilated_cnn_reads_as_far_as_the_formula(size: int, num_layers: int) -> None:
     """1 + (k - 1) (2^L - 1) tokens, an even k one step farther ahead; 15 each way by default.
 
     Nothing cancels where all numbers are positive, so a gradient of zero is a token not read.
@@ -113,7 +111,7 @@ def test_a_state_of_the_dilated_stack_reads_as_far_as_the_formula_says(
     assert x.grad.any(1).nonzero().flatten().tolist() == list(read)
 
 
-def test_the_default_dilated_stack_reads_15_tokens_each_way() -> None:
+def test_dilated_cnn_defaults_read_15_tokens_each_way() -> None:
     """The premise of the formula's example: these are the sizes that a new model has."""
     config = SelfAttentiveConfig(encoder="dilated_cnn")
     assert (config.dilated_cnn_kernel_size, config.dilated_cnn_num_layers) == (3, 4)
@@ -122,20 +120,20 @@ def test_the_default_dilated_stack_reads_15_tokens_each_way() -> None:
 # The relation network
 
 
-def test_sentences_are_related_together_if_little_padding_comes_of_it() -> None:
+def test_groups_of_like_length_waste_little_padding() -> None:
     """By hand: 8 has the share of 10 that is allowed and 7 has not; an empty one takes a token."""
     lengths = [10, 8, 7, 5, 4, 1, 0]
     assert groups_of_like_length(lengths, 99) == [(2, 10), (1, 7), (2, 5), (1, 1), (1, 1)]
 
 
-def test_no_more_sentences_are_related_together_than_there_is_room_for() -> None:
+def test_groups_of_like_length_are_bounded() -> None:
     """Many long texts in a batch must not take more memory than the blocks of one."""
     assert groups_of_like_length([10] * 5, 20) == [(2, 10), (2, 10), (1, 10)]
     assert groups_of_like_length([10] * 2, 3) == [(1, 10), (1, 10)]
 
 
 @pytest.mark.parametrize("gate", [False, True])
-def test_pairs_in_many_blocks_give_what_pairs_in_one_do(
+def test_relation_network_blocks_change_no_state_and_no_gradient(
     monkeypatch: pytest.MonkeyPatch, gate: bool
 ) -> None:
     """Blocks bound the memory and nothing else: same states, same gradients, with and without."""
@@ -144,9 +142,9 @@ def test_pairs_in_many_blocks_give_what_pairs_in_one_do(
     asked: list[int] = []
     relate = PairFunction.relate
 
-    def noted(self: PairFunction, *inputs: Tensor, **output: Any) -> Tensor:
+    def noted(self: PairFunction, *inputs: Tensor) -> Tensor:
         asked.append(inputs[1].shape[1])
-        return relate(self, *inputs, **output)
+        return relate(self, *inputs)
 
     monkeypatch.setattr(PairFunction, "relate", noted)
     outcomes = []
@@ -170,7 +168,7 @@ def test_pairs_in_many_blocks_give_what_pairs_in_one_do(
 
 
 @pytest.mark.parametrize("is_trained", [False, True])
-def test_blocks_of_pairs_keep_autocast_and_leave_frozen_weights_alone(
+def test_relation_network_blocks_keep_autocast_and_frozen_weights(
     monkeypatch: pytest.MonkeyPatch, is_trained: bool
 ) -> None:
     """The gradient makes pairs again in the precision they had, as near to float32 as that is."""
@@ -191,27 +189,6 @@ def test_blocks_of_pairs_keep_autocast_and_leave_frozen_weights_alone(
         assert (outcomes[1][name] - exact).abs().max() < 0.02 * exact.abs().max(), name
 
 
-def test_blocks_of_pairs_leave_hooks_and_lent_weights_to_autograd(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A hook sees a whole gradient once, and weights that are lent for one call get theirs."""
-    model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network").double()
-    embeds = torch.randn(5, 5, 6, dtype=torch.float64)
-    lent = {n: p.detach().clone().requires_grad_() for n, p in model.named_parameters()}
-    weight = model.token_encoder.pair.output.weight
-    weight.register_hook(lambda gradient: gradient * 0.5)
-    outcomes = []
-    for block_size in (2**22, 1):
-        monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
-        inputs = {"inputs_embeds": embeds, "attention_mask": tiny.MASK}
-        (hooked,) = torch.autograd.grad(model(**inputs).last_hidden_state.sum(), weight)
-        states = torch.func.functional_call(model, lent, (), inputs).last_hidden_state
-        (plain,) = torch.autograd.grad(states.sum(), lent["token_encoder.pair.output.weight"])
-        torch.testing.assert_close(2 * hooked, plain)
-        outcomes.append(plain)
-    torch.testing.assert_close(*outcomes)
-
-
 LONG_TEXT = """
 import resource, torch
 from sase_hf import SelfAttentiveConfig, SelfAttentiveModel
@@ -225,8 +202,9 @@ print(config.hidden_size, before, resource.getrusage(resource.RUSAGE_SELF).ru_ma
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="memory is measured with glibc")
-def test_a_text_of_a_thousand_tokens_trains_without_a_tensor_of_its_pairs() -> None:
+def test_relation_network_trains_on_a_thousand_tokens_without_a_tensor_of_all_pairs() -> None:
     """The million pairs take 512 MB in each tensor that holds them all, and a gradient needs four.
 
     What training adds to the process is less than one of them; all of it is less than 2 GB.

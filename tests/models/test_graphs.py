@@ -23,6 +23,7 @@ CAN_COMPILE = HAS_HEADERS and any(map(shutil.which, ("g++", "clang++")))
 FREE = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CAN_COMPILE, reason="needs a C++ compiler and Python's headers")
 @pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
 @pytest.mark.timeout(900)  # the C++ compiler is slow on a busy machine
@@ -74,6 +75,7 @@ GRAPHS = [
 ]
 
 
+@pytest.mark.slow
 @tiny.exports
 @pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
 @pytest.mark.parametrize(
@@ -137,6 +139,7 @@ def export_to_onnx(path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @tiny.exports
 @pytest.mark.timeout(900)  # the exporter is slow on a busy machine
 def test_every_encoder_runs_in_onnx_runtime_at_any_length(tmp_path: Path) -> None:

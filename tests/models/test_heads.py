@@ -108,7 +108,7 @@ def test_entailment_head_is_the_papers(
 
 
 @pytest.mark.parametrize("pooling", ["max", "mean", "last"])
-def test_pairs_can_be_matched_without_attention(pooling: str) -> None:
+def test_nli_matches_without_attention(pooling: str) -> None:
     """The entailment baselines of the literature: one pooled row per sentence, joined."""
     rng = random.Random(0)
     model = tiny.tiny_model(
@@ -122,7 +122,7 @@ def test_pairs_can_be_matched_without_attention(pooling: str) -> None:
     assert_head_agrees(model, tiny.pair_batch(pairs), pairs, [0, 1, 2])
 
 
-def test_label_smoothing_spreads_its_share_over_all_labels() -> None:
+def test_loss_label_smoothing_spreads_over_all_labels() -> None:
     """It belongs to the model's own loss, where the penalty stays untouched by it."""
     rng = random.Random(0)
     model = tiny.tiny_model(
@@ -135,7 +135,7 @@ def test_label_smoothing_spreads_its_share_over_all_labels() -> None:
     assert_head_agrees(model, tiny.text_batch(texts), texts, [3, 0, 1])
 
 
-def test_one_output_takes_one_number_per_text() -> None:
+def test_loss_of_one_output_takes_flat_labels() -> None:
     """Regression labels come as (B,) from a data collator and as (B, 1) from careful callers."""
     rng = random.Random(0)
     model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=1)
@@ -155,9 +155,7 @@ def test_one_output_takes_one_number_per_text() -> None:
         (1, torch.tensor([0.5, 2.0]), "regression"),
     ],
 )
-def test_the_problem_type_follows_from_labels_when_the_config_is_silent(
-    num_labels: int, labels: Tensor, problem_type: str
-) -> None:
+def test_loss_infers_the_problem_type(num_labels: int, labels: Tensor, problem_type: str) -> None:
     """Class ids and a single output leave no doubt; then as in transformers."""
     model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=num_labels)
     batch = tiny.text_batch([[1, 2, 3], [4, 5]])
@@ -166,7 +164,7 @@ def test_the_problem_type_follows_from_labels_when_the_config_is_silent(
     assert torch.equal(inferred, model(**batch, labels=labels).loss)
 
 
-def test_sets_of_labels_need_a_problem_type() -> None:
+def test_loss_of_sets_of_labels_needs_a_problem_type() -> None:
     """A config that is silent would make pipelines show answers that exclude each other."""
     model = tiny.tiny_model(SelfAttentiveForSequenceClassification)
     with pytest.raises(ValueError, match=r"set config.problem_type to .multi_label_classification"):
@@ -181,7 +179,7 @@ def test_sets_of_labels_need_a_problem_type() -> None:
         ("regression", (6,)),
     ],
 )
-def test_labels_of_another_shape_are_refused(problem_type: str, shape: tuple[int, ...]) -> None:
+def test_loss_refuses_labels_of_another_shape(problem_type: str, shape: tuple[int, ...]) -> None:
     """As many numbers in another order would train on wrong targets without a word."""
     model = tiny.tiny_model(
         SelfAttentiveForSequenceClassification, num_labels=3, problem_type=problem_type
@@ -189,20 +187,6 @@ def test_labels_of_another_shape_are_refused(problem_type: str, shape: tuple[int
     labels = torch.zeros(shape).long() if problem_type.startswith("single") else torch.zeros(shape)
     with pytest.raises(ValueError, match=rf"labels have shape \({shape[0]},.*for {problem_type}"):
         model(**tiny.text_batch([[1, 2, 3], [4, 5]]), labels=labels)
-
-
-def test_a_batch_of_ignored_labels_has_no_loss_to_divide() -> None:
-    """Trainer counts 0 labels then, and 0 / 0 would end the training."""
-    model = tiny.tiny_model(SelfAttentiveForSequenceClassification)
-    labels = torch.tensor([-100])
-    loss = model(**tiny.text_batch([[1]]), labels=labels, num_items_in_batch=torch.tensor(0)).loss
-    assert loss == 0
-
-
-def test_without_labels_there_is_no_loss() -> None:
-    """Prediction needs none."""
-    model = tiny.tiny_model(SelfAttentiveForSequenceClassification)
-    assert model(**tiny.text_batch([[1, 2, 3]])).loss is None
 
 
 # What `Trainer` may ask of the loss: parts of a batch must add up to the whole.
@@ -225,7 +209,7 @@ def _sum_of_parts(
 @pytest.mark.parametrize("ignored", [False, True])
 @pytest.mark.parametrize("problem_type", PROBLEMS)
 @pytest.mark.parametrize("model_class", HEADS)
-def test_parts_of_a_batch_add_up_to_its_loss_and_gradient(
+def test_loss_of_parts_of_a_batch_adds_up(
     model_class: type, problem_type: str, ignored: bool
 ) -> None:
     """`Trainer` counts the labels of all accumulated batches and sums what the parts return.
@@ -250,7 +234,7 @@ def test_parts_of_a_batch_add_up_to_its_loss_and_gradient(
 
 
 @pytest.mark.parametrize("problem_type", PROBLEMS)
-def test_ignored_rows_leave_the_loss_of_the_others(problem_type: str) -> None:
+def test_loss_skips_ignored_rows(problem_type: str) -> None:
     """-100 says that there is no label: neither task loss nor penalty of that row counts."""
     rng = random.Random(0)
     model = tiny.tiny_model(
@@ -265,19 +249,22 @@ def test_ignored_rows_leave_the_loss_of_the_others(problem_type: str) -> None:
 
 
 @pytest.mark.parametrize("problem_type", PROBLEMS)
-def test_a_batch_without_any_label_has_loss_zero(problem_type: str) -> None:
+def test_loss_of_a_batch_without_labels_is_zero(problem_type: str) -> None:
     """0 / 0 would be NaN and end a training at the last, unlucky batch."""
     model = tiny.tiny_model(
         SelfAttentiveForSequenceClassification, problem_type=problem_type, num_labels=3
     )
     labels = torch.tensor(random_labels(random.Random(0), problem_type, 3, 2))
     labels[:] = -100
-    assert model(**tiny.text_batch([[1, 2], [3]]), labels=labels).loss.item() == 0
+    batch = tiny.text_batch([[1, 2], [3]])
+    assert model(**batch).loss is None
+    for items in (None, torch.tensor(0)):  # Trainer counts 0 labels then
+        assert model(**batch, labels=labels, num_items_in_batch=items).loss.item() == 0
 
 
 @pytest.mark.parametrize("pooling", ["self_attention", "generalized"])
 @pytest.mark.parametrize("model_class", HEADS)
-def test_labels_that_trainer_withholds_are_missed(model_class: type, pooling: str) -> None:
+def test_loss_refuses_labels_withheld_by_trainer(model_class: type, pooling: str) -> None:
     """Trainer's own label smoothing pops them, and the penalty would vanish without a word."""
     model = tiny.tiny_model(model_class, pooling=pooling)
     batch = tiny.pair_batch([([1, 2], [3])])
@@ -290,7 +277,7 @@ def test_labels_that_trainer_withholds_are_missed(model_class: type, pooling: st
 # Two sentences in a row
 
 
-def test_premise_and_hypothesis_have_attention_of_their_own() -> None:
+def test_nli_premise_and_hypothesis_have_attention_of_their_own() -> None:
     """`attentions` is (B, 2, r, T): each side's rows are 0 on the tokens of the other."""
     model = tiny.tiny_model(SelfAttentiveForNLI, num_lstm_layers=2)
     batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7, 8])], "left")
@@ -307,7 +294,7 @@ def test_premise_and_hypothesis_have_attention_of_their_own() -> None:
         assert torch.equal(attention[:, side].sum(1) > 0, tokens)
 
 
-def test_sides_may_be_interleaved() -> None:
+def test_nli_sides_may_be_interleaved() -> None:
     """The types alone decide; the order of the sentences in the row does not."""
     model = tiny.tiny_model(SelfAttentiveForNLI)
     apart = model(torch.tensor([[1, 2, 3, 4]]), token_type_ids=torch.tensor([[0, 0, 1, 1]]))
@@ -315,7 +302,7 @@ def test_sides_may_be_interleaved() -> None:
     torch.testing.assert_close(apart.logits, mixed.logits)
 
 
-def test_word_vectors_of_a_pair_equal_its_ids() -> None:
+def test_nli_inputs_embeds_equal_ids() -> None:
     """`inputs_embeds` is split into the two sides like ids."""
     model = tiny.tiny_model(SelfAttentiveForNLI)
     batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7])])
@@ -324,7 +311,7 @@ def test_word_vectors_of_a_pair_equal_its_ids() -> None:
     assert torch.equal(by_ids, model(**batch, inputs_embeds=vectors).logits)
 
 
-def test_a_pair_without_token_types_is_refused_with_the_way_out() -> None:
+def test_nli_refuses_a_pair_without_token_types() -> None:
     """Nothing else says where the hypothesis begins."""
     model = tiny.tiny_model(SelfAttentiveForNLI)
     with pytest.raises(ValueError, match=r"token_type_ids are missing.*tokenizer\(premises, hypo"):
@@ -333,9 +320,7 @@ def test_a_pair_without_token_types_is_refused_with_the_way_out() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 3), (2, 1), (2, 4), (3, 3)])
 @pytest.mark.parametrize("name", ["attention_mask", "token_type_ids"])
-def test_a_pairs_mask_or_types_of_another_shape_are_refused(
-    name: str, shape: tuple[int, ...]
-) -> None:
+def test_nli_refuses_mask_or_types_of_another_shape(name: str, shape: tuple[int, ...]) -> None:
     """Broadcast, they would say something about the wrong tokens."""
     model = tiny.tiny_model(SelfAttentiveForNLI)
     batch = {

@@ -99,7 +99,7 @@ def test_gradcheck_of_the_whole_model(fields: dict[str, Any]) -> None:
     assert torch.autograd.gradcheck(encode, embeds)
 
 
-def test_word_vectors_given_directly_equal_ids() -> None:
+def test_model_inputs_embeds_equal_ids() -> None:
     """`inputs_embeds` enters where the embedding matrix's rows do."""
     model = tiny.tiny_model(SelfAttentiveModel)
     batch = tiny.text_batch([[1, 2, 3], [4, 5]])
@@ -111,7 +111,7 @@ def test_word_vectors_given_directly_equal_ids() -> None:
     assert torch.equal(by_ids.last_hidden_state, by_vectors.last_hidden_state)
 
 
-def test_without_a_mask_every_token_is_real() -> None:
+def test_model_without_a_mask_reads_every_token() -> None:
     """Ids are never compared with that of padding: which tokens are real is the mask's to say."""
     model = tiny.tiny_model(SelfAttentiveModel)
     ids = torch.tensor([[1, 2, 0, 3, 0]])
@@ -121,7 +121,7 @@ def test_without_a_mask_every_token_is_real() -> None:
     assert not torch.equal(plain.sentence_embedding, without.sentence_embedding)
 
 
-def test_a_tuple_holds_what_the_output_holds() -> None:
+def test_model_tuple_equals_its_output() -> None:
     """`return_dict=False` gives the same tensors in the order of the output's fields."""
     model = tiny.tiny_model(SelfAttentiveModel)
     batch = tiny.text_batch([[1, 2, 3]])
@@ -131,7 +131,7 @@ def test_a_tuple_holds_what_the_output_holds() -> None:
 
 
 @pytest.mark.parametrize("where", ["argument", "config"])
-def test_states_and_attention_come_only_when_asked_for(where: str) -> None:
+def test_model_returns_states_and_attention_on_request(where: str) -> None:
     """By the call or by the config, as in transformers."""
     model = tiny.tiny_model(SelfAttentiveModel, num_lstm_layers=2)
     batch = tiny.text_batch([[1, 2, 3]])
@@ -155,9 +155,7 @@ def test_states_and_attention_come_only_when_asked_for(where: str) -> None:
 
 @pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
 @pytest.mark.parametrize("num_layers", [2, 3])
-def test_a_config_counts_the_layers_whose_states_come(
-    encoder: dict[str, Any], num_layers: int
-) -> None:
+def test_model_returns_num_hidden_layers_states(encoder: dict[str, Any], num_layers: int) -> None:
     """Tools take `num_hidden_layers` + 1 hidden states for granted, whatever the encoder."""
     sizes = {"num_lstm_layers": num_layers, "dilated_cnn_num_layers": num_layers + 2}
     model = tiny.tiny_model(SelfAttentiveModel, **{**encoder, **sizes})
@@ -165,14 +163,14 @@ def test_a_config_counts_the_layers_whose_states_come(
     assert model.config.num_hidden_layers == len(outputs.hidden_states) - 1
 
 
-def test_ids_and_word_vectors_together_are_refused() -> None:
+def test_model_refuses_ids_with_word_vectors() -> None:
     """One of them would have to be ignored."""
     model = tiny.tiny_model(SelfAttentiveModel)
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds; both came"):
         model(torch.ones(1, 2, dtype=torch.long), inputs_embeds=torch.ones(1, 2, 6))
 
 
-def test_neither_ids_nor_word_vectors_is_refused() -> None:
+def test_model_refuses_a_call_without_tokens() -> None:
     """There is nothing to read."""
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds; neither came"):
         tiny.tiny_model(SelfAttentiveModel)()
@@ -188,7 +186,7 @@ def test_neither_ids_nor_word_vectors_is_refused() -> None:
         ("inputs_embeds", (1, 3, 5), r"inputs_embeds has shape .* embedding_size=6"),
     ],
 )
-def test_tokens_of_another_shape_are_refused(
+def test_model_refuses_tokens_of_another_shape(
     head: type[Any], name: str, shape: tuple[int, ...], message: str
 ) -> None:
     """The most likely slip is a sentence that is no batch."""
@@ -199,7 +197,7 @@ def test_tokens_of_another_shape_are_refused(
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (1, 3), (2, 1), (2, 3, 3), (3,)])
-def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+def test_model_refuses_a_mask_of_another_shape(shape: tuple[int, ...]) -> None:
     """Never broadcast and never replaced: it would say something about the wrong tokens."""
     model = tiny.tiny_model(SelfAttentiveModel)
     ids = torch.ones(2, 3, dtype=torch.long)

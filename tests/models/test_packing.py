@@ -10,7 +10,7 @@ from sase_hf.models.self_attentive import packing_self_attentive
 from sase_hf.models.self_attentive.packing_self_attentive import Packing, dense_blocks
 
 
-def test_a_block_ends_where_the_padding_saved_pays_for_another_call(
+def test_dense_blocks_end_where_another_call_pays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By hand: going on from length 1 to 4 reads 3 positions of padding, and to 9 another 15."""
@@ -25,7 +25,7 @@ def test_a_block_ends_where_the_padding_saved_pays_for_another_call(
         assert dense_blocks(lengths) == blocks
 
 
-def test_blocks_cover_every_token_and_little_more() -> None:
+def test_dense_blocks_cover_every_token_and_little_padding() -> None:
     """Padding that is read costs at most a call for each block; the rest is real tokens."""
     rng = random.Random(0)
     for _ in range(200):
@@ -41,7 +41,7 @@ def test_blocks_cover_every_token_and_little_more() -> None:
 
 
 @pytest.mark.parametrize("cost", tiny.COSTS)
-def test_packing_reads_all_sentences_step_by_step_longest_first(
+def test_packing_reads_step_by_step_longest_first(
     monkeypatch: pytest.MonkeyPatch, cost: int
 ) -> None:
     """The order in which an LSTM can read them as dense blocks; ended sentences drop out."""
@@ -59,7 +59,7 @@ def test_packing_reads_all_sentences_step_by_step_longest_first(
 
 
 @pytest.mark.parametrize("cost", tiny.COSTS)
-def test_unpacking_aligns_to_the_left_and_restoring_puts_every_token_back(
+def test_packing_unpack_aligns_left_and_restore_puts_tokens_back(
     monkeypatch: pytest.MonkeyPatch, cost: int
 ) -> None:
     """Callers get their tokens back where they put them, with zeros on padding."""
@@ -74,19 +74,19 @@ def test_unpacking_aligns_to_the_left_and_restoring_puts_every_token_back(
 
 
 @pytest.mark.parametrize("cost", tiny.COSTS)
-def test_the_mirror_turns_each_sentence_within_its_own_length(
+def test_packing_reverse_index_turns_each_sentence_within_its_own_length(
     monkeypatch: pytest.MonkeyPatch, cost: int
 ) -> None:
     """The backward LSTM must start at the last word and not in the padding behind it."""
     monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
     x = torch.randn(5, 5, 2)
     packing = Packing(tiny.MASK)
-    mirrored = packing.unpack(packing.pack(x)[packing.mirror])
+    mirrored = packing.unpack(packing.pack(x)[packing.reverse_index])
     for turned, row, real in zip(mirrored, x, tiny.MASK, strict=True):
         assert torch.equal(turned[: real.sum()], row[real].flip(0))
 
 
-def test_rows_are_as_long_as_the_longest_text() -> None:
+def test_packing_rows_are_as_long_as_the_longest_text() -> None:
     """Padding shared by all rows costs no step of the LSTM."""
     packing = Packing(tiny.MASK[1:4])
     assert packing.real.shape == (3, 3)
@@ -94,7 +94,7 @@ def test_rows_are_as_long_as_the_longest_text() -> None:
 
 
 @pytest.mark.parametrize("cost", tiny.COSTS)
-def test_positions_know_their_token_and_their_sentence(
+def test_packing_positions_name_token_and_sentence(
     monkeypatch: pytest.MonkeyPatch, cost: int
 ) -> None:
     """An encoder that lays out its states in another way finds each position's state by these."""
@@ -109,7 +109,7 @@ def test_positions_know_their_token_and_their_sentence(
 
 
 @pytest.mark.parametrize("cost", tiny.COSTS)
-def test_windows_hold_the_neighbours_and_zeros_beyond_the_sentence(
+def test_packing_windows_hold_neighbours_and_zeros(
     monkeypatch: pytest.MonkeyPatch, cost: int
 ) -> None:
     """By hand: the token before, the token, the second after it, and one that is never there."""

@@ -63,7 +63,7 @@ def nli(tokenizer: TokenizersBackend) -> SelfAttentiveForNLI:
     return SelfAttentiveForNLI(config_for(tokenizer, id2label=labels)).eval()
 
 
-def test_a_result_shows_the_label_and_what_every_hop_read(
+def test_pipeline_result_equals_the_models_output(
     classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
 ) -> None:
     """The fields are those of the model's own output, in plain Python types."""
@@ -84,7 +84,9 @@ def test_a_result_shows_the_label_and_what_every_hop_read(
     assert result["overlap"] == pytest.approx(off_diagonal.item())
 
 
-def test_generalized_pooling_shows_the_mean_of_its_features(tokenizer: TokenizersBackend) -> None:
+def test_pipeline_shows_generalized_pooling_as_mean_over_features(
+    tokenizer: TokenizersBackend,
+) -> None:
     """Its hops have a weight for each feature; a reader sees their mean, and so does the page."""
     torch.manual_seed(1)
     config = config_for(tokenizer, pooling="generalized", encoder="dilated_cnn")
@@ -96,7 +98,7 @@ def test_generalized_pooling_shows_the_mean_of_its_features(tokenizer: Tokenizer
     assert ">soup<" in attention_html(result)
 
 
-def test_tokens_are_cut_from_the_text_as_it_was_typed(
+def test_pipeline_tokens_are_slices_of_the_text(
     classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
 ) -> None:
     """Case, spacing and unknown words stay the reader's, not the vocabulary's."""
@@ -106,7 +108,7 @@ def test_tokens_are_cut_from_the_text_as_it_was_typed(
     assert [text[start:end] for start, end in result["offsets"]] == result["tokens"]
 
 
-def test_a_letter_keeps_its_accents_and_a_syllable_its_parts(
+def test_pipeline_tokens_keep_accents_and_parts_of_syllables(
     classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
 ) -> None:
     """Names of files come so from macOS; composed, they would have the place of the first part."""
@@ -116,7 +118,7 @@ def test_a_letter_keeps_its_accents_and_a_syllable_its_parts(
     assert result["tokens"] == [cafe, ",", syllable, f"a{syllable}b", "!", "\u0301"]
 
 
-def test_a_pair_is_shown_sentence_by_sentence(
+def test_pipeline_shows_a_pair_sentence_by_sentence(
     nli: SelfAttentiveForNLI, tokenizer: TokenizersBackend
 ) -> None:
     """Each sentence has its own tokens, and attention that sums to 1 over them."""
@@ -131,7 +133,7 @@ def test_a_pair_is_shown_sentence_by_sentence(
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
-def test_batches_answer_like_single_texts(
+def test_pipeline_batches_equal_single_texts(
     classifier: SelfAttentiveForSequenceClassification,
     nli: SelfAttentiveForNLI,
     tokenizer: TokenizersBackend,
@@ -162,7 +164,7 @@ def _flatten(nested: object) -> list[float]:
     return [value for part in nested for value in _flatten(part)]
 
 
-def test_an_empty_text_has_a_label_and_nothing_to_show(
+def test_pipeline_labels_an_empty_text(
     classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
 ) -> None:
     """An LSTM refuses a sequence of no tokens; the model must not."""
@@ -172,7 +174,7 @@ def test_an_empty_text_has_a_label_and_nothing_to_show(
     assert result["attention"] == [[]] * 4
 
 
-def test_half_a_surrogate_pair_is_read_as_an_unknown_character(
+def test_pipeline_reads_a_lone_surrogate_as_unknown(
     classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
 ) -> None:
     """Such a string cannot be encoded; one of them must not stop a batch."""
@@ -183,7 +185,7 @@ def test_half_a_surrogate_pair_is_read_as_an_unknown_character(
     assert results[1]["tokens"] == ["good"]
 
 
-def test_several_labels_get_probabilities_of_their_own(tokenizer: TokenizersBackend) -> None:
+def test_pipeline_scores_follow_the_problem_type(tokenizer: TokenizersBackend) -> None:
     """A multi-label score is a sigmoid, a regression's the value itself."""
     config = config_for(
         tokenizer, id2label={0: "a", 1: "b"}, problem_type="multi_label_classification"
@@ -202,7 +204,7 @@ def test_several_labels_get_probabilities_of_their_own(tokenizer: TokenizersBack
     assert stock[0]["score"] == pytest.approx(logits.item(), abs=1e-6)
 
 
-def test_an_input_that_is_no_text_is_named(
+def test_pipeline_refuses_an_input_that_is_not_a_text(
     classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
 ) -> None:
     """The message says what came and what is allowed."""
@@ -213,7 +215,7 @@ def test_an_input_that_is_no_text_is_named(
         pipe({"premise": "a", "hypothesis": "b"})
 
 
-def test_a_single_text_is_no_input_for_a_model_of_pairs(
+def test_pipeline_refuses_a_single_text_for_a_model_of_pairs(
     nli: SelfAttentiveForNLI, tokenizer: TokenizersBackend
 ) -> None:
     """With one side empty every text would get the same answer."""
@@ -222,7 +224,7 @@ def test_a_single_text_is_no_input_for_a_model_of_pairs(
         pipe("Two dogs sleep.")
 
 
-def test_a_model_without_attention_is_refused(tokenizer: TokenizersBackend) -> None:
+def test_pipeline_refuses_a_model_without_attention(tokenizer: TokenizersBackend) -> None:
     """The way out is the stock pipeline, which does work."""
     model = SelfAttentiveForSequenceClassification(config_for(tokenizer, pooling="max")).eval()
     with pytest.raises(ValueError, match=r"pooling='max' has none to show; use text"):
@@ -263,7 +265,7 @@ def test_feature_extraction_gives_the_states_of_every_token(
     torch.testing.assert_close(states, expected.detach())
 
 
-def test_the_evaluator_of_evaluate_measures_our_models(
+def test_evaluator_of_evaluate_measures_our_models(
     classifier: SelfAttentiveForSequenceClassification,
     nli: SelfAttentiveForNLI,
     tokenizer: TokenizersBackend,

@@ -50,7 +50,7 @@ def labels_and_tokens(results: Any) -> list[tuple[str, Any]]:
     return [(result["label"], result["tokens"]) for result in results]
 
 
-def test_texts_may_come_in_any_container(reader: Any) -> None:
+def test_pipeline_reads_texts_in_any_container(reader: Any) -> None:
     """Lists and columns give lists; data sets and generators give results one by one."""
     expected = labels_and_tokens([reader(text) for text in TEXTS])
     data = Dataset.from_dict({"text": TEXTS})
@@ -64,7 +64,7 @@ def test_texts_may_come_in_any_container(reader: Any) -> None:
         assert labels_and_tokens(results) == expected
 
 
-def test_pairs_may_come_in_any_container(pair_reader: Any) -> None:
+def test_pipeline_reads_pairs_in_any_container(pair_reader: Any) -> None:
     """A data set with the two columns, or with two others by name."""
     expected = labels_and_tokens([pair_reader(PAIR)] * 3)
     data = Dataset.from_list([PAIR] * 3)
@@ -73,18 +73,18 @@ def test_pairs_may_come_in_any_container(pair_reader: Any) -> None:
         assert labels_and_tokens(pair_reader(inputs, batch_size=2)) == expected
 
 
-def test_a_text_may_be_named(reader: Any) -> None:
+def test_pipeline_reads_a_dict_with_a_text(reader: Any) -> None:
     """The text-classification pipeline takes such a dict too."""
     assert reader({"text": TEXT})["tokens"] == reader(TEXT)["tokens"]
 
 
-def test_nothing_in_gives_nothing_out(reader: Any) -> None:
+def test_pipeline_returns_nothing_for_no_texts(reader: Any) -> None:
     """A filter that leaves no text must not stop a program."""
     assert reader([]) == []
     assert list(reader(text for text in ())) == []
 
 
-def test_a_generator_is_read_as_results_are_taken(reader: Any) -> None:
+def test_pipeline_reads_a_generator_lazily(reader: Any) -> None:
     """A file larger than memory can be read so."""
     taken: list[int] = []
 
@@ -97,20 +97,20 @@ def test_a_generator_is_read_as_results_are_taken(reader: Any) -> None:
     assert len(taken) < 10
 
 
-def test_bytes_are_no_text(reader: Any) -> None:
+def test_pipeline_refuses_bytes(reader: Any) -> None:
     """They are not a list of numbers either."""
     with pytest.raises(ValueError, match=r"must be a text or a pair .*; b'good' came"):
         reader(b"good")
 
 
-def test_a_result_goes_through_json(reader: Any, pair_reader: Any) -> None:
+def test_pipeline_results_survive_json(reader: Any, pair_reader: Any) -> None:
     """It is kept in files and sent over the network."""
     for result in (reader(TEXT), pair_reader(PAIR)):
         again = json.loads(json.dumps(result, allow_nan=False))
         assert again["spans"] == result["spans"]
 
 
-def test_a_long_text_is_read_whole(reader: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_pipeline_reads_a_long_text_whole(reader: Any, caplog: pytest.LogCaptureFixture) -> None:
     """An LSTM has no longest text, and text-classification gives the same answer, uncut."""
     text = " ".join([TEXT] * 30)
     result = reader(text)
@@ -127,9 +127,7 @@ def test_a_long_text_is_read_whole(reader: Any, caplog: pytest.LogCaptureFixture
     ("options", "kept"),
     [({"truncation": True}, 6), ({"max_length": 4}, 4), ({"max_length": 99}, 11)],
 )
-def test_a_text_is_cut_where_the_caller_asks(
-    reader: Any, options: dict[str, Any], kept: int
-) -> None:
+def test_pipeline_truncates_on_request(reader: Any, options: dict[str, Any], kept: int) -> None:
     """At the tokenizer's own limit or at another; the result says how much is missing."""
     result = reader(TEXT, **options)
     assert len(result["tokens"]) == len(result["overall"]) == kept
@@ -144,9 +142,7 @@ def test_a_text_is_cut_where_the_caller_asks(
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
-def test_padding_that_the_caller_asks_for_is_not_shown(
-    reader: Any, pair_reader: Any, padding_side: str
-) -> None:
+def test_pipeline_hides_requested_padding(reader: Any, pair_reader: Any, padding_side: str) -> None:
     """It is no token of the text, and none that was cut."""
     expected = [reader(TEXT), pair_reader(PAIR)]
     options = {"padding": "max_length", "truncation": True, "max_length": 15}
@@ -160,7 +156,7 @@ def test_padding_that_the_caller_asks_for_is_not_shown(
         assert result["score"] == pytest.approx(unpadded["score"])
 
 
-def test_of_a_pair_each_text_says_what_was_cut(pair_reader: Any) -> None:
+def test_pipeline_counts_truncated_tokens_of_each_text_of_a_pair(pair_reader: Any) -> None:
     """The longer one is cut first."""
     assert pair_reader(PAIR)["truncated"] == [0, 0]
     result = pair_reader(PAIR, max_length=10)
@@ -171,7 +167,9 @@ def test_of_a_pair_each_text_says_what_was_cut(pair_reader: Any) -> None:
     ]
 
 
-def test_the_first_cut_is_a_warning(reader: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_pipeline_warns_of_the_first_truncation_only(
+    reader: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     """One word about it, with the numbers; a thousand would drown it."""
     reader(["good", TEXT, TEXT], max_length=4)
     reader(TEXT, max_length=3)
@@ -181,7 +179,7 @@ def test_the_first_cut_is_a_warning(reader: Any, caplog: pytest.LogCaptureFixtur
     assert caplog.records[0].levelno == logging.WARNING
 
 
-def test_the_spans_are_the_runs_with_more_than_an_even_share(reader: Any) -> None:
+def test_spans_are_runs_with_an_even_share_or_more(reader: Any) -> None:
     """They add up from `overall`, strongest first, and stand in the text where they say."""
     result = reader(TEXT)
     spans, overall = result["spans"], result["overall"]
@@ -201,7 +199,7 @@ def test_the_spans_are_the_runs_with_more_than_an_even_share(reader: Any) -> Non
     assert sum(weights) == pytest.approx(sum(above), abs=1e-3)
 
 
-def test_neighbouring_tokens_join_into_a_span() -> None:
+def test_spans_join_neighbouring_tokens() -> None:
     """By hand: two runs, the blanks inside them kept; with equal weights the whole text."""
     text = "was  not bad , but slow"
     offsets = [[0, 3], [5, 8], [9, 12], [13, 14], [15, 18], [19, 23]]
@@ -215,7 +213,7 @@ def test_neighbouring_tokens_join_into_a_span() -> None:
     assert _most_attended("", [], []) == []
 
 
-def test_a_pair_has_spans_in_each_text(pair_reader: Any) -> None:
+def test_spans_of_a_pair_are_in_each_text(pair_reader: Any) -> None:
     """Positions count from the beginning of the text that they stand in."""
     result = pair_reader(PAIR)
     assert len(result["spans"]) == 2

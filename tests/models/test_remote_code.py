@@ -28,7 +28,6 @@ from sase_hf import (
 CODE = {
     "configuration_self_attentive.py",
     "encoders_self_attentive.py",
-    "loss_self_attentive.py",
     "modeling_self_attentive.py",
     "packing_self_attentive.py",
     "pooling_self_attentive.py",
@@ -140,6 +139,7 @@ def assert_same_answers(said: dict[str, object], expected: dict[str, object]) ->
     assert not different, f"other answers from: {different}"
 
 
+@pytest.mark.slow
 def test_checkpoints_answer_bit_equal_without_the_package(
     folder: Path, tmp_path: Path, expected: dict[str, object]
 ) -> None:
@@ -147,6 +147,7 @@ def test_checkpoints_answer_bit_equal_without_the_package(
     assert_same_answers(answers_of_a_fresh_process(folder, tmp_path), expected)
 
 
+@pytest.mark.slow
 def test_checkpoints_answer_bit_equal_with_the_package_and_no_flag(
     folder: Path, tmp_path: Path, expected: dict[str, object]
 ) -> None:
@@ -154,6 +155,7 @@ def test_checkpoints_answer_bit_equal_with_the_package_and_no_flag(
     assert_same_answers(answers_of_a_fresh_process(folder, tmp_path, "package"), expected)
 
 
+@pytest.mark.slow
 def test_every_encoder_answers_bit_equal_without_the_package(tmp_path: Path) -> None:
     """Each one's code lies beside its weights, with all that it imports."""
     ids, expected = [[1, 2, 3, 4], [5, 6, 7, 8]], {}

@@ -94,7 +94,7 @@ def embeddings(folder: Path, texts: list[str]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_its_embeddings_are_those_of_the_model(folder: Path, name: str) -> None:
+def test_sentence_transformer_embeddings_equal_the_models(folder: Path, name: str) -> None:
     """In any order and batch, an empty text among them; a text that is too long is cut once."""
     encoder = load(folder / name)
     expected = embeddings(folder / name, MANY)
@@ -109,7 +109,7 @@ def test_its_embeddings_are_those_of_the_model(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_it_knows_its_sizes(folder: Path, name: str) -> None:
+def test_sentence_transformer_reports_its_sizes(folder: Path, name: str) -> None:
     """An index or a layer on top is made for the width that is reported, before any text is."""
     encoder = load(folder / name)
     config = AutoModel.from_pretrained(folder / name).config
@@ -121,7 +121,7 @@ def test_it_knows_its_sizes(folder: Path, name: str) -> None:
     assert (meta.embed_dim, meta.max_tokens) == (width, 20)
 
 
-def test_similarity_is_the_cosine(folder: Path) -> None:
+def test_sentence_transformer_similarity_is_the_cosine(folder: Path) -> None:
     """Also of an empty text, which has no direction and must not make others unlike it NaN."""
     encoder = load(folder / "base")
     said = encoder.encode([*TEXTS, ""])
@@ -134,7 +134,7 @@ def test_similarity_is_the_cosine(folder: Path) -> None:
     np.testing.assert_allclose(normalized, unit, rtol=0, atol=TOLERANCE)
 
 
-def test_a_shorter_embedding_is_the_first_hops(folder: Path) -> None:
+def test_sentence_transformer_truncate_dim_keeps_the_first_hops(folder: Path) -> None:
     """What the README promises of `truncate_dim`, and no more."""
     whole = load(folder / "base")
     hop = AutoModel.from_pretrained(folder / "base").config.hidden_size
@@ -147,7 +147,7 @@ def test_a_shorter_embedding_is_the_first_hops(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_saved_by_its_own_means_it_stays_what_it_is(
+def test_sentence_transformer_save_pretrained_changes_nothing(
     folder: Path, name: str, tmp_path: Path
 ) -> None:
     """Bit for bit, and still a model that the Auto classes load."""
@@ -160,7 +160,8 @@ def test_saved_by_its_own_means_it_stays_what_it_is(
     )
 
 
-def test_two_processes_say_what_one_does(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_sentence_transformer_encodes_in_several_processes(folder: Path, tmp_path: Path) -> None:
     """Even where the model's code comes from the checkpoint and the processes start from nothing.
 
     The test's own process could not show it: the package is imported here.
@@ -179,8 +180,9 @@ def test_two_processes_say_what_one_does(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(output), expected, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning:mteb")
-def test_it_passes_the_conformance_run_of_mteb(folder: Path) -> None:
+def test_sentence_transformer_passes_the_mock_run_of_mteb(folder: Path) -> None:
     """Every kind of task for texts, on rows that mteb makes up: a leaderboard can run it."""
     results = mteb.mock_run(SentenceTransformerEncoderWrapper(load(folder / "base")))
     statuses = [status for _, status in results.items() if status is not None]

@@ -24,6 +24,7 @@ from sase_hf import (
 from sase_hf.models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
+NAME = "model.safetensors"
 VARIANTS = [
     (SelfAttentiveModel, {"num_lstm_layers": 2}),
     *(
@@ -96,13 +97,17 @@ def test_weights_missing_in_a_checkpoint_start_like_new_ones(
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_a_head_starts_from_a_base_model_and_gives_it_back(head: type, tmp_path: Path) -> None:
-    """Base checkpoint to head, head checkpoint to base: the encoder's weights go both ways."""
+def test_head_starts_from_a_base_model_and_gives_it_back(head: type, tmp_path: Path) -> None:
+    """The weights of the encoder go both ways; only a base model leaves unknown weights out."""
     base = tiny.tiny_model(SelfAttentiveModel)
     base.save_pretrained(tmp_path / "base")
     model = head.from_pretrained(tmp_path / "base")
     model.save_pretrained(tmp_path / "head")
-    again = SelfAttentiveModel.from_pretrained(tmp_path / "head")
+    again, loaded = SelfAttentiveModel.from_pretrained(tmp_path / "head", output_loading_info=True)
+    assert not loaded["unexpected_keys"], "transformers would print a report of them"
+    save_file({**model.state_dict(), "classifier.b": torch.ones(1)}, tmp_path / "head" / NAME)
+    _, loaded = head.from_pretrained(tmp_path / "head", output_loading_info=True)
+    assert loaded["unexpected_keys"] == {"classifier.b"}
     for name, weight in base.state_dict().items():
         assert torch.equal(model.encoder.state_dict()[name], weight)
         assert torch.equal(again.state_dict()[name], weight)

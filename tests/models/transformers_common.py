@@ -1,6 +1,6 @@
 """The tests that transformers runs on each of its own models, run on ours.
 
-They lie in the source distribution of transformers and not in the installed package. Run them by
+They are in the source distribution of transformers, not in the installed package. Run them with
 `python scripts/common_tests.py`, which fetches them as the package `transformers_tests`.
 """
 
@@ -73,6 +73,16 @@ class CommonTests(common.ModelTesterMixin):
         self.model_tester = ModelTester()
 
 
+class ConfigTester(configuration.ConfigTester):
+    """The common tests of configs, with the one difference that is meant."""
+
+    def check_config_arguments_init(self) -> None:
+        """All common fields come back as given, but `label2id` with ids instead of text."""
+        refused = r"in the config:\n- label2id: got {'label': 0} instead of {'label': '0'}$"
+        with pytest.raises(ValueError, match=refused):
+            super().check_config_arguments_init()
+
+
 class TextModelsTest(CommonTests, unittest.TestCase):
     """The base model and the text classifier."""
 
@@ -80,9 +90,7 @@ class TextModelsTest(CommonTests, unittest.TestCase):
 
     def test_config(self) -> None:
         """Run the common tests of configs."""
-        configuration.ConfigTester(
-            self, config_class=SelfAttentiveConfig, lstm_hidden_size=9
-        ).run_common_tests()
+        ConfigTester(self, config_class=SelfAttentiveConfig, lstm_hidden_size=9).run_common_tests()
 
 
 class PairModelTest(CommonTests, unittest.TestCase):

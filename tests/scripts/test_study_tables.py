@@ -1,7 +1,6 @@
-"""The tables and the figure of a study: what stands in a record stands there, and nothing else."""
+"""The tables and the figure of a study: they show the records, and nothing else."""
 
 import json
-import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 from script_files import load_script
 from studying import tables
 from studying.records import OF_A_RUN, curve, read_records, weights_of
-from studying.rendering import TEMPLATE, hops_curves, page, render
+from studying.tables import hops_curves, page, render
 
 from sase_hf import SelfAttentiveConfig
 
@@ -32,8 +31,7 @@ def cells(table: str, *row: str) -> list[str]:
     return found[len(row) :]
 
 
-def test_a_cell_is_the_mean_over_seeds_beside_the_number_of_the_paper() -> None:
-    """One seed is luck; a hole is shown as one."""
+def test_table1_shows_means_over_seeds_and_the_numbers_of_the_paper() -> None:
     shares = (0.61, 0.63, 0.68)
     records = {
         "yelp5/self_attentive": [record(share) for share in shares],
@@ -56,15 +54,13 @@ def test_a_cell_is_the_mean_over_seeds_beside_the_number_of_the_paper() -> None:
     assert "searched" not in tables.table1({"snli/cnn_max_searched": [record()]})
 
 
-def test_entailment_has_a_number_of_the_paper_for_its_own_matching_alone() -> None:
-    """The paper's 84.4 is of the gated encoder."""
+def test_table2_shows_the_number_of_the_paper_only_for_its_gated_matching() -> None:
     table = tables.table2({"snli/gated": [record(0.8)], "snli/self_attentive": [record(0.9)]})
     assert cells(table, "self-attentive, gated") == ["80.00 (1 seed)", "84.40"]
     assert cells(table, "self-attentive, concatenated") == ["90.00 (1 seed)", ""]
 
 
-def test_the_rows_of_the_penalty_are_those_of_the_records() -> None:
-    """The coefficient is read from the config, whatever the recipe is called."""
+def test_table3_reads_the_coefficient_from_the_config() -> None:
     attention = {"attention": {"overlap": 0.25, "entropy": 0.5}}
     records = {
         "yelp5/penalty_0": [record(0.6, config={"penalty_coef": 0.0}, **attention)],
@@ -83,8 +79,8 @@ def test_the_rows_of_the_penalty_are_those_of_the_records() -> None:
     )
 
 
-def test_the_curves_of_hops_are_means_as_far_as_all_seeds_have_come() -> None:
-    """A mean over fewer seeds at the end would look like a jump; the table has the best epochs."""
+def test_hops_curves_end_where_the_first_seed_ends() -> None:
+    """A mean over fewer seeds would look like a jump; the table has the best epochs."""
     longer = [{"epoch": 1.0, "accuracy": 0.7}, {"epoch": 2.0, "accuracy": 0.65}]
     longer.append({"epoch": 3.0, "accuracy": 0.95})
     records = {
@@ -101,8 +97,8 @@ def test_the_curves_of_hops_are_means_as_far_as_all_seeds_have_come() -> None:
     assert cells(table, "30") == ["-", "79.90", "75.00 (1 seed)", "83.47"]
 
 
-def test_weights_are_counted_as_in_the_table_of_the_paper() -> None:
-    """The sizes of its Yelp model give its figures, rounded there: 54M, 15K and 1.3M."""
+def test_table4_counts_weights_as_the_paper_does() -> None:
+    """The sizes of its Yelp model give its numbers, rounded: 54M, 15K and 1.3M."""
     sizes = {"lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30, "num_labels": 5}
     config = SelfAttentiveConfig(classifier_hidden_size=3000, **sizes)
     full = record(0.6421, config=config.to_diff_dict())
@@ -113,17 +109,6 @@ def test_weights_are_counted_as_in_the_table_of_the_paper() -> None:
     assert row[-2:] == ["64.21 (1 seed)", "64.21"]
     missing = cells(tables.table4({}), "snli", "pruned")
     assert missing == ["-", "5.6M", "-", "45K", "-", "22.9M", "-", "83.16"]
-
-
-def test_the_page_is_the_template_with_every_table_in_its_place() -> None:
-    """Prose and numbers have one source each."""
-    template = TEMPLATE.read_text(encoding="utf-8")
-    assert set(re.findall(r"\{\{ (\w+) \}\}", template)) == tables.TABLES.keys()
-    text = page(template, {})
-    assert "{{" not in text
-    assert tables.beyond({}) in text
-    with pytest.raises(ValueError, match=r"no table 'table9'; there are table1, table2, table3"):
-        page("a\n{{ table9 }}\n", {})
 
 
 def write_study(folder: Path) -> Path:
@@ -137,8 +122,7 @@ def write_study(folder: Path) -> Path:
     return records
 
 
-def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    """So a fresh rendering shows whether what is checked in is made of the records."""
+def test_render_gives_the_same_bytes_for_the_same_records(tmp_path: Path) -> None:
     records = write_study(tmp_path)
     main = load_script("study").main
     rendered = []
@@ -150,28 +134,25 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     assert rendered[0][1].startswith(b"<?xml")
 
 
-def test_records_that_the_tables_cannot_show_are_refused(tmp_path: Path) -> None:
-    """A number of test rows among those of validation rows would be compared with them."""
+def test_render_refuses_records_of_test_rows(tmp_path: Path) -> None:
     main = load_script("study").main
     records = write_study(tmp_path)
     assert {name: len(found) for name, found in read_records(records).items()} == {"snli/hops_5": 2}
     (records / "linear.json").write_text(json.dumps(record(split="test")))
-    with pytest.raises(SystemExit, match=r"linear\.json was measured on test rows; .* --do_pred"):
+    with pytest.raises(SystemExit, match=r"linear\.json was measured on test rows, .* --do_pred"):
         main(["render", f"--records={records}", f"--output={tmp_path / 'PAGE.md'}"])
     with pytest.raises(SystemExit, match=r"no folder nowhere; name one with --records"):
         main(["render", "--records=nowhere", f"--output={tmp_path / 'PAGE.md'}"])
 
 
-def test_adapted_scores_stand_beside_the_accuracy_of_the_same_records() -> None:
-    """They answer another question than the accuracy, and never replace it."""
+def test_label_shift_shows_adapted_beside_plain_accuracy() -> None:
     shift = {"label_shift": {"accuracy": 0.7}}
     table = tables.label_shift({"yelp5/cnn_max": [record(0.6, **shift)]})
     assert cells(table, "yelp5", "cnn max") == ["60.00 (1 seed)", "70.00 (1 seed)"]
     assert len(table.splitlines()) == 3, "models without a record are left out"
 
 
-def test_a_trial_shows_the_settings_that_it_chose_and_no_others() -> None:
-    """A default is left to the recipe, which says it."""
+def test_tuning_shows_only_the_settings_that_a_trial_chose() -> None:
     arguments = {"learning_rate": 0.002, "record": "s7.json"}
     table = tables.tuning({"tuning/snli/s7": [record(0.76, arguments=arguments)]})
     headings = [cell.strip() for cell in table.splitlines()[0].strip("|").split("|")]
@@ -182,8 +163,8 @@ def test_a_trial_shows_the_settings_that_it_chose_and_no_others() -> None:
     }
 
 
-def test_no_trial_changed_a_setting_that_the_table_hides() -> None:
-    """Two rows that look the same, but for their accuracy, would pass for luck."""
+def test_tuning_has_a_column_for_every_setting_that_differs_between_trials() -> None:
+    """Otherwise two rows would differ in nothing but their accuracy."""
     trials: dict[str, list[dict[str, Any]]] = {}
     for name, [trial] in read_records(CARDS / "records" / "study" / "tuning").items():
         trials.setdefault(name.split("/")[0], []).append(trial["arguments"])
@@ -197,8 +178,7 @@ def test_no_trial_changed_a_setting_that_the_table_hides() -> None:
     assert not changed, "give each a column in TUNED"
 
 
-def test_a_search_shows_every_trial_also_those_without_a_result() -> None:
-    """Only the best would look as if it had been found at once."""
+def test_searches_show_every_trial_even_without_a_result() -> None:
     trials = [
         {"number": 0, "state": "complete", "value": 0.5, "settings": {"learning_rate": 0.001}},
         {"number": 1, "state": "pruned", "value": 0.4, "settings": {"num_hops": 3}},
@@ -210,16 +190,12 @@ def test_a_search_shows_every_trial_also_those_without_a_result() -> None:
     assert cells(table, "yelp5", "cnn max", "0") == ["", "0.001", "50.00"]
     assert cells(table, "yelp5", "cnn max", "1") == ["3", "", "40.00 (pruned)"]
     assert cells(table, "yelp5", "cnn max", "2") == ["", "", "- (fail)"]
-    for searches, message in (
-        ([{**search, "metric": "loss"}], "cnn_max holds searches for loss; .* for accuracy each"),
-        ([search, search], "cnn_max holds searches for accuracy, accuracy"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            tables.searches({"search/yelp5/cnn_max": searches})
+    with pytest.raises(ValueError, match="cnn_max is a search for loss, but the table shows acc"):
+        tables.searches({"search/yelp5/cnn_max": [{**search, "metric": "loss"}]})
 
 
-def test_seeds_of_unlike_settings_are_refused(tmp_path: Path) -> None:
-    """Their mean would be that of two models; a run that was resumed is none of another."""
+def test_read_records_refuses_seeds_with_different_settings(tmp_path: Path) -> None:
+    """A resumed run is not different."""
     path = tmp_path / "yelp5/bilstm_max-seed42.json"
     path.parent.mkdir()
     resumed = {"lstm_hidden_size": 150, "output_dir": "run-42", "resume_from_checkpoint": "true"}
@@ -232,9 +208,9 @@ def test_seeds_of_unlike_settings_are_refused(tmp_path: Path) -> None:
         read_records(tmp_path)
 
 
-def test_the_page_in_the_repository_is_that_of_its_records() -> None:
-    """A number that was typed, or a record that came later, would show here."""
-    fresh = page(TEMPLATE.read_text(encoding="utf-8"), read_records(CARDS / "records" / "study"))
+def test_page_in_the_repository_is_that_of_its_records() -> None:
+    fresh = page(read_records(CARDS / "records" / "study"))
+    assert "{{" not in fresh
     assert (CARDS / "EXPERIMENTS.md").read_text(encoding="utf-8") == fresh, "render it again"
 
 
@@ -242,7 +218,6 @@ def test_the_page_in_the_repository_is_that_of_its_records() -> None:
     f"matplotlib=={version('matplotlib')}\n" not in CONSTRAINTS.read_text(encoding="utf-8"),
     reason="another version of matplotlib than that of constraints.txt places things elsewhere",
 )
-def test_the_figure_in_the_repository_is_that_of_its_records(tmp_path: Path) -> None:
-    """It is written beside the page, and would be forgotten by whoever looks at that alone."""
+def test_figure_in_the_repository_is_that_of_its_records(tmp_path: Path) -> None:
     _, fresh = render(CARDS / "records" / "study", tmp_path / "EXPERIMENTS.md")
     assert (CARDS / fresh.name).read_bytes() == fresh.read_bytes(), "render it again"

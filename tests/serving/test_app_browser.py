@@ -1,4 +1,4 @@
-"""The page of scripts/app.py in a real browser: what is typed, chosen, linked and sent."""
+"""The page of scripts/app.py in a real browser: what is typed, chosen, shown and sent."""
 
 import importlib.util
 import re
@@ -7,14 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from pages import PAIR, TEXT, find_browser, go_without, save_tiny
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "app.py"
 PAYLOADS = (
@@ -142,37 +142,17 @@ def colours(tab: Any) -> list[str]:
     return found
 
 
-def chosen_hop(tab: Any) -> int:
-    """Return the number of the hop that is chosen, 0 for all of them."""
-    number: int = tab.eval_on_selector_all(
-        "#picture input[type=radio]", "all => all.findIndex(one => one.checked)"
-    )
-    return number
-
-
-def link(tab: Any) -> str:
-    """Return where the link to the view leads."""
-    address: str = tab.eval_on_selector("a.view", "one => one.href")
-    return address
-
-
-def test_typed_markup_is_shown_and_not_run(app: Server, page: Any) -> None:
-    """A page with a public address is typed into by anyone, and links carry what they typed."""
+def test_page_shows_typed_markup_as_text(app: Server, page: Any) -> None:
     payload = "\n".join(PAYLOADS)
     open_page(page, app.address)
     read(page, payload)
-    assert shown_texts(page) == [payload.replace("\u202e", "[U+202E]")]
-    page.goto(link(page))
-    page.wait_for_selector("#picture .words")
-    assert page.input_value("#text textarea") == payload
     assert shown_texts(page) == [payload.replace("\u202e", "[U+202E]")]
     assert page.evaluate("window.hit") is None
     foreign = "#picture :is(script, img, svg, iframe, [onerror], [onload])"
     assert page.locator(foreign).count() == 0
 
 
-def test_choosing_a_hop_changes_the_picture(app: Server, page: Any) -> None:
-    """Each hop reads words of its own, and that is what the page is for."""
+def test_page_colours_the_text_by_the_chosen_hop(app: Server, page: Any) -> None:
     open_page(page, app.address)
     read(page, TEXT)
     pictures = [colours(page)]
@@ -183,8 +163,7 @@ def test_choosing_a_hop_changes_the_picture(app: Server, page: Any) -> None:
     assert len(set(map(tuple, pictures))) == 1 + NUM_HOPS
 
 
-def test_the_page_shows_every_probability(app: Server, page: Any) -> None:
-    """The label alone hides how sure the model is; a label with markup in it is only text."""
+def test_page_shows_the_probability_of_every_label(app: Server, page: Any) -> None:
     open_page(page, app.address)
     read(page, TEXT)
     rows = page.locator("#picture .scores tr").all_text_contents()
@@ -193,76 +172,53 @@ def test_the_page_shows_every_probability(app: Server, page: Any) -> None:
     assert sum(shares) == pytest.approx(100, abs=0.2)
 
 
-def test_an_empty_text_is_answered(app: Server, page: Any) -> None:
-    """A stray click must not end in an error."""
+def test_page_answers_an_empty_text(app: Server, page: Any) -> None:
     open_page(page, app.address)
     read(page, " \n\t ")
     assert "nothing to read" in page.text_content("#picture")
     assert page.locator("#picture .words").count() == 0
-    assert urlsplit(page.url).query == ""
     read(page, TEXT)
     assert shown_texts(page) == [TEXT]
 
 
-def test_a_very_long_text_is_answered(app: Server, page: Any) -> None:
-    """A pasted book is cut, and the page says where and shows the beginning."""
+def test_page_keeps_what_is_typed_while_it_loads(app: Server, page: Any) -> None:
+    page.goto(app.address)
+    page.fill("#text textarea", TEXT)
+    page.wait_for_timeout(1500)
+    assert page.input_value("#text textarea") == TEXT
+
+
+def test_page_keeps_nothing_that_was_typed(app: Server, page: Any) -> None:
+    """Neither in the address nor for the next visit."""
+    open_page(page, app.address)
+    (first_example,) = shown_texts(page)
+    assert page.input_value("#text textarea") == first_example
+    read(page, TEXT)
+    assert urlsplit(page.url).query == ""
+    page.reload()
+    page.wait_for_selector("#picture p")
+    assert page.input_value("#text textarea") == first_example
+    assert shown_texts(page) == [first_example]
+
+
+def test_page_shows_the_beginning_of_a_very_long_text(app: Server, page: Any) -> None:
     open_page(page, app.address)
     read(page, "soup " * 100_000)
     answer = page.text_content("#picture")
     assert "Only the first 20,000 of 500,000 characters are read." in answer
-    assert "too long for a link" in answer
     assert shown_texts(page)[0].startswith("soup soup")
-    assert "text=" not in page.url
 
 
-def test_a_model_for_pairs_has_two_fields(pair_app: Server, page: Any) -> None:
-    """The picture shows both sentences, and the link holds both."""
+def test_page_of_a_pair_model_has_two_fields(pair_app: Server, page: Any) -> None:
     open_page(page, pair_app.address)
     assert page.locator("#stage textarea").count() == 2
     read(page, *PAIR)
     assert shown_texts(page) == list(PAIR)
     names = page.locator("#picture .scores th").all_text_contents()
     assert names == ["entailment", "neutral", "contradiction"]
-    query = parse_qs(urlsplit(link(page)).query)
-    assert query == {"text": [PAIR[0]], "text_pair": [PAIR[1]]}
 
 
-def test_a_link_shows_the_same_again(app: Server, page: Any, browser: Any) -> None:
-    """Whoever gets it sees the same text, hop and colours, whatever characters are in it."""
-    text = 'Soup & bread = 100% #1 + "tea"? cr\u00e8me\n\tbr\u00fbl\u00e9e \N{DOG FACE}, not bad.'
-    open_page(page, app.address)
-    read(page, text)
-    page.locator("#picture input[type=radio]").nth(2).check()
-    assert page.url == link(page), "the address bar is a link as well"
-
-    other = browser.new_page()
-    open_page(other, link(page))
-    assert other.input_value("#text textarea") == text
-    assert chosen_hop(other) == 2
-    assert colours(other) == colours(page)
-    assert shown_texts(other) == shown_texts(page) == [text]
-    other.close()
-
-
-@pytest.mark.parametrize("hop", ["99", "x"])
-def test_a_hop_that_is_not_there_means_all_of_them(app: Server, page: Any, hop: str) -> None:
-    """A link may come from a model with more hops, or from somebody's fingers."""
-    open_page(page, f"{app.address}?text=soup&hop={hop}")
-    page.wait_for_function("!location.search.includes('hop')")
-    assert chosen_hop(page) == 0
-
-
-def test_the_hop_stays_when_the_text_changes(app: Server, page: Any) -> None:
-    """To compare texts in one hop, a reader chooses it once."""
-    open_page(page, app.address)
-    page.locator("#picture input[type=radio]").nth(3).check()
-    read(page, "bread was soup")
-    assert chosen_hop(page) == 3
-    assert parse_qs(urlsplit(link(page)).query) == {"text": ["bread was soup"], "hop": ["3"]}
-
-
-def test_an_example_can_be_chosen(app: Server, page: Any) -> None:
-    """One click fills the field and reads the text."""
+def test_page_reads_an_example_at_one_click(app: Server, page: Any) -> None:
     open_page(page, app.address)
     example = page.locator("#examples button").nth(1)
     text = example.text_content().strip()
@@ -274,8 +230,8 @@ def test_an_example_can_be_chosen(app: Server, page: Any) -> None:
 
 
 @pytest.mark.parametrize("texts", [PAIR, ("W" * 300, "i.e. " * 200)])
-def test_it_fits_a_phone(pair_app: Server, page: Any, texts: tuple[str, str]) -> None:
-    """A page that scrolls sideways cannot be read with one thumb."""
+def test_page_fits_a_phone(pair_app: Server, page: Any, texts: tuple[str, str]) -> None:
+    """It does not scroll sideways, and the heatmap stands right below the button."""
     page.set_viewport_size({"width": 390, "height": 844})
     open_page(page, pair_app.address)
     read(page, *texts)
@@ -289,7 +245,7 @@ def test_it_fits_a_phone(pair_app: Server, page: Any, texts: tuple[str, str]) ->
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_picture_is_as_dark_as_the_page(app: Server, page: Any, theme: str) -> None:
+def test_heatmap_is_as_dark_as_the_page(app: Server, page: Any, theme: str) -> None:
     """Also where the page's theme is not that of the system."""
     page.emulate_media(color_scheme="light" if theme == "dark" else "dark")
     open_page(page, f"{app.address}?__theme={theme}")
@@ -297,7 +253,7 @@ def test_the_picture_is_as_dark_as_the_page(app: Server, page: Any, theme: str) 
     assert scheme == theme
 
 
-def test_nothing_leaves_this_machine(app: Server, page: Any) -> None:
+def test_page_sends_nothing_to_other_hosts(app: Server, page: Any) -> None:
     """What is typed may be private, and the page must work where there is no network."""
     open_page(page, app.address)
     read(page, TEXT)

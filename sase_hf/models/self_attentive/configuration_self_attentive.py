@@ -88,12 +88,12 @@ class SelfAttentiveConfig(PreTrainedConfig):
     attribute_map = {"num_attention_heads": "num_hops"}
     # Compared with pad_token_id when transformers warns of padding without a mask.
     bos_token_id = eos_token_id = sep_token_id = None
-    # Tasks that an installed package serves itself, so that `pipeline` need not trust a checkpoint.
+    # Pipeline tasks that an installed package provides, so that a checkpoint's code is not needed.
     local_pipelines = tuple[str, ...]()
-    # Of transformers; declared again since `strict` skips types that newer versions keep as text.
+    # Fields of transformers; declared again since `strict` skips types that are stored as text.
     problem_type: ProblemType | None = None
     id2label: dict[int, str] | dict[str, str] | None = None
-    label2id: dict[str, int] | None = None
+    label2id: dict[str, int] | dict[str, str] | None = None
     vocab_size: int = 30000
     embedding_size: int = 100
     encoder: Literal["bilstm", "cnn", "dilated_cnn", "relation_network"] = "bilstm"
@@ -124,7 +124,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
     initializer_range: float | int = 0.1
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Complete what is derived or left out, and refuse misspelt names."""
+        """Fill in the fields left out, and refuse misspelt names."""
         self._refuse_misspelt_fields(kwargs)
         tasks = kwargs.pop("custom_pipelines", None) or {}
         if kept := {task: tasks[task] for task in tasks if task not in self.local_pipelines}:
@@ -136,12 +136,12 @@ class SelfAttentiveConfig(PreTrainedConfig):
             # Auto classes choose between the two heads by this name and do not accept None.
             self.architectures = ["SelfAttentiveForSequenceClassification"]
         if self.problem_type is None and self.num_labels == 1:
-            # The text-classification pipeline would otherwise squash a regression's output.
+            # The text-classification pipeline would otherwise apply a sigmoid to the output.
             self.problem_type = "regression"
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """Make a config of what a file says and what overrides it, derived numbers last."""
+        """Make a config of a file's fields and overrides; overridden derived numbers come last."""
         maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
         kwargs |= {name: labels for name, labels in maps.items() if labels is not None}
         kwargs |= {name: kwargs.pop(name) for name in DERIVED if name in kwargs}
@@ -150,17 +150,19 @@ class SelfAttentiveConfig(PreTrainedConfig):
         return made
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field; a derived number may be repeated, but not contradicted."""
+        """Set a field; a derived number is accepted only if it is right."""
         if name == "cnn_kernel_sizes" and isinstance(value, list):
-            value = tuple(value)  # JSON knows lists alone
+            value = tuple(value)  # JSON has only lists
         if name == "id2label" and value:
             value = {int(index): label for index, label in value.items()}
+        if name == "label2id" and value:  # some checkpoints of transformers have {"LABEL_0": "0"}
+            value = {label: int(index) for label, index in value.items()}
         if name not in DERIVED:
             super().__setattr__(name, value)
         elif value is not None and value != getattr(self, name):
             raise ValueError(
                 f"{name} is {value}, but it is derived: {DERIVED[name]}, {getattr(self, name)} "
-                f"with encoder={self.encoder!r}. Leave {name} out and set its parts"
+                f"with encoder={self.encoder!r}. Leave {name} out and set the sizes it depends on"
             )
 
     @property
@@ -201,9 +203,9 @@ class SelfAttentiveConfig(PreTrainedConfig):
         return super().to_dict() | widths
 
     def validate_fields(self) -> None:
-        """Refuse sizes, rates and choices that no model can have, naming the field.
+        """Refuse sizes, rates and choices that no model can have; `strict` calls this.
 
-        Run by `strict`. Types come again: an alias of `attribute_map` could get by the field.
+        Sizes are checked for their type again, because an alias of `attribute_map` bypasses it.
         """
         self._check_sizes()
         self._check_rates()
@@ -218,7 +220,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         self._check_labels()
 
     def _check_labels(self) -> None:
-        """Refuse label names that are not one for each id, or maps that contradict each other."""
+        """Refuse ids without a name of their own, and maps that contradict each other."""
         names: dict[Any, str] = dict(self.id2label or {})
         if sorted(names) != list(range(len(names))) or len(set(names.values())) != len(names):
             raise ValueError(
@@ -261,26 +263,26 @@ class SelfAttentiveConfig(PreTrainedConfig):
                 raise ValueError(f"{name} is {value}; it must be a finite number, 0 or more")
 
     def _check_encoder(self) -> None:
-        """Refuse what another encoder than the chosen one would be needed for."""
+        """Refuse settings that need another encoder."""
         if self.pooling == "last" and self.encoder != "bilstm":
             raise ValueError(
                 f"pooling is 'last', the final state of each direction, but encoder="
-                f"{self.encoder!r} reads in no direction; choose another pooling or 'bilstm'"
+                f"{self.encoder!r} has no direction; choose another pooling or encoder='bilstm'"
             )
         switches = {"lstm_shortcuts": "bilstm", "relation_gate": "relation_network"}
         for name, encoder in switches.items():
             if getattr(self, name) and self.encoder != encoder:
                 raise ValueError(
-                    f"{name} is set, but encoder is {self.encoder!r}, which has no such thing; "
-                    f"leave it out or choose encoder={encoder!r}"
+                    f"{name} is set, but encoder is {self.encoder!r}; leave it out or choose "
+                    f"encoder={encoder!r}"
                 )
         if self.lstm_shortcuts and self.num_lstm_layers == 1:
             raise ValueError(
-                "lstm_shortcuts is set, but num_lstm_layers is 1; set 2 or more, or no shortcuts"
+                "lstm_shortcuts is set, but num_lstm_layers is 1; set 2 or more, or leave it out"
             )
 
     def _refuse_misspelt_fields(self, unknown: dict[str, Any]) -> None:
-        """Raise if an unknown keyword is close to a field's name; others, as of a reload, pass."""
+        """Raise if an unknown keyword resembles a field; others, such as a Hub's, pass."""
         own = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
         known = {field.name for field in fields(self)} | set(self.attribute_map) | set(DERIVED)
         for name in sorted(unknown.keys() - known):
@@ -289,9 +291,9 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
 
 def _both_label_maps(id2label: Any, label2id: Any) -> dict[str, Any]:
-    """Return both maps by name, one made of the other if need be; `strict` checks their types."""
+    """Return both maps, a missing one inverted from the other; `strict` checks their types."""
     if isinstance(id2label, dict) and not label2id:
-        label2id = {name: int(index) for index, name in id2label.items()}
+        label2id = {name: index for index, name in id2label.items()}
     elif isinstance(label2id, dict) and not id2label:
         id2label = {index: name for name, index in label2id.items()}
     return {"id2label": id2label, "label2id": label2id}

@@ -20,17 +20,17 @@ from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import Packing
 from .relation_network_self_attentive import RelationNetworkEncoder
 
-# Under gradient checkpointing, the steps whose inner states are in memory at a time.
+# Under gradient checkpointing, the LSTM steps whose inner states are in memory at a time.
 CHECKPOINTED_STEPS = 256
 
 
 class BlockLSTM(GradientCheckpointingLayer, nn.LSTM):
-    """One LSTM in one direction; what gradient checkpointing runs twice is one call of it."""
+    """One LSTM in one direction; gradient checkpointing runs each call of it twice."""
 
-    def forward(  # type: ignore[override]  # checkpointing follows no tensors in tuples
+    def forward(  # type: ignore[override]  # checkpointing ignores tensors in tuples
         self, x: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Read a dense block, going on from the states before it.
+        """Read a dense block, starting from the states before it.
 
         Args:
             x: Inputs, shape (steps, sentences, width).
@@ -57,18 +57,22 @@ class BiLSTMLayer(nn.Module):
 
         Args:
             x: Packed inputs, shape (P, width).
-            packing: What packed them.
+            packing: The packing of the batch.
 
         Returns:
             Shape (P, H).
         """
         left_to_right = self._read(self.forward_lstm, x, packing)
-        right_to_left = self._read(self.backward_lstm, x.index_select(0, packing.mirror), packing)
-        return torch.cat([left_to_right, right_to_left.index_select(0, packing.mirror)], dim=-1)
+        right_to_left = self._read(
+            self.backward_lstm, x.index_select(0, packing.reverse_index), packing
+        )
+        return torch.cat(
+            [left_to_right, right_to_left.index_select(0, packing.reverse_index)], dim=-1
+        )
 
     @staticmethod
     def _read(lstm: BlockLSTM, x: Tensor, packing: Packing) -> Tensor:
-        """Run one LSTM over the blocks, (P, width) -> (P, u), each going on from the one before."""
+        """Run one LSTM over the blocks, carrying its state along: (P, width) -> (P, u)."""
         blocks = packing.blocks
         if lstm.gradient_checkpointing and lstm.training:
             blocks = [
@@ -76,8 +80,7 @@ class BiLSTMLayer(nn.Module):
                 for steps, rows in blocks
                 for done in range(0, steps, CHECKPOINTED_STEPS)
             ]
-        # One split, because a slice for each block would make the backward pass fill all of x anew
-        # for each.
+        # One split: with a slice for each block, the backward pass would fill all of x per block.
         parts = x.split([steps * rows for steps, rows in blocks]) if len(blocks) > 1 else (x,)
         outputs: list[Tensor] = []
         hidden = cell = x.new_zeros(1, blocks[0][1], lstm.hidden_size)
@@ -110,9 +113,9 @@ class BiLSTMEncoder(nn.Module):
 
 
 class CNNEncoder(GradientCheckpointingLayer):
-    """Convolutions of several widths side by side with ReLU (Kim, 2014), as long as the text.
+    """Convolutions of several widths side by side with ReLU (Kim, 2014), one state per token.
 
-    A width k reads the (k - 1) // 2 tokens before a token, the token, and the k // 2 after it.
+    Width k reads the (k - 1) // 2 tokens before a token, the token, and the k // 2 after it.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
@@ -131,7 +134,7 @@ class CNNEncoder(GradientCheckpointingLayer):
         for size, convolution in zip(self.sizes, self.convolutions, strict=True):
             start = before - (size - 1) // 2
             states.append(F.relu(convolution(windows[:, start : start + size].flatten(1))))
-        return (torch.cat(states, dim=-1),)  # reentrant checkpointing follows no tensors in lists
+        return (torch.cat(states, dim=-1),)  # reentrant checkpointing ignores tensors in lists
 
 
 class DilatedCNNLayer(GradientCheckpointingLayer):

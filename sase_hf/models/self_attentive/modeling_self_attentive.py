@@ -7,7 +7,7 @@ Shapes, everywhere in this file: B sentences (or pairs), T tokens, S tokens afte
 (rows of the sentence matrix M), W width of a row that a classifier reads (H, or 4H), b, p, q hidden
 units.
 
-The path: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`: H (P, H) ->
+Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`: H (P, H) ->
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
@@ -27,12 +27,13 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
-from .loss_self_attentive import head_loss
 from .packing_self_attentive import Packing
 from .pooling_self_attentive import POOLINGS, GeneralizedPooling
 
-# What makes any checkpoint a SentenceTransformer without code of ours: it runs the base model and
-# takes its `sentence_embedding`.
+IGNORED_LABEL = -100
+
+# With these two files every checkpoint is a SentenceTransformer, without code of ours: it runs the
+# base model and returns its `sentence_embedding`.
 _RUN_THE_MODEL = "sentence_transformers.base.modules.transformer.Transformer"
 _TAKE_THE_EMBEDDING = {"method": "forward", "method_output_name": "sentence_embedding"}
 SENTENCE_TRANSFORMER_FILES: dict[str, Any] = {
@@ -169,11 +170,124 @@ class ConcatMatching(nn.Module):
         return torch.cat(features, dim=-1)
 
 
+# ---- loss: task loss plus penalty, the same however a batch is split -----------------------------
+
+
+def infer_problem_type(config: SelfAttentiveConfig, labels: Tensor) -> str:
+    """Return the problem type of the config, or infer it where the labels allow only one.
+
+    Transformers would take floats for sets of labels and write that into the config. A float can
+    also be a regression target, so here the config must name the problem type.
+    """
+    if config.problem_type is not None:
+        return str(config.problem_type)
+    if config.num_labels == 1:
+        return "regression"
+    if labels.is_floating_point():
+        raise ValueError(
+            f"labels are {labels.dtype}, which could be sets of labels or regression targets; set "
+            'config.problem_type to "multi_label_classification" or "regression"'
+        )
+    return "single_label_classification"
+
+
+def penalised_loss(
+    logits: Tensor,
+    labels: Tensor,
+    penalty: Tensor,
+    config: SelfAttentiveConfig,
+    num_items_in_batch: Tensor | int | None = None,
+) -> Tensor:
+    """Return task loss + `penalty_coef` * mean penalty, the sum of section 2.2.
+
+    Both parts are sums over the counted labels divided by their number. With `num_items_in_batch`,
+    the labels that `Trainer` counted over all accumulated batches and processes, the parts of a
+    split batch therefore add up to the loss and the gradient of the whole.
+
+    Args:
+        logits: Shape (B, num_labels).
+        labels: Class ids (B,); or floats (B, num_labels), for one output also (B,). An entry of
+            -100 does not count.
+        penalty: Shape (B,). Each row is weighted by the number of its counted labels.
+        config: Gives problem type, penalty coefficient and label smoothing.
+        num_items_in_batch: Labels in the whole batch; by default those counted here.
+
+    Returns:
+        A scalar in float32 or wider.
+
+    Raises:
+        ValueError: If the labels have another shape, or if they are floats and the config names
+            no problem type.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    problem_type = infer_problem_type(config, labels)
+    _check_labels(labels, logits, problem_type)
+    if problem_type == "single_label_classification":
+        labels = labels.view(-1, 1).long()
+        losses = F.cross_entropy(
+            logits,
+            labels.squeeze(1),
+            ignore_index=IGNORED_LABEL,
+            label_smoothing=config.label_smoothing,
+            reduction="none",
+        ).unsqueeze(1)
+    else:
+        labels = labels.view_as(logits).to(logits.dtype)
+        regression = problem_type == "regression"
+        loss = F.mse_loss if regression else F.binary_cross_entropy_with_logits
+        losses = loss(logits, labels, reduction="none")
+    counted = labels != IGNORED_LABEL  # (B, 1) or (B, num_labels)
+    total = losses.masked_fill(~counted, 0).sum()
+    total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
+    if num_items_in_batch is None:
+        return total / counted.sum().clamp(min=1)
+    return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
+
+
+def _check_labels(labels: Tensor, logits: Tensor, problem_type: str) -> None:
+    """Raise ValueError unless each row of logits has a class id, or a number for each output."""
+    rows, outputs = logits.shape
+    single = problem_type == "single_label_classification"
+    allowed = [(rows,), (rows, 1)] if single or outputs == 1 else [(rows, outputs)]
+    if tuple(labels.shape) not in allowed:
+        raise ValueError(
+            f"labels have shape {tuple(labels.shape)}; for {problem_type} with logits of shape "
+            f"{tuple(logits.shape)} it must be {' or '.join(map(str, allowed))}. Class ids need "
+            'config.problem_type = "single_label_classification", sets of labels '
+            '"multi_label_classification"'
+        )
+
+
+def head_loss(
+    logits: Tensor,
+    labels: Tensor | None,
+    penalty: Tensor,
+    config: SelfAttentiveConfig,
+    num_items_in_batch: Tensor | int | None,
+) -> Tensor | None:
+    """Return `penalised_loss`, or None without labels.
+
+    Raises:
+        ValueError: If `Trainer` counted labels but did not pass them on, as it does for
+            `label_smoothing_factor` and `compute_loss_func`: the loss would lack the penalty.
+    """
+    if labels is not None:
+        return penalised_loss(logits, labels, penalty, config, num_items_in_batch)
+    has_penalty = config.has_attention and config.penalty_coef > 0
+    if num_items_in_batch is not None and has_penalty:
+        raise ValueError(
+            "Trainer did not pass the labels to the model (label_smoothing_factor or "
+            "compute_loss_func), so the loss would lack the penalty. Set config.label_smoothing "
+            "instead of label_smoothing_factor, or config.penalty_coef = 0"
+        )
+    return None
+
+
 # ---- models --------------------------------------------------------------------------------------
 
 
 class SelfAttentivePreTrainedModel(PreTrainedModel):
-    """Initialisation, saving and what else the base model and the heads share."""
+    """Initialisation, loading and saving, shared by the base model and the heads."""
 
     config_class = SelfAttentiveConfig
     base_model_prefix = "encoder"
@@ -183,6 +297,12 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
     _input_embed_layer = "embeddings"
     _no_split_modules = ["BiLSTMLayer", "CNNEncoder", "DilatedCNNLayer", "RelationNetworkEncoder"]
     config: SelfAttentiveConfig
+
+    def post_init(self) -> None:
+        """Finish the construction as transformers does."""
+        super().post_init()
+        if self.is_head:  # transformers has copied the base model's list into the head
+            self._keys_to_ignore_on_load_unexpected = set()
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -202,9 +322,9 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
             super()._init_weights(module)
 
     def tie_weights(self, *args: Any, **kwargs: Any) -> Any:
-        """Tie as transformers does, then freeze the word vectors if the config says so.
+        """Tie as transformers does, then freeze the word vectors if the config asks for it.
 
-        `from_pretrained` makes parameters anew, all trainable, and calls this last.
+        `from_pretrained` creates new parameters, all trainable, and calls this method last.
         """
         tied = super().tie_weights(*args, **kwargs)
         if self.config.freeze_embeddings:
@@ -220,16 +340,16 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
     ) -> None:
         """Save the model so that every Auto class, `pipeline` and SentenceTransformer load it.
 
-        Beside what transformers writes, the folder gets the code, an `auto_map` that names config,
-        base model and head, and two JSON files for SentenceTransformer.
+        In addition to the files of transformers, the folder gets the code, an `auto_map` that names
+        config, base model and head, and two JSON files for SentenceTransformer.
 
         Args:
-            save_directory: The folder, made if need be.
+            save_directory: The folder, created if missing.
             is_main_process: Whether this process writes, when several call.
             *args: As for `PreTrainedModel.save_pretrained`.
             **kwargs: Likewise.
         """
-        # Written afresh each time: a config loaded from a Hub repository points into that one.
+        # Set each time, because the references of a config from the Hub point to its repository.
         vars(self.config).pop("custom_pipelines", None)
         for name, value in self.code_references().items():
             setattr(self.config, name, value)
@@ -241,8 +361,8 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
         super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
 
     def code_references(self) -> dict[str, Any]:
-        """Return the entries of a saved config that say where its code is: beside it."""
-        # Named here so that transformers, which follows imports, ships the pipeline as well.
+        """Return the config entries that name the code files beside the weights."""
+        # Imported here because transformers copies only files that this one imports.
         from .pipeline_self_attentive import TASK, SelfAttentionPipeline
 
         head = type(self) if self.is_head else SelfAttentiveForSequenceClassification
@@ -261,13 +381,9 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
         return {"auto_map": auto_map, "custom_pipelines": {TASK: pipeline}}
 
     def _get_files_timestamps(self, working_dir: str | os.PathLike[str]) -> dict[str, float]:
-        """Return what is not to be pushed unless it changes: all but the files just written."""
+        """Return the files that a push skips unless they change; never those written above."""
         timestamps: dict[str, float] = super()._get_files_timestamps(working_dir)
-        return {
-            name: time
-            for name, time in timestamps.items()
-            if name not in SENTENCE_TRANSFORMER_FILES
-        }
+        return {k: v for k, v in timestamps.items() if k not in SENTENCE_TRANSFORMER_FILES}
 
     @property
     def is_head(self) -> bool:
@@ -276,45 +392,38 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(
-            f"{type(self).__name__} does not run under torch.nn.DataParallel, whose loss would not "
-            "be that of the whole batch. Start one process per GPU instead: "
-            "torchrun --nproc_per_node NUM_GPUS scripts/train.py ..., or accelerate launch; or "
-            "make one GPU visible with CUDA_VISIBLE_DEVICES=0."
+            f"{type(self).__name__} does not support torch.nn.DataParallel, which averages the "
+            "losses of unequal parts of a batch. Start one process per GPU: torchrun "
+            "--nproc_per_node NUM_GPUS scripts/train.py ..., or accelerate launch; or use one GPU: "
+            "CUDA_VISIBLE_DEVICES=0"
         )
 
 
 def _code_reference(cls: type) -> str:
-    """Return `module.Class` as auto_map wants it, wherever the module was loaded from."""
+    """Return `module.Class`, the form of `auto_map`, without the package of the module."""
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
 
 
-def given_tokens(input_ids: Tensor | None, inputs_embeds: Tensor | None, width: int) -> Tensor:
-    """Return the ids (B, T) or the word vectors (B, T, width), whichever are given.
-
-    Raises:
-        ValueError: If both are given or neither, or in another shape.
-    """
-    if input_ids is not None and inputs_embeds is None:
-        if input_ids.ndim == 2:
-            return input_ids
+def check_tokens(input_ids: Tensor | None, inputs_embeds: Tensor | None, width: int) -> None:
+    """Raise ValueError unless either ids (B, T) or word vectors (B, T, width) are given."""
+    if (input_ids is None) == (inputs_embeds is None):
+        given = "neither" if input_ids is None else "both"
+        raise ValueError(f"give either input_ids or inputs_embeds; {given} came")
+    if input_ids is not None and input_ids.ndim != 2:
         raise ValueError(
             f"input_ids has shape {tuple(input_ids.shape)}; it must have two dimensions, sentences "
-            "and tokens. A single sentence needs the first one too: input_ids[None]"
+            "and tokens. For a single sentence use input_ids[None]"
         )
-    if inputs_embeds is not None and input_ids is None:
-        if inputs_embeds.ndim == 3 and inputs_embeds.shape[2] == width:
-            return inputs_embeds
+    if inputs_embeds is not None and (inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width):
         raise ValueError(
             f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three dimensions, "
-            f"sentences, tokens and embedding_size={width}. A single sentence needs the first one "
-            "too: inputs_embeds[None]"
+            f"sentences, tokens and embedding_size={width}. For a single sentence use "
+            "inputs_embeds[None]"
         )
-    given = "neither" if input_ids is None else "both"
-    raise ValueError(f"give either input_ids or inputs_embeds; {given} came")
 
 
 def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
-    """Raise ValueError unless a tensor has an entry for each of the tokens, (B, T) or (B, T, d)."""
+    """Raise ValueError unless a tensor has one entry for each token of (B, T, d)."""
     if tensor.shape != tokens.shape[:2]:
         raise ValueError(
             f"{name} has shape {tuple(tensor.shape)}; it must have one entry per token, "
@@ -324,6 +433,9 @@ def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
 
 class SelfAttentiveModel(SelfAttentivePreTrainedModel):
     """The sentence encoder: word vectors, states, attention, sentence matrix (section 2.1)."""
+
+    # A base model loaded from the checkpoint of a head leaves the weights of the head out.
+    _keys_to_ignore_on_load_unexpected = [r"^classifier\.", r"^matching\."]
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__(config)
@@ -350,9 +462,9 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
 
         Args:
             input_ids: Shape (B, T); T may be 0.
-            attention_mask: Nonzero on real tokens, in any place of a row, shape (B, T). Without it
+            attention_mask: Nonzero on real tokens, anywhere in a row, shape (B, T). Without it
                 every token is real.
-            token_type_ids: Accepted because tokenizers make them; a pair is read as one text.
+            token_type_ids: Ignored: a pair is read as one text.
             inputs_embeds: Word vectors instead of ids, shape (B, T, d).
             output_attentions: Return A.
             output_hidden_states: Return the states of every layer.
@@ -362,11 +474,11 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             See `SelfAttentiveModelOutput`.
 
         Raises:
-            ValueError: If both or neither of ids and word vectors are given, or if they or the
-                mask have another shape.
+            ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
+                have another shape.
         """
-        word_vectors = embeds = self._embed(input_ids, inputs_embeds)
-        mask = self._mask(embeds, input_ids, attention_mask)
+        word_vectors = embeds = self.embed(input_ids, inputs_embeds)
+        mask = self.real_tokens(embeds, input_ids, attention_mask)
         tokens = embeds.shape[1]
         if tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
             embeds, mask = F.pad(embeds, (0, 0, 0, 1)), F.pad(mask, (0, 1))
@@ -393,14 +505,17 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             attentions=attentions,
         )
 
-    def _embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        tokens = given_tokens(input_ids, inputs_embeds, self.config.embedding_size)
-        # Tokenizers return an empty text as floats of shape (B, 0).
-        return self.embeddings(tokens.long()) if inputs_embeds is None else tokens
+    def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
+        """Return the word vectors (B, T, d) of the ids, or those given."""
+        check_tokens(input_ids, inputs_embeds, self.config.embedding_size)
+        if inputs_embeds is not None:
+            return inputs_embeds
+        return self.embeddings(input_ids.long())  # tokenizers return an empty text as floats (B, 0)
 
-    def _mask(
+    def real_tokens(
         self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
     ) -> Tensor:
+        """Return True on real tokens, shape (B, T); without a mask every token is real."""
         if attention_mask is None:
             if input_ids is not None and input_ids.numel() > 0:
                 self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
@@ -431,18 +546,17 @@ class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveClassifierOutput:
-        """Classify sentences; what is not named here is as in `SelfAttentiveModel.forward`.
+        """Classify sentences. All other arguments are as in `SelfAttentiveModel.forward`.
 
         Args:
-            labels: See `loss_self_attentive.penalised_loss`.
-            num_items_in_batch: Given by `Trainer`; see there.
+            labels: See `penalised_loss`.
+            num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
 
         Returns:
             See `SelfAttentiveClassifierOutput`.
 
         Raises:
-            ValueError: As in `SelfAttentiveModel.forward`, and if `Trainer` withholds the labels
-                while the penalty is on.
+            ValueError: As in `SelfAttentiveModel.forward` and `head_loss`.
         """
         outputs = self.encoder(
             input_ids,
@@ -492,37 +606,32 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveClassifierOutput:
-        """Classify pairs; what is not named here is as in `SelfAttentiveModel.forward`.
+        """Classify pairs. All other arguments are as in `SelfAttentiveModel.forward`.
 
         Args:
             token_type_ids: 0 on the premise, 1 on the hypothesis, shape (B, T).
-            labels: See `loss_self_attentive.penalised_loss`.
-            num_items_in_batch: Given by `Trainer`; see there.
+            labels: See `penalised_loss`.
+            num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
 
         Returns:
             See `SelfAttentiveClassifierOutput`.
 
         Raises:
-            ValueError: As in `SelfAttentiveForSequenceClassification.forward`, and without
+            ValueError: As in `SelfAttentiveModel.forward` and `head_loss`, and without
                 `token_type_ids`.
         """
-        tokens = given_tokens(input_ids, inputs_embeds, self.config.embedding_size)
+        embeds = self.encoder.embed(input_ids, inputs_embeds)
+        real = self.encoder.real_tokens(embeds, input_ids, attention_mask)
         if token_type_ids is None:
             raise ValueError(
                 "token_type_ids are missing; they tell the premise (0) from the hypothesis (1). "
                 "Tokenize both sentences together: tokenizer(premises, hypotheses, ...)"
             )
-        if input_ids is not None and input_ids.numel() > 0:
-            self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
-        check_one_per_token("token_type_ids", token_type_ids, tokens)
-        sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1)  # (B, 2, T)
-        if attention_mask is not None:
-            check_one_per_token("attention_mask", attention_mask, tokens)
-            sides = sides & (attention_mask != 0).unsqueeze(1)
+        check_one_per_token("token_type_ids", token_type_ids, embeds)
+        sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)
         outputs = self.encoder(
-            None if input_ids is None else input_ids.repeat_interleave(2, 0),
-            sides.flatten(0, 1),  # (2B, T): premise and hypothesis of each row in turn
-            inputs_embeds=None if inputs_embeds is None else inputs_embeds.repeat_interleave(2, 0),
+            attention_mask=sides.flatten(0, 1),  # (2B, T): premise and hypothesis by turns
+            inputs_embeds=embeds.repeat_interleave(2, 0),
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
             return_dict=True,
@@ -531,7 +640,7 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
         logits = self.classifier(self.matching(matrices[0::2], matrices[1::2]))
         penalty = outputs.penalty.unflatten(0, (-1, 2)).sum(1)
         if self.config.pooling == "generalized":
-            penalty = penalty / 2  # it is one of weights, which both sides share
+            penalty = penalty / 2  # it depends on the weights alone, which both sides share
         return SelfAttentiveClassifierOutput(
             loss=head_loss(logits, labels, penalty, self.config, num_items_in_batch),
             logits=logits,
@@ -547,10 +656,14 @@ def _unfold_pairs(tensors: tuple[Tensor, ...] | None) -> tuple[Tensor, ...] | No
 
 
 __all__ = [
+    "IGNORED_LABEL",
     "SelfAttentiveClassifierOutput",
     "SelfAttentiveForNLI",
     "SelfAttentiveForSequenceClassification",
     "SelfAttentiveModel",
     "SelfAttentiveModelOutput",
     "SelfAttentivePreTrainedModel",
+    "head_loss",
+    "infer_problem_type",
+    "penalised_loss",
 ]

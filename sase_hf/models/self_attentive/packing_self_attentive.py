@@ -1,5 +1,8 @@
 """Packing: the real tokens of a batch in one sequence without padding, and the way there and back.
 
+This is `pack_padded_sequence` with exact gradients in a graph that can be exported; it does not put
+several texts into one row of a language model.
+
 Shapes: B sentences, T tokens as they came, S tokens after left-alignment (S <= T), P positions
 after packing.
 """
@@ -11,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers.utils.import_utils import is_tracing
 
-# One more call of the LSTM costs about as much as so many tokens or a few more, so up to here a
-# block rather reads padding. Measured on a CPU: between 25 and 80 the time is the same.
+# Another call of the LSTM costs about as much as reading this many tokens, so a block reads up to
+# this much padding before a new block begins. On a CPU, values from 25 to 80 take the same time.
 CALL_IN_TOKENS = 25
 
 
@@ -27,7 +30,7 @@ def dense_blocks(lengths: list[int]) -> list[tuple[int, int]]:
     """
     blocks: list[tuple[int, int]] = []
     done, rows = 0, len(lengths) - lengths.count(0)
-    padding = 0  # what reading on to the end of the last row looked at would waste
+    padding = 0  # positions of padding if the block went on to the end of the current row
     for row in range(rows - 1, 0, -1):
         reached, longer = lengths[row], lengths[row - 1]
         padding += (rows - row) * (longer - reached)
@@ -38,7 +41,7 @@ def dense_blocks(lengths: list[int]) -> list[tuple[int, int]]:
 
 
 class Packing:
-    """Where the real tokens stand in the packed sequence, and the way there and back.
+    """The positions of the real tokens in the packed sequence, and the way there and back.
 
     The packed sequence holds the first tokens of all sentences, the longest sentence first, then
     their second tokens, and so on. It falls into blocks in which the number of sentences stays the
@@ -46,7 +49,7 @@ class Packing:
     its last token to the end of it; what comes of these repetitions is never read.
 
     Args:
-        mask: True on real tokens, in any place of a row, shape (B, T), T >= 1.
+        mask: True on real tokens, anywhere in a row, shape (B, T), T >= 1.
 
     Attributes:
         mask: As given.
@@ -55,8 +58,8 @@ class Packing:
         lengths: Tokens of each sentence by rank, or None where reading them would cost too much.
         rank: The rank of each position's sentence, shape (P,).
         step: Which token of its sentence each position holds, shape (P,).
-        mirror: For every position the one of the same sentence that is as far from the sentence's
-            end as this one is from its start, shape (P,).
+        reverse_index: For every position, the position of the same sentence read backwards: the
+            first token maps to the last, the second to the last but one, shape (P,).
         real: True on the real tokens of left-aligned rows, shape (B, S).
         has_empty: Whether there may be sentences without tokens.
     """
@@ -82,7 +85,7 @@ class Packing:
         self._last = (lengths[sentence] - 1).clamp(min=0)
         self.step = step.minimum(self._last)
         self._tokens = sentence * length + self._columns(lengths)[sentence, self.step]
-        self.mirror = self._first[(self._last - step).clamp(min=0)] + self.rank
+        self.reverse_index = self._first[(self._last - step).clamp(min=0)] + self.rank
 
         steps = self._first.shape[0]
         self.real = torch.arange(steps, device=mask.device) < lengths.unsqueeze(1)
@@ -110,7 +113,7 @@ class Packing:
         counts = self.mask.long()
         columns = torch.arange(self.mask.shape[1], device=self.mask.device).expand_as(counts)
         # Real tokens get the ranks 0, 1, ...; padding the ranks after them. (A stable argsort would
-        # say the same, but has no ONNX operator.)
+        # give the same, but has no ONNX operator.)
         padding_rank = lengths.unsqueeze(1) + (1 - counts).cumsum(1) - 1
         rank = torch.where(self.mask, counts.cumsum(1) - 1, padding_rank)
         return torch.zeros_like(rank).scatter(1, rank, columns)
@@ -122,7 +125,7 @@ class Packing:
     def unpack(self, packed: Tensor) -> Tensor:
         """Put the packed tokens into left-aligned rows: (P, width) -> (B, S, width).
 
-        On padding stands a token of the same sentence, or, if it has none, of any.
+        Padding holds a token of the same sentence, or of any sentence if it has no tokens.
         """
         return packed.index_select(0, self._rows).unflatten(0, tuple(self.real.shape))
 
@@ -132,11 +135,11 @@ class Packing:
         return tokens.unflatten(0, tuple(self.mask.shape)).masked_fill(~self.mask.unsqueeze(-1), 0)
 
     def windows(self, packed: Tensor, offsets: Sequence[int]) -> Tensor:
-        """Put beside every token its neighbours in the sentence, zeros beyond either end.
+        """Gather the neighbours of every token in its sentence, zeros beyond either end.
 
         Args:
             packed: Shape (P, width).
-            offsets: Where each neighbour stands, in tokens from here; negative is before.
+            offsets: The distance to each neighbour, in tokens; negative is before.
 
         Returns:
             Shape (P, len(offsets), width).

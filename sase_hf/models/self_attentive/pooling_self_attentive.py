@@ -1,9 +1,9 @@
 """Poolings: from the states H to the sentence matrix M.
 
 Shapes: B sentences, S tokens after left-alignment, P positions after packing (see `Packing`), H
-width of the states, a attention size, r hops (rows of M). Every pooling takes the states twice, in
-rows that hold anything on padding (B, S, H) and packed (P, H), and the packing; it returns M (B, r,
-H), the attention A (B, r, S) or None, and the penalty (B,).
+width of the states, a attention size, r hops (rows of M). Every pooling takes the states twice, as
+rows (B, S, H), unspecified on padding, and packed (P, H), and the packing; it returns M (B, r, H),
+the attention A (B, r, S) or None, and the penalty (B,).
 """
 
 import torch
@@ -28,7 +28,7 @@ def attention_penalty(attention: Tensor) -> Tensor:
 
 
 def _inner_products(rows: Tensor) -> Tensor:
-    """Return those of rows (..., r, n) in their precision, even under autocast: (..., r, r)."""
+    """Return R R^T of rows (..., r, n) in their precision, even under autocast: (..., r, r)."""
     if torch.is_autocast_enabled(rows.device.type):
         with torch.autocast(rows.device.type, enabled=False):
             return rows @ rows.mT
@@ -51,7 +51,7 @@ class SelfAttention(nn.Module):
         Args:
             states: H, unspecified on padding, shape (B, S, H).
             packed: H without padding, shape (P, H).
-            packing: What packed them.
+            packing: The packing of the batch.
 
         Returns:
             M (B, r, H), A (B, r, S) in at least float32, penalty (B,).
@@ -67,8 +67,8 @@ class GeneralizedPooling(nn.Module):
 
     Hop i weighs the tokens by A_i = softmax(W_i2 ReLU(W_i1 H^T + b_i1)), H x S, separately for each
     of the H features, so that the plain attention is the case in which all rows of A_i are equal.
-    (A bias of W_i2, the same for all tokens, would cancel in the softmax.) For every token several
-    times r * H numbers are in memory, which long texts and many hops make much.
+    (A bias of W_i2, the same for all tokens, would cancel in the softmax.) The memory grows with
+    T * r * H, so long texts with many hops need much of it.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
@@ -86,7 +86,7 @@ class GeneralizedPooling(nn.Module):
         Args:
             states: H, unspecified on padding, shape (B, S, H).
             packed: H without padding, shape (P, H).
-            packing: What packed them.
+            packing: The packing of the batch.
 
         Returns:
             M (B, r, H), the mean of A over the features (B, r, S) in at least float32, and the
@@ -103,14 +103,14 @@ class GeneralizedPooling(nn.Module):
     def penalty(self) -> Tensor:
         """Return sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2).
 
-        It acts on hops whose weights are closer than 1, and on no others: fresh ones are far apart.
+        It acts only on hops whose weights are closer than 1; freshly initialised ones are not.
 
         Returns:
             A scalar in float32 or wider.
         """
         weight = self.hidden_weight.to(torch.promote_types(self.hidden_weight.dtype, torch.float32))
-        # By inner products, because the differences of all pairs would be r / 2 times the weights.
-        # Distances from the mean keep their differences, and are small where those are.
+        # By inner products, because the differences of all pairs would take r / 2 times the memory
+        # of the weights. Subtracting the mean leaves distances as they are and keeps precision.
         rows = weight.flatten(1) - weight.flatten(1).mean(0)
         products = _inner_products(rows)
         squares = products.diagonal()

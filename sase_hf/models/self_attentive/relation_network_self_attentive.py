@@ -1,28 +1,26 @@
-"""The relation network as an encoder: every state sums what a token has to do with each other one.
+"""The relation network as an encoder: every state sums the relations of a token to all others.
 
 Shapes: B sentences, S tokens after left-alignment, P positions after packing, d width of the word
 vectors, H width of the states; within a block n sentences, q asking tokens and s partners.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
-from torch.func import functional_call
+from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import Packing
 
-# Numbers in the largest tensor of a block, n * q * s * H; a block holds four to eight of this size.
+# Numbers in the largest tensor of a block, n * q * s * H; a block has four to eight such tensors.
 BLOCK_SIZE = 2**22
 
-# Sentences are related together if the shortest has this share of the tokens of the longest.
+# Sentences share a block if the shortest has at least this share of the tokens of the longest.
 LIKE_LENGTH = 0.8
 
 
@@ -31,10 +29,10 @@ def groups_of_like_length(lengths: list[int], most: int) -> list[tuple[int, int]
 
     Args:
         lengths: Tokens of each sentence, longest first.
-        most: Tokens of a group, padding included, unless a single sentence has more.
+        most: Max tokens of a group with padding, unless a single sentence has more.
 
     Returns:
-        How many sentences each group has, and the tokens of its longest, at least 1.
+        The number of sentences of each group, and the tokens of its longest, at least 1.
     """
     groups: list[tuple[int, int]] = []
     for length in lengths:
@@ -47,7 +45,7 @@ def groups_of_like_length(lengths: list[int], most: int) -> list[tuple[int, int]
 
 
 class PairFunction(GradientCheckpointingLayer):
-    """What the asking tokens get from all their partners, summed."""
+    """The relations of the asking tokens to all their partners, summed."""
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
@@ -61,10 +59,10 @@ class PairFunction(GradientCheckpointingLayer):
             self.second_gate = nn.Linear(d, 1, bias=False)
 
     def halves(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Return what each token adds to a pair as its first and as its second member.
+        """Return the first layer, split into its parts for the first and second token of a pair.
 
-        A linear map of [x_t; x_t'] is the sum of one of x_t and one of x_t', so that the first
-        layer is computed once for a token and not once for a pair.
+        A linear map of [x_t; x_t'] is the sum of one of x_t and one of x_t', so the first layer is
+        computed once per token and not once per pair.
 
         Args:
             x: Word vectors, shape (P, d).
@@ -76,17 +74,10 @@ class PairFunction(GradientCheckpointingLayer):
         return (*halves, self.first_gate(x), self.second_gate(x)) if self.has_gate else halves
 
     def forward(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
-        """Return what `relate` does; transformers checkpoints this method, and not that one."""
+        """Return what `relate` does; transformers checkpoints this method, but not `relate`."""
         return self.relate(real, first, second, *gates)
 
-    def relate(
-        self,
-        real: Tensor,
-        first: Tensor,
-        second: Tensor,
-        *gates: Tensor,
-        output: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
+    def relate(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
         """Relate every asking token to every real partner.
 
         Args:
@@ -94,13 +85,12 @@ class PairFunction(GradientCheckpointingLayer):
             first: Halves of the asking tokens, shape (n, q, H).
             second: Halves of the partners, shape (n, s, H).
             *gates: The same halves of the gate, if there is one, (n, q, 1) and (n, s, 1).
-            output: What stands in for the second layer.
 
         Returns:
             Shape (n, q, H).
         """
         pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))
-        relations = F.relu((output or self.output)(pairs))  # (n, q, s, H)
+        relations = F.relu(self.output(pairs))  # (n, q, s, H)
         weights = real.unsqueeze(1).to(relations.dtype).expand(relations.shape[:3])
         if gates:
             weights = weights * (gates[0] + gates[1].mT).sigmoid()
@@ -108,86 +98,14 @@ class PairFunction(GradientCheckpointingLayer):
 
 
 class Block(NamedTuple):
-    """Pairs made at once: where rows (B, S, width) hold the asking tokens and their partners."""
+    """Pairs computed at once: the indices of asking tokens and partners in rows (B, S, width)."""
 
     asking: tuple[Tensor, slice]  # n sentences, and q of their tokens
     partners: tuple[Tensor, slice]  # the same sentences, and s tokens
 
     def cut(self, halves: Sequence[Tensor]) -> list[Tensor]:
-        """Return this block of halves, which are of asking tokens and of partners by turns."""
+        """Return this block of the halves, which belong to asking tokens and partners by turns."""
         return [half[self[i % 2]] for i, half in enumerate(halves)]
-
-
-def relate_all(
-    relate: Callable[..., Tensor], blocks: list[Block], real: Tensor, halves: Sequence[Tensor]
-) -> Tensor:
-    """Return the states as rows (B, S, H), anything on padding, from halves (B, S, width)."""
-    states = torch.zeros_like(halves[0])
-    for block in blocks:
-        states[block.asking] = relate(real[block.partners], *block.cut(halves))
-    return states
-
-
-class RelationInBlocks(torch.autograd.Function):
-    """Relate all tokens a block at a time, and make every block once more for its gradient.
-
-    What lives on is made before the first block. `torch.utils.checkpoint` would do the same but for
-    that: the states of a block would then lie where the one before was freed, and so leave no room
-    there for the next. Gradients of gradients are refused.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        pair: PairFunction,
-        blocks: list[Block],
-        names: list[str],
-        real: Tensor,
-        *tensors: Tensor,
-    ) -> Tensor:
-        """Return the states, shape (B, S, H), anything on padding.
-
-        Args:
-            ctx: What autograd hands to `backward`.
-            pair: Relates the tokens of a block.
-            blocks: All pairs, each once.
-            names: Those of the weights of `pair.output` that are trained.
-            real: True on real tokens, shape (B, S).
-            *tensors: What `PairFunction.halves` returns, as rows (B, S, width), and these weights.
-        """
-        device = real.device.type
-        ctx.autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
-        ctx.pair, ctx.blocks, ctx.names = pair, blocks, names
-        ctx.save_for_backward(real, *tensors)
-        halves = tensors[: len(tensors) - len(names)]
-        return relate_all(pair.relate, blocks, real, halves)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the halves and the weights."""
-        real, *tensors = ctx.saved_tensors
-        count = len(tensors) - len(ctx.names)
-        # Copies, because hooks on the weights themselves are for their whole gradient.
-        halves, weights = tensors[:count], [w.detach().requires_grad_() for w in tensors[count:]]
-        named = dict(zip(ctx.names, weights, strict=True))
-        output = partial(functional_call, ctx.pair.output, named)
-        # In float32, because each sums over all blocks.
-        sums = [
-            torch.zeros_like(t, dtype=torch.promote_types(t.dtype, torch.float32)) for t in tensors
-        ]
-        device, dtype, is_enabled = ctx.autocast
-        for block in ctx.blocks:
-            inputs = [half.detach().requires_grad_() for half in block.cut(halves)]
-            with torch.enable_grad(), torch.autocast(device, dtype, is_enabled):
-                states = ctx.pair.relate(real[block.partners], *inputs, output=output)
-            parts = torch.autograd.grad(states, (*inputs, *weights), gradient[block.asking])
-            for i, part in enumerate(parts[:count]):
-                sums[i][block[i % 2]] += part
-            for total, part in zip(sums[count:], parts[count:], strict=True):
-                total += part
-        gradients = (total.to(t.dtype) for total, t in zip(sums, tensors, strict=True))
-        return None, None, None, None, *gradients
 
 
 class RelationNetworkEncoder(nn.Module):
@@ -195,8 +113,8 @@ class RelationNetworkEncoder(nn.Module):
 
     f has two ReLU layers (Santoro et al., 2017). g is 1, or, with `relation_gate`, the sigmoid of
     a linear map of the pair. The time is quadratic in the length: a text of 1,000 tokens has a
-    million pairs. The memory is not, because pairs are made a block at a time, in training once
-    more for the gradient; only traced and compiled graphs hold all pairs of a batch at once.
+    million pairs. The memory is not, because pairs are computed block by block, in training twice
+    (`torch.utils.checkpoint`); only traced and compiled graphs hold all pairs of a batch at once.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
@@ -213,20 +131,29 @@ class RelationNetworkEncoder(nn.Module):
 
     def _relate(self, packing: Packing, halves: list[Tensor]) -> Tensor:
         """Return the states as rows (B, S, H) from halves (B, S, width)."""
-        if is_tracing(packing.real):
-            return self.pair(packing.real, *halves)
-        blocks = self._blocks(packing)
-        batch, steps = packing.real.shape
-        if batch * steps**2 * self.width <= BLOCK_SIZE:  # so little that the gradient keeps it all
-            return relate_all(self.pair, blocks, packing.real, halves)
-        weights = {n: w for n, w in self.pair.output.named_parameters() if w.requires_grad}
-        fixed = self.pair, blocks, list(weights), packing.real
-        return RelationInBlocks.apply(*fixed, *halves, *weights.values())
+        real = packing.real
+        if is_tracing(real):
+            return self.pair(real, *halves)
+        # A gradient keeps all pairs of a batch as small as one block.
+        is_small = real.shape[0] * real.shape[1] ** 2 * self.width <= BLOCK_SIZE
+        states = torch.zeros_like(halves[0])
+        for block in self._blocks(packing):
+            if is_small:
+                states[block.asking] = self.pair(real[block.partners], *block.cut(halves))
+            else:  # the halves go in whole: cuts of them are copies, which would stay in memory
+                states[block.asking] = checkpoint(
+                    self._relate_block, block, real, *halves, use_reentrant=False
+                )
+        return states
+
+    def _relate_block(self, block: Block, real: Tensor, *halves: Tensor) -> Tensor:
+        """Return the states (n, q, H) of one block."""
+        return self.pair.relate(real[block.partners], *block.cut(halves))
 
     def _blocks(self, packing: Packing) -> list[Block]:
         """Cut the pairs of a batch into blocks of at most `BLOCK_SIZE`, or of one asking token."""
         batch, steps = packing.real.shape
-        groups = [(batch, steps)]  # one where lengths are not looked at
+        groups = [(batch, steps)]  # a single one where the lengths are unknown
         if packing.lengths is not None:
             groups = groups_of_like_length(packing.lengths, BLOCK_SIZE // self.width)
         blocks, rank = [], 0
@@ -245,7 +172,6 @@ class RelationNetworkEncoder(nn.Module):
 __all__ = [
     "Block",
     "PairFunction",
-    "RelationInBlocks",
     "RelationNetworkEncoder",
     "groups_of_like_length",
 ]

@@ -1,17 +1,17 @@
-"""Accuracy, as an `evaluate` module that needs nothing but NumPy."""
+"""Accuracy: the share of rows that are predicted right.
+
+In a multi-label problem a row is right if every one of its labels is (subset accuracy).
+"""
+
+from typing import Any
 
 import datasets
 import evaluate
 import numpy as np
 
-_DESCRIPTION = """
-The share of rows that are predicted right. In a multi-label problem a row is right if every one of
-its labels is (subset accuracy).
-"""
-
 _INPUTS = """
 Args:
-    predictions: The predicted class ids; or for each row a list with a 0 or 1 for every label.
+    predictions: Class ids; or for each row a list with a 0 or 1 for every label.
     references: The true ones, in the same form.
 
 Returns:
@@ -20,30 +20,26 @@ Returns:
 
 
 class Accuracy(evaluate.Metric):  # type: ignore[misc]
-    """The share of rows that are predicted right."""
+    """Share of rows that are predicted right."""
 
     def _info(self) -> evaluate.MetricInfo:
-        integer = datasets.Value("int64")
+        value = datasets.Value("int64")
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
+            description=__doc__ or "",
             citation="",
             inputs_description=_INPUTS,
-            features=[
-                datasets.Features(
-                    predictions=datasets.List(integer), references=datasets.List(integer)
-                ),
-                datasets.Features(predictions=integer, references=integer),
+            features=[  # of rows with several labels, and of rows with one
+                datasets.Features(predictions=kind, references=kind)
+                for kind in (datasets.List(value), value)
             ],
         )
 
-    def _compute(
-        self, predictions: list[int] | list[list[int]], references: list[int] | list[list[int]]
-    ) -> dict[str, float]:
+    def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
         predicted, true = np.array(predictions), np.array(references)
-        if predicted.shape != true.shape:
+        if predicted.shape != true.shape:  # NumPy would repeat the shorter rows
             raise ValueError(
-                f"predictions have shape {predicted.shape} and references {true.shape}; both must "
-                "have as many rows and labels"
+                f"predictions have shape {predicted.shape} and references {true.shape}; give the "
+                "same number of rows and labels"
             )
-        right = predicted == true
-        return {"accuracy": float(right.reshape(len(right), -1).all(axis=1).mean())}
+        right = (predicted == true).reshape(len(true), -1).all(axis=1)
+        return {"accuracy": float(right.mean())}

@@ -1,1 +1,1 @@
-"""The folder of one `evaluate` module, which `evaluate.load` copies file by file."""
+"""One module for `evaluate.load`, which copies this folder file by file."""

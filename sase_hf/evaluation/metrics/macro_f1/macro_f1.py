@@ -1,19 +1,19 @@
-"""Macro F1, as an `evaluate` module that needs nothing but NumPy."""
+"""Macro F1: the plain mean over classes of F1 = 2 TP / (2 TP + FP + FN).
+
+As scikit-learn's `f1_score(..., average="macro")`: classes that occur neither in the predictions
+nor in the references are left out, and one that occurs in only one of them counts with 0. In a
+multi-label problem every label counts, with 0 if it is neither predicted nor true.
+"""
+
+from typing import Any
 
 import datasets
 import evaluate
 import numpy as np
 
-_DESCRIPTION = """
-The plain mean over classes of F1 = 2 TP / (2 TP + FP + FN), as scikit-learn's default
-`f1_score(..., average="macro")` has it. Classes that occur neither in the predictions nor in the
-references are left out; one that occurs in only one of them counts with 0. In a multi-label problem
-every label counts, and one that is neither predicted nor true counts with 0.
-"""
-
 _INPUTS = """
 Args:
-    predictions: The predicted class ids; or for each row a list with a 0 or 1 for every label.
+    predictions: Class ids; or for each row a list with a 0 or 1 for every label.
     references: The true ones, in the same form.
 
 Returns:
@@ -22,34 +22,30 @@ Returns:
 
 
 class MacroF1(evaluate.Metric):  # type: ignore[misc]
-    """The plain mean over classes of F1."""
+    """Mean over classes of F1."""
 
     def _info(self) -> evaluate.MetricInfo:
-        integer = datasets.Value("int64")
+        value = datasets.Value("int64")
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
+            description=__doc__ or "",
             citation="",
             inputs_description=_INPUTS,
-            features=[
-                datasets.Features(
-                    predictions=datasets.List(integer), references=datasets.List(integer)
-                ),
-                datasets.Features(predictions=integer, references=integer),
+            features=[  # of rows with several labels, and of rows with one
+                datasets.Features(predictions=kind, references=kind)
+                for kind in (datasets.List(value), value)
             ],
         )
 
-    def _compute(
-        self, predictions: list[int] | list[list[int]], references: list[int] | list[list[int]]
-    ) -> dict[str, float]:
+    def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
         predicted, true = np.array(predictions), np.array(references)
-        if predicted.shape != true.shape:
+        if predicted.shape != true.shape:  # NumPy would repeat the shorter rows
             raise ValueError(
-                f"predictions have shape {predicted.shape} and references {true.shape}; both must "
-                "have as many rows and labels"
+                f"predictions have shape {predicted.shape} and references {true.shape}; give the "
+                "same number of rows and labels"
             )
         if predicted.ndim == 1:
             classes = np.union1d(predicted, true)
             predicted, true = predicted[:, None] == classes, true[:, None] == classes
         hits = (predicted.astype(bool) & true.astype(bool)).sum(axis=0)
-        named = predicted.sum(axis=0) + true.sum(axis=0)  # 2 TP + FP + FN
-        return {"macro_f1": float(np.mean(2 * hits / np.maximum(named, 1)))}
+        total = predicted.sum(axis=0) + true.sum(axis=0)  # 2 TP + FP + FN
+        return {"macro_f1": float(np.mean(2 * hits / np.maximum(total, 1)))}

@@ -1,16 +1,14 @@
-"""Mean squared error, as an `evaluate` module that needs nothing but NumPy."""
+"""Mean squared error; with several outputs the mean over all of them."""
+
+from typing import Any
 
 import datasets
 import evaluate
 import numpy as np
 
-_DESCRIPTION = """
-The mean of the squared differences; with several outputs the mean over all of them.
-"""
-
 _INPUTS = """
 Args:
-    predictions: The predicted numbers; or for each row a list of them, one for every output.
+    predictions: Numbers; or for each row a list with a number for every output.
     references: The true ones, in the same form.
 
 Returns:
@@ -19,31 +17,25 @@ Returns:
 
 
 class Mse(evaluate.Metric):  # type: ignore[misc]
-    """The mean of the squared differences."""
+    """Mean squared error."""
 
     def _info(self) -> evaluate.MetricInfo:
-        number = datasets.Value("float64")
+        value = datasets.Value("float64")
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
+            description=__doc__ or "",
             citation="",
             inputs_description=_INPUTS,
-            features=[
-                datasets.Features(
-                    predictions=datasets.List(number), references=datasets.List(number)
-                ),
-                datasets.Features(predictions=number, references=number),
+            features=[  # of rows with several outputs, and of rows with one
+                datasets.Features(predictions=kind, references=kind)
+                for kind in (datasets.List(value), value)
             ],
         )
 
-    def _compute(
-        self,
-        predictions: list[float] | list[list[float]],
-        references: list[float] | list[list[float]],
-    ) -> dict[str, float]:
+    def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
         predicted, true = np.array(predictions), np.array(references)
-        if predicted.shape != true.shape:
+        if predicted.shape != true.shape:  # NumPy would repeat the shorter rows
             raise ValueError(
-                f"predictions have shape {predicted.shape} and references {true.shape}; both must "
-                "have as many rows and outputs"
+                f"predictions have shape {predicted.shape} and references {true.shape}; give the "
+                "same number of rows and outputs"
             )
         return {"mse": float(np.square(predicted - true).mean())}

@@ -1,17 +1,17 @@
-"""Pearson's correlation, as an `evaluate` module that needs nothing but NumPy."""
+"""Pearson's correlation of predicted and true numbers; with several outputs the mean of theirs.
+
+It is not defined (NaN) where all predictions or all references of an output are equal.
+"""
+
+from typing import Any
 
 import datasets
 import evaluate
 import numpy as np
 
-_DESCRIPTION = """
-Pearson's correlation between predicted and true numbers; with several outputs the mean of theirs.
-It is not defined (NaN) where all predictions or all references of an output are equal.
-"""
-
 _INPUTS = """
 Args:
-    predictions: The predicted numbers; or for each row a list of them, one for every output.
+    predictions: Numbers; or for each row a list with a number for every output.
     references: The true ones, in the same form.
 
 Returns:
@@ -20,34 +20,28 @@ Returns:
 
 
 class Pearson(evaluate.Metric):  # type: ignore[misc]
-    """Pearson's correlation between predicted and true numbers."""
+    """Pearson's correlation."""
 
     def _info(self) -> evaluate.MetricInfo:
-        number = datasets.Value("float64")
+        value = datasets.Value("float64")
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
+            description=__doc__ or "",
             citation="",
             inputs_description=_INPUTS,
-            features=[
-                datasets.Features(
-                    predictions=datasets.List(number), references=datasets.List(number)
-                ),
-                datasets.Features(predictions=number, references=number),
+            features=[  # of rows with several outputs, and of rows with one
+                datasets.Features(predictions=kind, references=kind)
+                for kind in (datasets.List(value), value)
             ],
         )
 
-    def _compute(
-        self,
-        predictions: list[float] | list[list[float]],
-        references: list[float] | list[list[float]],
-    ) -> dict[str, float]:
+    def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
         predicted, true = np.array(predictions), np.array(references)
-        if predicted.shape != true.shape:
+        if predicted.shape != true.shape:  # NumPy would repeat the shorter rows
             raise ValueError(
-                f"predictions have shape {predicted.shape} and references {true.shape}; both must "
-                "have as many rows and outputs"
+                f"predictions have shape {predicted.shape} and references {true.shape}; give the "
+                "same number of rows and outputs"
             )
-        # Compared and not computed: the mean of equal numbers may differ from them by rounding.
+        # Compared, not computed: the mean of equal numbers may differ from them by rounding.
         flat = (predicted == predicted[0]).all(axis=0) | (true == true[0]).all(axis=0)
         predicted, true = predicted - predicted.mean(axis=0), true - true.mean(axis=0)
         product = (predicted * true).sum(axis=0)

@@ -2,19 +2,17 @@
 
 import pytest
 import torch
+from studying.label_shift import adapt, cross_fitted_accuracy
 
-from sase_hf.evaluation.label_shift import adapt, cross_fitted_accuracy
 
-
-def test_scores_follow_the_odds_of_the_new_frequencies() -> None:
+def test_adapt_follows_the_odds_of_the_new_frequencies() -> None:
     """By Bayes: a label three times as frequent as in training has three times the odds."""
     logits = torch.tensor([[0.5, 0.5], [0.2, 0.8]]).log()
     adapted = adapt(logits, torch.tensor([0.5, 0.5]), torch.tensor([0.75, 0.25])).softmax(1)
     torch.testing.assert_close(adapted, torch.tensor([[0.75, 0.25], [3 / 7, 4 / 7]]))
 
 
-def test_the_bias_of_the_output_layer_can_hold_the_change() -> None:
-    """What the docstring tells users to do gives the same scores."""
+def test_adapt_equals_a_change_of_the_output_bias() -> None:
     output = torch.nn.Linear(3, 2)
     inputs, trained, prior = torch.randn(5, 3), torch.tensor([0.5, 0.5]), torch.tensor([0.9, 0.1])
     adapted = adapt(output(inputs), trained, prior)
@@ -23,7 +21,7 @@ def test_the_bias_of_the_output_layer_can_hold_the_change() -> None:
     torch.testing.assert_close(output(inputs), adapted)
 
 
-def test_a_row_has_no_part_in_its_own_score() -> None:
+def test_cross_fitted_accuracy_scores_no_row_by_itself() -> None:
     """Two rows of different labels: each is judged by the frequencies of the other alone."""
     even = torch.tensor([0.5, 0.5])
     undecided = torch.zeros(2, 2)
@@ -31,7 +29,7 @@ def test_a_row_has_no_part_in_its_own_score() -> None:
     assert cross_fitted_accuracy(undecided, torch.tensor([1, 1]), even) == 1
 
 
-def test_knowing_the_frequencies_helps_where_they_differ() -> None:
+def test_cross_fitted_accuracy_gains_where_frequencies_differ() -> None:
     """Two overlapping bell curves, learnt from equal numbers, then met nine to one."""
     generator = torch.Generator().manual_seed(0)
     labels = (torch.rand(20_000, generator=generator) < 0.1).long()
@@ -42,8 +40,7 @@ def test_knowing_the_frequencies_helps_where_they_differ() -> None:
 
 
 @pytest.mark.parametrize("name", ["trained_prior", "prior"])
-def test_a_label_without_a_share_is_refused(name: str) -> None:
-    """Its odds would be infinite or nothing, whatever the text says."""
+def test_adapt_refuses_a_label_without_a_share(name: str) -> None:
     shares = {"trained_prior": torch.tensor([0.5, 0.5]), "prior": torch.tensor([0.5, 0.5])}
     shares[name] = torch.tensor([1.0, 0.0])
     with pytest.raises(ValueError, match=rf"^{name} is \[1.0, 0.0\].*share above 0"):

@@ -1,0 +1,103 @@
+"""Texts of random token ids, as long as tweets, reviews or documents, and batches of them.
+
+Shapes: B texts, T tokens.
+"""
+
+import itertools
+import math
+import string
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Batch = dict[str, Tensor]
+Texts = list[tuple[Tensor, int]]
+
+REVIEW_MEAN, REVIEW_SPREAD = 120, 0.6
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The lengths of texts, and how they are batched in training.
+
+    Attributes:
+        batch_size: Texts in a batch.
+        num_batches: Batches in a pass of the full benchmark.
+        draw: Number of texts -> their lengths, from torch's random state.
+    """
+
+    batch_size: int
+    num_batches: int
+    draw: Callable[[int], Tensor]
+
+
+def _tweets(count: int) -> Tensor:
+    return (15 + 6 * torch.randn(count)).round().clamp(1, 40)
+
+
+def _reviews(count: int) -> Tensor:
+    center = math.log(REVIEW_MEAN) - REVIEW_SPREAD**2 / 2
+    return (center + REVIEW_SPREAD * torch.randn(count)).exp().round().clamp(1, 500)
+
+
+def _documents(count: int) -> Tensor:
+    return torch.randint(1000, 4001, (count,))
+
+
+WORKLOADS = {
+    "tweets": Workload(64, 8, _tweets),
+    "reviews": Workload(32, 4, _reviews),
+    "documents": Workload(4, 1, _documents),
+}
+
+
+def draw_texts(lengths: Sequence[int] | Tensor, vocab_size: int, num_labels: int) -> Texts:
+    """Draw a text and a label for every length.
+
+    Args:
+        lengths: Tokens of each text.
+        vocab_size: Ids go from 1 (0 is padding) to `vocab_size - 1`.
+        num_labels: Labels go from 0 to `num_labels - 1`.
+
+    Returns:
+        For each text its ids, shape (T,), and its label.
+    """
+    labels = torch.randint(num_labels, (len(lengths),)).tolist()
+    texts = [torch.randint(1, vocab_size, (int(length),)) for length in lengths]
+    return list(zip(texts, labels, strict=True))
+
+
+def batches_of(
+    texts: Texts, batch_size: int, *, grouped: bool = False, device: str = "cpu"
+) -> list[Batch]:
+    """Cut texts into batches, padded on the right.
+
+    Args:
+        texts: The ids and the label of each text.
+        batch_size: Texts in a batch.
+        grouped: Put texts of similar length into one batch instead of keeping their order.
+        device: Where the batches go.
+
+    Returns:
+        Batches as the models take them; each text is in exactly one of them.
+    """
+    if grouped:
+        texts = sorted(texts, key=lambda text: len(text[0]), reverse=True)
+    chunks = (texts[start : start + batch_size] for start in range(0, len(texts), batch_size))
+    batches = []
+    for chunk in chunks:
+        ids = torch.nn.utils.rnn.pad_sequence([text for text, _ in chunk], batch_first=True)
+        labels = torch.tensor([label for _, label in chunk])
+        batch = {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": labels}
+        batches.append({name: tensor.to(device) for name, tensor in batch.items()})
+    return batches
+
+
+def spelled_words(count: int) -> list[str]:
+    """Return different words of three letters or more, which no tokenizer splits."""
+    letters = itertools.chain.from_iterable(
+        itertools.product(string.ascii_lowercase, repeat=length) for length in itertools.count(3)
+    )
+    return ["".join(word) for word in itertools.islice(letters, count)]
