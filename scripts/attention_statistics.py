@@ -33,8 +33,7 @@ from sase_hf.evaluation.dataset import (
 )
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.utils.loading import name_checkpoints
-from sase_hf.visualization import save_figure, statistics_figure
-from sase_hf.visualization.canvas import check_figure_path
+from sase_hf.visualization import check_figure_path, save_figure, statistics_figure
 
 KINDS = ("entropy", "overlap")
 

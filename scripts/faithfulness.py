@@ -32,8 +32,7 @@ from sase_hf.evaluation.dataset import (
 )
 from sase_hf.evaluation.faithfulness import MEASURES, measure_faithfulness
 from sase_hf.evaluation.records import measured_record, write_record
-from sase_hf.visualization import curves_figure, save_figure
-from sase_hf.visualization.canvas import check_figure_path
+from sase_hf.visualization import check_figure_path, curves_figure, save_figure
 
 
 def main(argv: Sequence[str] | None = None) -> None:
