@@ -1,4 +1,4 @@
-"""scripts/visualize.py as it is started: texts and files in, terminal, pages and figures out."""
+"""scripts/visualize.py and readme_figures.py: the terminal, pages and figures that they write."""
 
 import json
 import re
@@ -282,3 +282,14 @@ def test_visualize_refuses_to_compare_a_checkpoint_with_itself(
     name = str(checkpoints / "one")
     with pytest.raises(SystemExit, match="to compare, each checkpoint must be another one"):
         main([name, "--compare", f"{checkpoints}/other/../one/", "--text", "a"])
+
+
+def test_readme_figures_draws_the_same_bytes_again(checkpoints: Path, tmp_path: Path) -> None:
+    draw = load_script("readme_figures").main
+    words = [str(checkpoints / "one"), "--text", "warm meal", "--output_dir"]
+    for name in ("a", "b"):
+        draw([*words, str(tmp_path / name)])
+    for theme in ("light", "dark"):
+        first, second = (tmp_path / name / f"heatmap_{theme}.svg" for name in ("a", "b"))
+        assert first.read_bytes() == second.read_bytes()
+        assert b"<dc:date>" not in first.read_bytes()
