@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import unicodedata
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,7 +68,7 @@ class _Line(NamedTuple):
 
     words: list[str]
     edges: list[float]
-    weights: list[Sequence[float]]
+    weights: list[list[float]]
     heading: str = ""
     note: str = ""
 
@@ -220,7 +220,7 @@ def _draw_line(
     if not line.words:
         return
     num_rows = len(line.weights)
-    edges = {"edgecolors": colours.paper, "linewidth": 1.5}
+    edges: dict[str, Any] = {"edgecolors": colours.paper, "linewidth": 1.5}
     axes.pcolormesh(line.edges, range(num_rows + 1), line.weights, **edges, **scale)
     axes.axhline(1, color=colours.paper, linewidth=4)
     axes.set_xlim(0, width)
@@ -247,7 +247,7 @@ def _draw_scale(figure: Figure, largest: float, scale: Mapping[str, Any]) -> Non
     ticks = [0, largest / 4, largest]  # their colours are evenly spaced
     bar.set_ticks(ticks, labels=[f"{weight:.2g}" for weight in ticks], size=SMALL_SIZE)
     bar.set_label("share of the attention", size=SMALL_SIZE)
-    bar.outline.set_visible(False)  # type: ignore[operator]  # matplotlib's stub says Spines
+    bar.outline.set_visible(False)
     bar.ax.tick_params(length=0)
 
 
