@@ -121,7 +121,7 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
         return value if earlier is None else best_of(value, earlier)
 
     folder.mkdir(parents=True, exist_ok=True)
-    options = {
+    options: dict[str, Any] = {
         "storage": f"sqlite:///{folder / 'search.db'}",
         "study_name": "search",
         "direction": "maximize" if best_of is max else "minimize",

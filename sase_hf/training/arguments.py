@@ -63,7 +63,7 @@ def _config_flags() -> Iterator[tuple[str, Any, Any]]:
     for name, entry in entries.items():
         if name in TOKENIZER_FIELDS:
             continue
-        default = entry.default
+        default: Any = entry.default
         metadata: dict[str, Any] = {"help": f"{CONFIG_HELP[name]} (default: {default})"}
         kind: Any = type(default)
         if get_origin(entry.type) is Literal:
@@ -119,8 +119,8 @@ class _ModelChoice:
     )
 
 
-class ModelArguments(  # type: ignore[misc]
-    make_dataclass("ModelArguments", CONFIG_FLAGS, bases=(_ModelChoice,))
+class ModelArguments(
+    make_dataclass("ModelArguments", CONFIG_FLAGS, bases=(_ModelChoice,))  # type: ignore[misc]
 ):
     """Which model to build, or which one to start from.
 

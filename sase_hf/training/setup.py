@@ -278,8 +278,9 @@ def _new_model(
                 f"{', '.join(files)} are {width} wide; leave the flag out"
             )
     shape = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **sizes}
+    config_class: Any = head.config_class
     with reraise_as_value_error():
-        model = head(head.config_class(**shape, **_label_fields(task)))
+        model = head(config_class(**shape, **_label_fields(task)))
     if loaded:
         with torch.no_grad():
             embeddings: Any = model.get_input_embeddings()

@@ -42,10 +42,13 @@ from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
 from sase_hf.training.run import PREDICTIONS_NAME
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
-pytestmark = pytest.mark.skipif(
-    Version(transformers.__version__) < Version("5.18"),
-    reason="resuming in several processes on the CPU needs transformers 5.18",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        Version(transformers.__version__) < Version("5.18"),
+        reason="resuming in several processes on the CPU needs transformers 5.18",
+    ),
+]
 
 # The order of float32 sums; a wrong scale of loss or penalty is off by more than 1e-3 here.
 TOLERANCE = 1e-6
@@ -230,7 +233,7 @@ def assert_same(actual: Weights, expected: Weights, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_split_batches_update_weights_like_whole_ones(
+def test_trainer_learns_the_same_from_split_batches(
     problem: str, two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
     """32 rows at once, 4 x 8 accumulated and 2 processes x 16 are the same two steps of SGD.
@@ -251,7 +254,7 @@ def test_split_batches_update_weights_like_whole_ones(
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_a_batch_read_in_parts_updates_weights_like_a_whole_one(
+def test_trainer_learns_the_same_from_batches_in_parts(
     problem: str, two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
     """What fits into memory at once must not change what is learnt, in one process or in two."""
@@ -264,7 +267,7 @@ def test_a_batch_read_in_parts_updates_weights_like_a_whole_one(
             assert entry_of_parts["loss"] == pytest.approx(entry["loss"], abs=1e-5)
 
 
-def test_the_logs_hold_the_loss_and_the_penalty_of_the_whole_batch(
+def test_trainer_logs_loss_and_penalty_of_the_whole_update(
     two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
     """The penalty is the mean over all rows of the update, wherever they were, not weighted."""
@@ -280,23 +283,25 @@ def test_the_logs_hold_the_loss_and_the_penalty_of_the_whole_batch(
             assert entry["penalty"] == pytest.approx(expected["penalty"], abs=1e-5)
 
 
-def test_sharded_weights_learn_the_same(two_processes: dict[str, Any], tmp_path: Path) -> None:
+def test_model_learns_the_same_with_sharded_weights(
+    two_processes: dict[str, Any], tmp_path: Path
+) -> None:
     """What torch offers for models that no GPU holds: each process has a part of every weight."""
     whole, _ = two_updates("pairs", tmp_path, 32, train_sampling_strategy="sequential")
     assert_same(two_processes["sharded"], whole, TOLERANCE)
 
 
-def test_two_processes_resume_bit_for_bit(two_processes: dict[str, Any]) -> None:
+def test_trainer_resumes_two_processes_bit_for_bit(two_processes: dict[str, Any]) -> None:
     """Each process continues with the rows and the random state that were its own."""
     assert_same(two_processes["resumed"], two_processes["uninterrupted"], 0)
 
 
-def test_two_processes_share_every_row_once(two_processes: dict[str, Any]) -> None:
+def test_trainer_shares_every_row_once_between_processes(two_processes: dict[str, Any]) -> None:
     """Both draw the same batches of like lengths, or some rows would be lost and others doubled."""
     assert two_processes["times_seen"] == [1.0] * NUM_ROWS
 
 
-def test_two_processes_evaluate_each_row_once_and_in_order(
+def test_trainer_evaluates_each_row_once_and_in_order_in_two_processes(
     two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
     """The filling of the last batch does not count, and predictions stand where their rows do."""
@@ -313,7 +318,7 @@ def test_two_processes_evaluate_each_row_once_and_in_order(
     assert evaluated["eval_penalty"] == pytest.approx(output.penalty.mean().item(), abs=1e-5)
 
 
-def test_a_whole_run_in_two_processes_is_that_of_one(
+def test_run_in_two_processes_equals_that_in_one(
     two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
     """The same loss and the same predictions, and every file written once and whole."""

@@ -17,6 +17,8 @@ import pytest
 from runs import TINY_MODEL, flags, write_splits
 from script_files import SCRIPTS, load_script
 
+pytestmark = pytest.mark.slow
+
 ROWS_PER_UPDATE = 12
 TORCHRUN = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 ACCELERATE = ["accelerate.commands.launch", "--multi_gpu", "--num_machines", "2"]
@@ -91,7 +93,7 @@ def assert_same_logs(actual: list[dict[str, float]], expected: list[dict[str, fl
     assert actual == [pytest.approx(entry, abs=1e-5) for entry in expected]
 
 
-def test_torchrun_trains_what_one_process_does(
+def test_train_under_torchrun_equals_one_process(
     options: dict[str, Any], expected: list[dict[str, float]], tmp_path: Path
 ) -> None:
     """Also where no flag says that there is no GPU: each process alone would learn less."""
@@ -102,7 +104,7 @@ def test_torchrun_trains_what_one_process_does(
     assert record["hardware"]["processes"] == 2
 
 
-def test_two_machines_train_what_one_process_does(
+def test_train_on_two_machines_equals_one_process(
     options: dict[str, Any], expected: list[dict[str, float]], tmp_path: Path
 ) -> None:
     """One command for each; the first writes all but the random state of the other's process."""

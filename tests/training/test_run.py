@@ -362,7 +362,7 @@ def test_run_pushes_the_model_with_its_card_once(
     folder = tmp_path / "run"
     train_tiny(folder, **reviews, do_eval=True, do_predict=True, max_steps=2, **options)
     pushed = hub.files(f"{OWNER}/rooms")
-    assert "| on the validation split | |" in pushed["README.md"].decode()
+    assert "| on the test split | |" in pushed["README.md"].decode()
     assert pushed["model.safetensors"] == (folder / "model.safetensors").read_bytes()
     assert {"tokenizer.json", "modeling_self_attentive.py"} <= pushed.keys()
     assert PREDICTIONS_NAME not in pushed

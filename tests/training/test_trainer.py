@@ -1,4 +1,4 @@
-"""The trainer beside the stock one: it stops, resumes, sorts and logs as it promises."""
+"""`SelfAttentiveTrainer` beside the stock one: stopping, resuming, order and logs."""
 
 import functools
 import itertools
@@ -13,7 +13,7 @@ import torch
 from runs import collate, count_rows, make_rows, same_weights
 from tiny import tiny_config
 from torch import Tensor
-from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.training import trainer
@@ -70,7 +70,7 @@ def spoil(model: torch.nn.Module, at_call: int, how: Callable[[Tensor], Tensor])
     model.forward = broken
 
 
-def test_training_again_logs_a_penalty_of_its_own(tmp_path: Path) -> None:
+def test_trainer_logs_a_new_penalty_when_it_trains_again(tmp_path: Path) -> None:
     """A search trains many models with one trainer, and some are left in between two logs."""
     settings = {"learning_rate": 0.0, "max_steps": 3, "logging_steps": 2}
     training = make_trainer(tmp_path, train_sampling_strategy="sequential", **settings)
@@ -85,7 +85,7 @@ def test_training_again_logs_a_penalty_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_stops_training_before_the_update(
+def test_trainer_stops_before_an_update_with_a_loss_that_is_not_finite(
     value: float, tmp_path: Path
 ) -> None:
     """The stock Trainer logs 0.0, spoils every weight and ends well."""
@@ -110,7 +110,7 @@ class StopAfter(TrainerCallback):
         control.should_training_stop = state.global_step >= self.updates
 
 
-def test_a_gradient_that_is_not_finite_stops_training_before_the_update(tmp_path: Path) -> None:
+def test_trainer_stops_before_an_update_with_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
     """A finite loss can have a slope that is not, at a square root of zero, say."""
     training = make_trainer(tmp_path, max_steps=5)
     before = weights_of(training)
@@ -120,7 +120,7 @@ def test_a_gradient_that_is_not_finite_stops_training_before_the_update(tmp_path
     assert same_weights(weights_of(training), before)
 
 
-def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+def test_trainer_does_not_save_weights_that_are_not_finite(tmp_path: Path) -> None:
     """The last update of all may overflow, with no further loss to show it."""
     training = make_trainer(tmp_path)
     training.model.classifier.output.weight.data[0, 0] = math.inf
@@ -131,9 +131,10 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.safetensors"))
 
 
-def test_several_gpus_in_one_process_are_refused(tmp_path: Path) -> None:
-    """nn.DataParallel computes another loss; the message has the command to use instead."""
+def test_trainer_refuses_several_gpus_in_one_process_and_pushes(tmp_path: Path) -> None:
     training = make_trainer(tmp_path)
+    with pytest.raises(ValueError, match=r"call sase_hf\.hub\.push\(output_dir, repo_id\) after"):
+        make_trainer(tmp_path, push_to_hub=True)
     training.args._n_gpu = 2
     with pytest.raises(ValueError, match=r"2 GPUs .* torchrun --nproc_per_node 2 scripts/train.py"):
         SelfAttentiveTrainer(training.model, training.args)
@@ -155,7 +156,7 @@ def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SelfAttenti
 
 
 @pytest.mark.parametrize("step", [3, 8, 11], ids=["in epoch 1", "between epochs", "in epoch 2"])
-def test_a_resumed_run_ends_bit_for_bit_like_an_uninterrupted_one(
+def test_trainer_resumes_bit_for_bit(
     step: int, whole: SelfAttentiveTrainer, tmp_path: Path
 ) -> None:
     """With dropout, shuffling, momentum and evaluations in between: nothing is drawn twice."""
@@ -171,7 +172,7 @@ def test_a_resumed_run_ends_bit_for_bit_like_an_uninterrupted_one(
     assert len(set(expected)) == 16, "the premise: every update was logged"
 
 
-def test_accumulated_batches_resume_bit_for_bit(tmp_path: Path) -> None:
+def test_trainer_resumes_accumulated_batches_bit_for_bit(tmp_path: Path) -> None:
     """The batches to skip are counted before accumulation, the updates after it."""
     options = {"gradient_accumulation_steps": 4, "save_strategy": "steps", "save_steps": 3}
     whole = make_trainer(tmp_path, **options)
@@ -182,7 +183,7 @@ def test_accumulated_batches_resume_bit_for_bit(tmp_path: Path) -> None:
     assert same_weights(weights_of(resumed), weights_of(whole))
 
 
-def test_true_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> None:
+def test_trainer_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> None:
     """The stock Trainer takes the highest number and fails on a torn folder."""
     options = {"save_strategy": "steps", "save_steps": 5}
     whole = make_trainer(tmp_path, **options)
@@ -196,7 +197,7 @@ def test_true_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> Non
     assert why_incomplete(tmp_path / "checkpoint-16") is None, "torn folders are written anew"
 
 
-def test_older_checkpoints_go_only_when_the_new_one_is_complete(
+def test_trainer_deletes_older_checkpoints_after_the_new_one_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one checkpoint kept, the other order leaves a moment without any."""
@@ -213,18 +214,10 @@ def test_older_checkpoints_go_only_when_the_new_one_is_complete(
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-16"]
 
 
-def test_a_checkpoint_holds_no_pickle_of_the_arguments(tmp_path: Path) -> None:
-    """It would hold the Hub token, in a file that people push."""
-    make_trainer(tmp_path, hub_token="secret", save_strategy="epoch", max_steps=1).train()
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(path.name == "optimizer.pt" for path in files), "the premise: it was saved"
-    assert not [path for path in files if b"secret" in path.read_bytes()]
-
-
 # Order
 
 
-def test_evaluations_do_not_change_what_is_learnt(tmp_path: Path) -> None:
+def test_trainer_learns_the_same_with_evaluations(tmp_path: Path) -> None:
     """Else a run that is watched more closely could not be compared with one that is not."""
     alone = make_trainer(tmp_path)
     alone.train()
@@ -234,7 +227,7 @@ def test_evaluations_do_not_change_what_is_learnt(tmp_path: Path) -> None:
     assert same_weights(weights_of(watched), weights_of(alone))
 
 
-def test_data_seed_alone_decides_the_order_of_rows(tmp_path: Path) -> None:
+def test_trainer_orders_rows_by_data_seed(tmp_path: Path) -> None:
     """So that the seed of the weights can change while the rows come as before."""
     options = {"train_sampling_strategy": "group_by_length"}
     orders = [
@@ -244,7 +237,7 @@ def test_data_seed_alone_decides_the_order_of_rows(tmp_path: Path) -> None:
     assert orders[0] == orders[1] == orders[2] != orders[3]
 
 
-def test_batches_of_like_lengths_need_no_pass_over_the_rows(
+def test_trainer_groups_lengths_without_reading_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading every row in Python before each evaluation takes longer than evaluating it."""
@@ -267,7 +260,7 @@ def only_whole_columns(getitem: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def test_predictions_come_in_the_order_of_the_rows(tmp_path: Path) -> None:
+def test_trainer_predicts_in_the_order_of_the_rows(tmp_path: Path) -> None:
     """The stock Trainer returns them in the order of the batches, which sorting changes."""
     training = make_trainer(tmp_path, train_sampling_strategy="group_by_length")
     output = training.predict(ROWS)
@@ -287,7 +280,7 @@ def test_predictions_come_in_the_order_of_the_rows(tmp_path: Path) -> None:
     assert training.predict(ROWS, ignore_keys=["logits"]).predictions.shape == (len(ROWS),)
 
 
-def test_evaluation_in_parts_measures_and_predicts_the_same(tmp_path: Path) -> None:
+def test_trainer_evaluates_the_same_in_parts(tmp_path: Path) -> None:
     """Loss and penalty weigh each row alike, however few of them fit into memory at once."""
     whole, parts = make_trainer(tmp_path), make_trainer(tmp_path)
     parts.max_batch_tokens = 20
@@ -316,7 +309,7 @@ def count_calls(model: torch.nn.Module) -> list[int]:
     return calls
 
 
-def test_evaluation_reports_the_mean_penalty(tmp_path: Path) -> None:
+def test_trainer_evaluates_the_mean_penalty_of_rows(tmp_path: Path) -> None:
     """Over rows, not over batches, of which the last is smaller; and training's own is apart."""
     training = make_trainer(tmp_path, dropout=0.0)
     metrics = training.evaluate()
@@ -324,10 +317,10 @@ def test_evaluation_reports_the_mean_penalty(tmp_path: Path) -> None:
     with torch.no_grad():
         penalty = training.model(**collate(list(ROWS.select(range(13))))).penalty
     assert metrics["eval_penalty"] == pytest.approx(penalty.mean().item(), abs=1e-5)
-    assert torch.equal(training._train_penalty, torch.zeros(2))
+    assert torch.equal(training._train_sums, torch.zeros(2))
 
 
-def test_a_loss_is_not_made_from_what_are_no_logits(tmp_path: Path) -> None:
+def test_trainer_keeps_the_stock_loss_of_preprocessed_logits(tmp_path: Path) -> None:
     """`preprocess_logits_for_metrics` keeps class ids alone where logits would fill the memory."""
     training = make_trainer(tmp_path, dropout=0.0)
     expected = training.evaluate()["eval_loss"]
@@ -335,7 +328,7 @@ def test_a_loss_is_not_made_from_what_are_no_logits(tmp_path: Path) -> None:
     assert training.evaluate()["eval_loss"] == pytest.approx(expected, abs=0.05)
 
 
-def test_another_loss_than_the_models_is_left_alone(tmp_path: Path) -> None:
+def test_trainer_keeps_another_loss_than_the_models(tmp_path: Path) -> None:
     """It trains once the penalty is off, as the refusal of the model says, and is evaluated."""
     training = make_trainer(tmp_path, num_train_epochs=1, label_smoothing_factor=0.1)
     training.model.config.penalty_coef = 0
@@ -349,18 +342,7 @@ def test_another_loss_than_the_models_is_left_alone(tmp_path: Path) -> None:
     assert smoothed["eval_penalty"] > 0
 
 
-def test_without_arguments_it_has_those_of_the_stock_trainer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A search and many a notebook give no model, or no arguments."""
-    monkeypatch.chdir(tmp_path)
-    model = SelfAttentiveForSequenceClassification(tiny_config())
-    args = SelfAttentiveTrainer(model_init=lambda: model).args
-    stock = Trainer(model).args
-    assert (args.output_dir, args.learning_rate) == (stock.output_dir, stock.learning_rate)
-
-
-def test_each_log_reports_the_penalty_since_the_one_before(tmp_path: Path) -> None:
+def test_trainer_logs_the_mean_penalty_since_the_last_log(tmp_path: Path) -> None:
     """As it does the loss; at a rate of zero the weights stay, so each figure is known."""
     options = {"learning_rate": 0.0, "num_train_epochs": 1, "logging_steps": 2}
     training = make_trainer(tmp_path, dropout=0.0, train_sampling_strategy="sequential", **options)

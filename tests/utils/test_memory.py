@@ -24,7 +24,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
-def test_freed_memory_is_not_fetched_from_the_system_again() -> None:
+def test_keep_freed_memory_saves_page_faults() -> None:
     """The pages of a large tensor come once, not at every step; without the call they do."""
     faults = {
         way: int(
@@ -39,7 +39,7 @@ def test_freed_memory_is_not_fetched_from_the_system_again() -> None:
     assert faults["returned"] > pages / 2, "the premise is that the system is asked each time"
 
 
-def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_freed_memory_leaves_other_c_libraries_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """On macOS, Windows and musl there is no such setting; that is an answer and no error."""
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     assert keep_freed_memory() is False
