@@ -30,8 +30,7 @@ from sase_hf.evaluation.records import write_record
 from sase_hf.utils.cli import errors_in_one_line, given_flags, make_parser
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import name_checkpoints
-from sase_hf.visualization import save_figure, statistics_figure
-from sase_hf.visualization.canvas import check_figure_path
+from sase_hf.visualization import check_figure_path, save_figure, statistics_figure
 
 KINDS = ("entropy", "overlap")
 

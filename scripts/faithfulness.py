@@ -26,8 +26,7 @@ from sase_hf.evaluation.faithfulness import MEASURES, measure_faithfulness
 from sase_hf.evaluation.records import write_record
 from sase_hf.utils.cli import errors_in_one_line, given_flags, make_parser
 from sase_hf.utils.files import check_output
-from sase_hf.visualization import curves_figure, save_figure
-from sase_hf.visualization.canvas import check_figure_path
+from sase_hf.visualization import check_figure_path, curves_figure, save_figure
 
 
 def main(argv: Sequence[str] | None = None) -> None:

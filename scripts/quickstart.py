@@ -1,14 +1,14 @@
-"""From nothing to a trained model, its accuracy and a heat map of its attention, in a minute.
+"""From nothing to a trained model, its accuracy and a heatmap of its attention, in a minute.
 
     python scripts/quickstart.py
 
-Writes a synthetic corpus, trains on it as scripts/train.py does, compares the model on held-out
-rows with two baselines, and lets a fresh process that has no `sase_hf` load the checkpoint and show
-what it attends to. For sentence pairs instead of reviews, which takes twice as long:
+It writes a synthetic corpus, trains on it as scripts/train.py does, and compares the model on
+held-out rows with two baselines. Then a fresh process without `sase_hf` loads the checkpoint and
+shows where it looks. For sentence pairs instead of reviews, which takes twice as long:
 
     python scripts/quickstart.py --task pairs --output_dir runs/quickstart-pairs
 
-All other flags are those of scripts/train.py, and win over the recipe.
+All other flags are those of scripts/train.py; they override the recipe.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from synthetic.baselines import bag_of_words_accuracy, majority_accuracy
 from sase_hf.data.task import TaskData
 from sase_hf.training.run import ModelArguments, parse_arguments, run
 from sase_hf.training.setup import TrainingSetup, assemble
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.visualization import attention_html, attention_text
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -46,16 +47,16 @@ pathlib.Path(sys.argv[2]).write_text(json.dumps(read(json.load(sys.stdin))))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Go the whole way from corpus to heat map and print what came out and where it lies.
+    """Write the corpus, train, compare and draw; print the results and where the files are.
 
     Args:
         argv: The words after the script's name; by default those of this process.
     """
     arguments, training_flags = read_flags(argv)
     checkpoint = arguments.output_dir / "model"
-    heat_map = arguments.output_dir / "attention.html"
+    heatmap = arguments.output_dir / "attention.html"
     words = [*recipe_words(arguments), f"--output_dir={checkpoint}", *training_flags]
-    try:
+    with errors_in_one_line(__file__):
         model_args, data_args, training_args = parse_arguments(words)
         clear(arguments.output_dir)
         logging.basicConfig(format="%(message)s")
@@ -63,30 +64,26 @@ def main(argv: Sequence[str] | None = None) -> None:
         torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
         write_corpus(arguments.output_dir / "corpus", arguments.seed)
         metrics = run(model_args, data_args, training_args)["metrics"]
-    except (ValueError, OSError, ImportError, FloatingPointError) as error:
-        sys.exit(f"quickstart.py: {error}")
     parts = assemble(ModelArguments(model_name_or_path=str(checkpoint)), data_args)
     results = results_of_a_stranger(checkpoint, parts.task)
     title = f"Synthetic {arguments.task}: where the model looks"
-    heat_map.write_text(attention_html(results, title), encoding="utf-8")
+    heatmap.write_text(attention_html(results, title), encoding="utf-8")
 
     print(*accuracies(parts, metrics["test_accuracy"]), "", sep="\n")
     print(*example(results), "", sep="\n")
     print(f"checkpoint  {os.path.relpath(checkpoint)}")
-    print(f"heat map    {os.path.relpath(heat_map)}")
+    print(f"heatmap     {os.path.relpath(heatmap)}")
 
 
 def read_flags(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     """Return this script's own flags, and the others, which are for the training."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = make_parser(__doc__)
     tasks = ["reviews", "pairs"]
     parser.add_argument("--task", choices=tasks, default="reviews", help="what to train on")
-    parser.add_argument("--output_dir", type=Path, default=Path("runs/quickstart"), help="where to")
-    parser.add_argument("--seed", type=int, default=0, help="of the corpus and of the training")
+    parser.add_argument(
+        "--output_dir", type=Path, default=Path("runs/quickstart"), help="the folder to write"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the corpus and the training")
     return parser.parse_known_args(argv)
 
 
@@ -123,7 +120,7 @@ def clear(folder: Path) -> None:
 
 
 def is_corpus(folder: Path) -> bool:
-    """Tell whether a folder holds the synthetic corpus, as its README.md says."""
+    """Return whether a folder holds the synthetic corpus, by its README.md."""
     readme = folder / "README.md"
     return readme.is_file() and "synthetic" in readme.read_text(encoding="utf-8")
 
@@ -133,10 +130,10 @@ def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, An
 
     Args:
         checkpoint: The folder of the model.
-        task: Its test rows; labels take turns, so the first ones show each.
+        task: Its test rows; labels alternate, so the first rows show each label.
 
     Returns:
-        What the self-attention pipeline says of them, each with its `true_label`.
+        The results of the self-attention pipeline, each with its `true_label`.
     """
     rows = task.splits["test"].to_list()[:NUM_SHOWN]
     inputs = [
@@ -169,13 +166,13 @@ def accuracies(parts: TrainingSetup, accuracy: float) -> Iterator[str]:
 
 
 def example(results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the longest of the texts, what the model makes of it, and its strongest words."""
+    """Yield the longest of the texts, its strongest words and the prediction."""
     result = max(results, key=lambda result: len("".join(result["text"])))
     texts = result["text"] if isinstance(result["text"], list) else [result["text"]]
     for text, words in zip(texts, attention_text(result, color=False).splitlines(), strict=True):
         yield f'"{text}"'
         yield f"  most attended: {words}"
-    yield f"  read as {result['label']} ({result['score']:.0%}); it is {result['true_label']}"
+    yield f"  predicted: {result['label']} ({result['score']:.0%}); true: {result['true_label']}"
 
 
 if __name__ == "__main__":

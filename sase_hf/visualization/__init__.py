@@ -3,13 +3,11 @@
 All take what the `self-attention` pipeline returns. The figures need matplotlib, the extra `viz`.
 """
 
-from .canvas import save_figure
+from .attended_text import visible
 from .charts import accuracy_figure, curves_figure, statistics_figure
-from .comparison import comparison_html
-from .figures import attention_figure, comparison_figure
+from .figures import attention_figure, check_figure_path, comparison_figure, save_figure
 from .notebook import Attention
-from .page import attention_fragment, attention_html
-from .readings import visible
+from .page import attention_fragment, attention_html, comparison_html
 from .selection import select_predictions
 from .terminal import attention_text
 
@@ -20,6 +18,7 @@ __all__ = [
     "attention_fragment",
     "attention_html",
     "attention_text",
+    "check_figure_path",
     "comparison_figure",
     "comparison_html",
     "curves_figure",

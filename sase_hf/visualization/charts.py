@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .canvas import INK, LITERAL, new_figure, plain
+from .figures import draw_literally, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -34,7 +34,7 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure:
     Raises:
         ImportError: If matplotlib is missing.
     """
-    figure = new_figure(9, 4.2, "constrained")
+    figure = new_figure(9, 4.2)
     meanings = {"deletion": "taken out", "insertion": "put in"}
     left, right = figure.subplots(1, 2, sharey=True)
     rankings = sorted(curves["deletion"])  # as in a record, so that both give the same colours
@@ -43,7 +43,7 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure:
             axes.plot(
                 curves["percents"], curves[direction][ranking], **_style(number), markersize=4
             )
-        axes.set_title(f"Words {meaning}, those ranked highest first", size=10, color=INK)
+        axes.set_title(f"Words {meaning}, those ranked highest first", size=10)
         axes.set_xlabel(f"words {meaning}, in % of the text")
         axes.set_ylim(0, 1)
         _tidy(axes)
@@ -73,7 +73,7 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
         raise ValueError("there is nothing to draw; give the statistics of at least one checkpoint")
     num_hops = max(len(measured["entropy"]["hops"]) for measured in statistics.values())
     width = max(6.0, 0.8 + num_hops * (0.25 + 0.22 * len(statistics)))
-    figure = new_figure(width, 6, "constrained")
+    figure = new_figure(width, 6)
     upper, lower = figure.subplots(2, 1, sharex=True)
     for number, measured in enumerate(statistics.values()):
         middle = (number - (len(statistics) - 1) / 2) * BOX_SHARE / len(statistics)
@@ -110,14 +110,14 @@ def accuracy_figure(curves: Mapping[str, Mapping[str, Sequence[tuple[float, floa
         raise ValueError("there is nothing to draw; give the curves of at least one task")
     from matplotlib.ticker import MaxNLocator
 
-    figure = new_figure(4.5 * len(curves), 4.2, "constrained")
+    figure = new_figure(4.5 * len(curves), 4.2)
     panels = figure.subplots(1, len(curves), squeeze=False)[0]
     for axes, (task, models) in zip(panels, curves.items(), strict=True):
         for number, points in enumerate(models.values()):
             epochs = [epoch for epoch, _ in points]
             accuracies = [100 * accuracy for _, accuracy in points]
             axes.plot(epochs, accuracies, **_style(number), markersize=4)
-        axes.set_title(plain(task, LONGEST_NAME), size=10, color=INK, **LITERAL)
+        axes.set_title(plain(task, LONGEST_NAME), size=10)
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         _tidy(axes)
@@ -167,15 +167,14 @@ def _style(number: int) -> dict[str, Any]:
 def _legend(figure: Figure, names: Iterable[str], keys: Sequence[Artist]) -> None:
     """Name what has these colours above the axes, and leave room for the names."""
     names = [plain(name, LONGEST_NAME) for name in names]
-    legend = figure.legend(
+    figure.legend(
         keys,
         names,
         loc="outside upper center",
         ncols=min(len(names), NAMES_ACROSS),
         frameon=False,
     )
-    for text in legend.get_texts():
-        text.update(LITERAL)
+    draw_literally(figure)
 
 
 def _tidy(axes: Axes) -> None:

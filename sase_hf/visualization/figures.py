@@ -1,277 +1,346 @@
-"""Attention as a figure for a paper or a slide: hops x words, drawn by matplotlib."""
+"""Attention as a figure for a paper or a slide: hops by words, drawn by matplotlib.
+
+Texts, labels and names are drawn as they are: never as formulas, and with what is invisible made
+visible. No window opens, and matplotlib's global settings stay as they are.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+import os
+import unicodedata
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .canvas import FAINT_INK, add_axes, columns_of, new_figure, plain, write
-from .readings import Reading, Result, read_result
-from .results import label_text
+from .attended_text import AttendedText, Result, label_text, parse_result, shortened, visible
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+FIGURE_ENDINGS = (".png", ".svg")
+DOTS_PER_INCH = 200
 
 MAX_WORDS = 200
 MAX_HOPS = 40
-WORDS_ACROSS = 32
-FEWEST_WORDS_ACROSS = 16
-LONGEST_WORD = 16
-
-# One hue from light to dark: it reads the same for the colour-blind, and in print without colour.
-COLOUR_MAP = "Reds"
-SCALE_STEPS = 64
+MAX_WORD_LENGTH = 20
+WORD_SIZE, SMALL_SIZE = 10, 9  # in points
 
 # Inches.
-CELL_WIDTH, CELL_HEIGHT = 0.25, 0.2
-WIDEST_CELL = 0.5  # of short texts
-ROW_NAME_WIDTH, RIGHT_MARGIN = 0.55, 0.7
-TITLE_HEIGHT, MARGIN, LINE, GAP = 0.3, 0.2, 0.22, 0.05
-SCALE_WIDTH, SCALE_HEIGHT = 1.6, 0.65
-NARROWEST, NARROWEST_COLUMN = 4.0, 3.0  # what the scale needs, and the headings of a model
-LETTER_WIDTH = 0.075  # of the words above the cells, which lean by 45 degrees
+FULL_WIDTH, MIN_WIDTH = 9.0, 3.2  # of the words on a line
+LETTER_WIDTH = 0.085  # of a word, on average
+MARGIN = 0.8  # beside the words, for the names of the hops
+ROW_HEIGHT, TEXT_HEIGHT = 0.24, 0.2
 
 
-class Block(NamedTuple):
-    """Some words of a text that stand side by side in a figure.
+class Theme(NamedTuple):
+    """The colours of a figure.
 
     Attributes:
-        heading: What is said above, the words aside.
-        words: What is written above their cells.
-        views: For all hops together, then for each hop that is shown, the weight of every word.
-        notes: What has to be said below, a line each.
+        paper: The background.
+        ink: The text.
+        weights: From no attention to the most. One hue that only gains strength reads the same for
+            the colour-blind, and in print without colour.
     """
 
-    heading: str
+    paper: str
+    ink: str
+    weights: tuple[str, ...]
+
+
+THEMES = {
+    "light": Theme("#ffffff", "#1f2328", ("#f8f2ea", "#f7a44a", "#a34400")),
+    "dark": Theme("#0d1117", "#e6edf3", ("#1b2028", "#8f4a0a", "#ffb65f")),
+}
+
+
+class _Line(NamedTuple):
+    """Words of a text that stand side by side in a figure.
+
+    Attributes:
+        words: The words.
+        edges: Where each word begins, and where the last one ends, in inches.
+        weights: For all hops together, then for each hop, the weight of every word.
+        heading: The text above.
+        note: The text below.
+    """
+
     words: list[str]
-    views: list[Sequence[float]]
-    notes: Sequence[str]
-
-    @property
-    def label_height(self) -> float:
-        """The inches that the leaning words take."""
-        longest = max(map(columns_of, self.words), default=0)
-        return 0.1 + longest * LETTER_WIDTH * math.sqrt(0.5)
-
-    @property
-    def height(self) -> float:
-        """The inches from the heading to the end of the note."""
-        cells = len(self.views) * CELL_HEIGHT + 2 * GAP
-        lines = LINE * (bool(self.heading) + len(self.notes))
-        return lines + self.label_height + cells + MARGIN
+    edges: list[float]
+    weights: list[list[float]]
+    heading: str = ""
+    note: str = ""
 
 
-class Column(NamedTuple):
-    """What one model read: lines above, then blocks, and the inches across."""
-
-    headings: list[tuple[str, str]]
-    blocks: list[Block]
-
-    @property
-    def most_words(self) -> int:
-        """The words of the widest block."""
-        return max(len(block.words) for block in self.blocks)
-
-
-def attention_figure(result: Result, title: str = "") -> Figure:
+def attention_figure(result: Result, title: str = "", *, theme: str = "light") -> Figure:
     """Draw where a model looked in one text, or in both of a pair.
 
-    The first row of cells is the overall attention, the others are the hops (section 2.3 of the
-    paper). All hops share one scale of colours; the overall attention, whose weights are smaller,
-    has its own. Colours go by the square root of the weights, so that hops which look at many words
-    can be seen beside those which look at one. Long texts go on below; what is beyond `MAX_WORDS`
-    or `MAX_HOPS` is left out, and the figure says so.
+    The words stand above their cells. The first row of cells is the overall attention, the others
+    are the hops (section 2.3 of the paper). Colours go by the square root of the weights, so that a
+    hop that reads many words can be seen beside one that reads a single word. Long texts are
+    wrapped; a note says if words beyond `MAX_WORDS` or hops beyond `MAX_HOPS` are left out.
 
     Args:
         result: What the `self-attention` pipeline returned for one input; a `true_label` that was
             added is shown.
         title: The heading.
+        theme: "light" or "dark".
 
     Returns:
         The figure; `save_figure` writes it.
 
     Raises:
-        ValueError: If the result is not one of that pipeline.
+        ValueError: If the result is not from that pipeline, or there is no such theme.
         ImportError: If matplotlib is missing.
     """
-    return comparison_figure({"": result}, title)
+    return comparison_figure({"": result}, title, theme=theme)
 
 
-def comparison_figure(results: Mapping[str, Result], title: str = "") -> Figure:
+def comparison_figure(
+    results: Mapping[str, Result], title: str = "", *, theme: str = "light"
+) -> Figure:
     """Draw side by side where several models looked, such as one with and one without penalty.
 
-    As the paper's Figures 3 and 4 do. The scales of colours are shared, so a sharper look is a
-    darker one.
+    As the paper's Figures 3 and 4 do. All share one scale of colours, so the sharper model has the
+    stronger colours.
 
     Args:
-        results: For the name of each model what its pipeline returned for the same input.
+        results: By the name of each model, what its pipeline returned for the same input.
         title: The heading.
+        theme: "light" or "dark".
 
     Returns:
         The figure; `save_figure` writes it.
 
     Raises:
-        ValueError: If there is no result, or one is not of that pipeline.
+        ValueError: If there is no result, one is not from that pipeline, or there is no such theme.
         ImportError: If matplotlib is missing.
     """
     if not results:
         raise ValueError("there is nothing to compare; give at least one result of the pipeline")
-    across = max(FEWEST_WORDS_ACROSS, WORDS_ACROSS // len(results))
-    columns = []
-    for name, result in results.items():
-        readings = read_result(result, f"the result of {name!r}" if name else "the result")
-        headings = ("First text", "Second text") if len(readings) > 1 else ("",)
-        blocks = [
-            block
-            for heading, reading in zip(headings, readings, strict=True)
-            for block in _blocks(heading, reading, across)
-        ]
-        columns.append(Column(_headings(name, result), blocks))
-    return _draw(columns, title)
+    if theme not in THEMES:
+        raise ValueError(f"theme is {theme!r}; allowed are {', '.join(THEMES)}")
+    colours = THEMES[theme]
+    models = [_lines(name, own, FULL_WIDTH / len(results)) for name, own in results.items()]
+    lines = [line for model in models for line in model]
+    width = max(MIN_WIDTH, *(line.edges[-1] for line in lines))
+    num_rows = max(len(line.weights) for line in lines)
+    num_lines = max(map(len, models))
+    num_texts = sum(line.heading.count("\n") + 1 for line in models[0]) + 4
+    height = num_lines * (num_rows * ROW_HEIGHT + TEXT_HEIGHT) + num_texts * TEXT_HEIGHT
 
+    figure = new_figure(len(models) * (width + MARGIN), height)
+    figure.set_facecolor(colours.paper)
+    figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
+    panels = figure.subplots(num_lines, len(models), squeeze=False)
+    largest = max((max(row, default=0) for line in lines for row in line.weights), default=0)
+    from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
-def _blocks(heading: str, reading: Reading, across: int) -> list[Block]:
-    """Cut a text into blocks of nearly the same number of words."""
-    words = [plain(reading.piece(*word), LONGEST_WORD) for word in reading.words[:MAX_WORDS]]
-    views = reading.views[: MAX_HOPS + 1]
-    notes = _notes(reading)
-    if not words:
-        return [Block(heading, [], [], notes)]
-    count = math.ceil(len(words) / across)
-    size = math.ceil(len(words) / count)
-    starts = range(0, len(words), size)
-    return [
-        Block(
-            heading if start == 0 else "",
-            words[start : start + size],
-            [view[start : min(start + size, MAX_WORDS)] for view in views],
-            notes if start == starts[-1] else [],
-        )
-        for start in starts
-    ]
-
-
-def _notes(reading: Reading) -> list[str]:
-    """Return what the figure does not show of a text."""
-    notes = []
-    if not reading.words:
-        notes.append("The text holds no word." if reading.text else "The text is empty.")
-    if len(reading.words) > MAX_WORDS:
-        notes.append(f"Only the first {MAX_WORDS:,} of {len(reading.words):,} words are shown.")
-    if len(reading.views) > MAX_HOPS + 1:
-        notes.append(f"Only the first {MAX_HOPS} of {len(reading.views) - 1:,} hops are shown.")
-    if reading.truncated:
-        notes.append(f"The model did not read the last {reading.truncated:,} tokens.")
-    return notes
-
-
-def _headings(name: str, result: Result) -> list[tuple[str, str]]:
-    """Return the lines above one model's blocks, each with the weight of its letters."""
-    lines = [(name, "bold")] if name else []
-    lines.append((f"predicted ({result['score']:.3f}): {result['label']}", "normal"))
-    if "true_label" in result:
-        lines.append((f"true label: {label_text(result['true_label'])}", "normal"))
-    return lines
-
-
-def _draw(columns: Sequence[Column], title: str) -> Figure:
-    """Lay the columns out from the top, block beside block, and draw them."""
-    heights = _row_heights(columns)
-    beside = ROW_NAME_WIDTH + RIGHT_MARGIN
-    narrowest = max(NARROWEST / len(columns), NARROWEST_COLUMN)
-    most = max(1, *(column.most_words for column in columns))
-    cell = min(WIDEST_CELL, max(CELL_WIDTH, (narrowest - beside) / most))
-    widths = [max(beside + column.most_words * cell, narrowest) for column in columns]
-    num_headings = max(len(column.headings) for column in columns)
-    heading = LINE * num_headings + TITLE_HEIGHT * bool(title) + GAP
-    height = 2 * MARGIN + heading + sum(heights) + SCALE_HEIGHT
-    figure = new_figure(sum(widths) + 2 * MARGIN, height)
-    strongest = _strongest(columns)
-    if title:
-        write(figure, MARGIN, height - MARGIN, title, sum(widths), weight="bold", size=12)
-    left = MARGIN
-    for column, width in zip(columns, widths, strict=True):
-        top = height - MARGIN - TITLE_HEIGHT * bool(title)
-        for number, (line, weight) in enumerate(column.headings):
-            write(figure, left, top - number * LINE, line, width - GAP, weight=weight)
-        top = height - MARGIN - heading
-        for block, block_height in zip(column.blocks, heights, strict=False):
-            _draw_block(figure, block, left, top, cell, strongest)
-            top -= block_height
-        left += width
-    if any(block.words for column in columns for block in column.blocks):
-        _draw_scale(figure, strongest)
+    scale: dict[str, Any] = {
+        "cmap": LinearSegmentedColormap.from_list("attention", colours.weights),
+        "norm": PowerNorm(0.5, vmin=0, vmax=largest or 1),
+    }
+    for column, model in enumerate(models):
+        for row, axes in enumerate(panels[:, column]):
+            if row < len(model):
+                _draw_line(axes, model[row], width, colours, scale)
+            else:
+                axes.remove()
+    if largest:
+        _draw_scale(figure, largest, scale)
+    draw_literally(figure)
+    for text in _texts(figure):
+        text.set_color(colours.ink)
     return figure
 
 
-def _row_heights(columns: Sequence[Column]) -> list[float]:
-    """Return the height of each row of blocks: that of its highest one."""
-    rows = zip_longest(*(column.blocks for column in columns))
-    return [max(block.height for block in row if block) for row in rows]
+def _lines(name: str, result: Result, width: float) -> list[_Line]:
+    """Return the texts of a result as lines of up to a width in inches."""
+    texts = parse_result(result, f"the result of {name!r}" if name else "the result")
+    facts = [name] if name else []
+    facts.append(f"predicted ({result['score']:.3f}): {label_text(result['label'])}")
+    if "true_label" in result:
+        facts.append(f"true label: {label_text(result['true_label'])}")
+    lines = []
+    for number, text in enumerate(texts):
+        titles = facts if number == 0 else []
+        titles = [*titles, ("First text", "Second text")[number]] if len(texts) > 1 else titles
+        longest = int(width / LETTER_WIDTH)
+        heading = "\n".join(plain(title, longest) for title in titles)
+        wrapped = _wrapped(text, width)
+        wrapped[0] = wrapped[0]._replace(heading=heading)
+        wrapped[-1] = wrapped[-1]._replace(note=_note(text))
+        lines += wrapped
+    return lines
 
 
-def _strongest(columns: Sequence[Column]) -> tuple[float, float]:
-    """Return the largest weight in an overall view and in a hop, 1 where there is none."""
-    views = [block.views for column in columns for block in column.blocks if block.views]
-    overall = max((max(block[0]) for block in views), default=0.0)
-    hops = max((max(hop) for block in views for hop in block[1:]), default=0.0)
-    return overall or 1.0, hops or 1.0
+def _wrapped(text: AttendedText, width: float) -> list[_Line]:
+    """Cut a text into lines of up to a width in inches; an empty text has one line."""
+    rows = len(text.views[: MAX_HOPS + 1])
+    lines = [_Line([], [0.0], [[] for _ in range(rows)])]
+    for place, span in enumerate(text.words[:MAX_WORDS]):
+        word = plain(text.part(*span), MAX_WORD_LENGTH)
+        wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in word)
+        room = (len(word) + wide + 1.2) * LETTER_WIDTH
+        if lines[-1].words and lines[-1].edges[-1] + room > width:
+            lines.append(_Line([], [0.0], [[] for _ in range(rows)]))
+        lines[-1].words.append(word)
+        lines[-1].edges.append(lines[-1].edges[-1] + room)
+        for weights, view in zip(lines[-1].weights, text.views, strict=False):
+            weights.append(view[place])
+    return lines
 
 
-def _draw_block(
-    figure: Figure,
-    block: Block,
-    left: float,
-    top: float,
-    cell: float,
-    strongest: tuple[float, float],
+def _note(text: AttendedText) -> str:
+    """Return what the figure does not show of a text."""
+    notes = []
+    if not text.words:
+        notes.append("The text holds no words." if text.text else "The text is empty.")
+    if len(text.words) > MAX_WORDS:
+        notes.append(f"Only the first {MAX_WORDS:,} of {len(text.words):,} words are shown.")
+    if len(text.views) > MAX_HOPS + 1:
+        notes.append(f"Only the first {MAX_HOPS} of {len(text.views) - 1:,} hops are shown.")
+    if text.truncated:
+        notes.append(f"The model did not read the last {text.truncated:,} tokens.")
+    return "\n".join(notes)
+
+
+def _draw_line(
+    axes: Axes, line: _Line, width: float, colours: Theme, scale: Mapping[str, Any]
 ) -> None:
-    """Draw the words, the row of all hops, the rows of each hop, and the note."""
-    if block.heading:
-        write(figure, left, top, block.heading, color=FAINT_INK)
-        top -= LINE
-    top -= block.label_height
-    start = left + ROW_NAME_WIDTH
-    for place, word in enumerate(block.words):
-        centre = start + (place + 0.5) * cell
-        write(figure, centre, top, word, size=8, rotation=45, va="bottom", rotation_mode="anchor")
-    names = ["all", *(f"hop {number}" for number in range(1, len(block.views)))]
-    for first, last, scale in ((0, 1, strongest[0]), (1, len(block.views), strongest[1])):
-        if first >= len(block.views):
-            continue
-        top -= GAP
-        height = (last - first) * CELL_HEIGHT
-        axes = add_axes(figure, start, top - height, len(block.words) * cell, height)
-        shades = [
-            [math.sqrt(weight / scale) for weight in view] for view in block.views[first:last]
-        ]
-        axes.pcolormesh(shades, cmap=COLOUR_MAP, vmin=0, vmax=1, edgecolors="white", lw=0.6)
-        axes.invert_yaxis()
-        axes.set_axis_off()
-        for row, name in enumerate(names[first:last]):
-            middle = top - (row + 0.5) * CELL_HEIGHT
-            write(figure, start - GAP, middle, name, size=7, ha="right", va="center")
-        top -= height
-    for number, note in enumerate(block.notes):
-        write(figure, left, top - GAP - number * LINE, note, size=8, style="italic")
+    """Draw words above a row of cells for all hops together, and one for each hop."""
+    axes.set_title(line.heading, loc="left", size=SMALL_SIZE)
+    axes.set_xlabel(line.note, loc="left", size=SMALL_SIZE, style="italic")
+    axes.set_facecolor("none")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    if not line.words:
+        return
+    num_rows = len(line.weights)
+    edges: dict[str, Any] = {"edgecolors": colours.paper, "linewidth": 1.5}
+    axes.pcolormesh(line.edges, range(num_rows + 1), line.weights, **edges, **scale)
+    axes.axhline(1, color=colours.paper, linewidth=4)
+    axes.set_xlim(0, width)
+    axes.set_ylim(num_rows, 0)
+    centres = [(start + end) / 2 for start, end in zip(line.edges, line.edges[1:], strict=False)]
+    axes.set_xticks(centres, line.words, size=WORD_SIZE)
+    names = ["all hops", *(f"hop {number}" for number in range(1, num_rows))]
+    axes.set_yticks([row + 0.5 for row in range(num_rows)], names, size=SMALL_SIZE)
 
 
-def _draw_scale(figure: Figure, strongest: tuple[float, float]) -> None:
+def _draw_scale(figure: Figure, largest: float, scale: Mapping[str, Any]) -> None:
     """Draw the colours below everything, with the weights that they stand for."""
-    top = MARGIN + 2 * LINE
-    axes = add_axes(figure, MARGIN, top, SCALE_WIDTH, CELL_HEIGHT / 2)
-    axes.pcolormesh([[step / SCALE_STEPS for step in range(SCALE_STEPS)]], cmap=COLOUR_MAP)
-    axes.set_axis_off()
-    overall, hop = strongest
-    meanings = ((hop, "of a hop's attention"), (overall, "of the attention of all hops together"))
-    for row, (most, meaning) in enumerate(meanings):
-        height = top - GAP - row * LINE
-        for share, align in ((0, "left"), (0.5, "center"), (1, "right")):
-            place, weight = MARGIN + share * SCALE_WIDTH, f"{share**2 * most:.2g}"
-            write(figure, place, height, weight, size=8, ha=align)
-        write(figure, MARGIN + SCALE_WIDTH + 2 * GAP, height, meaning, size=8)
+    from matplotlib.cm import ScalarMappable
+
+    bar = figure.colorbar(
+        ScalarMappable(scale["norm"], scale["cmap"]),
+        ax=figure.axes,
+        location="bottom",
+        anchor=(0, 0),
+        shrink=min(1, 2 / figure.get_figwidth()),
+        aspect=20,
+        pad=0.02,
+    )
+    ticks = [0, largest / 4, largest]  # their colours are evenly spaced
+    bar.set_ticks(ticks, labels=[f"{weight:.2g}" for weight in ticks], size=SMALL_SIZE)
+    bar.set_label("share of the attention", size=SMALL_SIZE)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0)
 
 
-__all__ = ["MAX_HOPS", "MAX_WORDS", "attention_figure", "comparison_figure"]
+def plain(text: object, longest: int = 100) -> str:
+    """Return a text as one line for a figure, with nothing hidden in it.
+
+    Args:
+        text: Any text.
+        longest: The number of characters after which it is cut.
+    """
+    return shortened(visible(str(text)[: 10 * longest]), longest)
+
+
+def draw_literally(figure: Figure) -> None:
+    """Let `$` begin no formula in a figure, whatever matplotlib is configured to do."""
+    for text in _texts(figure):
+        text.set_parse_math(False)
+        text.set_usetex(False)
+
+
+def _texts(figure: Figure) -> list[Any]:
+    from matplotlib.text import Text
+
+    return figure.findobj(Text)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches.
+
+    Raises:
+        ImportError: If matplotlib is missing.
+    """
+    _require_matplotlib()
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def check_figure_path(path: str | os.PathLike[str]) -> None:
+    """Raise if a figure cannot be written to a file, before the work that it shows.
+
+    Args:
+        path: A file that ends in one of `FIGURE_ENDINGS`.
+
+    Raises:
+        ValueError: If the ending is another one.
+        ImportError: If matplotlib is missing.
+    """
+    if Path(path).suffix.lower() not in FIGURE_ENDINGS:
+        raise ValueError(f"the figure is {Path(path).name!r}; the name must end in .png or .svg")
+    _require_matplotlib()
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure; the same figure gives the same bytes.
+
+    Args:
+        figure: Any figure.
+        path: A file that ends in one of `FIGURE_ENDINGS`; missing folders are made.
+
+    Raises:
+        ValueError: If the ending is another one.
+        ImportError: If matplotlib is missing.
+    """
+    check_figure_path(path)
+    from matplotlib import rc_context
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kind = path.suffix.lower()[1:]
+    unwanted = ("Creator", "Date") if kind == "svg" else ("Software",)
+    with rc_context({"svg.hashsalt": "sase_hf"}), warnings.catch_warnings():
+        # A character that the font lacks is drawn as a box.
+        warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support")
+        figure.savefig(path, format=kind, dpi=DOTS_PER_INCH, metadata=dict.fromkeys(unwanted))
+
+
+def _require_matplotlib() -> None:
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as reason:
+        raise ImportError("figures need matplotlib: pip install 'sase_hf[viz]'") from reason
+
+
+__all__ = [
+    "FIGURE_ENDINGS",
+    "MAX_HOPS",
+    "MAX_WORDS",
+    "attention_figure",
+    "check_figure_path",
+    "comparison_figure",
+    "draw_literally",
+    "new_figure",
+    "plain",
+    "save_figure",
+]

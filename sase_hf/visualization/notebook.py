@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .attended_text import Result
 from .page import attention_fragment
-from .readings import Result
 from .terminal import attention_text
 
 
@@ -12,8 +12,8 @@ from .terminal import attention_text
 class Attention:
     """Results of the `self-attention` pipeline that a notebook shows as a picture.
 
-    As the last line of a cell, `Attention(explain("The soup was good."))` is all there is to write.
-    Elsewhere it prints as `attention_text` does.
+    Write `Attention(explain("The soup was good."))` as the last line of a cell. Elsewhere it prints
+    as `attention_text` does.
 
     Attributes:
         results: What the pipeline returned for one input or for several.

@@ -1,37 +1,45 @@
-"""Attention as HTML: a page that stands alone, and the same as a piece of another page.
+"""Attention as HTML: a stand-alone page, the same as a piece of another page, models side by side.
 
-Whatever stands in a text, a label or a title is shown and never obeyed: the page runs no script,
-loads nothing and is escaped throughout, and what cannot be seen appears as its code point.
+Texts, labels and titles are shown and never obeyed: the page runs no script, loads nothing and is
+escaped throughout, and what cannot be seen appears as its code point.
+
+A word carries its weight in every view as custom properties, `--0` for all hops together and `--3`
+for hop 3, and the style sheet picks the one whose radio button is checked. So the text stands in
+the page once, and the chooser needs no script.
 """
 
+import html
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .markup import (
-    MAX_HOP_WEIGHTS,
-    Allowance,
-    escaped,
-    joined,
-    overlap_note,
-    scores_table,
-    shortened,
-    spans_list,
-    texts_with_views,
-)
-from .readings import Reading, Result, read_results
-from .results import label_text
+from .attended_text import AttendedText, Result, label_text, parse_results, shortened, visible
 
 STYLE_SHEET = Path(__file__).with_name("page.css")
-FEWEST_LISTED = 4
 
-READ_LIKE_THIS = (
+# What is shown of a text, and how many weights of single hops of all texts together: a page with
+# all of it stays below 20 MB.
+MAX_WORDS = 100_000
+MAX_CHARACTERS = 1_000_000
+MAX_HOP_WEIGHTS = 500_000
+
+MIN_SHARE = 0.04  # of the strongest word: the colour of less could not be seen
+STRIP_CELLS = 48
+TOP_WORDS, MIN_TOP_WEIGHT = 4, 0.05
+TOP_SPANS = 5
+MAX_LABELS = 10
+MIN_CONTENTS = 4  # texts from which on a page has a table of contents
+
+Parsed = tuple[Result, list[AttendedText]]
+
+_HOW_TO_READ = (
     "The stronger its colour and the thicker the line under it, the more attention a word gets, "
     "measured against the strongest word of the same view. Choose a hop to see what it reads "
     'alone<span class="pointing">; point at a word for its share</span>.'
 )
-LIMITS = "Attention shows what was read, not why the answer is what it is."
+_LIMITS = "Attention shows what was read, not why the answer is what it is."
 
 _PAGE = """\
 <!doctype html>
@@ -85,8 +93,8 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
     Each text stands there once, coloured by all hops together (summed and renormalised to 1,
     section 2.3 of the paper); below it every hop has a line with its strongest words, and choosing
     the line colours the text by that hop. Beside it are the prediction, the scores of the labels,
-    the most attended spans and the overlap of the hops. What a long text leaves no room for is
-    said on the page.
+    the most attended spans and the overlap of the hops. The page says what it leaves out of a long
+    text.
 
     Args:
         results: What the `self-attention` pipeline returned for one input or for several. A
@@ -97,11 +105,11 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
         The page; it can be written as UTF-8 whatever the texts hold.
 
     Raises:
-        ValueError: If a result is not one of that pipeline, or its weights are not finite.
+        ValueError: If a result is not from that pipeline, or is not finite.
     """
-    read = read_results(results)
-    contents = [_contents(read)] if len(read) >= FEWEST_LISTED else []
-    return document(joined(*contents, *_articles(read, "text")), title, num_views(read))
+    parsed = parse_results(results)
+    contents = [_contents(parsed)] if len(parsed) >= MIN_CONTENTS else []
+    return _page(_joined(*contents, *_articles(parsed, "text")), title, _num_views(parsed))
 
 
 def attention_fragment(results: Result | Sequence[Result]) -> str:
@@ -119,131 +127,177 @@ def attention_fragment(results: Result | Sequence[Result]) -> str:
     Raises:
         ValueError: As for `attention_html`.
     """
-    read = read_results(results)
-    body = joined(*_articles(read, f"a{uuid.uuid4().hex[:12]}"))
-    return _FRAGMENT.format(style=style(num_views(read)), body=body, scale=_SCALE, limits=LIMITS)
+    parsed = parse_results(results)
+    body = _joined(*_articles(parsed, f"a{uuid.uuid4().hex[:12]}"))
+    style = _style(_num_views(parsed))
+    return _FRAGMENT.format(style=style, body=body, scale=_SCALE, limits=_LIMITS)
 
 
-def document(body: str, title: str, views: int, lead: str = READ_LIKE_THIS) -> str:
-    """Put a body into the frame of a page.
+def comparison_html(
+    results: Mapping[str, Result | Sequence[Result]], title: str = "Attention compared"
+) -> str:
+    """Show where several models looked in the same texts: one stand-alone page, without scripts.
 
     Args:
-        body: HTML.
-        title: The heading, not yet escaped.
-        views: The most views that a text in the body has.
-        lead: HTML that says how to read the page.
+        results: By the name of each model, what the `self-attention` pipeline returned for the
+            texts, in the same order. With a model trained with the penalty and one trained without
+            this is Figure 4 of the paper.
+        title: The heading.
+
+    Returns:
+        The page; as `attention_html`, with a column for each model.
+
+    Raises:
+        ValueError: If there are fewer than two models, their texts differ, or a result is not from
+            that pipeline.
     """
+    if len(results) < 2:
+        raise ValueError(
+            f"{len(results)} model(s) cannot be compared; give the results of two or more as "
+            "{name: results}, or call attention_html"
+        )
+    parsed = {name: parse_results(own) for name, own in results.items()}
+    _check_same_texts(parsed)
+    budget = _HopBudget()
+    groups = [
+        _group(number, dict(zip(parsed, row, strict=True)), budget)
+        for number, row in enumerate(zip(*parsed.values(), strict=True), start=1)
+    ]
+    return _page(_joined(*groups), title, max(map(_num_views, parsed.values())))
+
+
+def _check_same_texts(parsed: Mapping[str, list[Parsed]]) -> None:
+    """Raise unless all models read the same texts."""
+    texts = {name: [result["text"] for result, _ in own] for name, own in parsed.items()}
+    first, *others = texts
+    for other in others:
+        if len(texts[first]) != len(texts[other]):
+            raise ValueError(
+                f"{first!r} has {len(texts[first])} results and {other!r} {len(texts[other])}; "
+                "give both the same texts"
+            )
+        for number, (one, two) in enumerate(zip(texts[first], texts[other], strict=True)):
+            if one != two:
+                raise ValueError(
+                    f"result {number} (counted from 0) of {first!r} is about {one!r:.80} and that "
+                    f"of {other!r} about {two!r:.80}; give both the same texts in the same order"
+                )
+
+
+@dataclass
+class _HopBudget:
+    """How many weights of single hops a page still has room for."""
+
+    left: int = MAX_HOP_WEIGHTS
+
+    def take(self, count: int) -> bool:
+        """Reserve room for some weights; return whether there was enough."""
+        fits = count <= self.left
+        self.left -= count * fits
+        return fits
+
+
+def _page(body: str, title: str, num_views: int) -> str:
+    """Put a body of HTML into the frame of a page."""
     return _PAGE.format(
-        title=escaped(title), style=style(views), lead=lead, scale=_SCALE, body=body, limits=LIMITS
+        title=_escaped(title),
+        style=_style(num_views),
+        lead=_HOW_TO_READ,
+        scale=_SCALE,
+        body=body,
+        limits=_LIMITS,
     )
 
 
-def style(views: int) -> str:
+def _style(num_views: int) -> str:
     """Return the style sheet, with a rule for each view that can be chosen."""
     rules = "\n".join(
         f'.sase-attention .result:has(input[value="{view}"]:checked) .words span '
         f"{{ --w: var(--{view}, 0); }}"
-        for view in range(1, views)
+        for view in range(1, num_views)
     )
     return f"{STYLE_SHEET.read_text(encoding='utf-8').strip()}\n{rules}"
 
 
-def num_views(read: Sequence[tuple[Result, list[Reading]]]) -> int:
-    """Return the most views that a text has."""
-    return max((len(readings[0].views) for _, readings in read), default=0)
+def _num_views(parsed: Sequence[Parsed]) -> int:
+    """Return the largest number of views of a text."""
+    return max((len(texts[0].views) for _, texts in parsed), default=0)
 
 
-def _articles(read: Sequence[tuple[Result, list[Reading]]], prefix: str) -> list[str]:
+def _escaped(text: object) -> str:
+    """Return a text as HTML that shows it, in an element or in a quoted attribute."""
+    return html.escape(visible(text))
+
+
+def _joined(*parts: str) -> str:
+    return "\n".join(parts)
+
+
+def _percent(share: float) -> str:
+    """Return a share with one digit after the point if it is small."""
+    return f"{share:.0%}" if share >= 0.095 or share == 0 else f"{share:.1%}"
+
+
+def _articles(parsed: Sequence[Parsed], prefix: str) -> list[str]:
     """Show each result in an article of its own."""
-    allowance = Allowance(MAX_HOP_WEIGHTS)
-    if not read:
+    if not parsed:
         return ['<p class="note">There are no texts.</p>']
+    budget = _HopBudget()
     articles = []
-    for number, (result, readings) in enumerate(read, start=1):
+    for number, (result, texts) in enumerate(parsed, start=1):
         name = f"{prefix}-{number}"
-        count = f'<span class="number">{number}</span> ' if len(read) > 1 else ""
-        kind = "result pair" if len(readings) > 1 else "result"
+        count = f'<span class="number">{number}</span> ' if len(parsed) > 1 else ""
+        kind = "result pair" if len(texts) > 1 else "result"
         articles.append(
-            joined(
+            _joined(
                 f'<article class="{kind}" id="{name}">\n<header>',
-                f"<h2>{count}{prediction(result)}</h2>{verdict(result)}",
+                f"<h2>{count}{_prediction(result)}</h2>{_verdict(result)}",
                 "</header>",
-                picture(result, readings, name, allowance),
+                _picture(result, texts, name, budget),
                 "</article>",
             )
         )
     return articles
 
 
-def picture(result: Result, readings: Sequence[Reading], name: str, allowance: Allowance) -> str:
-    """Show the texts of a result with their chooser, and beside them the facts about it."""
-    titles = ["Most attended"]
-    if len(readings) > 1:
-        titles = ["Most attended in the first", "Most attended in the second"]
-    facts = [
-        scores_table(result),
-        *map(spans_list, readings, titles),
-        overlap_note(readings),
-    ]
-    return joined(
-        '<div class="reading">',
-        texts_with_views(readings, name, allowance),
-        "</div>\n<aside>",
-        *(f"<div>\n{fact}\n</div>" for fact in facts if fact),
-        "</aside>",
+def _group(number: int, row: Mapping[str, Parsed], budget: _HopBudget) -> str:
+    """Show the results of all models for one text."""
+    columns = []
+    for place, (name, (result, texts)) in enumerate(row.items(), start=1):
+        kind = "result pair" if len(texts) > 1 else "result"
+        columns.append(
+            _joined(
+                f'<article class="{kind}">\n<header>\n<h3><bdi>{_escaped(name)}</bdi></h3>',
+                f"<p>{_prediction(result)}</p>{_verdict(result)}",
+                "</header>",
+                _picture(result, texts, f"text-{number}-{place}", budget),
+                "</article>",
+            )
+        )
+    return _joined(
+        f'<section class="group" id="text-{number}">\n<h2>Text {number}</h2>\n<div class="models">',
+        *columns,
+        "</div>\n</section>",
     )
 
 
-def prediction(result: Result) -> str:
-    """Name the predicted label and its score."""
-    score, scores = result["score"], result.get("scores", {})
-    number = f"{score:.1%}" if len(scores) > 1 and 0 <= score <= 1 else f"{score:.3f}"
-    label = f"<bdi>{escaped(result['label'])}</bdi>"
-    return f'<small>Predicted</small> {label} <span class="score">{number}</span>'
-
-
-def verdict(result: Result) -> str:
-    """Say in words whether the prediction is right, if the true label is known."""
-    if "true_label" not in result:
-        return ""
-    known, is_right = true_label(result)
-    shown = f"<bdi>{escaped(known)}</bdi>"
-    if is_right is None:
-        return f'<p class="verdict">True: {shown}</p>'
-    if is_right:
-        return f'<p class="verdict right"><b>Right</b>: the true label is {shown}</p>'
-    return f'<p class="verdict wrong"><b>Wrong</b>: the true label is {shown}</p>'
-
-
-def true_label(result: Result) -> tuple[str, bool | None]:
-    """Return the true label, and whether it was predicted; None if there is no saying so.
-
-    A regression is never quite right, and several true labels are not one prediction.
-    """
-    known: Any = result["true_label"]
-    if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
-        return label_text(known), None
-    return label_text(known), str(known) == str(result["label"])
-
-
-def _contents(read: Sequence[tuple[Result, list[Reading]]]) -> str:
+def _contents(parsed: Sequence[Parsed]) -> str:
     """List the texts with their predictions, each linked to its article."""
     rows = []
-    for number, (result, readings) in enumerate(read, start=1):
-        begin = " / ".join(escaped(shortened(reading.text)) for reading in readings)
+    for number, (result, texts) in enumerate(parsed, start=1):
+        begin = " / ".join(_escaped(shortened(text.text)) for text in texts)
         known = ""
         if "true_label" in result:
-            label, is_right = true_label(result)
-            word = {True: ", right", False: ", wrong", None: ""}[is_right]
-            known = f"<bdi>{escaped(label)}</bdi>{word}"
+            word = {True: ", right", False: ", wrong", None: ""}[_is_right(result)]
+            known = f"<bdi>{_escaped(label_text(result['true_label']))}</bdi>{word}"
         rows.append(
             f'<tr><td>{number}</td><td><a href="#text-{number}" dir="auto">{begin or "(empty)"}</a>'
-            f"</td><td><bdi>{escaped(result['label'])}</bdi></td><td>{known}</td></tr>"
+            f"</td><td><bdi>{_escaped(result['label'])}</bdi></td><td>{known}</td></tr>"
         )
     heads = "".join(
         f'<th scope="col">{head}</th>' for head in ("No.", "Text", "Predicted", "True label")
     )
-    return joined(
+    return _joined(
         '<nav aria-label="Texts">\n<table>',
         f"<thead><tr>{heads}</tr></thead>\n<tbody>",
         *rows,
@@ -251,4 +305,221 @@ def _contents(read: Sequence[tuple[Result, list[Reading]]]) -> str:
     )
 
 
-__all__ = ["attention_fragment", "attention_html"]
+def _prediction(result: Result) -> str:
+    """Name the predicted label and its score."""
+    score, scores = result["score"], result.get("scores", {})
+    number = f"{score:.1%}" if len(scores) > 1 and 0 <= score <= 1 else f"{score:.3f}"
+    label = f"<bdi>{_escaped(result['label'])}</bdi>"
+    return f'<small>Predicted</small> {label} <span class="score">{number}</span>'
+
+
+def _verdict(result: Result) -> str:
+    """Say in words whether the prediction is right, if the true label is known."""
+    if "true_label" not in result:
+        return ""
+    label = f"<bdi>{_escaped(label_text(result['true_label']))}</bdi>"
+    is_right = _is_right(result)
+    if is_right is None:
+        return f'<p class="verdict">True: {label}</p>'
+    if is_right:
+        return f'<p class="verdict right"><b>Right</b>: the true label is {label}</p>'
+    return f'<p class="verdict wrong"><b>Wrong</b>: the true label is {label}</p>'
+
+
+def _is_right(result: Result) -> bool | None:
+    """Return whether the true label was predicted; None for a regression and for several labels."""
+    known: Any = result["true_label"]
+    if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
+        return None
+    return str(known) == str(result["label"])
+
+
+def _picture(result: Result, texts: Sequence[AttendedText], name: str, budget: _HopBudget) -> str:
+    """Show the texts of a result with their hop chooser, and the facts about it beside them."""
+    titles = ["Most attended"]
+    if len(texts) > 1:
+        titles = ["Most attended in the first", "Most attended in the second"]
+    facts = [_scores_table(result), *map(_spans_list, texts, titles), _overlap_note(texts)]
+    return _joined(
+        '<div class="reading">',
+        _texts_with_views(texts, name, budget),
+        "</div>\n<aside>",
+        *(f"<div>\n{fact}\n</div>" for fact in facts if fact),
+        "</aside>",
+    )
+
+
+def _texts_with_views(texts: Sequence[AttendedText], name: str, budget: _HopBudget) -> str:
+    """Show the one or two texts of a result, and below them a line for each view.
+
+    Args:
+        texts: The texts.
+        name: The name of the group of radio buttons, unique in the document.
+        budget: What the page has room for. Without room for the hops nothing can be chosen.
+    """
+    coloured = [_coloured_words(text) for text in texts]
+    has_hops = budget.take(sum(len(hop) for views in coloured for hop in views[1:]))
+    sections = []
+    for number, (text, views) in enumerate(zip(texts, coloured, strict=True)):
+        heading = [f"<h4>{('First', 'Second')[number]} text</h4>"] if len(texts) > 1 else []
+        running = _running_text(text, views if has_hops else views[:1])
+        notes = [f'<p class="note">{note}</p>' for note in _notes(text, has_hops)]
+        sections.append(_joined("<section>", *heading, running, *notes, "</section>"))
+    shown = _joined('<div class="texts">', *sections, "</div>")
+    if not any(text.words for text in texts):
+        return shown  # there is nothing to choose
+    lines = ["<legend>What each hop reads</legend>", *_lines(texts, name if has_hops else None)]
+    return _joined(shown, '<fieldset class="views">', *lines, "</fieldset>")
+
+
+def _coloured_words(text: AttendedText) -> list[list[tuple[int, float]]]:
+    """Return for every view the places of the words that are coloured, each with its share."""
+    return [
+        [
+            (place, share)
+            for place, share in enumerate(text.relative_weights(view)[:MAX_WORDS])
+            if share >= MIN_SHARE
+        ]
+        for view in range(len(text.views))
+    ]
+
+
+def _end(text: AttendedText) -> int:
+    """Return the position up to which a text is shown."""
+    words = text.words
+    end = len(text.text) if len(words) <= MAX_WORDS else words[MAX_WORDS - 1][1]
+    return min(end, MAX_CHARACTERS)
+
+
+def _running_text(text: AttendedText, views: Sequence[Sequence[tuple[int, float]]]) -> str:
+    """Return the text with its own spacing, each word with its weights."""
+    styles: dict[int, list[str]] = {}
+    for view, words in enumerate(views):
+        for place, share in words:
+            styles.setdefault(place, []).append(f"--{view}:{share:.2f}".replace(":0.", ":."))
+    pieces, done, shown_end = [], 0, _end(text)
+    for place in sorted(styles):
+        start, end = text.words[place]
+        if end > shown_end:
+            break
+        style, title = ";".join(styles[place]), _word_title(text, place)
+        word = html.escape(text.part(start, end))
+        pieces.append(html.escape(text.part(done, start)))
+        pieces.append(f'<span style="{style}" title="{title}">{word}</span>')
+        done = end
+    pieces.append(html.escape(text.part(done, shown_end)))
+    return f'<p class="words" dir="auto">{"".join(pieces)}</p>'
+
+
+def _word_title(text: AttendedText, place: int) -> str:
+    """Return what a reader sees who points at a word."""
+    overall, *hops = (view[place] for view in text.views)
+    if len(hops) < 2:
+        return _percent(overall)
+    strongest = max(range(len(hops)), key=hops.__getitem__)
+    return f"{_percent(overall)}; hop {strongest + 1}: {_percent(hops[strongest])}"
+
+
+def _notes(text: AttendedText, has_hops: bool) -> Iterator[str]:
+    """Yield what was not read of a text, and what is not shown."""
+    if not text.text:
+        yield "The text is empty."
+    elif not text.words:
+        yield "The text holds no words."
+    if text.truncated:
+        yield f"Tokens cut off at the end and not read: {text.truncated:,}."
+    if (end := _end(text)) < len(text.text):
+        yield f"Only the first {end:,} of {len(text.text):,} characters are shown."
+    if not has_hops:
+        yield (
+            "The page has no room for every hop of so long a text: the colours are those of all "
+            "hops together, and each hop has its line below."
+        )
+
+
+def _lines(texts: Sequence[AttendedText], name: str | None) -> Iterator[str]:
+    """Yield one line for each view: where in the text it reads, and its strongest words."""
+    for view in range(len(texts[0].views)):
+        label = f"Hop {view}" if view else "All hops"
+        sides = "".join(
+            f'<span class="side"><span class="strip" aria-hidden="true">{_strip(text, view)}'
+            f'</span><span class="top">{_top_words(text, view)}</span></span>'
+            for text in texts
+        )
+        if name is None:
+            yield f'<p class="view"><span class="name">{label}</span>{sides}</p>'
+            continue
+        checked = "" if view else " checked"
+        button = f'<input type="radio" name="{name}" value="{view}"{checked}>'
+        yield f'<label class="view"><span class="name">{button}{label}</span>{sides}</label>'
+
+
+def _strip(text: AttendedText, view: int) -> str:
+    """Draw where in a text the weights of a view lie, as a row of small bars."""
+    weights = text.views[view]
+    cells = [0.0] * min(STRIP_CELLS, len(weights))
+    for place, weight in enumerate(weights):
+        cells[place * len(cells) // len(weights)] += weight
+    strongest = max(cells, default=0.0) or 1.0
+    return "".join(f'<i style="--w:{cell / strongest:.2f}"></i>' for cell in cells)
+
+
+def _top_words(text: AttendedText, view: int) -> str:
+    """Name the strongest words of a view, with their share of its attention."""
+    top = text.top_words(view, TOP_WORDS)
+    named = [item for item in top if item[1] >= MIN_TOP_WEIGHT] or top[:1]
+    return " ".join(
+        f"<b><bdi>{html.escape(shortened(word))}</bdi> {_percent(weight)}</b>"
+        for word, weight in named
+    )
+
+
+def _scores_table(result: Result) -> str:
+    """Show the score of each label: a table with bars."""
+    scores: dict[Any, float] = dict(result.get("scores") or {result["label"]: result["score"]})
+    are_shares = all(0 <= score <= 1 for score in scores.values())
+    are_probabilities = are_shares and len(scores) > 1 and abs(sum(scores.values()) - 1) < 1e-3
+    names = list(scores)
+    if len(names) > MAX_LABELS:
+        names = sorted(names, key=lambda name: -scores[name])[:MAX_LABELS]
+    rows = []
+    for name in names:
+        score = scores[name]
+        row = ' class="predicted"' if name == result["label"] else ""
+        bar = f'<i style="--w:{score:.3f}"></i>' if are_shares and len(scores) > 1 else ""
+        number = f"{score:.1%}" if are_probabilities else f"{score:.3f}"
+        rows.append(
+            f'<tr{row}><th scope="row"><bdi>{_escaped(name)}</bdi></th>'
+            f'<td class="bar">{bar}</td><td>{number}</td></tr>'
+        )
+    left_out = len(scores) - len(names)
+    note = [f'<p class="note">and {left_out:,} labels with lower scores</p>'] if left_out else []
+    title = "Probabilities" if are_probabilities else "Scores"
+    return _joined(f"<h4>{title}</h4>", '<table class="scores">', *rows, "</table>", *note)
+
+
+def _spans_list(text: AttendedText, title: str) -> str:
+    """Show the most attended spans of a text, each with its share of the attention."""
+    if not text.spans:
+        return ""
+    items = [
+        f"<li><bdi>{_escaped(shortened(span['text']))}</bdi> <b>{_percent(span['weight'])}</b></li>"
+        for span in text.spans[:TOP_SPANS]
+    ]
+    return _joined(f"<h4>{title}</h4>", '<ol class="spans">', *items, "</ol>")
+
+
+def _overlap_note(texts: Sequence[AttendedText]) -> str:
+    """Say how much the hops of each text overlap."""
+    overlaps = [text.overlap for text in texts]
+    has_words = any(text.words for text in texts)
+    if not has_words or len(texts[0].views) < 3 or None in overlaps:
+        return ""
+    numbers = " and ".join(f"<b>{overlap:.2f}</b>" for overlap in overlaps)
+    return (
+        f'<h4>Overlap of the hops</h4>\n<p class="overlap">{numbers} '
+        "<small>0: the hops share no word, 1: all read the same word</small></p>"
+    )
+
+
+__all__ = ["attention_fragment", "attention_html", "comparison_html"]

@@ -1,4 +1,4 @@
-"""Which of many predictions are looked at: some of each label, confident or wrong."""
+"""Which of many predictions are shown: some of each label, confident, wrong or random."""
 
 import random
 from collections.abc import Sequence
@@ -21,34 +21,33 @@ def select_predictions(
     Args:
         labels: The predicted label of every text.
         scores: Their scores.
-        true_labels: What the labels should have been; only `kind="wrong"` needs them.
+        true_labels: The true labels; only `kind="wrong"` needs them.
         kind: One of `KINDS`: "confident" draws among the predictions with at least `min_score`,
-            "wrong" among those of them that are wrong, and "random" among all.
+            "wrong" among those of them that are wrong, "random" among all.
         per_label: How many to draw of each predicted label.
-        min_score: The least score of a confident prediction.
-        seed: The same seed draws the same ones.
+        min_score: The lowest score of a confident prediction, or of a wrong one.
+        seed: The same seed draws the same predictions.
 
     Returns:
-        Their places, label by label in alphabetical order, in each label as they came.
+        Their indices: label by label in alphabetical order, ascending in each label.
 
     Raises:
-        ValueError: If an argument is none of those allowed, or nothing is left to draw from.
+        ValueError: If an argument is out of range, or no prediction fits.
     """
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; allowed are {', '.join(KINDS)}")
     if per_label < 1:
         raise ValueError(f"per_label is {per_label}; it must be 1 or more")
     if kind == "wrong" and true_labels is None:
-        raise ValueError("which predictions are wrong only true labels can tell; give them")
+        raise ValueError("kind='wrong' needs true_labels; give them, or another kind")
     drawn_from: dict[str, list[int]] = {}
     for place, (label, score) in enumerate(zip(labels, scores, strict=True)):
         is_wrong = true_labels is not None and true_labels[place] != label
         if kind == "random" or (score >= min_score and (kind == "confident" or is_wrong)):
             drawn_from.setdefault(label, []).append(place)
     if not drawn_from:
-        which = "wrong with" if kind == "wrong" else "made with"
         raise ValueError(
-            f"none of {len(labels):,} predictions is {which} a score of {min_score} or more; lower "
+            f"none of {len(labels):,} predictions is {kind} with min_score {min_score}; lower "
             "min_score"
         )
     rng = random.Random(seed)

@@ -3,10 +3,10 @@
 import os
 import sys
 
-from .readings import Reading, Result, read_result
+from .attended_text import AttendedText, Result, parse_result
 
 TRUE_COLOR = ("truecolor", "24bit")
-LEAST_SHARE, UNDERLINED_SHARE, BOLD_SHARE = 0.04, 0.25, 0.6
+MIN_SHARE, UNDERLINED_SHARE, BOLD_SHARE = 0.04, 0.25, 0.6
 
 # The colours of the page's light scheme. The paper is painted too, so that on a dark terminal as on
 # a light one the darker word is the stronger one.
@@ -19,59 +19,57 @@ def attention_text(
 ) -> str:
     """Show where a model looked, for a terminal.
 
-    In colour, each text runs as it is, every word on the colour of its weight, the stronger ones
-    underlined and bold; below stand its strongest words. Without colour there are only those.
+    In colour, the whole text is printed, every word on the colour of its weight, the stronger ones
+    underlined and bold, and its strongest words below. Without colour these are all.
 
     Args:
         result: What the `self-attention` pipeline returned for one input.
         top: How many words to name.
         hop: The hop to show, counted from 1; None for all hops together.
-        color: Whether to use 24-bit colours; None to use them where standard output is a terminal
-            that says it has them (`COLORTERM`) and `NO_COLOR` is not set.
+        color: Whether to use 24-bit colours; None to use them if standard output is a terminal
+            that has them (`COLORTERM`) and `NO_COLOR` is not set.
 
     Returns:
-        For each text the words and their shares of the attention, most first, on a line; in colour
-        the text comes before it. A line after it says if the text was cut.
+        For each text a line with the words and their shares of the attention, largest first; in
+        colour the text comes before it. A line after it says if the text was cut.
 
     Raises:
-        ValueError: If the result is not one of that pipeline, its weights are not finite, or it has
-            no such hop.
+        ValueError: If the result is not from that pipeline, is not finite, or has no such hop.
     """
-    readings = read_result(result)
+    texts = parse_result(result)
     view = 0 if hop is None else hop
-    num_hops = len(readings[0].views) - 1
+    num_hops = len(texts[0].views) - 1
     if hop is not None and not 1 <= hop <= num_hops:
-        raise ValueError(
-            f"hop is {hop}; this result has the hops 1 to {num_hops}, and None for all"
-        )
+        raise ValueError(f"hop is {hop}; this result has the hops 1 to {num_hops}; None shows all")
     in_color = has_true_color() if color is None else color
     lines = []
-    for reading in readings:
-        lines += [_colored(reading, view)] if in_color else []
-        strongest = reading.strongest(view, top)
-        lines.append(", ".join(f"{word} {weight:.0%}" for word, weight in strongest))
-        if reading.truncated:
-            lines.append(f"(tokens cut off at the end and not read: {reading.truncated:,})")
+    for text in texts:
+        lines += [_colored(text, view)] if in_color else []
+        lines.append(
+            ", ".join(f"{word} {weight:.0%}" for word, weight in text.top_words(view, top))
+        )
+        if text.truncated:
+            lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     return "\n".join(lines)
 
 
 def has_true_color() -> bool:
-    """Say whether standard output is a terminal with 24-bit colours, and they are wanted."""
+    """Return whether standard output is a terminal with 24-bit colours, and the user wants them."""
     if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
         return False
     return os.environ.get("COLORTERM", "").lower() in TRUE_COLOR
 
 
-def _colored(reading: Reading, view: int) -> str:
+def _colored(text: AttendedText, view: int) -> str:
     """Return the running text with its words on the colours of their weights."""
     plain = _style(0.0)
     pieces, done = [plain], 0
-    for (start, end), share in zip(reading.words, reading.shares(view), strict=True):
-        if share < LEAST_SHARE:
+    for (start, end), share in zip(text.words, text.relative_weights(view), strict=True):
+        if share < MIN_SHARE:
             continue
-        pieces += [reading.piece(done, start), _style(share), reading.piece(start, end), plain]
+        pieces += [text.part(done, start), _style(share), text.part(start, end), plain]
         done = end
-    pieces.append(reading.piece(done, len(reading.text)))
+    pieces.append(text.part(done, len(text.text)))
     # The colour of the paper would run to the right edge if a line ended in it.
     return "".join(pieces).replace("\n", f"{RESET}\n{plain}") + RESET
 

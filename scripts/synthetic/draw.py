@@ -25,15 +25,15 @@ class Draw:
         return items[int(self._random.random() * len(items))]
 
     def some(self, items: Sequence[Item], count: int) -> list[Item]:
-        """Return so many different items in drawn order."""
+        """Return some different items in drawn order."""
         left = list(items)
         return [left.pop(int(self._random.random() * len(left))) for _ in range(count)]
 
     def chance(self, probability: float) -> bool:
-        """Return True so often."""
+        """Return True with this probability."""
         return self._random.random() < probability
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a text that are parted by spaces."""
+    """Return the words of a text, split at spaces."""
     return tuple(text.split())

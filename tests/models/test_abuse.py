@@ -25,7 +25,6 @@ from sase_hf.visualization import (
     attention_html,
     attention_text,
     comparison_html,
-    markup,
     visible,
 )
 
@@ -74,7 +73,7 @@ def readers() -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def short_strips(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw the small bars of a hop as one: they hold no text, and are most of what is parsed."""
-    monkeypatch.setattr(markup, "STRIP_CELLS", 1)
+    monkeypatch.setattr("sase_hf.visualization.page.STRIP_CELLS", 1)
 
 
 def assert_whole(result: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The first thing that a new reader runs: it works twice, tells the truth and deletes nothing."""
+"""The first command of a new user: it works twice, and deletes no other files."""
 
 import json
 import re
@@ -51,7 +51,8 @@ def run(
     return done.stdout, folder
 
 
-def test_it_ends_with_accuracies_an_example_and_where_things_lie(run: tuple[str, Path]) -> None:
+@pytest.mark.slow
+def test_quickstart_prints_accuracies_an_example_and_paths(run: tuple[str, Path]) -> None:
     """A reader sees at once whether it worked and where to look next."""
     output, folder = run
     baselines = re.search(r"label +(0\.\d+)\n  bag of words +(0\.\d+)\n  this model +\d", output)
@@ -60,13 +61,14 @@ def test_it_ends_with_accuracies_an_example_and_where_things_lie(run: tuple[str,
     assert majority in (0.2, 0.333)
     assert 0 < bag_of_words < 1
     assert re.search(r'"[A-Z].*\."\n  most attended: \S+ \d+%,', output)
-    assert re.search(r"  read as .+ \(\d+%\); it is ", output)
-    for name, path in re.findall(r"^(checkpoint|heat map)  +(\S+)$", output, flags=re.MULTILINE):
+    assert re.search(r"  predicted: .+ \(\d+%\); true: ", output)
+    for name, path in re.findall(r"^(checkpoint|heatmap)  +(\S+)$", output, flags=re.MULTILINE):
         assert not Path(path).is_absolute()
         assert (folder / path).exists(), f"there is no {name}"
 
 
-def test_the_checkpoint_is_complete_and_the_earlier_one_gone(run: tuple[str, Path]) -> None:
+@pytest.mark.slow
+def test_quickstart_replaces_the_earlier_checkpoint(run: tuple[str, Path]) -> None:
     """A mixture of two runs would be a model that nobody trained."""
     model = run[1] / "runs" / "quickstart" / "model"
     names = {path.name for path in model.iterdir()}
@@ -74,7 +76,8 @@ def test_the_checkpoint_is_complete_and_the_earlier_one_gone(run: tuple[str, Pat
     assert "old.txt" not in names
 
 
-def test_the_heat_map_shows_test_rows_with_their_true_labels(run: tuple[str, Path]) -> None:
+@pytest.mark.slow
+def test_quickstart_page_shows_test_rows_with_true_labels(run: tuple[str, Path]) -> None:
     """The page must show held-out text, mistakes included."""
     folder = run[1] / "runs" / "quickstart"
     page = (folder / "attention.html").read_text("utf-8")
@@ -85,7 +88,8 @@ def test_the_heat_map_shows_test_rows_with_their_true_labels(run: tuple[str, Pat
     assert len(labels) == 10
 
 
-def test_the_stranger_cannot_import_the_package(quickstart: ModuleType) -> None:
+@pytest.mark.slow
+def test_quickstart_stranger_cannot_import_the_package(quickstart: ModuleType) -> None:
     """Installed or not: otherwise the checkpoint's own code would go untested."""
     blocked = quickstart.STRANGER.partition("from transformers")[0]
     done = subprocess.run(
@@ -99,7 +103,7 @@ def test_the_stranger_cannot_import_the_package(quickstart: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("place", ["model/thesis.txt", "corpus/README.md", "thesis.txt"])
-def test_files_of_others_are_not_deleted(
+def test_quickstart_deletes_no_other_files(
     quickstart: ModuleType, tmp_path: Path, place: str
 ) -> None:
     """A mistyped folder must cost nothing, even one with a corpus in it."""
@@ -120,7 +124,7 @@ def test_files_of_others_are_not_deleted(
         ("--num_hops=0", "num_hops is 0; it must be from 1 to"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_in_a_line(
+def test_quickstart_refuses_wrong_flags_in_one_line(
     quickstart: ModuleType, tmp_path: Path, flag: str, message: str
 ) -> None:
     """Every flag of the training script is allowed, and nothing else."""

@@ -21,27 +21,26 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_without_colours_the_strongest_words_come_first() -> None:
-    """One line for a text, one for each text of a pair."""
+def test_attention_text_names_the_strongest_words_first() -> None:
     assert attention_text(result("dull but fine"), top=2) == "fine 50%, but 33%"
     assert attention_text(pair_result("so it is", "no")) == "is 50%, it 33%, so 17%\nno 100%"
     assert attention_text(result("")) == ""
 
 
-def test_a_text_that_was_cut_is_told() -> None:
-    """Otherwise the reader would think that the model had read it all."""
+def test_attention_text_says_how_much_was_cut() -> None:
     shown = attention_text(result("fine", truncated=1234), color=False)
     assert shown.splitlines()[1:] == ["(tokens cut off at the end and not read: 1,234)"]
 
 
-def test_one_hop_can_be_shown_alone() -> None:
-    """The second hop of these results reads from the other end."""
+def test_attention_text_shows_one_hop_alone() -> None:
     assert attention_text(result("dull but fine"), hop=2) == "dull 50%, but 33%, fine 17%"
-    with pytest.raises(ValueError, match="hop is 3; this result has the hops 1 to 2, and None for"):
+    with pytest.raises(
+        ValueError, match="hop is 3; this result has the hops 1 to 2; None shows all"
+    ):
         attention_text(result("fine"), hop=3)
 
 
-def test_in_colour_the_text_runs_as_it_is() -> None:
+def test_coloured_attention_text_keeps_the_text_as_it_is() -> None:
     """Spacing stays, strength shows as colour, as a line and as bold type, and nothing leaks."""
     text = "  dull\tbut\n\nvery  fine! "
     shown, words = attention_text(result(text), color=True).rsplit("\n", 1)
@@ -56,8 +55,7 @@ def test_in_colour_the_text_runs_as_it_is() -> None:
     assert found["  "] == ("", 251)
 
 
-def test_a_pair_in_colour_shows_both_texts() -> None:
-    """Each above its own words."""
+def test_coloured_attention_text_shows_both_texts_of_a_pair() -> None:
     shown = ESCAPE.sub("", attention_text(pair_result("so it is", "no"), color=True))
     assert shown.splitlines() == ["so it is", "is 50%, it 33%, so 17%", "no", "no 100%"]
 
@@ -72,22 +70,20 @@ def test_a_pair_in_colour_shows_both_texts() -> None:
         (False, "truecolor", "", False),
     ],
 )
-def test_colours_are_for_terminals_that_have_and_want_them(
+def test_attention_text_colours_only_terminals_that_want_it(
     monkeypatch: pytest.MonkeyPatch,
     is_terminal: bool,
     colorterm: str,
     no_color: str,
     expected: bool,
 ) -> None:
-    """In a file or a pipe the sequences would be rubbish; NO_COLOR is the user's word."""
     monkeypatch.setattr(sys, "stdout", Terminal() if is_terminal else io.StringIO())
     monkeypatch.setenv("COLORTERM", colorterm)
     monkeypatch.setenv("NO_COLOR", no_color)
     assert ("\x1b[" in attention_text(result("fine"))) == expected
 
 
-def test_a_text_cannot_steer_the_terminal() -> None:
-    """An escape sequence in a review is shown, not sent."""
+def test_attention_text_sends_no_escape_sequences_of_a_text() -> None:
     for color in (True, False):
         shown = ESCAPE.sub("", attention_text(result("\x1b[31mred\x9b2J"), color=color))
         assert "[U+001B][31mred[U+009B]2J" in shown

@@ -1,4 +1,4 @@
-"""Which predictions are looked at."""
+"""Which predictions are shown."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ TRUE = ["b", "b", "a", "a", "a", "b", "b"]
         ({"kind": "random"}, [1, 3, 5, 0, 2, 4, 6]),
     ],
 )
-def test_predictions_are_taken_by_label(options: dict[str, Any], expected: list[int]) -> None:
-    """Confident ones, wrong ones or any; label by label, in each as they came."""
+def test_selection_takes_predictions_label_by_label(
+    options: dict[str, Any], expected: list[int]
+) -> None:
     assert select_predictions(LABELS, SCORES, TRUE, **options) == expected
 
 
-def test_the_seed_decides_which_of_many_are_drawn() -> None:
-    """A page can be made again, and another draw shows others."""
+def test_selection_follows_the_seed() -> None:
     labels, scores = ["a", "b"] * 500, [0.9] * 1000
     draw = select_predictions(labels, scores, per_label=5, seed=1)
     assert len(draw) == 10
@@ -41,17 +41,17 @@ def test_the_seed_decides_which_of_many_are_drawn() -> None:
     [
         ({"kind": "best"}, "kind is 'best'; allowed are confident, wrong, random"),
         ({"per_label": 0}, "per_label is 0; it must be 1 or more"),
-        ({"min_score": 1.0}, "none of 7 predictions is made with a score of 1.0 or more; lower"),
-        ({"kind": "wrong", "min_score": 0.999}, "none of 7 predictions is wrong with a score of"),
+        (
+            {"min_score": 1.0},
+            "none of 7 predictions is confident with min_score 1.0; lower min_score",
+        ),
+        ({"kind": "wrong", "true_labels": None}, "kind='wrong' needs true_labels; give them"),
+        (
+            {"kind": "wrong", "min_score": 0.999},
+            "none of 7 predictions is wrong with min_score 0.999",
+        ),
     ],
 )
-def test_what_cannot_be_drawn_is_said(options: dict[str, Any], message: str) -> None:
-    """An empty page would leave the reader guessing."""
+def test_selection_refuses_what_it_cannot_draw(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        select_predictions(LABELS, SCORES, TRUE, **options)
-
-
-def test_without_true_labels_nothing_is_wrong() -> None:
-    """The way out is a file with labels."""
-    with pytest.raises(ValueError, match="which predictions are wrong only true labels can tell"):
-        select_predictions(LABELS, SCORES, kind="wrong")
+        select_predictions(LABELS, SCORES, **{"true_labels": TRUE, **options})

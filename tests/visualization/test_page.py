@@ -6,18 +6,24 @@ from typing import Any
 import pytest
 from shown import PAYLOADS, Page, assert_harmless, pair_result, reading, result
 
-from sase_hf.visualization import Attention, attention_fragment, attention_html, markup
+from sase_hf.visualization import (
+    Attention,
+    attention_fragment,
+    attention_html,
+    comparison_html,
+)
+from sase_hf.visualization.page import MAX_WORDS
 
 
 @pytest.mark.parametrize(
     "text", ["  The soup,\twas\n\ngood. ", "", "word", "naïve 寿司 🙂 שלום", "a  b"]
 )
-def test_the_page_shows_the_text_once_with_its_own_spacing(text: str) -> None:
+def test_page_shows_the_text_once_with_its_own_spacing(text: str) -> None:
     """A reader must see what the model read, all of it; hops only colour it anew."""
     assert Page(attention_html(result(text))).texts["p.words"] == [text]
 
 
-def test_every_word_carries_its_weight_in_every_view() -> None:
+def test_page_gives_every_word_its_weight_in_every_view() -> None:
     """Measured against the strongest word of the view: 0 is all hops, the second hop turns back."""
     page = Page(attention_html(result("dull but fine")))
     assert page.weights == [
@@ -30,7 +36,7 @@ def test_every_word_carries_its_weight_in_every_view() -> None:
     assert page.values("title") == ["17%; hop 2: 50%", "33%; hop 1: 33%", "50%; hop 1: 50%"]
 
 
-def test_the_hop_chooser_is_a_radio_group_with_a_rule_for_each_hop() -> None:
+def test_hop_chooser_is_a_radio_group_with_a_rule_for_each_hop() -> None:
     """It works without a script and by keyboard, and each text has a group of its own."""
     source = attention_html([result("fine"), result("dull", attention=[[1.0]] * 5)])
     page = Page(source)
@@ -45,7 +51,7 @@ def test_the_hop_chooser_is_a_radio_group_with_a_rule_for_each_hop() -> None:
     assert page.elements.count("label") == len(radios)
 
 
-def test_every_hop_has_a_line_with_its_strongest_words() -> None:
+def test_page_names_the_strongest_words_of_every_hop() -> None:
     """Colours alone would leave out whoever cannot see them."""
     source = attention_html(result("dull but fine"))
     lines = re.findall(r'<label class="view">.*</label>', source)
@@ -65,12 +71,14 @@ def test_every_hop_has_a_line_with_its_strongest_words() -> None:
         ({}, []),
     ],
 )
-def test_a_mistake_is_told_in_words(known: dict[str, Any], said: list[str]) -> None:
+def test_page_compares_the_prediction_with_the_true_label(
+    known: dict[str, Any], said: list[str]
+) -> None:
     """Without a true label nothing is claimed; a number is never quite right."""
     assert Page(attention_html(result("fine", **known))).texts["p.verdict"] == said
 
 
-def test_the_scores_of_all_labels_stand_beside_the_text() -> None:
+def test_page_lists_the_scores_of_the_labels() -> None:
     """Probabilities as shares, other scores as numbers; of very many labels the best ones."""
     page = Page(attention_html(result("fine")))
     assert page.texts["table.scores"][0].split() == ["4", "stars75.0%", "another25.0%"]
@@ -82,10 +90,10 @@ def test_the_scores_of_all_labels_stand_beside_the_text() -> None:
     page = Page(attention_html(result("fine", **many)))
     assert "label 13" in page.texts["table.scores"][0]
     assert "label 3" not in page.texts["table.scores"][0]
-    assert page.texts["p.note"] == ["and 4 labels with less"]
+    assert page.texts["p.note"] == ["and 4 labels with lower scores"]
 
 
-def test_most_attended_spans_and_overlap_are_told() -> None:
+def test_page_lists_spans_and_overlap() -> None:
     """They are the picture in words and numbers."""
     source = attention_html(result("dull but fine"))
     assert Page(source).texts["ol.spans"] == ["\nfine 50%\n"]
@@ -94,7 +102,7 @@ def test_most_attended_spans_and_overlap_are_told() -> None:
     assert "Overlap" not in one_hop, "one hop has nothing to overlap with"
 
 
-def test_a_pair_shows_both_of_its_texts_under_one_chooser() -> None:
+def test_page_shows_a_pair_under_one_chooser() -> None:
     """Each sentence has attention of its own, and hop k is the same hop in both."""
     source = attention_html(pair_result("A man sleeps.", "He is awake."))
     page = Page(source)
@@ -104,7 +112,7 @@ def test_a_pair_shows_both_of_its_texts_under_one_chooser() -> None:
     assert '<article class="result pair"' in source
 
 
-def test_many_texts_get_a_table_of_contents() -> None:
+def test_page_of_many_texts_has_a_table_of_contents() -> None:
     """Each line leads to its article and tells what was predicted; few texts need none."""
     several = [result(f"text {number}", true_label="4 stars") for number in range(4)]
     page = Page(attention_html(several))
@@ -115,7 +123,7 @@ def test_many_texts_get_a_table_of_contents() -> None:
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_nothing_in_a_text_a_label_or_a_title_becomes_markup(payload: str) -> None:
+def test_page_escapes_texts_labels_and_titles(payload: str) -> None:
     """Texts come from strangers: the page holds only elements and attributes that we write."""
     shown = result(f"fine {payload}", label=payload, true_label=payload)
     page = assert_harmless(attention_html([shown] * 4, title=payload))
@@ -124,7 +132,7 @@ def test_nothing_in_a_text_a_label_or_a_title_becomes_markup(payload: str) -> No
     assert page.texts["title"] == page.texts["h1"] == [payload]
 
 
-def test_the_page_asks_for_nothing_and_runs_nothing() -> None:
+def test_page_loads_nothing_and_runs_nothing() -> None:
     """It may hold private text: opening it must not tell anyone."""
     source = attention_html(result("fine"))
     policy = "default-src 'none'; style-src 'unsafe-inline'"
@@ -132,47 +140,23 @@ def test_the_page_asks_for_nothing_and_runs_nothing() -> None:
     assert not re.search(r"https?:|//|url\(|@import|<script", source)
 
 
-def test_light_dark_and_print_are_styled() -> None:
-    """Colours follow the reader's scheme; in print the colours and the lines under words stay."""
-    source = attention_html(result("fine"))
-    assert "color-scheme: light dark" in source
-    assert "print-color-adjust: exact" in source
-    assert "border-bottom: calc((var(--w)" in source
-
-
-def test_a_long_text_leaves_out_hops_first_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hop by hop a book would make a page that no browser opens; the lines of the hops stay."""
-    monkeypatch.setattr(markup, "MAX_WORDS", 1000)
-    monkeypatch.setattr("sase_hf.visualization.page.MAX_HOP_WEIGHTS", 1500)
-    text = "word " * 900
-    page = Page(attention_html([result(text), result("short text")]))
-    assert page.texts["p.words"] == [text, "short text"]
-    assert all(weights.keys() == {0} for _, weights in page.weights[0])
-    assert page.weights[1][0][1].keys() == {0, 1, 2}, "what fits is shown whole"
-    assert page.texts["p.note"][0].startswith("The page has no room for every hop")
-    assert len(page.texts["p.note"]) == 1
-
-    twice = Page(attention_html([result("word " * 400)] * 2))
-    assert len(twice.texts["p.note"]) == 1, "there is room for one of them, not for both"
-
-    text = "word " * 2000
-    page = Page(attention_html(result(text)))
-    assert page.texts["p.words"] == [("word " * 1000)[:-1]]
-    assert "Only the first 4,999 of 10,000 characters are shown." in page.texts["p.note"]
-
-
-@pytest.mark.parametrize("hops", [5, 30])
-def test_a_text_of_a_hundred_thousand_words_makes_a_page_below_20_megabytes(hops: int) -> None:
+@pytest.mark.slow
+def test_page_of_long_texts_leaves_out_hops_first_and_stays_below_20_megabytes() -> None:
     """Even where no word is weaker than another and each needs its colour."""
-    words = 100_000
+    words = MAX_WORDS + 1
     even = [1 / words] * words
-    book = result("word " * words) | {"attention": [even] * hops, "overall": even, "spans": []}
-    source = attention_html(book)
-    assert len(source.encode()) < 20e6
-    assert ("no room for every hop" in source) == (hops == 30)
+    book = result("word " * words) | {"overall": even, "spans": []}
+    source = attention_html([book | {"attention": [even] * 5}, book | {"attention": [even] * 30}])
+    assert len(source.encode()) < 40e6
+    first, second = source.split('<article class="result" id="text-2">')
+    assert "no room for every hop" not in first
+    assert "no room for every hop" in second
+    assert "--5:" in first
+    assert "--1:" not in second.partition('<fieldset class="views">')[0]
+    assert f"Only the first {5 * MAX_WORDS - 1:,} of {5 * words:,} characters are shown." in second
 
 
-def test_what_the_model_did_not_read_is_told() -> None:
+def test_page_says_what_the_model_did_not_read() -> None:
     """Cut tokens and empty texts look alike without a word about them."""
     page = Page(attention_html([result("fine", truncated=1234), result("")]))
     assert page.texts["p.note"] == [
@@ -181,7 +165,7 @@ def test_what_the_model_did_not_read_is_told() -> None:
     ]
 
 
-def test_an_empty_text_has_no_hops_to_choose_from() -> None:
+def test_page_of_an_empty_text_has_no_chooser() -> None:
     """Ten rows without a word, and their overlap, would be noise; one of a pair has them."""
     source = attention_html(result(""))
     assert "fieldset" not in Page(source).elements
@@ -189,14 +173,7 @@ def test_an_empty_text_has_no_hops_to_choose_from() -> None:
     assert "fieldset" in Page(attention_html(pair_result("", "fine"))).elements
 
 
-def test_only_a_pointer_is_told_to_point() -> None:
-    """On a phone a touch opens no title."""
-    source = attention_html(result("fine"))
-    assert '<span class="pointing">; point at a word for its share</span>.' in source
-    assert "@media (hover: none) { & .pointing { display: none; } }" in source
-
-
-def test_a_fragment_holds_the_same_without_touching_the_page_around_it() -> None:
+def test_fragment_leaves_the_page_around_it_alone() -> None:
     """In a notebook its styles must not leak, and two of them must not share radio buttons."""
     one, two = (attention_fragment(result("dull but fine")) for _ in range(2))
     for source in (one, two):
@@ -213,7 +190,7 @@ def test_a_fragment_holds_the_same_without_touching_the_page_around_it() -> None
     assert not names[0] & names[1]
 
 
-def test_a_notebook_shows_results_as_a_picture() -> None:
+def test_notebook_object_shows_a_page_or_words() -> None:
     """Jupyter calls `_repr_html_`; everything else prints the words."""
     shown = Attention([result("dull but fine")])
     assert Page(shown._repr_html_()).texts["p.words"] == ["dull but fine"]
@@ -221,8 +198,60 @@ def test_a_notebook_shows_results_as_a_picture() -> None:
     assert repr(Attention(result("fine"))) == "4 stars: fine 100%"
 
 
-def test_a_result_from_json_looks_the_same() -> None:
+def test_page_takes_results_from_json() -> None:
     """Results are kept in files; tuples come back as lists."""
     text = "dull but fine"
     as_lists = [list(span) for span in reading(text)["offsets"]]
     assert attention_html(result(text, offsets=as_lists)) == attention_html(result(text))
+
+
+def test_comparison_has_a_column_for_each_model() -> None:
+    """The same text twice, coloured by each model, under each model's name."""
+    without = [result("dull but fine", label="2 stars", true_label="4 stars"), result("so it is")]
+    with_penalty = [result("dull but fine", true_label="4 stars"), result("so it is")]
+    source = comparison_html({"without": without, "with": with_penalty}, title="Penalty")
+    page = Page(source)
+    assert page.texts["title"] == page.texts["h1"] == ["Penalty"]
+    assert page.texts["h2"] == ["Text 1", "Text 2"]
+    assert page.texts["h3"] == ["without", "with"] * 2
+    assert page.texts["p.words"] == ["dull but fine"] * 2 + ["so it is"] * 2
+    assert page.texts["p.verdict"] == [
+        "Wrong: the true label is 4 stars",
+        "Right: the true label is 4 stars",
+    ]
+
+
+def test_comparison_has_a_chooser_for_each_column() -> None:
+    """Hop 3 of one model has nothing to do with hop 3 of another; models may differ in hops."""
+    many = result("fine", attention=[[1.0]] * 7)
+    source = comparison_html({"a": result("fine"), "b": many, "c": result("fine")})
+    names = {value for value in Page(source).values("name") if value and value.startswith("text")}
+    assert names == {"text-1-1", "text-1-2", "text-1-3"}
+    assert 'input[value="7"]:checked' in source
+
+
+def test_comparison_shows_pairs() -> None:
+    """Both texts in each column."""
+    pair = pair_result("A man sleeps.", "He is awake.")
+    page = assert_harmless(comparison_html({"a": pair, "b": [pair]}))
+    assert page.texts["p.words"] == ["A man sleeps.", "He is awake."] * 2
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_comparison_escapes_names_of_models(payload: str) -> None:
+    """It may be the name of a repository that somebody else chose."""
+    page = assert_harmless(comparison_html({payload: result("fine"), "b": result("fine")}, payload))
+    assert page.texts["h3"] == [payload, "b"]
+
+
+def test_comparison_refuses_different_texts() -> None:
+    """Side by side they would look like two opinions of one text."""
+    one, other = result("fine"), result("dull")
+    with pytest.raises(
+        ValueError, match=r"result 1 .* of 'a' is about 'fine' and that of 'b' about"
+    ):
+        comparison_html({"a": [one, one], "b": [one, other]})
+    with pytest.raises(ValueError, match="'a' has 1 results and 'b' 2; give both the same texts"):
+        comparison_html({"a": [one], "b": [one, one]})
+    with pytest.raises(ValueError, match=r"1 model\(s\) cannot be compared; .* two or more"):
+        comparison_html({"a": [one]})

@@ -1,4 +1,4 @@
-"""scripts/visualize.py as it is started: texts and files in, terminal, pages and figures out."""
+"""scripts/visualize.py and readme_figures.py: the terminal, pages and figures that they write."""
 
 import json
 import re
@@ -18,8 +18,6 @@ from sase_hf import (
     build_tokenizer,
 )
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "scripts" / "visualize.py"
 WORDS = ["quick", "warm", "slow", "cold", "meal", "service"]
 STARS = {0: "poor", 1: "fine", 2: "great"}
 Main = Callable[[list[str]], None]
@@ -78,7 +76,7 @@ def labelled(count: int = 60) -> list[dict[str, Any]]:
     ]
 
 
-def test_texts_are_shown_in_the_terminal(
+def test_visualize_shows_texts_in_the_terminal(
     main: Main, checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each with its label, score and strongest words, in the order given."""
@@ -90,7 +88,7 @@ def test_texts_are_shown_in_the_terminal(
     assert lines[4] == '"slow[U+001B] service"'
 
 
-def test_a_pair_of_texts_is_shown(
+def test_visualize_shows_a_pair(
     main: Main, checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Both texts, one answer, a line of words for each."""
@@ -101,7 +99,7 @@ def test_a_pair_of_texts_is_shown(
     assert "cold" in lines[4]
 
 
-def test_a_page_of_a_file_shows_some_rows_of_each_label(
+def test_visualize_writes_a_page_with_rows_of_each_label(
     main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With true labels, under the title given, harmless; the path is printed."""
@@ -123,7 +121,7 @@ def test_a_page_of_a_file_shows_some_rows_of_each_label(
         assert verdict == f"{'Right' if label == known else 'Wrong'}: the true label is {known}"
 
 
-def test_mistakes_can_be_drawn(
+def test_visualize_selects_mistakes(
     main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing but mistakes, and the same ones with the same seed."""
@@ -139,7 +137,7 @@ def test_mistakes_can_be_drawn(
     assert printed[0] == printed[1] != printed[2]
 
 
-def test_confident_predictions_have_the_least_score_or_more(
+def test_visualize_selects_confident_predictions(
     main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By default as in the paper's figures; labels may be missing."""
@@ -149,11 +147,11 @@ def test_confident_predictions_have_the_least_score_or_more(
     scores = [float(x) for x in re.findall(r"^\w+ (\d\.\d{3})$", capsys.readouterr().out, re.M)]
     assert scores
     assert min(scores) >= 0.8
-    with pytest.raises(SystemExit, match=r"none of 60 predictions is made with a score of 1.1 or"):
+    with pytest.raises(SystemExit, match=r"none of 60 predictions is confident with min_score 1.1"):
         main([*words, "--min_score", "1.1"])
 
 
-def test_two_checkpoints_stand_side_by_side(
+def test_visualize_compares_two_checkpoints(
     main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On the texts that the first one chose, under the names given."""
@@ -170,7 +168,9 @@ def test_two_checkpoints_stand_side_by_side(
     assert [line.partition(": ")[0] for line in (lines[1], lines[3])] == ["one", "other"]
 
 
-def test_pairs_are_read_from_two_columns(main: Main, checkpoints: Path, tmp_path: Path) -> None:
+def test_visualize_reads_pairs_from_two_columns(
+    main: Main, checkpoints: Path, tmp_path: Path
+) -> None:
     """Named as in training."""
     output = tmp_path / "pairs.html"
     file = rows_file(tmp_path, labelled(12))
@@ -183,7 +183,7 @@ def test_pairs_are_read_from_two_columns(main: Main, checkpoints: Path, tmp_path
 
 
 @pytest.mark.parametrize(("name", "label"), [("number", 3.5), ("several", ["poor", "great"])])
-def test_numbers_and_sets_of_labels_are_shown(
+def test_visualize_shows_numbers_and_sets_of_labels(
     main: Main, checkpoints: Path, tmp_path: Path, name: str, label: object
 ) -> None:
     """Nothing there is right or wrong, so the true value just stands beside."""
@@ -194,12 +194,12 @@ def test_numbers_and_sets_of_labels_are_shown(
     known = "3.5" if name == "number" else "poor, great"
     assert set(Page(output.read_text("utf-8")).texts["p.verdict"]) == {f"True: {known}"}
     if name == "number":
-        with pytest.raises(SystemExit, match="predicts numbers, of which none is confident or"):
+        with pytest.raises(SystemExit, match="number predicts numbers; add --select random"):
             main(words)
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
-def test_a_figure_shows_one_text(
+def test_visualize_writes_a_figure_of_one_text(
     main: Main, checkpoints: Path, tmp_path: Path, ending: str
 ) -> None:
     """Of one checkpoint, or of two; several texts need a page."""
@@ -210,11 +210,13 @@ def test_a_figure_shows_one_text(
     alone = output.stat().st_size
     main([*words, "--compare", str(checkpoints / "other")])
     assert output.stat().st_size > alone > 1000
-    with pytest.raises(SystemExit, match=r"a figure shows one text, and 2 came; .*figure\.html"):
+    with pytest.raises(SystemExit, match=r"a figure shows one text; .*figure\.html"):
         main([*words, "--text", "cold meal"])
 
 
-def test_a_text_is_cut_where_the_flag_says(main: Main, checkpoints: Path, tmp_path: Path) -> None:
+def test_visualize_cuts_texts_at_max_seq_length(
+    main: Main, checkpoints: Path, tmp_path: Path
+) -> None:
     """And the page says so."""
     output = tmp_path / "page.html"
     words = [str(checkpoints / "one"), "--text", "warm meal cold meal", "--output", str(output)]
@@ -228,35 +230,34 @@ def test_a_text_is_cut_where_the_flag_says(main: Main, checkpoints: Path, tmp_pa
     [
         ("one", [], "give either --text, once or several times, or --file"),
         ("one", ["--text", "a", "--file", "b.csv"], "give either --text"),
-        ("one", ["--text", "a", "--text", "b", "--text_pair", "c"], "1 --text_pair came for 2"),
+        (
+            "one",
+            ["--text", "a", "--text", "b", "--text_pair", "c"],
+            "1 --text_pair for 2 --text; give one for each",
+        ),
         ("one", ["--text", "a", "--output", "a.pdf"], r"must end in one of \.html, \.htm, \.png"),
         ("one", ["--file", "absent.csv"], r"^visualize\.py: there is no file absent\.csv"),
         ("one", ["--file", "ROWS", "--text_column_names", "review"], "has no column 'review'; it"),
         ("one", ["--file", "ROWS", "--label_column_name", "second"], "is not one of the labels"),
-        ("one", ["--file", "ROWS", "--per_label", "0"], "per_label is 0; it must be 1 or more"),
-        ("pairs", ["--text", "a"], "pairs compares two texts; give --text and --text_pair, or"),
+        ("pairs", ["--text", "a"], "SelfAttentiveForNLI compares two texts, and one came"),
         ("pairs", ["--file", "ROWS"], "pairs compares two texts"),
         ("max", ["--text", "a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
         ("absent", ["--text", "a"], r"^visualize\.py: there is no folder .*absent; name"),
-        ("one", ["--text", "a", "--per_device_eval_batch_size", "0"], "_size is 0; it must be 1"),
-        ("one", ["--text", "a", "--max_seq_length", "0"], "--max_seq_length is 0; it must be 1 or"),
         (
             "one",
-            ["--file", "ROWS", "--text_column_names", "review"],
-            "with --text_column_names",
+            ["--file", "ROWS", "--output", "a.png"],
+            "a figure shows one text; give one --text",
         ),
-        ("one", ["--file", "ROWS", "--output", "a.png"], "a figure shows one text, and 6 came"),
-        ("one", ["--text", "a", "--compare", "PAIRS"], "pairs compares two texts; give --text and"),
         ("one", ["--text", "a", "--output", "FOLDER.html"], "html is a folder; name a file in it"),
-        ("several", ["--file", "ROWS", "--select", "wrong"], "several gives a text any number of"),
+        ("several", ["--file", "ROWS", "--select", "wrong"], "several predicts sets of labels"),
         (
             "one",
             ["--file", "ROWS", "--select", "wrong", "--label_column_name", "x"],
-            "--select wrong needs true labels, and .*rows.jsonl has none in the column 'x'; name",
+            "--select wrong needs true labels, and .*rows.jsonl has none in the column 'x'; set",
         ),
     ],
 )
-def test_a_slip_of_the_pen_is_answered_in_a_line(
+def test_visualize_answers_mistakes_in_one_line(
     main: Main, checkpoints: Path, tmp_path: Path, name: str, words: list[str], message: str
 ) -> None:
     """No traceback: the way out is all that the reader needs."""
@@ -274,17 +275,21 @@ def test_a_slip_of_the_pen_is_answered_in_a_line(
         main([str(checkpoints / name), *(paths.get(word, word) for word in words)])
 
 
-def test_a_checkpoint_cannot_be_compared_with_itself(main: Main, checkpoints: Path) -> None:
+def test_visualize_refuses_to_compare_a_checkpoint_with_itself(
+    main: Main, checkpoints: Path
+) -> None:
     """Two equal columns would say nothing."""
     name = str(checkpoints / "one")
     with pytest.raises(SystemExit, match="the same checkpoint twice; name each once"):
         main([name, "--compare", f"{checkpoints}/other/../one/", "--text", "a"])
 
 
-def test_the_header_names_only_what_is_there() -> None:
-    """People paste it."""
-    text = SCRIPT.read_text(encoding="utf-8").partition('"""\n\n')[0]
-    paths = set(re.findall(r"scripts/[\w./]+", text))
-    assert paths == {"scripts/visualize.py"}
-    flags = set(re.findall(r"--(\w+)", text))
-    assert flags == {"text", "file", "output", "select", "text_pair", "compare"}
+def test_readme_figures_draws_the_same_bytes_again(checkpoints: Path, tmp_path: Path) -> None:
+    draw = load_script("readme_figures").main
+    words = [str(checkpoints / "one"), "--text", "warm meal", "--output_dir"]
+    for name in ("a", "b"):
+        draw([*words, str(tmp_path / name)])
+    for theme in ("light", "dark"):
+        first, second = (tmp_path / name / f"heatmap_{theme}.svg" for name in ("a", "b"))
+        assert first.read_bytes() == second.read_bytes()
+        assert b"<dc:date>" not in first.read_bytes()

@@ -1,0 +1,222 @@
+"""What a result of the `self-attention` pipeline holds, as words with weights, ready to be shown.
+
+Every renderer starts with `parse_results`, so all show the same words, and nothing in a text stays
+hidden (`visible`).
+"""
+
+import heapq
+import math
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import regex
+
+Result = Mapping[str, Any]
+
+FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
+
+# Characters that cannot be seen, after those of them that do work where they stand: the tags of the
+# flags of England, Scotland and Wales; joiners in emoji and between letters of some scripts; and
+# selectors of the style of a symbol or of a keycap.
+_INVISIBLE = regex.compile(
+    r"""
+    \U0001F3F4\U000E0067\U000E0062
+        (?:\U000E0065\U000E006E\U000E0067
+          |\U000E0073\U000E0063\U000E0074
+          |\U000E0077\U000E006C\U000E0073)\U000E007F
+    | (?<=[[\p{L}\p{M}\p{S}]--\p{ASCII}])[\u200C\u200D](?=[[\p{L}\p{M}\p{S}]--\p{ASCII}])
+    | (?<=[[\p{S}\p{P}]--\p{ASCII}])[\uFE0E\uFE0F]
+    | [\uFE0E\uFE0F](?=\u20E3)
+    # Controls, formats, surrogates, private, unassigned, separators, fillers and blanks; but not
+    # line breaks, tabs, Arabic signs before numbers, and the block where new emoji are placed.
+    | (?P<hidden>
+        [[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{DI}\u2800\U0001D159]
+         --[\n\t\u0600-\u0605\u06DD\u070F\u0890\u0891\u08E2\U000110BD\U000110CD
+            \U0001F000-\U0001FAFF]])
+    """,
+    regex.VERSION1 | regex.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class AttendedText:
+    """One text with its words and their weights.
+
+    A view is a weight for each word: view 0 is all hops together, view k is hop k.
+
+    Attributes:
+        text: The text as it was given.
+        shown: For each of its characters what is shown for it; see `visible`.
+        words: Start and end of every word: a token, or several that share characters or are parts
+            of one character for a reader, such as an emoji.
+        views: The weights of the words in every view.
+        spans: The most attended parts of the text, strongest first.
+        overlap: How much the hops overlap; None if the result does not hold it.
+        truncated: How many tokens were cut off.
+    """
+
+    text: str
+    shown: Sequence[str]
+    words: list[tuple[int, int]]
+    views: list[Sequence[float]]
+    spans: Sequence[Mapping[str, Any]]
+    overlap: float | None
+    truncated: int
+
+    def part(self, start: int, end: int) -> str:
+        """Return a part of the text as it is shown."""
+        return "".join(self.shown[start:end])
+
+    def relative_weights(self, view: int) -> list[float]:
+        """Return the weights of a view, divided by the largest of them."""
+        weights = self.views[view]
+        largest = max(weights, default=0.0) or 1.0
+        return [weight / largest for weight in weights]
+
+    def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
+        """Return the words with the largest weights in a view, and these weights."""
+        weights = self.views[view]
+        places = heapq.nsmallest(count, range(len(weights)), key=lambda place: -weights[place])
+        return [(self.part(*self.words[place]), weights[place]) for place in places]
+
+
+def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
+    """Return each result with its one or two texts.
+
+    Args:
+        results: What the `self-attention` pipeline returned for one input or for several.
+
+    Raises:
+        ValueError: If one is not a result of that pipeline, or is not finite; says which.
+    """
+    several = [results] if isinstance(results, Mapping) else list(results)
+    return [
+        (result, parse_result(result, f"result {number} (counted from 0)"))
+        for number, result in enumerate(several)
+    ]
+
+
+def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:
+    """Return the one or two texts of a result.
+
+    Args:
+        result: What the `self-attention` pipeline returned for one input.
+        name: The name of the result in an error.
+
+    Raises:
+        ValueError: As for `parse_results`.
+    """
+    is_dict = isinstance(result, Mapping)
+    missing = [field for field in FIELDS if not is_dict or field not in result]
+    if missing:
+        raise ValueError(
+            f"{name} is {reprlib.repr(result)}, without {', '.join(missing)}; it must be a dict "
+            "from pipeline('self-attention', ...)"
+        )
+    if isinstance(result["text"], str):
+        texts = [_attended_text(result)]
+    else:
+        fields = [
+            field for field in (*FIELDS[2:], "spans", "overlap", "truncated") if field in result
+        ]
+        texts = [
+            _attended_text({field: result[field][side] for field in fields}) for side in (0, 1)
+        ]
+    weights = [weight for text in texts for view in text.views for weight in view]
+    if not all(map(math.isfinite, (result["score"], *weights))):
+        raise ValueError(
+            f"{name} has a score or a weight that is not finite; look for NaN in the weights of "
+            "the model, or load another checkpoint"
+        )
+    return texts
+
+
+def _attended_text(result: Result) -> AttendedText:
+    """Describe the text of a result, or one text of a pair."""
+    text, overall, hops = result["text"], result["overall"], result["attention"]
+    tokens_of_words, words = _words(text, result["offsets"])
+    return AttendedText(
+        text=text,
+        shown=_shown_characters(text),
+        words=words,
+        views=[
+            [sum(weights[token] for token in tokens) for tokens in tokens_of_words]
+            for weights in (overall, *hops)
+        ],
+        spans=result.get("spans", []),
+        overlap=result.get("overlap"),
+        truncated=result.get("truncated", 0),
+    )
+
+
+def _words(
+    text: str, offsets: Sequence[Sequence[int]]
+) -> tuple[list[list[int]], list[tuple[int, int]]]:
+    """Return for every word of a text its tokens, and its start and end.
+
+    Tokens with the same characters, which byte-level tokenizers make, are one word, and so are the
+    parts of what a reader sees as one character. A token without characters has no word.
+    """
+    # A text in ASCII has no characters of several parts.
+    starts = None if text.isascii() else {match.start() for match in regex.finditer(r"\X", text)}
+    tokens: list[list[int]] = []
+    words: list[tuple[int, int]] = []
+    done = 0
+    for token, (start, end) in enumerate(offsets):
+        is_inside = starts is not None and start <= done and start not in starts
+        if words and start < end and (end <= done or is_inside):
+            tokens[-1].append(token)
+            words[-1] = (words[-1][0], max(done, end))
+        elif max(start, done) < end:
+            tokens.append([token])
+            words.append((max(start, done), end))
+        done = words[-1][1] if words else 0
+    return tokens, words
+
+
+def visible(text: object) -> str:
+    """Return a text in which nothing is hidden and nothing turns the reading direction.
+
+    Characters that cannot be seen (controls, formats and overrides of direction, lone surrogates,
+    fillers, tags, selectors, private and unassigned ones) appear as their code point, such as
+    `[U+202E]`. Line breaks and tabs stay, and so do joiners and selectors where emoji or the
+    letters of a script need them.
+    """
+    return "".join(_shown_characters(str(text)))
+
+
+def _shown_characters(text: str) -> Sequence[str]:
+    """Return for every character of a text what `visible` shows for it."""
+    shown = list(text)
+    for match in _INVISIBLE.finditer(text):
+        place = match.start()
+        if match["hidden"]:
+            is_line_break = text.startswith("\r\n", place)
+            shown[place] = "" if is_line_break else f"[U+{ord(text[place]):04X}]"
+    return shown
+
+
+def shortened(text: str, longest: int = 60) -> str:
+    """Return a text on one line, cut after some characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def label_text(label: object) -> str:
+    """Return a label, or the labels of a text that may have several, as text."""
+    if isinstance(label, list | tuple):
+        return ", ".join(map(str, label)) or "no label"
+    return str(label)
+
+
+__all__ = [
+    "AttendedText",
+    "Result",
+    "label_text",
+    "parse_result",
+    "parse_results",
+    "shortened",
+    "visible",
+]

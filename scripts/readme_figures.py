@@ -1,0 +1,46 @@
+"""Draw the README's heatmap, light and dark, from the model of the quickstart.
+
+    python scripts/quickstart.py
+    python scripts/readme_figures.py runs/quickstart/model
+
+It writes heatmap_light.svg and heatmap_dark.svg. The same model gives the same bytes.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.loading import load_pipeline
+from sase_hf.visualization import attention_figure, save_figure
+
+MODEL_CARDS = Path(__file__).parents[1] / "model_cards"
+TEXT = (
+    "Although the view was dreadful, the room was anything but poor, and we would choose it again."
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Draw the figures and print where they are.
+
+    Args:
+        argv: The words after the script's name; by default those of this process.
+    """
+    parser = make_parser(__doc__)
+    parser.add_argument("checkpoint", help="a folder or a name on the Hub")
+    parser.add_argument("--text", default=TEXT, help="what the model reads (default: %(default)s)")
+    parser.add_argument(
+        "--output_dir", type=Path, default=MODEL_CARDS, help="where to write (default: model_cards)"
+    )
+    flags = parser.parse_args(argv)
+    with errors_in_one_line(__file__):
+        result = load_pipeline(flags.checkpoint)(flags.text)
+        for theme in ("light", "dark"):
+            figure = attention_figure(result, theme=theme)
+            figure.set_facecolor("none")  # the page's own background
+            path = flags.output_dir / f"heatmap_{theme}.svg"
+            save_figure(figure, path)
+            print(path)
+
+
+if __name__ == "__main__":
+    main()

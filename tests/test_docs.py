@@ -1,0 +1,206 @@
+"""The texts for readers: their examples run, their figures come from records."""
+
+import json
+import os
+import re
+import runpy
+import shlex
+import tomllib
+from collections.abc import Iterator
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from checkpoints import save_publishable
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from runs import review_rows
+from script_files import load_script
+
+import sase_hf
+
+ROOT = Path(__file__).parents[1]
+TEXTS = (
+    "README.md",
+    "scripts/README.md",
+    "model_cards/README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# Figures with a decimal point or a thousands separator; "5 classes" is not measured.
+FIGURE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d+\.\d+)(?![\w.,])")
+# These need a Hub, a browser, minutes, or would write into the repository.
+NOT_RUN = ("OWNER/NAME", "RECIPE", "...", "app.py", "study.py", "benchmark.py", "make ")
+
+
+def read(name: str) -> str:
+    """Return a text of the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def code_blocks(name: str, language: str) -> list[str]:
+    """Return a text's code blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", read(name), flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(name: str) -> Iterator[list[str]]:
+    """Yield the Python commands of a text that can be run here, as words."""
+    for line in "".join(code_blocks(name, "sh")).replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        is_python = words and words[0] in ("python", ".venv/bin/python")
+        if is_python and not any(mark in line for mark in NOT_RUN):
+            yield words[1:]
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a reader who ran the quickstart and has reviews of his own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    save_publishable(tmp_path / "runs/quickstart/model")
+    rows = review_rows(40)
+    labels = sase_hf.SelfAttentiveConfig.from_pretrained("runs/quickstart/model").id2label
+    stars = {name: labels[i % len(labels)] for i, name in enumerate({row["label"] for row in rows})}
+    corpus = tmp_path / "runs/quickstart/corpus"
+    corpus.mkdir()
+    with open("reviews.csv", "w", encoding="utf-8") as csv, open("new.csv", "w") as new:
+        csv.write("text,stars\n")
+        new.write("text\n")
+        for row in rows:
+            csv.write(f"{row['text']},{row['label']}\n")
+            new.write(f"{row['text']}\n")
+    lines = [json.dumps({"text": row["text"], "label": stars[row["label"]]}) for row in rows]
+    (corpus / "reviews.test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    Path("vectors.txt").write_text("room 0.1 0.2 0.3\nmeal 0.3 0.1 0.2\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")  # the stock Trainer on a CPU
+def test_readme_examples_run(reader: Path) -> None:
+    blocks = code_blocks("README.md", "python")
+    assert len(blocks) > 2
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["README.md", "scripts/README.md"])
+def test_commands_of_the_guides_run(name: str, reader: Path) -> None:
+    ran = []
+    for path, *words in commands(name):
+        words = [word.replace("scripts/", f"{ROOT}/scripts/") for word in words]
+        if path.startswith("scripts/"):
+            load_script(Path(path).stem).main(words)
+        else:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("sys.argv", [path, *words])
+                runpy.run_path(path, run_name="__main__")
+        ran.append(path)
+    assert "scripts/train.py" in ran
+
+
+def rows_of_tables(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield the rows of all tables with the paragraph before the table and its heading."""
+    before = ""
+    for is_table, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|")):
+        if is_table:
+            heading, _, *rows = (re.split(r"(?<!\\)\|", line.strip("|")) for line in lines)
+            yield from ((before, heading, row) for row in rows)
+        else:
+            before = "\n".join(lines).strip().rpartition("\n\n")[2]
+
+
+def numbers_in(value: Any) -> Iterator[float]:
+    """Yield every number in a record, however deep."""
+    if isinstance(value, dict | list):
+        members = value.values() if isinstance(value, dict) else value
+        yield from chain.from_iterable(map(numbers_in, members))
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+def figures_without_record(text: str, records: dict[str, Any]) -> list[str]:
+    """Return the figures in tables that are in no record linked in their row or just before.
+
+    A figure may be rounded and may be a percentage of what the record holds. Columns whose heading
+    names the paper are compared with nothing.
+    """
+    missing = []
+    for before, headings, row in rows_of_tables(text):
+        linked = [name for name in records if f"({name})" in before + "|".join(row)]
+        held = [number for name in linked for number in numbers_in(records[name])]
+        for heading, cell in zip(headings, row, strict=True):
+            for figure in FIGURE.findall(re.sub(r"\]\([^)]*\)", "]", cell)):
+                decimals = len(figure.partition(".")[2])
+                forms = {f"{scale * number:,.{decimals}f}" for number in held for scale in (1, 100)}
+                if "paper" not in heading.lower() and figure not in forms:
+                    missing.append(figure)
+    return missing
+
+
+def test_figures_in_tables_come_from_records() -> None:
+    cards = ROOT / "model_cards"
+    paths = sorted((cards / "records").rglob("*.json"))
+    records = {path.relative_to(cards).as_posix(): json.loads(path.read_text()) for path in paths}
+    assert figures_without_record(read("model_cards/README.md"), records) == []
+    # The means of README.md are those of EXPERIMENTS.md, which study.py makes from the records.
+    experiments = set(re.findall(r"\d+\.\d+ ± \d+\.\d+", read("model_cards/EXPERIMENTS.md")))
+    shown = set(re.findall(r"\d+\.\d+ ± \d+\.\d+", read("README.md")))
+    assert shown
+    assert shown <= experiments
+
+
+def test_figures_without_record_are_noticed() -> None:
+    records = {"a.json": {"rows": 1234, "accuracy": 0.64215}, "b.json": {"wall": {"minutes": 3.25}}}
+    heading = "| run | accuracy | minutes | paper |\n|---|---|---|---|\n"
+    right = "| [a](a.json), 1,234 rows | 64.2 % | | 99.9 |\n| [b](b.json) | | 3.2 | |\n"
+    assert figures_without_record(heading + right, records) == []
+    assert figures_without_record(heading + right.replace("64.2", "64.3"), records) == ["64.3"]
+    other = "| [b](b.json), 1,234 rows | 64.2 | 3.25 | |"
+    assert figures_without_record(heading + other, records) == ["1,234", "64.2"]
+    assert figures_without_record("From [a](a.json):\n\n" + heading + other, records) == []
+
+
+def test_links_lead_to_files() -> None:
+    for name in TEXTS:
+        for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", read(name)):
+            assert (ROOT / name).parent.joinpath(target).exists(), f"{name} links to {target}"
+
+
+def test_no_text_names_a_machine() -> None:
+    """A path of somebody's machine helps nobody else, and says where a thing was made."""
+    machine = re.compile(r"/(?:root|home|tmp|Users)/\w|\b[A-Z]:\\+Users\b")
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "runs"]
+        for path in (Path(folder, name) for name in names):
+            if path.suffix in (".md", ".json", ".yaml", ".toml", ".svg"):
+                found = machine.search(path.read_text(encoding="utf-8"))
+                assert not found, f"{path.relative_to(ROOT)} says {found}"
+
+
+def test_version_is_the_same_everywhere() -> None:
+    newest = re.search(r"^## \[(.+?)\]", read("CHANGELOG.md"), flags=re.MULTILINE)
+    assert newest
+    cited = yaml.safe_load(read("CITATION.cff"))["version"]
+    assert {newest[1], cited, sase_hf.__version__} == {PROJECT["version"]}
+
+
+def test_constraints_pin_a_version_in_every_range() -> None:
+    """What is tested must be what may be installed; a new dependency must be pinned as well."""
+    pins = [line.split("==") for line in read("constraints.txt").splitlines() if line[0] != "#"]
+    pinned = {canonicalize_name(name): version for name, version in pins}
+    extras = PROJECT["optional-dependencies"]
+    for line in [*PROJECT["dependencies"], *chain(*extras.values())]:
+        requirement = Requirement(line)
+        if requirement.name == PROJECT["name"]:  # the tests need what users may add
+            assert requirement.extras == extras.keys() - {"test", "lint"}
+            continue
+        version = pinned.get(canonicalize_name(requirement.name), "none")
+        assert requirement.specifier.contains(version), f"{line} excludes the pinned {version}"
