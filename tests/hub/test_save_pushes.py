@@ -1,0 +1,40 @@
+"""The pushes of transformers' own `save_pretrained` and `push_to_hub`."""
+
+from pathlib import Path
+
+import pytest
+from loopback_hub import OWNER, Hub
+from tiny import tiny_config
+
+from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf.models import FAMILIES
+
+pytestmark = pytest.mark.slow
+
+NAME = f"{OWNER}/rooms"
+NEEDED = {
+    "config.json",
+    "model.safetensors",
+    "modules.json",
+    "sentence_bert_config.json",
+    *FAMILIES["self_attentive"].files,
+}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_save_pretrained_pushes_all_that_a_checkpoint_needs(
+    hub: Hub, tmp_path: Path, again: bool
+) -> None:
+    """It sends what has changed since its first look, before which we write two files."""
+    model = SelfAttentiveForSequenceClassification(tiny_config())
+    if again:
+        model.save_pretrained(tmp_path)
+    (tmp_path / "training_args.bin").write_bytes(b"private")
+    model.save_pretrained(tmp_path, push_to_hub=True, repo_id=NAME)
+    assert hub.files(NAME).keys() == NEEDED | {".gitattributes", "README.md"}
+
+
+def test_push_to_hub_sends_model_and_tokenizer(hub: Hub) -> None:
+    SelfAttentiveForSequenceClassification(tiny_config()).push_to_hub(NAME)
+    build_tokenizer(["the room was small"]).push_to_hub(NAME)
+    assert hub.files(NAME).keys() >= {*NEEDED, "tokenizer.json", "tokenizer_config.json"}
