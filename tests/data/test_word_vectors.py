@@ -3,7 +3,6 @@
 import gzip
 import io
 import pickle
-import random
 import struct
 import tracemalloc
 import zipfile
@@ -113,13 +112,10 @@ def test_word_vectors_of_words_with_spaces(path: Path) -> None:
     assert words[". . ."] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("pack", PACKINGS.values(), ids=PACKINGS)
-def test_word_vectors_binary_file_longer_than_a_buffer(
-    path: Path, pack: Callable[[bytes], bytes]
-) -> None:
+def test_word_vectors_binary_file_longer_than_a_buffer(path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(700, 900)).astype("<f4")
     data = b"".join(f"w{i} ".encode() + row.tobytes() for i, row in enumerate(values))
-    assert list(read(path, pack(b"700 900\n" + data)).values()) == values.tolist()
+    assert list(read(path, gzip.compress(b"700 900\n" + data)).values()) == values.tolist()
 
 
 def test_word_vectors_member_of_a_zip_is_chosen_by_name(path: Path) -> None:
@@ -131,57 +127,32 @@ def test_word_vectors_member_of_a_zip_is_chosen_by_name(path: Path) -> None:
         file.writestr("a.txt", "soup 1 2\n")
         file.writestr("folder/b.txt", "soup 1 2 3\n")
     assert read(path, archive.getvalue(), "folder/b.txt") == {"soup": [1, 2, 3]}
-    with pytest.raises(ValueError, match=r"'a.txt', 'folder/b.txt'; .*vectors_member, not None"):
-        read(path, archive.getvalue())
-    with pytest.raises(ValueError, match=r"'folder/b.txt'; name the one .* not 'c.txt'"):
-        read(path, archive.getvalue(), "c.txt")
+    for member in (None, "c.txt"):
+        with pytest.raises(ValueError, match=rf"'a.txt', 'folder/b.txt'.*member, not {member!r}"):
+            read(path, archive.getvalue(), member)
     with pytest.raises(ValueError, match=r"is not a zip archive; leave out --word_vectors_member"):
-        read(path, gzip.compress(GLOVE), "a.txt")
+        read(path, GLOVE, "a.txt")
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (GLOVE + b"bad 1 2\n", r"line 4: 2 numbers follow the word; there must be 3"),
-        (GLOVE + b"bad 1 2 3 4\n", r"line 4: 4 numbers follow"),
-        (b"4 3\n" + GLOVE + b"bad 1 2 3 4\n", r"line 5: 4 numbers follow"),
-        (GLOVE + b"\n" + GLOVE, r"line 4: 0 numbers follow"),
-        (GLOVE + b"caf\xe9 1 2 3\n", r"line 4: the word b'caf\\xe9' is not UTF-8"),
-        (GLOVE + b"bad 1 x 3\n", r"line 4: 'bad' needs 3 numbers: could not convert .* b'x'"),
-        (GLOVE + b"bad 1  3\n", r"line 4: 'bad' needs 3 numbers: .* float: b''"),
-        (GLOVE + b"bad 1 nan 3\n", r"line 4: 'bad' has a number that is not finite in float32"),
-        (GLOVE + b"bad 1 1e39 3\n", r"line 4: 'bad' has a number that is not finite"),
+        (GLOVE + b"bad 1 2\n", r"row 4: b'bad 1 2\\n' is not a word and 3 numbers"),
+        (b"4 3\n" + GLOVE + b"bad 1 2 3 4\n", r"row 4: b'bad 1 2 3 4\\n' is not a word"),
+        (GLOVE + b"caf\xe9 1 2 3\n", r"row 4: the word b'caf\\xe9' is not UTF-8"),
+        (GLOVE + b"bad 1 x 3\n", r"row 4, 'bad': could not convert .* b'x'"),
+        (GLOVE + b"bad 1 1e39 3\n", r"row 4, 'bad': a number is not finite"),
         (b"4 3\n" + GLOVE, r"first line promises 4 words, 3 follow; is the file complete\?"),
-        (b"2 3\n" + GLOVE, r"first line promises 2 words, 3 follow"),
         (b"", r"line 1: 0 numbers per word"),
         (b"3 10001\n" + GLOVE, r"line 1: 10001 numbers per word; .* a word and 1 to 10000"),
-        (b"\x80\x04\x95 1 2 3\n", r"line 1: the word b'\\x80\\x04\\x95' is not UTF-8"),
-    ],
-)
-@pytest.mark.parametrize("packing", PACKINGS)
-def test_word_vectors_malformed_line_is_named(
-    path: Path, packing: str, data: bytes, message: str
-) -> None:
-    """Its number leads to the line; a vector read one field off would do silent harm."""
-    with pytest.raises(ValueError, match=message):
-        read(path, PACKINGS[packing](data))
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (binary()[:-9], r"row 3: the file ends here; its first line promises 3 rows"),
-        (binary(count=4), r"row 4: the file ends here; its first line promises 4 rows"),
-        (binary() + b"x", r"bytes follow the 3 rows of its first line"),
-        (binary(count=2), r"bytes follow the 2 rows of its first line"),
+        (binary()[:-9], r"promises 3 words, but row 3 ends early; is the file complete"),
+        (binary(count=2), r"promises 2 words, but more follow"),
         (binary().replace(b"soup", b"so\xffp"), r"row 2: the word b'so\\xffp' is not UTF-8"),
-        (
-            b"1 2\nsoup " + np.array([1, np.nan], "<f4").tobytes(),
-            "row 1: 'soup' has a number that is not finite",
-        ),
+        (b"1 1\nsoup " + struct.pack("<f", np.nan), "row 1, 'soup': a number is not finite"),
     ],
 )
-def test_word_vectors_malformed_binary_row_is_named(path: Path, data: bytes, message: str) -> None:
+def test_word_vectors_malformed_row_is_named(path: Path, data: bytes, message: str) -> None:
+    """Its number leads to it; a vector read one field off would do silent harm."""
     with pytest.raises(ValueError, match=message):
         read(path, data)
 
@@ -192,31 +163,11 @@ def test_word_vectors_archive_that_was_cut_or_changed_is_refused(
 ) -> None:
     """A download that broke off must not become a smaller vocabulary."""
     packed = pack(b"".join(b"w%d 1 2 3\n" % i for i in range(1000)))
-    for cut in range(5, len(packed), 97):
-        with pytest.raises(ValueError, match=r"vectors cannot be unpacked.*is it complete"):
-            read(path, packed[:cut])
     middle = len(packed) // 3
-    with pytest.raises(ValueError, match=r"cannot be unpacked: .*is it complete"):
-        read(path, packed[:middle] + bytes([packed[middle] ^ 4]) + packed[middle + 1 :])
-
-
-def test_word_vectors_damage_anywhere_raises_value_error_or_nothing(path: Path) -> None:
-    rng = random.Random(0)
-    methods = (zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
-    whole = [pack(form) for form in (GLOVE, binary()) for pack in PACKINGS.values()]
-    whole += [zipped(GLOVE, method=method) for method in methods]
-    refused = 0
-    for _ in range(500):
-        data = bytearray(rng.choice(whole))
-        for _ in range(rng.choice((1, 1, 4))):
-            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        del data[rng.choice((len(data), rng.randrange(len(data)))) :]
-        path.write_bytes(data)
-        try:
-            list(read_words(path))
-        except ValueError:
-            refused += 1
-    assert 100 < refused < 500, "the premise: some damage shows, some does not"
+    changed = packed[:middle] + bytes([packed[middle] ^ 4]) + packed[middle + 1 :]
+    for damaged in (packed[:5], packed[:middle], packed[:-9], changed):
+        with pytest.raises(ValueError, match=r"vectors cannot be unpacked: .*is it complete"):
+            read(path, damaged)
 
 
 def test_word_vectors_never_unpickle(
@@ -231,9 +182,6 @@ def test_word_vectors_never_unpickle(
     path.write_bytes(pickle.dumps(Bait()))
     with pytest.raises(ValueError, match="line 1: "):
         load_word_vectors(path, tokenizer)
-    np.save(tmp_path / "array.npy", np.array([Bait()], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="line 1: "):
-        load_word_vectors(tmp_path / "array.npy", tokenizer)
     assert not (tmp_path / "ran").exists()
 
 
@@ -254,6 +202,9 @@ def test_word_vectors_share_counts_words_and_not_special_tokens(
     path: Path, tokenizer: TokenizersBackend
 ) -> None:
     """A file's own row for a special token has another meaning than ours."""
+    path.write_text("potage 1 2\n[PAD] 3 4\n")
+    with pytest.raises(ValueError, match=r"has none of the tokenizer's 3 words; are both of the"):
+        load_word_vectors(path, tokenizer)
     path.write_text("the 1 2\n[PAD] 3 4\n[UNK] 5 6\nsoup 9 9\n")
     matrix, share = load_word_vectors(path, tokenizer)
     assert share == pytest.approx(2 / 3)
@@ -287,20 +238,6 @@ def test_word_vectors_draws_depend_on_the_seed_alone(
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(first[2:4], other[2:4]), "what was found is not drawn"
-
-
-def test_word_vectors_one_word_found_is_enough(path: Path, tokenizer: TokenizersBackend) -> None:
-    """The spread of one row is zero, not undefined."""
-    path.write_text("soup 1 2\n")
-    matrix, _ = load_word_vectors(path, tokenizer)
-    assert matrix[1:].tolist() == [[1, 2]] * 4
-
-
-def test_word_vectors_no_word_found_is_refused(path: Path, tokenizer: TokenizersBackend) -> None:
-    """A matrix of random numbers would look like success."""
-    path.write_text("potage 1 2\n")
-    with pytest.raises(ValueError, match=r"has none of the tokenizer's 3 words; are both of the"):
-        load_word_vectors(path, tokenizer)
 
 
 def test_word_vectors_exact_spelling_comes_before_one_alike(
