@@ -55,12 +55,6 @@ def load_task(arguments: DataArguments) -> TaskData:
     and -1 where the classes are known. `shuffle_seed` is also the seed of `validation_fraction`,
     which keeps the proportions of the labels.
 
-    Args:
-        arguments: Which rows.
-
-    Returns:
-        The task.
-
     Raises:
         ValueError: If the arguments contradict one another, a file breaks its format, a column is
             missing, or a row has no text, no label, or an unknown one.
@@ -68,7 +62,15 @@ def load_task(arguments: DataArguments) -> TaskData:
     texts, label = arguments.text_column_names, arguments.label_column_name
     raw = read_splits(arguments)
     for split in raw:
-        split.require(texts if split.name == "test" else (*texts, label))
+        if split.num_rows == 0:
+            raise ValueError(f"{split.title} has no rows; add some, or leave it out")
+        for column in texts if split.name == "test" else (*texts, label):
+            if column not in split.columns:
+                raise ValueError(
+                    f"{split.title} has no column {column!r}; it has "
+                    f"{', '.join(map(repr, split.column_names))}. Choose with --text_column_names "
+                    "and --label_column_name"
+                )
     labels = _learn(raw[0], arguments)
     splits = {split.name: _checked(split, arguments, labels) for split in raw}
     sources = {split.name: split.source for split in raw}
@@ -102,17 +104,13 @@ def encode_task(
         or the task has pairs, and `labels` where there are labels. They are held in memory.
 
     Raises:
-        ValueError: If `max_seq_length` is below 1, or pairs are given to a tokenizer that gives
-            both texts the same token type.
+        ValueError: If a tokenizer gives both texts of a pair the same token type.
     """
-    if max_seq_length is not None and max_seq_length < 1:
-        raise ValueError(f"--max_seq_length is {max_seq_length}; it must be 1 or more")
     is_pair = any("text_pair" in split.column_names for split in task.splits.values())
     if is_pair and 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
         raise ValueError(
-            f"the {type(tokenizer).__name__} gives the second text of a pair no token type of its "
-            "own, so a model could not tell the two apart; sase_hf.build_tokenizer makes one that "
-            "does"
+            f"the {type(tokenizer).__name__} gives both texts of a pair the same token type; take "
+            "one of sase_hf.build_tokenizer"
         )
     options: dict[str, Any] = {"return_token_type_ids": True} if is_pair else {}
     limit = max_seq_length or tokenizer.model_max_length
@@ -120,9 +118,7 @@ def encode_task(
         options |= {"truncation": True, "max_length": limit}
 
     def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
-        pair = batch["text_pair"] if is_pair else None
-        encoding: BatchEncoding = tokenizer(batch["text"], pair, **options)
-        return encoding
+        return tokenizer(batch["text"], batch["text_pair"] if is_pair else None, **options)
 
     encoded = {}
     for name, split in task.splits.items():
@@ -185,15 +181,14 @@ def _encoded_labels(
         raise split.cell_error(
             unlabelled[0],
             column,
-            f"{values[unlabelled[0]]!r} is not a label; label every row, or delete those without a "
-            "label (--drop_unlabelled leaves them out of a training run)",
+            f"{values[unlabelled[0]]!r} is not a label; label the row, delete it, or train with "
+            "--drop_unlabelled",
         )
     if len(unlabelled) == split.num_rows:
         raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
     if unlabelled:
         logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)
-    rows = sorted(set(range(split.num_rows)).difference(unlabelled))
-    encoded = []
+    rows, encoded = sorted(set(range(split.num_rows)).difference(unlabelled)), []
     for row in rows:
         try:
             encoded.append(labels.encode(values[row]))
@@ -213,7 +208,7 @@ def _split_validation(
     if "validation" in splits or "train" not in splits:
         raise ValueError(
             "--validation_fraction needs a train split and no validation split; the splits are "
-            f"{', '.join(splits)}. Leave the flag out, or leave the validation split out"
+            f"{', '.join(splits)}"
         )
     train = splits["train"]
     count = round(fraction * train.num_rows)

@@ -16,6 +16,7 @@ from sase_hf.data import files
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.files import RawSplit, read_file, read_splits
 
+GUESSED = ["NA", "null", "007", "1.50", "2020-01-01 00:00:00"]
 WANTED = ("text", "label")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -38,7 +39,7 @@ def texts_of(split: RawSplit) -> list[Any]:
 
 @pytest.mark.parametrize(
     "name",
-    ["r.jsonl", "r.json", "r.jsonl.gz", "R.TSV.GZ", "r.csv", "r.csv.gz", "r.tsv", "r.tsv.gz"],
+    ["r.jsonl", "r.json.gz", "R.TSV.GZ", "r.csv", "r.tsv"],
 )
 def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None:
     """Packed or not, whatever the case of the ending."""
@@ -64,25 +65,30 @@ def test_read_file_parquet_leaves_no_cache(tmp_path: Path, monkeypatch: pytest.M
     assert not cache.exists()
 
 
-def test_read_file_json_may_hold_an_array(tmp_path: Path) -> None:
-    """`json.dump` of a list, on one line or on many, is the other common form."""
-    for indent in (None, 2):
-        (tmp_path / "r.json").write_text("\n" + json.dumps(REVIEWS, indent=indent))
-        assert texts_of(read(tmp_path / "r.json")) == [row["text"] for row in REVIEWS]
-
-
 @pytest.mark.parametrize(
-    "text", ["NA", "None", "null", "nan", "1", "007", "1.50", "2020-01-01 00:00:00"]
+    ("name", "content", "texts"),
+    [
+        ("r.json", "\n" + json.dumps(REVIEWS), [row["text"] for row in REVIEWS]),
+        ("r.json", json.dumps(REVIEWS, indent=2), [row["text"] for row in REVIEWS]),
+        # Readers that guess types make a missing value, a number or a date of such texts.
+        ("r.csv", "text\nNA\nnull\n007\n1.50\n2020-01-01 00:00:00\n", GUESSED),
+        ("r.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in GUESSED), GUESSED),
+        # Quoted fields hold separators, quotes and line ends; other quotes are text.
+        ("r.csv", 'text,label\n"a ""b"",\tc\r\nd",1\n', ['a "b",\tc\r\nd']),
+        ("r.tsv", 'text\tlabel\nso "good", this\t1\n', ['so "good", this']),
+        # Spreadsheets write a byte-order mark.
+        ("r.csv", "\ufefftext,label\r\nZoë,1\r\n", ["Zoë"]),
+        ("r.json", '\ufeff[{"text": "Zoë", "label": 1}]', ["Zoë"]),
+        # Python's splitlines cuts at these two.
+        ("r.jsonl", '{"text": "one\u2028two\x85three"}\n', ["one\u2028two\x85three"]),
+        ("r.csv", "text,label\na,1\n\n\n", ["a"]),
+        ("r.jsonl", '{"text": "a"}\n\n \n', ["a"]),
+    ],
 )
-def test_read_file_keeps_texts_that_look_like_other_types(tmp_path: Path, text: str) -> None:
-    """Readers that guess types make a missing value, a number or a date of such a review."""
-    row = {"text": text, "label": text}
-    for path in (
-        write_csv(tmp_path / "r.csv", [row]),
-        write_csv(tmp_path / "r.tsv", [row], "\t"),
-        write_jsonl(tmp_path / "r.jsonl", [row]),
-    ):
-        assert read(path).columns == {"text": [text], "label": [text]}
+def test_read_file_keeps_texts_as_they_are(
+    tmp_path: Path, name: str, content: str, texts: list[str]
+) -> None:
+    assert texts_of(read_bytes(tmp_path / name, content.encode())) == texts
 
 
 def test_read_file_json_values_keep_their_types(tmp_path: Path) -> None:
@@ -94,40 +100,6 @@ def test_read_file_json_values_keep_their_types(tmp_path: Path) -> None:
     assert [type(value) for value in split.columns["label"][:4]] == [int, str, float, bool]
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv"])
-def test_read_file_quoted_fields_hold_separators(tmp_path: Path, ending: str) -> None:
-    """Reviews have all of these, and line ends are kept as they are."""
-    text = 'He said: "wait",\nthen\tleft.\r\nWe, too.'
-    rows = [{"text": text, "label": "bad"}, REVIEWS[1]]
-    path = write_csv(tmp_path / f"r.{ending}", rows, "," if ending == "csv" else "\t")
-    assert texts_of(read(path)) == [text, REVIEWS[1]["text"]]
-
-
-def test_read_file_quotes_inside_a_field_are_text(tmp_path: Path) -> None:
-    """Only a field that begins with a quote is a quoted one."""
-    assert texts_of(read_bytes(tmp_path / "r.tsv", b'text\tlabel\nso "good"\t1\n')) == ['so "good"']
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("r.csv", "\ufefftext,label\r\nZoë,1\r\n"),
-        ("r.jsonl", '\ufeff{"text": "Zoë", "label": 1}\n'),
-        ("r.json", '\ufeff[{"text": "Zoë", "label": 1}]'),
-    ],
-)
-def test_read_file_drops_byte_order_mark(tmp_path: Path, name: str, content: str) -> None:
-    """Spreadsheets write one, and the first column would not be found."""
-    assert texts_of(read_bytes(tmp_path / name, content.encode())) == ["Zoë"]
-
-
-def test_read_file_json_text_may_hold_line_separators(tmp_path: Path) -> None:
-    """U+2028 and U+0085 are legal there; Python's splitlines cuts at them."""
-    text = "one\u2028two\x85three"
-    content = json.dumps({"text": text, "label": "a"}, ensure_ascii=False)
-    assert texts_of(read_bytes(tmp_path / "r.jsonl", content.encode())) == [text]
-
-
 def test_read_file_csv_field_may_be_long(tmp_path: Path) -> None:
     """The csv module's own limit is 128 KiB, and it is the whole process's."""
     limit = csv.field_size_limit()
@@ -135,12 +107,6 @@ def test_read_file_csv_field_may_be_long(tmp_path: Path) -> None:
     assert len(text) > limit, "the premise: longer than the limit"
     assert texts_of(read(write_csv(tmp_path / "r.csv", [{"text": text, "label": 1}]))) == [text]
     assert csv.field_size_limit() == limit
-
-
-def test_read_file_ignores_blank_lines_at_the_end(tmp_path: Path) -> None:
-    """Editors leave them there."""
-    assert read_bytes(tmp_path / "r.csv", b"text,label\na,1\n\n\n").num_rows == 1
-    assert read_bytes(tmp_path / "r.jsonl", b'{"text": "a", "label": 1}\n\n \n').num_rows == 1
 
 
 def test_read_file_keeps_only_wanted_columns(tmp_path: Path) -> None:
@@ -169,58 +135,26 @@ GOOD_CSV = b"text,label\na,1\n"
 
 
 BROKEN = {
-    "unknown ending": (
-        "r.txt",
-        b"a",
-        r"r.txt' has an unknown ending; allowed are .csv, .tsv, .json,",
-    ),
-    "long row": (
-        "r.csv",
-        GOOD_CSV + b"b,1,2\n",
-        "in line 3 has 3 fields and the header 2; a field",
-    ),
-    "short row": ("r.csv", GOOD_CSV + b"b\n", "in line 3 has 1 fields and the header 2"),
+    "unknown ending": ("r.txt", b"a", r"r.txt' has an unknown ending; allowed are .csv, .tsv,"),
+    "long row": ("r.csv", GOOD_CSV + b"b,1,2\n", "line 3 has 3 fields and the header 2; a field"),
     "blank line": ("r.csv", GOOD_CSV + b"\nb,1\n", "line 3 is blank; only the last ones may be"),
     "one name twice": ("r.csv", b"text,text\na,1\n", r"a column twice: \['text', 'text'\]"),
     "open quote": ("r.csv", GOOD_CSV + b'"b,1\n', "line 3: unexpected end of data; quotes inside"),
-    "loose quote": (
-        "r.tsv",
-        b'text\tlabel\n"a" b\t1\n',
-        "line 2: .*expected after.*; quotes inside",
-    ),
     "open string": (
         "r.jsonl",
         b'{"a": 1}\n\n{"a": "b}\n',
-        "line 3, character 10: Invalid .*; a JSON",
+        "line 3, character 10: Invalid .*; a JS",
     ),
-    "spread object": (
-        "r.json",
-        b'{"a":\n1}',
-        "line 2, character 1: Expecting value; a JS",
-    ),
-    "bad array": (
-        "r.json",
-        b'[{"a": 1},\n{"a"}]',
-        "line 2, character 5: Expecting ':'",
-    ),
+    "bad array": ("r.json", b'[{"a": 1},\n{"a"}]', "line 2, character 5: Expecting ':'"),
     "no object": ("r.jsonl", b'{"a": 1}\n"b"\n', "line 2: a row of type str; it must be an object"),
-    "no objects": ("r.json", b"[1]", "line 1: a row of type int; it must be an object"),
     "latin-1": ("r.csv", "text\nZoë\n".encode("latin-1"), "'utf-8' codec .*; save it as UTF-8"),
-    "not packed": (
-        "r.csv.gz",
-        GOOD_CSV,
-        "cannot read .*: Not a gzipped file .*; is the file complete",
-    ),
+    "not packed": ("r.csv.gz", GOOD_CSV, "cannot read .*: Not a gzipped file .*; is the file com"),
     "torn gzip": (
         "r.csv.gz",
         gzip.compress(GOOD_CSV)[:-9],
-        "cannot read .*ended before the end-of-stream",
+        "cannot read .*ended before the end-of",
     ),
-    "bad gzip": (
-        "r.csv.gz",
-        gzip.compress(GOOD_CSV)[:10] + b"\xff" * 9,
-        "cannot read .*Error -3",
-    ),
+    "bad gzip": ("r.csv.gz", gzip.compress(GOOD_CSV)[:10] + b"\xff" * 9, "cannot read .*Error -3"),
     "torn parquet": ("r.parquet", b"PAR1 and no more", "cannot read .*r.parquet': .*[Pp]arquet"),
 }
 
@@ -235,24 +169,17 @@ def test_read_file_names_line_of_broken_file(
     assert str(tmp_path / name) in str(caught.value)
 
 
-def test_read_file_missing_file_is_named(tmp_path: Path) -> None:
-    """Python's own error says it well."""
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
-        read(tmp_path / "nowhere.csv")
-
-
-def test_read_splits_puts_train_first(tmp_path: Path) -> None:
-    """The first split is the one to learn the labels from."""
-    path = write_jsonl(tmp_path / "r.jsonl", REVIEWS)
-    splits = read_splits(DataArguments(test_file=path, validation_file=path, train_file=path))
-    assert [split.name for split in splits] == ["train", "validation", "test"]
-
-
-def test_read_splits_needs_either_dataset_or_files(tmp_path: Path) -> None:
+def test_read_splits_refuses_contradictions_and_unknown_splits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ValueError, match=r"--dataset_name is None and the files are \{\}; give"):
         read_splits(DataArguments())
     with pytest.raises(ValueError, match=r"--dataset_name is 'some/set' and the files are \{'tr"):
-        read_splits(DataArguments(dataset_name="some/set", train_file=tmp_path / "r.jsonl"))
+        read_splits(DataArguments(dataset_name="some/set", train_file="r.jsonl"))
+    splits = DatasetDict(unsupervised=Dataset.from_list(REVIEWS))
+    monkeypatch.setattr(files, "load_dataset", lambda *_, **__: splits)
+    with pytest.raises(ValueError, match=r"has the splits \['unsupervised'\], but none of \['tr"):
+        read_splits(DataArguments(dataset_name="some/set"))
 
 
 def test_read_splits_local_folder_is_a_dataset(tmp_path: Path) -> None:
@@ -293,11 +220,3 @@ def test_read_splits_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch) 
     assert [split.source["revision"] for split in splits] == [COMMIT, "main"]
     assert splits[0].source == {"dataset": "some/set", "config": "en", "revision": COMMIT}
     assert asked == {"path": "some/set", "name": "en", **hub}, "no remote code is asked for"
-
-
-def test_read_splits_refuses_dataset_without_known_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some have splits of other names only; guessing which one is meant would be wrong."""
-    splits = DatasetDict(unsupervised=Dataset.from_list(REVIEWS))
-    monkeypatch.setattr(files, "load_dataset", lambda *_, **__: splits)
-    with pytest.raises(ValueError, match="has the splits 'unsupervised', but none of 'train'"):
-        read_splits(DataArguments(dataset_name="some/set"))
