@@ -1,9 +1,8 @@
 """The raw rows of a task: CSV, TSV, JSON, JSON Lines and Parquet files, and datasets of the Hub.
 
-The text formats are read here and not by the builders of `datasets`, because those guess: the text
-`2020-01-01 00:00:00` in a JSON file becomes a timestamp, a row of a CSV file that lacks a field
-becomes a blank text, and a first row with a field too many shifts every column. Here a CSV cell is
-a text, a JSON value is what it says, and a line that breaks its format is named.
+The text formats are not read by the builders of `datasets`, because those guess: the JSON text
+`2020-01-01 00:00:00` becomes a timestamp, a missing CSV field a blank text. Here a CSV cell is a
+text, a JSON value is what it says, and a line that breaks its format is named.
 """
 
 import csv
@@ -128,12 +127,11 @@ def wrap_read_errors(path: str) -> Iterator[None]:
         raise ValueError(f"{path!r} has an unknown ending; allowed are {', '.join(ENDINGS)}")
     try:
         yield
-    except UnicodeDecodeError as reason:
-        raise ValueError(f"cannot read {path!r}: {reason}; save it as UTF-8") from reason
     except ValueError as reason:
-        raise ValueError(f"cannot read {path!r}: {reason}") from reason
+        advice = "; save it as UTF-8" if isinstance(reason, UnicodeDecodeError) else ""
+        raise ValueError(f"cannot read {path!r}: {reason}{advice}") from reason
     except (EOFError, OSError, zlib.error) as reason:
-        if isinstance(reason, OSError) and reason.errno is not None:
+        if getattr(reason, "errno", None) is not None:
             raise  # the file system's; the others come from gzip and Parquet
         raise ValueError(f"cannot read {path!r}: {reason}; is the file complete?") from reason
 
@@ -154,19 +152,13 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
 
 def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
     """Yield the rows below the header line; cells stay the texts they are."""
-    usual_limit = csv.field_size_limit(MAX_FIELD_SIZE)
+    csv.field_size_limit(MAX_FIELD_SIZE)
     reader = csv.reader(file, delimiter=separator, strict=True)
     try:
         header = next(reader, [])
         if len(set(header)) < len(header):
             raise ValueError(f"the header names a column twice: {header}")
-        blank_line = None
-        for cells in reader:
-            if not cells:
-                blank_line = blank_line or reader.line_num
-                continue
-            if blank_line is not None:
-                raise ValueError(f"line {blank_line} is blank; only the last ones may be")
+        for cells in filter(None, reader):  # a blank line has no cells
             if len(cells) != len(header):
                 raise ValueError(
                     f"line {reader.line_num} has {len(cells)} fields and the header {len(header)}; "
@@ -178,8 +170,6 @@ def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
             f"line {reader.line_num}: {reason}; quotes inside a quoted field must be doubled, and "
             "the last one closed"
         ) from None
-    finally:
-        csv.field_size_limit(usual_limit)
 
 
 def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
@@ -209,6 +199,7 @@ def _dataset_splits(path: str, arguments: DataArguments) -> list[RawSplit]:
     config, revision = arguments.dataset_config_name, arguments.dataset_revision
     wanted = (*arguments.text_column_names, arguments.label_column_name)
     name, cache_dir = path, arguments.cache_dir
+    splits = []
     # A local folder is cached in a temporary one: no copy of it stays in the user's cache.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         if os.path.exists(path):
@@ -216,13 +207,11 @@ def _dataset_splits(path: str, arguments: DataArguments) -> list[RawSplit]:
         loaded = load_dataset(
             path, name=config, revision=revision, cache_dir=cache_dir, token=arguments.token
         )
-        splits = []
-        for split in SPLITS:
-            if split in loaded:
-                commit = commit_of(loaded[split]) or revision
-                source = {"dataset": name, "config": config, "revision": commit}
-                title = f"the {split} split of {name}"
-                splits.append(_split_of(split, title, source, loaded[split], wanted))
+        for split in filter(loaded.__contains__, SPLITS):
+            commit = commit_of(loaded[split]) or revision
+            source = {"dataset": name, "config": config, "revision": commit}
+            title = f"the {split} split of {name}"
+            splits.append(_split_of(split, title, source, loaded[split], wanted))
     if not splits:
         raise ValueError(
             f"{path!r} has the splits {list(loaded)}, but none of {list(SPLITS)}; save those you "

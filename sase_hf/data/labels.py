@@ -114,17 +114,17 @@ def learn_labels(
 
     Without `problem_type`, lists are a multi-label problem; numbers of which one is written with a
     point or an exponent, or is a float, are a regression unless names are given; all else is a
-    single-label problem. In a multi-label problem the rows may list the labels that apply or hold
-    a 0 or 1 for every class; they are read as the latter if all of them have the same length, 2 or
-    more (that of the names, if given), and hold only 0 and 1.
+    single-label problem. The rows of a multi-label problem list the labels that apply. If all of
+    them have the same length, 2 or more (that of the names, if given), and hold only 0 and 1, they
+    are a 0 or 1 for every class.
 
     The order of the names: `label_names`; else `class_names`; else numbers by size, so that "10"
     comes after "9"; else alphabetical. 1, 1.0 and "1" are the same label. If `label_names` are
     given and none of them is a number, whole numbers are read as positions in them.
 
     Args:
-        values: The labels of the train split, none of them missing. A value that cannot be a label
-            is passed over here; `LabelScheme.encode` refuses it.
+        values: The labels of the train split, none of them missing. Those that cannot be labels
+            are passed over; `LabelScheme.encode` refuses them.
         problem_type: One of `PROBLEM_TYPES`, or None to infer it.
         label_names: The names in id order, if the caller knows them.
         class_names: The names in id order, if the dataset knows them.

@@ -32,10 +32,9 @@ def build_tokenizer(
 
     A text is normalised (NFC, a curly apostrophe made straight, lower case if asked for) and cut
     at white space; each punctuation mark and symbol is then a token of its own. English
-    contractions are cut as in the Penn Treebank, "don't" into "do" and "n't", "it's" into "it" and
-    "'s": GloVe's vectors were trained on such tokens, corpora that come tokenized look the same,
-    and every negated verb shares one "n't", where cutting at the apostrophe would leave "don", "'"
-    and "t". Languages written without spaces must come with spaces between their words.
+    contractions are cut as in the Penn Treebank, "don't" into "do" and "n't": GloVe's vectors were
+    trained on such tokens, and every negated verb shares one "n't". Languages written without
+    spaces must come with spaces between their words.
 
     The padding token has id 0 and the unknown one id 1. The words follow by falling frequency,
     equally frequent ones in the order of their code points, so that the same texts, in any order,
@@ -45,14 +44,13 @@ def build_tokenizer(
     Args:
         texts: The texts to count words in, such as `dataset["train"]["text"]` or, of pairs,
             `itertools.chain(train["premise"], train["hypothesis"])`. Read once and not kept.
-        vocab_size: The most entries the vocabulary may have, the two special tokens included.
+        vocab_size: Max entries of the vocabulary, the two special tokens included.
         lowercase: Whether "The" and "the" are one word.
         min_frequency: How often a word must occur in the texts to be kept.
-        extra_words: Words to keep although the texts lack them, in order of importance: they fill
-            the room that the words of the texts leave. With those of a vector file
-            (`word_vectors.read_words`), words first met after training have a vector. What this
-            tokenizer would cut in two is passed over.
-        model_max_length: The length in tokens that `truncation=True` cuts a text or a pair to.
+        extra_words: Words to keep although the texts lack them, in order of importance, such as
+            those of a vector file (`word_vectors.read_words`): they fill the room that the words
+            of the texts leave. What this tokenizer would cut in two is passed over.
+        model_max_length: Tokens that `truncation=True` cuts a text or a pair to.
 
     Returns:
         The tokenizer. It saves as `tokenizer.json`, which `AutoTokenizer` loads.
@@ -136,8 +134,7 @@ def _splitter(lowercase: bool) -> Tokenizer:
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts with a progress bar, and stop at one that cannot be read."""
-    # The delay keeps small corpora silent.
+    """Yield the texts with a progress bar after a second, and stop at one that cannot be read."""
     bar = logging.tqdm(texts, desc="Counting words", unit=" texts", delay=1)
     for position, text in enumerate(bar):
         if fault := text_fault(text):

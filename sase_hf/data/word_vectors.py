@@ -1,7 +1,6 @@
 """Word vectors from GloVe, word2vec and fastText files: an embedding matrix for a tokenizer."""
 
 import gzip
-import lzma
 import os
 import re
 import zipfile
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import BufferedReader
 from itertools import chain
+from lzma import LZMAError
 from typing import Any
 
 import numpy as np
@@ -28,16 +28,8 @@ MAX_WIDTH = 10_000  # a first line that promises more numbers per word is not on
 Row = tuple[str, Any]
 
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,12})\s*")
-_NOT_TEXT = re.compile(rb"[^\t\n\r\x20-\x7e]")
 # What the standard library raises for archives that are cut, damaged or encrypted.
-_UNPACKING_ERRORS = (
-    EOFError,
-    OSError,
-    RuntimeError,
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_UNPACKING_ERRORS = (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error, LZMAError)
 
 
 def load_word_vectors(
@@ -54,8 +46,7 @@ def load_word_vectors(
     several rows with one spelling the first counts.
 
     A word without a row is drawn from a normal distribution with the mean and the standard
-    deviation of the rows found, per dimension, so that it looks like any other word. The row of
-    the padding token is zero.
+    deviation of the rows found, per dimension. The row of the padding token is zero.
 
     Args:
         path: The file.
@@ -101,7 +92,11 @@ def load_word_vectors(
     share = len(found) / len(wanted)
     logger.info(f"{path} has {len(found)} of {len(wanted)} words ({share:.1%})")
     matrix = torch.from_numpy(vectors)
-    _draw_missing(matrix, sorted(found), seed)
+    std, mean = torch.std_mean(matrix[sorted(found)], dim=0, correction=0)
+    missing = [index for index in range(len(matrix)) if index not in found]
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(len(missing), matrix.shape[1], generator=generator)
+    matrix[missing] = noise.mul_(std).add_(mean)
     if tokenizer.pad_token_id is not None:
         matrix[tokenizer.pad_token_id] = 0
     return matrix, share
@@ -116,16 +111,6 @@ def read_words(path: FilePath, *, member: str | None = None) -> Iterator[str]:
     with _open_rows(path, member) as (_, rows):
         for word, _ in rows:
             yield word
-
-
-def _draw_missing(matrix: Tensor, found: list[int], seed: int) -> None:
-    """Fill the rows of (vocab, d) that were not found with numbers like those of the others."""
-    std, mean = torch.std_mean(matrix[found], dim=0, correction=0)
-    missing = torch.ones(len(matrix), dtype=torch.bool)
-    missing[found] = False
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(int(missing.sum()), matrix.shape[1], generator=generator)
-    matrix[missing] = noise.mul_(std).add_(mean)
 
 
 @contextmanager
@@ -178,12 +163,9 @@ def _read_form(stream: BufferedReader, name: str) -> tuple[int, Iterator[Row]]:
     if header is None:
         return width, _text_rows(chain([first], stream), name, width, None)
     count = int(header[1])
-    _, _, numbers = stream.peek().partition(b" ")
-    row, _, _ = numbers[: 4 * width].partition(b"\n")  # the next row's word may not be ASCII
-    is_cut = len(row) < 4 * width and not all(map(_is_number, row.split() or [row]))
-    if is_cut or _NOT_TEXT.search(row):
-        return width, _binary_rows(stream, name, width, count)
-    return width, _text_rows(stream, name, width, count)
+    fields = stream.peek().partition(b"\n")[0].split()[1:][-width:]
+    rows = _text_rows if fields and all(map(_is_number, fields)) else _binary_rows
+    return width, rows(stream, name, width, count)
 
 
 def _text_rows(lines: Iterable[bytes], name: str, width: int, count: int | None) -> Iterator[Row]:

@@ -210,7 +210,7 @@ def test_load_task_caches_nothing_of_local_files(
     [
         ({"label": "bad"}, "'text': None is of type NoneType, not a string"),
         ({"text": 5, "label": "bad"}, "'text': 5 is of type int, not a string"),
-        ({"text": " \n", "label": "bad"}, "'text': the text is blank; delete the row"),
+        ({"text": " \n", "label": "bad"}, "'text': the text is blank"),
         ({"text": "\ud800", "label": "bad"}, "'text': '.*' has a lone surrogate"),
         ({"text": "a"}, "'label': None is not a label; label the row, delete it, or train with --"),
         ({"text": "a", "label": "-"}, "'label': '-' is not a label"),
@@ -256,7 +256,7 @@ def test_load_task_refuses_bad_validation_split(
         ({"max_eval_samples": 0}, "max_eval_samples is 0; it must be 1 or more, or left out"),
         ({"max_seq_length": 0}, "max_seq_length is 0; it must be 1 or more, or left out"),
         ({"validation_fraction": 1.5}, "--validation_fraction is 1.5; it must be between 0 and 1"),
-        ({"validation_fraction": 0.1}, "0.1 of 4 train rows leaves one of the two splits empty"),
+        ({"validation_fraction": 0.1}, "0.1 of 4 train rows leaves a split empty"),
         ({"validation_fraction": 0.5, "also_as": "validation_file"}, "the splits are train, valid"),
         ({"train_file": None, "also_as": "test_file"}, "no train split to learn the labels from"),
     ],
