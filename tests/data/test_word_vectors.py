@@ -30,11 +30,11 @@ def binary(end: bytes = b"\n", count: int = len(VECTORS)) -> bytes:
     return b"%d 3\n" % count + b"".join(row + end for row in rows)
 
 
-def zipped(data: bytes, name: str = "vectors.txt", method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zipped(data: bytes) -> bytes:
     """Return a zip archive of one file."""
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w", method) as file:
-        file.writestr(name, data)
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("vectors.txt", data)
     return archive.getvalue()
 
 
@@ -47,11 +47,7 @@ FORMS = {
     "word2vec binary": binary(),
     "word2vec binary without line feeds": binary(end=b""),
 }
-PACKINGS: dict[str, Callable[[bytes], bytes]] = {
-    "plain": bytes,
-    "gzip": gzip.compress,
-    "zip": zipped,
-}
+PACKINGS = {"plain": bytes, "gzip": gzip.compress, "zip": zipped}
 
 
 @pytest.fixture
@@ -78,23 +74,6 @@ def read(path: Path, data: bytes, member: str | None = None) -> dict[str, list[f
     words = list(read_words(path, member=member))
     matrix, _ = load_word_vectors(path, exact_tokenizer(words), member=member)
     return dict(zip(words, matrix.tolist(), strict=True))
-
-
-def rows(count: int, width: int = 4) -> np.ndarray:
-    """Return random vectors whose dimensions differ in mean and spread."""
-    noise = np.random.default_rng(0).normal(size=(count, width))
-    return (noise * np.arange(1, width + 1) + 10 * np.arange(width)).astype(np.float32)
-
-
-def lines(words: list[str], vectors: np.ndarray) -> str:
-    """Return words and vectors in GloVe's text form."""
-    return "".join(
-        f"{word} {' '.join(map(repr, row.tolist()))}\n"
-        for word, row in zip(words, vectors, strict=True)
-    )
-
-
-# Files
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
@@ -185,85 +164,59 @@ def test_word_vectors_never_unpickle(
     assert not (tmp_path / "ran").exists()
 
 
-# The matrix
-
-
-def test_word_vectors_matrix_has_each_words_row(path: Path, tokenizer: TokenizersBackend) -> None:
-    vectors = rows(4)
-    path.write_text(lines(["good", "unrelated", "soup", "the"], vectors))
-    matrix, share = load_word_vectors(path, tokenizer)
-    assert matrix.shape == (len(tokenizer), 4)
-    assert matrix.dtype == torch.float32
-    assert torch.equal(matrix[2:], torch.from_numpy(vectors[[2, 3, 0]]))
-    assert share == 1.0
-
-
-def test_word_vectors_share_counts_words_and_not_special_tokens(
+def test_word_vectors_fill_the_rows_of_the_words_found(
     path: Path, tokenizer: TokenizersBackend
 ) -> None:
     """A file's own row for a special token has another meaning than ours."""
+    path.write_text("the 1 2\n[PAD] 3 4\n[UNK] 5 6\nstew 7 8\nsoup 9 9\n")
+    matrix, share = load_word_vectors(path, tokenizer)
+    assert (matrix.shape, matrix.dtype) == ((len(tokenizer), 2), torch.float32)
+    assert matrix[[0, 2, 3]].tolist() == [[0, 0], [9, 9], [1, 2]]
+    assert matrix[1].tolist() != [5, 6]
+    assert share == pytest.approx(2 / 3)
     path.write_text("potage 1 2\n[PAD] 3 4\n")
     with pytest.raises(ValueError, match=r"has none of the tokenizer's 3 words; are both of the"):
         load_word_vectors(path, tokenizer)
-    path.write_text("the 1 2\n[PAD] 3 4\n[UNK] 5 6\nsoup 9 9\n")
-    matrix, share = load_word_vectors(path, tokenizer)
-    assert share == pytest.approx(2 / 3)
-    assert matrix[tokenizer.pad_token_id].tolist() == [0, 0]
-    assert matrix[tokenizer.unk_token_id].tolist() != [5, 6]
 
 
 def test_word_vectors_of_missing_words_look_like_found_ones(path: Path) -> None:
-    """Drawn with each dimension's mean and spread, they neither stand out nor all agree."""
+    """Drawn by the seed with each dimension's mean and spread, they do not stand out."""
     found, missing = ([f"{kind}{i}" for i in range(2000)] for kind in "fm")
     tokenizer = build_tokenizer([*found, *missing])
-    vectors = rows(2000)
-    path.write_text(lines(found, vectors))
-    matrix, share = load_word_vectors(path, tokenizer)
+    vectors = torch.randn(2000, 4, generator=torch.Generator().manual_seed(3))
+    vectors = vectors * torch.arange(1, 5) + 10 * torch.arange(4)
+    rows = (" ".join(map(str, row)) for row in vectors.tolist())
+    path.write_text("".join(f"{word} {row}\n" for word, row in zip(found, rows, strict=True)))
+    matrix, other = (load_word_vectors(path, tokenizer, seed=seed)[0] for seed in (0, 1))
     drawn = matrix[tokenizer.convert_tokens_to_ids(missing)]
-    assert share == 0.5
-    expected = torch.from_numpy(vectors)
     # Two means of 2000 draws differ by 0.03 standard deviations; this allows five times that.
-    assert ((drawn.mean(0) - expected.mean(0)).abs() < 0.15 * expected.std(0)).all()
-    assert torch.allclose(drawn.std(0), expected.std(0), rtol=0.1)
-
-
-def test_word_vectors_draws_depend_on_the_seed_alone(
-    path: Path, tokenizer: TokenizersBackend
-) -> None:
-    path.write_text(lines(["soup", "the"], rows(2)))
-    first, _ = load_word_vectors(path, tokenizer, seed=1)
+    assert ((drawn.mean(0) - vectors.mean(0)).abs() < 0.15 * vectors.std(0)).all()
+    assert torch.allclose(drawn.std(0), vectors.std(0), rtol=0.1)
     torch.rand(3)
-    again, _ = load_word_vectors(path, tokenizer, seed=1)
-    other, _ = load_word_vectors(path, tokenizer, seed=2)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(first[2:4], other[2:4]), "what was found is not drawn"
+    assert torch.equal(load_word_vectors(path, tokenizer)[0], matrix)
+    assert not torch.equal(other, matrix)
 
 
-def test_word_vectors_exact_spelling_comes_before_one_alike(
-    path: Path, tokenizer: TokenizersBackend
+@pytest.mark.parametrize(
+    ("content", "words", "expected"),
+    [
+        # An exact spelling comes before one alike, wherever it is; without it the first one serves.
+        ("The 0 5\nthe 1 5\nTHE 2 5\n", ["the"], [1, 5]),
+        ("the 1 5\nTHE 0 5\nthe 2 5\n", ["the"], [1, 5]),
+        ("The 1 5\nTHE 0 5\n", ["the"], [1, 5]),
+        # Alike is what the normalizer says: case, composed accents, curly apostrophes.
+        (f"N{CURLY}T 0 0\nCafe{ACUTE} 1 5\n", ["café", "don't"], [1, 5]),
+    ],
+)
+def test_word_vectors_spellings_are_alike_by_the_tokenizers_normalizer(
+    path: Path, content: str, words: list[str], expected: list[float]
 ) -> None:
-    """A cased file has "The", "THE" and "the" in any order; without "the" the first one serves."""
-    for words in (["The", "the", "THE"], ["the", "THE", "The"], ["THE", "The", "the"]):
-        path.write_text("".join(f"{word} {word == 'the':d} 5\n" for word in words))
-        matrix, _ = load_word_vectors(path, tokenizer)
-        assert matrix[tokenizer.convert_tokens_to_ids("the")].tolist() == [1, 5]
-    path.write_text("Soup 1 1\nSOUP 2 2\nGood 3 3\nGood 4 4\n")
-    matrix, share = load_word_vectors(path, tokenizer)
-    assert matrix[tokenizer.convert_tokens_to_ids("soup")].tolist() == [1, 1]
-    assert matrix[tokenizer.convert_tokens_to_ids("good")].tolist() == [3, 3]
-    assert share == pytest.approx(2 / 3)
-
-
-def test_word_vectors_spellings_are_alike_by_the_tokenizers_normalizer(path: Path) -> None:
-    """Case, composed accents, curly apostrophes; without a normalizer only exact spellings."""
-    path.write_text(f"N{CURLY}T 1 1\nCafe{ACUTE} 2 2\n", encoding="utf-8")
-    _, lowered = load_word_vectors(path, build_tokenizer(["don't café"]))
-    assert lowered == pytest.approx(2 / 3)
-    cased = build_tokenizer(["DON'T cafe"], lowercase=False)
-    assert load_word_vectors(path, cased)[1] == pytest.approx(1 / 3)
+    path.write_text(content, encoding="utf-8")
+    tokenizer = build_tokenizer(words)
+    matrix, _ = load_word_vectors(path, tokenizer)
+    assert matrix[tokenizer.convert_tokens_to_ids(words[0])].tolist() == expected
     path.write_text("A 1 1\nb 2 2\n")
-    assert load_word_vectors(path, exact_tokenizer(["a", "b"]))[1] == 0.5
+    assert load_word_vectors(path, exact_tokenizer(["a", "b"]))[1] == 0.5, "without a normalizer"
 
 
 def test_word_vectors_of_other_words_are_not_parsed_and_take_no_memory(
