@@ -29,9 +29,6 @@ SPLITS = ("train", "validation", "test")
 TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl")
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
 
-# The csv module refuses longer fields; its own limit of 128 KiB is shorter than a long document.
-MAX_FIELD_SIZE = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class RawSplit:
@@ -81,9 +78,9 @@ def read_splits(arguments: DataArguments) -> list[RawSplit]:
             f"--dataset_name is {arguments.dataset_name!r} and the files are {given}; give either "
             "a dataset, or one or more of --train_file, --validation_file and --test_file"
         )
-    if arguments.dataset_name is not None:
-        return _dataset_splits(arguments.dataset_name, arguments)
     wanted = (*arguments.text_column_names, arguments.label_column_name)
+    if arguments.dataset_name is not None:
+        return _dataset_splits(arguments.dataset_name, arguments, wanted)
     return [read_file(path, wanted, name) for name, path in given.items()]
 
 
@@ -152,13 +149,15 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
 
 def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
     """Yield the rows below the header line; cells stay the texts they are."""
-    csv.field_size_limit(MAX_FIELD_SIZE)
+    csv.field_size_limit(2**31 - 1)  # its own limit of 128 KiB is shorter than a long document
     reader = csv.reader(file, delimiter=separator, strict=True)
     try:
         header = next(reader, [])
         if len(set(header)) < len(header):
             raise ValueError(f"the header names a column twice: {header}")
-        for cells in filter(None, reader):  # a blank line has no cells
+        for cells in reader:
+            if not cells and not file.read().strip():
+                break  # only blank lines are left
             if len(cells) != len(header):
                 raise ValueError(
                     f"line {reader.line_num} has {len(cells)} fields and the header {len(header)}; "
@@ -183,8 +182,7 @@ def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
         except json.JSONDecodeError as reason:
             raise ValueError(
                 f"line {number + reason.lineno - 1}, character {reason.colno}: "
-                f"{reason.msg.removesuffix(' at')}; a JSON file holds one object per line, or an "
-                "array of objects"
+                f"{reason.msg}; a JSON file holds one object per line, or an array of objects"
             ) from None
         for row in rows:
             if not isinstance(row, dict):
@@ -194,10 +192,9 @@ def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
             yield row
 
 
-def _dataset_splits(path: str, arguments: DataArguments) -> list[RawSplit]:
+def _dataset_splits(path: str, arguments: DataArguments, wanted: Sequence[str]) -> list[RawSplit]:
     """Load the splits of a dataset on the Hub, or of a local folder of data files."""
     config, revision = arguments.dataset_config_name, arguments.dataset_revision
-    wanted = (*arguments.text_column_names, arguments.label_column_name)
     name, cache_dir = path, arguments.cache_dir
     splits = []
     # A local folder is cached in a temporary one: no copy of it stays in the user's cache.

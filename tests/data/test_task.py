@@ -182,15 +182,14 @@ def test_load_task_validation_fraction_splits_all_labels(
 
 
 def test_load_task_caches_nothing_of_local_files(
-    tmp_path: Path,
-    reviews: Path,
-    tokenizer: TokenizersBackend,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, reviews: Path, tokenizer: TokenizersBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of somebody's data in a hidden folder is neither wanted nor found again."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    Dataset.from_list(REVIEWS).to_parquet(tmp_path / "test.parquet")
     before = set(tmp_path.rglob("*"))
-    task = load(train_file=reviews, validation_fraction=0.5, shuffle_seed=1)
+    test = tmp_path / "test.parquet"
+    task = load(train_file=reviews, test_file=test, validation_fraction=0.5, shuffle_seed=1)
     rows = encode_task(task, tokenizer)
     assert set(tmp_path.rglob("*")) == before
     assert not any(split.cache_files for split in (*task.splits.values(), *rows.values()))
@@ -221,10 +220,7 @@ def test_load_task_names_bad_row_by_file_row_and_column(
     ("rows", "message"),
     [
         ([], r"dev.jsonl has no rows; add some, or"),
-        (
-            [{"text": "a"}],
-            r"dev.jsonl has no column 'label'; it has 'text'. Choose with --text_col",
-        ),
+        ([{"text": "a"}], r"dev.jsonl has no column 'label'; it has 'text'. Choose with --te"),
         ([{"text": "a", "label": "-"}], r"dev.jsonl has no row with a label"),
         (
             [{"text": "x", "label": None}, REVIEWS[0], {"text": "y", "label": "great"}],

@@ -43,26 +43,11 @@ def test_build_tokenizer_orders_words_by_frequency_then_code_point() -> None:
         assert words_in_order(build_tokenizer(texts, lowercase=False)) == expected
 
 
-def test_build_tokenizer_twice_saves_the_same_bytes(tmp_path: Path) -> None:
-    """A checkpoint can be compared with another by its files."""
-    for name in "ab":
-        build_tokenizer(TEXTS).save_pretrained(tmp_path / name)
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-
-
 def test_build_tokenizer_vocab_size_and_min_frequency_leave_out_rare_words() -> None:
     """The size is the number of rows of the embedding matrix, special tokens included."""
     assert words_in_order(build_tokenizer(["a a a b b c"], vocab_size=4))[2:] == ["a", "b"]
     tokenizer = build_tokenizer(["a a b", "b c"], min_frequency=2)
     assert tokenizer("a b c")["input_ids"] == [2, 3, tokenizer.unk_token_id]
-
-
-def test_build_tokenizer_keeps_case_on_request() -> None:
-    """With lowercase=False, "The" and "the" are two words."""
-    cased = build_tokenizer(["The the DON'T"], lowercase=False)
-    assert cased.tokenize("The the DON'T") == ["The", "the", "DO", "N'T"]
-    assert "The" not in build_tokenizer(["The the"]).get_vocab()
 
 
 def test_build_tokenizer_extra_words_fill_the_room_that_texts_leave() -> None:
@@ -87,6 +72,11 @@ def test_build_tokenizer_extra_words_fill_the_room_that_texts_leave() -> None:
 def test_tokenizer_cuts_as_the_penn_treebank_does(text: str, tokens: str) -> None:
     """Negation is one token of its own, as in GloVe's vocabulary and in tokenized corpora."""
     assert build_tokenizer([text]).tokenize(text) == tokens.split()
+
+
+def test_build_tokenizer_keeps_case_on_request() -> None:
+    tokenizer = build_tokenizer(["The the DON'T"], lowercase=False)
+    assert tokenizer.tokenize("The the DON'T") == ["The", "the", "DO", "N'T"]
 
 
 def test_tokenizer_spellings_of_one_text_give_the_same_ids() -> None:
@@ -114,11 +104,8 @@ def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBacken
     texts = ["".join(rng.choices(odd, k=rng.randint(0, 40))) for _ in range(500)]
     texts += ["a" * 1_000_000, "e" + ACUTE * 10_000, "n't" * 10_000]
     encoded = tokenizer(texts, return_offsets_mapping=True)
-    for text, ids, spans in zip(
-        texts, encoded["input_ids"], encoded["offset_mapping"], strict=True
-    ):
-        assert tokenizer.pad_token_id not in ids
-        assert all(0 <= i < len(tokenizer) for i in ids)
+    assert tokenizer.pad_token_id not in {i for ids in encoded["input_ids"] for i in ids}
+    for text, spans in zip(texts, encoded["offset_mapping"], strict=True):
         assert all(0 <= start < end <= len(text) for start, end in spans)
         assert spans == sorted(spans)
 
@@ -153,7 +140,6 @@ def test_tokenizer_typed_special_token_is_text(
         expected = each("[ pad ] it [ unk ] soup")["input_ids"]
         assert not {0, 1} & set(expected), "the premise: every token is a known word"
         assert each("[PAD] it [UNK] soup")["input_ids"] == expected
-        assert each(["x", "[PAD] it [UNK] soup"])["input_ids"][1] == expected
         assert each("[PAD]", "it [UNK] soup")["input_ids"] == expected
         words = ["[PAD]", "it", "[UNK]", "soup"]
         assert each(words, is_split_into_words=True)["input_ids"] == expected
