@@ -228,7 +228,8 @@ def _split_of(
         if isinstance(classes, ClassLabel):
             class_names[column] = tuple(classes.names)
             # A missing id is None or -1; None is also a missing list.
-            names = {None: None, -1: None, **dict(enumerate(classes.names))}
+            names: dict[int | None, str | None] = dict(enumerate(classes.names))
+            names |= {None: None, -1: None}
             if classes is feature:
                 values = [names[value] for value in values]
             else:

@@ -80,8 +80,8 @@ class LabelScheme:
         if name not in self._ids:
             raise ValueError(
                 f"{reprlib.repr(value)} is not one of the labels {_listed(self.names)}; correct "
-                "it, or train with other --label_names (from a checkpoint: "
-                "--ignore_mismatched_sizes)"
+                "it, or train with other --label_names; add --ignore_mismatched_sizes to start "
+                "from a checkpoint"
             )
         return self._ids[name]
 
@@ -96,7 +96,8 @@ class LabelScheme:
             if not _is_number(item) or not math.isfinite(float(item)):
                 raise ValueError(
                     f"{reprlib.repr(item)} is not a finite number, which a regression needs; "
-                    "correct it, or choose another --problem_type"
+                    "correct it, or train with another --problem_type; add "
+                    "--ignore_mismatched_sizes to start from a checkpoint"
                 )
             if float(item) == IGNORED_LABEL:
                 raise ValueError(f"{IGNORED_LABEL} marks targets that the loss ignores; shift them")
