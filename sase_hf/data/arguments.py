@@ -17,10 +17,7 @@ def _flag(text: str, default: Any = None, **metadata: Any) -> Any:
 
 @dataclass
 class DataArguments:
-    """Which rows to train on, to evaluate on and to predict.
-
-    The metadata of the fields are the help of the flags with their names.
-    """
+    """Which rows to train on, to evaluate on and to predict."""
 
     _argument_group_name: ClassVar[str] = "data"
 

@@ -45,20 +45,12 @@ class LengthGroupedOrder(Sampler[int]):
 
 
 def longest_first(dataset: Dataset) -> list[int]:
-    """Return the rows by length: batches hold little padding, and memory runs out early or never.
-
-    Args:
-        dataset: Tokenized rows.
-    """
+    """Return tokenized rows by length: memory runs out in the first batch or never."""
     return np.argsort(token_counts(dataset), kind="stable")[::-1].tolist()
 
 
 def token_counts(dataset: Dataset) -> list[int]:
-    """Count the tokens of every row from Arrow's offsets, without reading a row.
-
-    Args:
-        dataset: Tokenized rows.
-    """
+    """Count the tokens of every tokenized row from Arrow's offsets, without reading a row."""
     column = dataset.with_format("arrow")[:]["input_ids"]
     return [count for chunk in column.chunks for count in chunk.value_lengths().to_pylist()]
 
@@ -71,14 +63,9 @@ def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[
             `inputs_embeds`, shape (B, T, d).
         max_tokens: Max tokens of a part, padding included; a longer row is a part of its own.
             None leaves the batch whole.
-
-    Returns:
-        The parts, in the order of the rows.
     """
-    if max_tokens is None:
-        return [dict(batch)]
     rows, length = batch["input_ids" if "input_ids" in batch else "inputs_embeds"].shape[:2]
-    if rows * length <= max_tokens:
+    if max_tokens is None or rows * length <= max_tokens:
         return [dict(batch)]
     size = max(max_tokens // length, 1)
     cut = {name: tensor.split(size) for name, tensor in batch.items()}
@@ -88,15 +75,12 @@ def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[
 def batches_by_length(
     lengths: Sequence[int], max_tokens: int, least: int = 1
 ) -> Iterator[list[int]]:
-    """Yield rows, the longest first, in batches of at most `max_tokens` tokens each.
+    """Yield the indices of rows, the longest first, in batches of at most `max_tokens` tokens each.
 
     Args:
         lengths: Tokens of each row.
         max_tokens: Max tokens of a batch, padding included; a longer row is a batch of its own.
         least: Min tokens that a row counts as, since its result takes memory too.
-
-    Yields:
-        The indices of the rows of a batch.
     """
     order = np.argsort(lengths, kind="stable")[::-1].tolist()
     start = 0

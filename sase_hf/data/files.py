@@ -1,9 +1,8 @@
 """The raw rows of a task: CSV, TSV, JSON, JSON Lines and Parquet files, and datasets of the Hub.
 
-The text formats are read here and not by the builders of `datasets`, because those guess: the text
-`2020-01-01 00:00:00` in a JSON file becomes a timestamp, a row of a CSV file that lacks a field
-becomes a blank text, and a first row with a field too many shifts every column. Here a CSV cell is
-a text, a JSON value is what it says, and a line that breaks its format is named.
+The text formats are not read by the builders of `datasets`, because those guess: the JSON text
+`2020-01-01 00:00:00` becomes a timestamp, a missing CSV field a blank text. Here a CSV cell is a
+text, a JSON value is what it says, and a line that breaks its format is named.
 """
 
 import csv
@@ -30,9 +29,6 @@ SPLITS = ("train", "validation", "test")
 TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl")
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
 
-# The csv module refuses longer fields; its own limit of 128 KiB is shorter than a long document.
-MAX_FIELD_SIZE = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class RawSplit:
@@ -43,7 +39,7 @@ class RawSplit:
         title: What errors call it: the file's path, or the split of a dataset.
         source: Where it comes from, for a record of what was measured.
         column_names: All columns of the source.
-        num_rows: Rows of the source.
+        num_rows: Its rows.
         columns: The values of the wanted columns that exist.
         class_names: For columns of class ids the names in id order; their values are names, and
             None for id -1, which stands for no label.
@@ -63,28 +59,13 @@ class RawSplit:
             f"row {row} (counted from 0) of {self.title}, column {column!r}: {reason}"
         )
 
-    def require(self, needed: Sequence[str]) -> None:
-        """Raise ValueError if there are no rows, or a column is missing."""
-        if self.num_rows == 0:
-            raise ValueError(f"{self.title} has no rows; add some, or leave it out")
-        for column in needed:
-            if column not in self.columns:
-                raise ValueError(
-                    f"{self.title} has no column {column!r}; it has "
-                    f"{', '.join(map(repr, self.column_names))}. Choose with --text_column_names "
-                    "and --label_column_name"
-                )
-
 
 def read_splits(arguments: DataArguments) -> list[RawSplit]:
-    """Read the splits of a task into memory.
+    """Read the splits of a task into memory, in the order of `SPLITS`.
 
     Args:
         arguments: Which dataset or files, and which columns. A column that is missing is left out;
             where only a row of a JSON file lacks it, the value is None.
-
-    Returns:
-        The splits that exist, in the order of `SPLITS`.
 
     Raises:
         ValueError: If both or neither of a dataset and files are given, the dataset has none of
@@ -97,24 +78,20 @@ def read_splits(arguments: DataArguments) -> list[RawSplit]:
             f"--dataset_name is {arguments.dataset_name!r} and the files are {given}; give either "
             "a dataset, or one or more of --train_file, --validation_file and --test_file"
         )
-    if arguments.dataset_name is not None:
-        return _dataset_splits(arguments.dataset_name, arguments)
     wanted = (*arguments.text_column_names, arguments.label_column_name)
+    if arguments.dataset_name is not None:
+        return _dataset_splits(arguments.dataset_name, arguments, wanted)
     return [read_file(path, wanted, name) for name, path in given.items()]
 
 
 def read_file(path: FilePath, wanted: Sequence[str], split: str = "test") -> RawSplit:
-    """Read one split from a file; the ending decides the format.
+    """Read the wanted columns of one split from a file; the ending decides the format.
 
-    Args:
-        path: A file with one of `ENDINGS`. Text is UTF-8, with or without a byte-order mark. CSV
-            and TSV have a header line; a `.json` file holds an array of objects or one object per
-            line, as `.jsonl` does.
-        wanted: The columns to keep, as far as they exist.
-        split: The split's name.
+    Text is UTF-8, with or without a byte-order mark. CSV and TSV have a header line; a `.json` file
+    holds an array of objects or one object per line, as `.jsonl` does.
 
     Raises:
-        ValueError: If the file has an unknown ending or breaks its format; names file and line.
+        ValueError: If the file has none of `ENDINGS` or breaks its format; names file and line.
     """
     path = os.fspath(path)
     with wrap_read_errors(path):
@@ -135,35 +112,23 @@ def read_file(path: FilePath, wanted: Sequence[str], split: str = "test") -> Raw
 
 
 def commit_of(dataset: Dataset) -> str | None:
-    """Return the commit that a dataset was downloaded at, None if it is not from the Hub.
-
-    Args:
-        dataset: What `load_dataset` returned.
-    """
+    """Return the commit that a dataset was downloaded at, None if it is not from the Hub."""
     found = re.search(r"@([0-9a-f]{40})/", " ".join(dataset.info.download_checksums or ()))
     return found and found[1]
 
 
 @contextmanager
 def wrap_read_errors(path: str) -> Iterator[None]:
-    """Turn what goes wrong while a file is read into an error that names the file.
-
-    Args:
-        path: The file.
-
-    Raises:
-        ValueError: If the file has none of `ENDINGS` or breaks its format.
-    """
+    """Turn what goes wrong while a file is read into a ValueError that names the file."""
     if not path.lower().endswith(ENDINGS):
         raise ValueError(f"{path!r} has an unknown ending; allowed are {', '.join(ENDINGS)}")
     try:
         yield
-    except UnicodeDecodeError as reason:
-        raise ValueError(f"cannot read {path!r}: {reason}; save it as UTF-8") from reason
     except ValueError as reason:
-        raise ValueError(f"cannot read {path!r}: {reason}") from reason
+        advice = "; save it as UTF-8" if isinstance(reason, UnicodeDecodeError) else ""
+        raise ValueError(f"cannot read {path!r}: {reason}{advice}") from reason
     except (EOFError, OSError, zlib.error) as reason:
-        if isinstance(reason, OSError) and reason.errno is not None:
+        if getattr(reason, "errno", None) is not None:
             raise  # the file system's; the others come from gzip and Parquet
         raise ValueError(f"cannot read {path!r}: {reason}; is the file complete?") from reason
 
@@ -171,14 +136,10 @@ def wrap_read_errors(path: str) -> Iterator[None]:
 def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a CSV, TSV, JSON or JSON Lines file, packed by gzip or not.
 
-    Only an array in a JSON file is held in memory as a whole.
-
-    Args:
-        path: The file; read it inside `wrap_read_errors`.
+    Only an array in a JSON file is held in memory as a whole. Read it inside `wrap_read_errors`.
     """
-    packed = path.lower().endswith(".gz")
     ending = Path(path.lower().removesuffix(".gz")).suffix
-    opener = gzip.open if packed else open
+    opener = gzip.open if path.lower().endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
         if ending in (".csv", ".tsv"):
             yield from _csv_rows(file, "," if ending == ".csv" else "\t")
@@ -188,23 +149,19 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
 
 def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
     """Yield the rows below the header line; cells stay the texts they are."""
-    usual_limit = csv.field_size_limit(MAX_FIELD_SIZE)
+    csv.field_size_limit(2**31 - 1)  # its own limit of 128 KiB is shorter than a long document
     reader = csv.reader(file, delimiter=separator, strict=True)
     try:
         header = next(reader, [])
         if len(set(header)) < len(header):
             raise ValueError(f"the header names a column twice: {header}")
-        blank_line = None
         for cells in reader:
-            if not cells:
-                blank_line = blank_line or reader.line_num
-                continue
-            if blank_line is not None:
-                raise ValueError(f"line {blank_line} is blank; only the last ones may be")
+            if not cells and not file.read().strip():
+                break  # only blank lines are left
             if len(cells) != len(header):
                 raise ValueError(
-                    f"the row that ends in line {reader.line_num} has {len(cells)} fields and the "
-                    f"header {len(header)}; a field that holds a separator needs quotes around it"
+                    f"line {reader.line_num} has {len(cells)} fields and the header {len(header)}; "
+                    "a field that holds a separator needs quotes around it"
                 )
             yield dict(zip(header, cells, strict=True))
     except csv.Error as reason:
@@ -212,8 +169,6 @@ def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
             f"line {reader.line_num}: {reason}; quotes inside a quoted field must be doubled, and "
             "the last one closed"
         ) from None
-    finally:
-        csv.field_size_limit(usual_limit)
 
 
 def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
@@ -227,23 +182,21 @@ def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
         except json.JSONDecodeError as reason:
             raise ValueError(
                 f"line {number + reason.lineno - 1}, character {reason.colno}: "
-                f"{reason.msg.removesuffix(' at')}; a JSON file holds one object per line, or an "
-                "array of objects"
+                f"{reason.msg}; a JSON file holds one object per line, or an array of objects"
             ) from None
         for row in rows:
             if not isinstance(row, dict):
                 raise ValueError(
-                    f"line {number}: a row of type {type(row).__name__}; it must be an object, "
-                    'such as {"text": "...", "label": "..."}'
+                    f"line {number}: a row of type {type(row).__name__}; it must be an object"
                 )
             yield row
 
 
-def _dataset_splits(path: str, arguments: DataArguments) -> list[RawSplit]:
+def _dataset_splits(path: str, arguments: DataArguments, wanted: Sequence[str]) -> list[RawSplit]:
     """Load the splits of a dataset on the Hub, or of a local folder of data files."""
     config, revision = arguments.dataset_config_name, arguments.dataset_revision
-    wanted = (*arguments.text_column_names, arguments.label_column_name)
     name, cache_dir = path, arguments.cache_dir
+    splits = []
     # A local folder is cached in a temporary one: no copy of it stays in the user's cache.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         if os.path.exists(path):
@@ -251,17 +204,15 @@ def _dataset_splits(path: str, arguments: DataArguments) -> list[RawSplit]:
         loaded = load_dataset(
             path, name=config, revision=revision, cache_dir=cache_dir, token=arguments.token
         )
-        splits = []
-        for split in SPLITS:
-            if split in loaded:
-                commit = commit_of(loaded[split]) or revision
-                source = {"dataset": name, "config": config, "revision": commit}
-                title = f"the {split} split of {name}"
-                splits.append(_split_of(split, title, source, loaded[split], wanted))
+        for split in filter(loaded.__contains__, SPLITS):
+            commit = commit_of(loaded[split]) or revision
+            source = {"dataset": name, "config": config, "revision": commit}
+            title = f"the {split} split of {name}"
+            splits.append(_split_of(split, title, source, loaded[split], wanted))
     if not splits:
         raise ValueError(
-            f"{path!r} has the splits {', '.join(map(repr, loaded))}, but none of "
-            f"{', '.join(map(repr, SPLITS))}; save those you want as files and give these instead"
+            f"{path!r} has the splits {list(loaded)}, but none of {list(SPLITS)}; save those you "
+            "want as files and give these instead"
         )
     return splits
 
@@ -271,25 +222,22 @@ def _split_of(
 ) -> RawSplit:
     """Take columns out of a `Dataset`, with class ids replaced by their names."""
     columns, class_names = {}, {}
-    for column in wanted:
-        if column not in dataset.column_names:
-            continue
+    for column in set(wanted).intersection(dataset.column_names):
         values, feature = dataset[column][:], dataset.features[column]
-        inner = getattr(feature, "feature", None)
-        if isinstance(feature, ClassLabel):
-            class_names[column] = tuple(feature.names)
-            values = [_class_name(feature, value) for value in values]
-        elif isinstance(inner, ClassLabel):
-            class_names[column] = tuple(inner.names)
-            values = [row and [_class_name(inner, value) for value in row] for row in values]
+        classes = getattr(feature, "feature", feature)
+        if isinstance(classes, ClassLabel):
+            class_names[column] = tuple(classes.names)
+            # A missing id is None or -1; None is also a missing list.
+            names: dict[int | None, str | None] = dict(enumerate(classes.names))
+            names |= {None: None, -1: None}
+            if classes is feature:
+                values = [names[value] for value in values]
+            else:
+                values = [row and [names[value] for value in row] for row in values]
         columns[column] = values
     return RawSplit(
         name, title, source, dataset.column_names, dataset.num_rows, columns, class_names
     )
-
-
-def _class_name(feature: ClassLabel, value: int | None) -> str | None:
-    return None if value is None or value < 0 else feature.names[value]
 
 
 __all__ = [

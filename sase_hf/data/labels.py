@@ -51,25 +51,20 @@ class LabelScheme:
         return List(Value("float32"))
 
     def encode(self, value: Any) -> int | float | list[float]:
-        """Return what the model's loss takes for a label.
-
-        Raises:
-            ValueError: If the label has no meaning here.
-        """
+        """Return what the model's loss takes for a label; ValueError if it has no meaning here."""
         if self.problem_type == SINGLE_LABEL:
             return self._class_id(value)
         if self.problem_type == REGRESSION:
             return self._targets(value)
         if not isinstance(value, list):
             raise ValueError(
-                f"{reprlib.repr(value)} is not a list; a multi-label problem has a list of labels "
-                "or of 0 and 1 in every row, which a JSON file can hold and a CSV file cannot"
+                f"{reprlib.repr(value)} is not a list of labels, or of 0 and 1; a JSON file can "
+                "hold lists, a CSV file cannot"
             )
         if self.indicators:
             if len(value) != len(self.names) or any(item not in (0, 1) for item in value):
                 raise ValueError(
-                    f"{reprlib.repr(value)} is not a list of {len(self.names)} numbers, each 0 or "
-                    "1, as in the training rows"
+                    f"{reprlib.repr(value)} is not a list of {len(self.names)} numbers, each 0 or 1"
                 )
             return [float(item) for item in value]
         chosen = {self._class_id(item) for item in value}
@@ -83,11 +78,10 @@ class LabelScheme:
     def _class_id(self, value: Any) -> int:
         name = class_name(value)
         if name not in self._ids:
-            positions = f" or their positions from 0 to {len(self.names) - 1}"
             raise ValueError(
-                f"{reprlib.repr(value)} is not one of the labels {_listed(self.names)}"
-                f"{positions if self.positions else ''}; correct it, or train with other "
-                "--label_names; add --ignore_mismatched_sizes to start from a checkpoint"
+                f"{reprlib.repr(value)} is not one of the labels {_listed(self.names)}; correct "
+                "it, or train with other --label_names; add --ignore_mismatched_sizes to start "
+                "from a checkpoint"
             )
         return self._ids[name]
 
@@ -98,7 +92,16 @@ class LabelScheme:
                 f"{reprlib.repr(value)} has {len(items)} value(s); the regression has "
                 f"{len(self.names)} output(s), {_listed(self.names)}"
             )
-        targets = [_target(item) for item in items]
+        for item in items:
+            if not _is_number(item) or not math.isfinite(float(item)):
+                raise ValueError(
+                    f"{reprlib.repr(item)} is not a finite number, which a regression needs; "
+                    "correct it, or train with another --problem_type; add "
+                    "--ignore_mismatched_sizes to start from a checkpoint"
+                )
+            if float(item) == IGNORED_LABEL:
+                raise ValueError(f"{IGNORED_LABEL} marks targets that the loss ignores; shift them")
+        targets = [float(item) for item in items]
         return targets if len(targets) > 1 else targets[0]
 
 
@@ -112,17 +115,17 @@ def learn_labels(
 
     Without `problem_type`, lists are a multi-label problem; numbers of which one is written with a
     point or an exponent, or is a float, are a regression unless names are given; all else is a
-    single-label problem. In a multi-label problem the rows may list the labels that apply or hold
-    a 0 or 1 for every class; they are read as the latter if all of them have the same length, 2 or
-    more (that of the names, if given), and hold only 0 and 1.
+    single-label problem. The rows of a multi-label problem list the labels that apply. If all of
+    them have the same length, 2 or more (that of the names, if given), and hold only 0 and 1, they
+    are a 0 or 1 for every class.
 
     The order of the names: `label_names`; else `class_names`; else numbers by size, so that "10"
     comes after "9"; else alphabetical. 1, 1.0 and "1" are the same label. If `label_names` are
     given and none of them is a number, whole numbers are read as positions in them.
 
     Args:
-        values: The labels of the train split, none of them missing. A value that cannot be a label
-            is passed over here; `LabelScheme.encode` refuses it.
+        values: The labels of the train split, none of them missing. Those that cannot be labels
+            are passed over; `LabelScheme.encode` refuses them.
         problem_type: One of `PROBLEM_TYPES`, or None to infer it.
         label_names: The names in id order, if the caller knows them.
         class_names: The names in id order, if the dataset knows them.
@@ -141,22 +144,25 @@ def learn_labels(
         names = tuple(f"score_{index}" for index in range(width)) if width > 1 else ("score",)
         return LabelScheme(kind, given or names)
     positions = bool(label_names) and not any(NUMBER.fullmatch(name) for name in given)
-    if kind == SINGLE_LABEL:
-        return LabelScheme(kind, _enough(given or _learn_names(values), least=2), positions)
-    rows = [row for row in values if isinstance(row, list)]
-    width = _indicator_width(rows, len(given))
-    learnt = range(width) if width else _learn_names([item for row in rows for item in row])
-    least = 1 if rows or not values else 0  # without a list, it is a row that is at fault
-    names = _enough(given or tuple(map(str, learnt)), least)
+    width, least, items = 0, 2, values
+    if kind == MULTI_LABEL:
+        rows = [row for row in values if isinstance(row, list)]
+        width = _indicator_width(rows, len(given))
+        least = 1 if rows or not values else 0  # without a list, it is a row that is at fault
+        items = range(width) if width else [item for row in rows for item in row]
+    names = given or _learn_names(items)
+    if len(names) < least:
+        raise ValueError(
+            f"the training rows have the labels {_listed(names) or '(none)'}; at least {least} "
+            "are needed. Add rows with other labels, or list every label in --label_names"
+        )
     return LabelScheme(kind, names, positions, indicators=width > 0)
 
 
 def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
     """Return whether a label is missing: None, NaN, a blank text, "-", or -1 where names are known.
 
-    Args:
-        value: What the row holds.
-        names: The classes, as far as they are known; a value among them is a label.
+    A value among the known names is a label.
     """
     if names and str(value) == "-1":
         return "-1" not in names
@@ -166,11 +172,7 @@ def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
 
 
 def class_name(value: Any) -> str:
-    """Return the name of a label as the data holds it.
-
-    Raises:
-        ValueError: If it is neither a text nor a number.
-    """
+    """Return the name of a label as the data holds it; ValueError if it cannot be one."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
@@ -199,20 +201,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _target(value: Any) -> float:
-    if not _is_number(value) or not math.isfinite(float(value)):
-        raise ValueError(
-            f"{reprlib.repr(value)} is not a finite number, which a regression needs; correct it, "
-            "or train with another --problem_type; add --ignore_mismatched_sizes to start from a "
-            "checkpoint"
-        )
-    if float(value) == IGNORED_LABEL:
-        raise ValueError(
-            f"{IGNORED_LABEL} marks targets that the loss ignores; shift or scale the numbers"
-        )
-    return float(value)
-
-
 def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:
     """Return the length of rows that hold a 0 or 1 for every class, 0 for rows of other kinds."""
     widths = {len(row) for row in lists}
@@ -229,17 +217,7 @@ def _learn_names(values: Sequence[Any]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _enough(names: tuple[str, ...], least: int) -> tuple[str, ...]:
-    """Return the names if there are enough to learn from."""
-    if len(names) < least:
-        raise ValueError(
-            f"the training rows have the labels {_listed(names) or '(none)'}; at least {least} "
-            "are needed. Add rows with other labels, or list every label in --label_names"
-        )
-    return names
-
-
-def _listed(names: Sequence[str], most: int = 20) -> str:
-    """List names for a message, at most this number of them."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(repr(name) for name in names[:most]) + more
+def _listed(names: Sequence[str]) -> str:
+    """List names for a message, at most 20 of them."""
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return ", ".join(map(repr, names[:20])) + more

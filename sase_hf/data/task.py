@@ -1,8 +1,7 @@
 """Data for training and evaluation, from the Hub or from files, with known columns and labels.
 
-Everything is checked once, here, so that a bad row is named by file or split, row and column and
-never surfaces as a tensor error. Rows are counted from 0, a header line not included, as in
-`datasets.Dataset`. Splits are held in memory; only downloads from the Hub are cached.
+Every row is checked here, so that a bad one is named by file or split, row and column. Rows are
+counted from 0 below a header line. Splits are held in memory; only downloads are cached.
 """
 
 import logging
@@ -55,12 +54,6 @@ def load_task(arguments: DataArguments) -> TaskData:
     and -1 where the classes are known. `shuffle_seed` is also the seed of `validation_fraction`,
     which keeps the proportions of the labels.
 
-    Args:
-        arguments: Which rows.
-
-    Returns:
-        The task.
-
     Raises:
         ValueError: If the arguments contradict one another, a file breaks its format, a column is
             missing, or a row has no text, no label, or an unknown one.
@@ -68,7 +61,15 @@ def load_task(arguments: DataArguments) -> TaskData:
     texts, label = arguments.text_column_names, arguments.label_column_name
     raw = read_splits(arguments)
     for split in raw:
-        split.require(texts if split.name == "test" else (*texts, label))
+        if split.num_rows == 0:
+            raise ValueError(f"{split.title} has no rows; add some, or leave it out")
+        for column in texts if split.name == "test" else (*texts, label):
+            if column not in split.columns:
+                raise ValueError(
+                    f"{split.title} has no column {column!r}; it has "
+                    f"{', '.join(map(repr, split.column_names))}. Choose with --text_column_names "
+                    "and --label_column_name"
+                )
     labels = _learn(raw[0], arguments)
     splits = {split.name: _checked(split, arguments, labels) for split in raw}
     sources = {split.name: split.source for split in raw}
@@ -98,21 +99,17 @@ def encode_task(
             one first; None for the tokenizer's own limit.
 
     Returns:
-        The splits with `input_ids`, `attention_mask`, `token_type_ids` if the tokenizer makes them
-        or the task has pairs, and `labels` where there are labels. They are held in memory.
+        The splits with what the tokenizer makes, `token_type_ids` for pairs, and `labels` where
+        there are labels.
 
     Raises:
-        ValueError: If `max_seq_length` is below 1, or pairs are given to a tokenizer that gives
-            both texts the same token type.
+        ValueError: If a tokenizer gives both texts of a pair the same token type.
     """
-    if max_seq_length is not None and max_seq_length < 1:
-        raise ValueError(f"--max_seq_length is {max_seq_length}; it must be 1 or more")
     is_pair = any("text_pair" in split.column_names for split in task.splits.values())
     if is_pair and 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
         raise ValueError(
-            f"the {type(tokenizer).__name__} gives the second text of a pair no token type of its "
-            "own, so a model could not tell the two apart; sase_hf.build_tokenizer makes one that "
-            "does"
+            f"the {type(tokenizer).__name__} gives both texts of a pair the same token type; take "
+            "one of sase_hf.build_tokenizer"
         )
     options: dict[str, Any] = {"return_token_type_ids": True} if is_pair else {}
     limit = max_seq_length or tokenizer.model_max_length
@@ -120,9 +117,7 @@ def encode_task(
         options |= {"truncation": True, "max_length": limit}
 
     def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
-        pair = batch["text_pair"] if is_pair else None
-        encoding: BatchEncoding = tokenizer(batch["text"], pair, **options)
-        return encoding
+        return tokenizer(batch["text"], batch["text_pair"] if is_pair else None, **options)
 
     encoded = {}
     for name, split in task.splits.items():
@@ -141,13 +136,12 @@ def encode_task(
 def _learn(split: RawSplit, arguments: DataArguments) -> LabelScheme:
     """Learn the labels from the train split, or without one from the names that are known."""
     column, names = arguments.label_column_name, arguments.label_names
-    is_regression = arguments.problem_type == REGRESSION
     class_names = split.class_names.get(column)
+    is_regression = arguments.problem_type == REGRESSION
     known = None if is_regression else names or class_names
     if split.name != "train" and not known and not is_regression:
         raise ValueError(
-            "there is no train split to learn the labels from; list them in id order in "
-            "--label_names"
+            "there is no train split to learn the labels from; list them with --label_names"
         )
     values = [value for value in split.columns.get(column, []) if not is_unlabelled(value, known)]
     return learn_labels(values, arguments.problem_type, names, class_names)
@@ -155,51 +149,35 @@ def _learn(split: RawSplit, arguments: DataArguments) -> LabelScheme:
 
 def _checked(split: RawSplit, arguments: DataArguments, labels: LabelScheme) -> Dataset:
     """Check every row of a split and give its columns their standard names and types."""
-    rows, encoded = _encoded_labels(split, arguments, labels)
-    columns: dict[str, list[Any]] = {}
-    for name, column in zip(("text", "text_pair"), arguments.text_column_names, strict=False):
-        values = split.columns[column]
-        for row in rows:
-            if reason := text_fault(values[row]):
-                raise split.cell_error(row, column, reason)
-            if not values[row].strip():
-                raise split.cell_error(row, column, "the text is blank; delete the row")
-        columns[name] = [values[row] for row in rows]
-    # The offsets of plain `string` end at 2 GiB of text.
-    features = {name: Value("large_string") for name in columns}
-    if encoded is not None:
-        columns["label"], features["label"] = encoded, labels.feature
-    return Dataset.from_dict(columns, features=Features(features))
-
-
-def _encoded_labels(
-    split: RawSplit, arguments: DataArguments, labels: LabelScheme
-) -> tuple[list[int], list[Any] | None]:
-    """Return the rows to use and their labels, None for a test split without any."""
     column = arguments.label_column_name
     values = split.columns.get(column, [None] * split.num_rows)
     unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, labels.classes)]
-    if split.name == "test" and len(unlabelled) == split.num_rows:
-        return unlabelled, None
-    if unlabelled and not arguments.drop_unlabelled:
-        raise split.cell_error(
-            unlabelled[0],
-            column,
-            f"{values[unlabelled[0]]!r} is not a label; label every row, or delete those without a "
-            "label (--drop_unlabelled leaves them out of a training run)",
-        )
-    if len(unlabelled) == split.num_rows:
-        raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
-    if unlabelled:
+    has_labels = split.name != "test" or len(unlabelled) < split.num_rows
+    rows = list(range(split.num_rows))
+    if has_labels and unlabelled:
+        if not arguments.drop_unlabelled:
+            fault = f"{values[unlabelled[0]]!r} is not a label; label the row, delete it, or train"
+            raise split.cell_error(unlabelled[0], column, f"{fault} with --drop_unlabelled")
+        if len(unlabelled) == split.num_rows:
+            raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
         logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)
-    rows = sorted(set(range(split.num_rows)).difference(unlabelled))
-    encoded = []
-    for row in rows:
-        try:
-            encoded.append(labels.encode(values[row]))
-        except ValueError as reason:
-            raise split.cell_error(row, column, str(reason)) from None
-    return rows, encoded
+        rows = sorted(set(rows).difference(unlabelled))
+    columns: dict[str, list[Any]] = {}
+    for name, text_column in zip(("text", "text_pair"), arguments.text_column_names, strict=False):
+        columns[name] = [split.columns[text_column][row] for row in rows]
+        for row, text in zip(rows, columns[name], strict=True):
+            if reason := text_fault(text) or (not text.strip() and "the text is blank"):
+                raise split.cell_error(row, text_column, reason)
+    # The offsets of plain `string` end at 2 GiB of text.
+    features = {name: Value("large_string") for name in columns}
+    if has_labels:
+        columns["label"], features["label"] = [], labels.feature
+        for row in rows:
+            try:
+                columns["label"].append(labels.encode(values[row]))
+            except ValueError as reason:
+                raise split.cell_error(row, column, str(reason)) from None
+    return Dataset.from_dict(columns, features=Features(features))
 
 
 def _split_validation(
@@ -213,14 +191,13 @@ def _split_validation(
     if "validation" in splits or "train" not in splits:
         raise ValueError(
             "--validation_fraction needs a train split and no validation split; the splits are "
-            f"{', '.join(splits)}. Leave the flag out, or leave the validation split out"
+            f"{', '.join(splits)}"
         )
     train = splits["train"]
     count = round(fraction * train.num_rows)
     if not 0 < count < train.num_rows:
         raise ValueError(
-            f"--validation_fraction {fraction} of {train.num_rows} train rows leaves one of the "
-            "two splits empty; add rows, or choose another fraction"
+            f"--validation_fraction {fraction} of {train.num_rows} train rows leaves a split empty"
         )
     order = np.random.default_rng(seed).permutation(train.num_rows)
     labels = np.array(train["label"][:])

@@ -32,32 +32,25 @@ def build_tokenizer(
 
     A text is normalised (NFC, a curly apostrophe made straight, lower case if asked for) and cut
     at white space; each punctuation mark and symbol is then a token of its own. English
-    contractions are cut as in the Penn Treebank, "don't" into "do" and "n't", "it's" into "it" and
-    "'s": GloVe's vectors were trained on such tokens, corpora that come tokenized look the same,
-    and every negated verb shares one "n't", where cutting at the apostrophe would leave "don", "'"
-    and "t". Languages written without spaces must come with spaces between their words.
+    contractions are cut as in the Penn Treebank, "don't" into "do" and "n't": GloVe's vectors were
+    trained on such tokens, and every negated verb shares one "n't". Languages written without
+    spaces must come with spaces between their words.
 
     The padding token has id 0 and the unknown one id 1. The words follow by falling frequency,
     equally frequent ones in the order of their code points, so that the same texts, in any order,
     give the same vocabulary. A pair of texts has token types 0 and 1 and nothing between. A text
     that spells a special token is cut like any other text, also after saving and loading.
 
-    The texts are read once and not kept. A column of a `datasets.Dataset` is such an iterable, and
-    `itertools.chain` joins several:
-
-        build_tokenizer(dataset["train"]["text"])
-        build_tokenizer(chain(dataset["train"]["premise"], dataset["train"]["hypothesis"]))
-
     Args:
-        texts: The texts to count words in.
-        vocab_size: The most entries the vocabulary may have, the two special tokens included.
+        texts: The texts to count words in, such as `dataset["train"]["text"]` or, of pairs,
+            `itertools.chain(train["premise"], train["hypothesis"])`. Read once and not kept.
+        vocab_size: Max entries of the vocabulary, the two special tokens included.
         lowercase: Whether "The" and "the" are one word.
         min_frequency: How often a word must occur in the texts to be kept.
-        extra_words: Words to keep although the texts lack them, in order of importance: they fill
-            the room that the words of the texts leave. With those of a vector file
-            (`word_vectors.read_words`), words first met after training have a vector. What this
-            tokenizer would cut in two is passed over.
-        model_max_length: The length in tokens that `truncation=True` cuts a text or a pair to.
+        extra_words: Words to keep although the texts lack them, in order of importance, such as
+            those of a vector file (`word_vectors.read_words`): they fill the room that the words
+            of the texts leave. What this tokenizer would cut in two is passed over.
+        model_max_length: Tokens that `truncation=True` cuts a text or a pair to.
 
     Returns:
         The tokenizer. It saves as `tokenizer.json`, which `AutoTokenizer` loads.
@@ -71,9 +64,11 @@ def build_tokenizer(
             f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
             'a column of a dataset: dataset["train"]["text"]'
         )
-    sizes = {"vocab_size": vocab_size, "min_frequency": min_frequency}
-    for name, value in {**sizes, "model_max_length": model_max_length}.items():
-        least = len(SPECIAL_TOKENS) + 1 if name == "vocab_size" else 1
+    for name, value, least in (
+        ("vocab_size", vocab_size, len(SPECIAL_TOKENS) + 1),
+        ("min_frequency", min_frequency, 1),
+        ("model_max_length", model_max_length, 1),
+    ):
         if value < least:
             raise ValueError(f"{name} is {value}; it must be {least} or more")
     tokenizer = _splitter(lowercase)
@@ -84,11 +79,17 @@ def build_tokenizer(
         show_progress=False,  # `_checked` shows it the way transformers does
     )
     tokenizer.train_from_iterator(_checked(texts), trainer)
-    vocabulary = _extended(tokenizer, extra_words, vocab_size)
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    for word in extra_words:
+        if len(vocabulary) >= vocab_size:
+            break
+        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(word))
+        if len(pieces) == 1:
+            vocabulary.setdefault(pieces[0][0], len(vocabulary))
     if len(vocabulary) == len(SPECIAL_TOKENS):
         raise ValueError(
-            f"no word is left for the vocabulary: none occurs in the texts at least "
-            f"min_frequency={min_frequency} times; pass texts with words, or lower min_frequency"
+            f"no word is in the texts min_frequency={min_frequency} times; pass other texts, or "
+            "lower min_frequency"
         )
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
     return TokenizersBackend(
@@ -104,11 +105,7 @@ def build_tokenizer(
 
 
 def text_fault(value: Any) -> str | None:
-    """Return why a value cannot be tokenized, None if it can.
-
-    Args:
-        value: Anything, such as a cell of a column of texts.
-    """
+    """Return why a value cannot be tokenized, None if it can."""
     if not isinstance(value, str):
         return f"{reprlib.repr(value)} is of type {type(value).__name__}, not a string"
     try:
@@ -137,8 +134,7 @@ def _splitter(lowercase: bool) -> Tokenizer:
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts with a progress bar, and stop at one that cannot be read."""
-    # The delay keeps small corpora silent.
+    """Yield the texts with a progress bar after a second, and stop at one that cannot be read."""
     bar = logging.tqdm(texts, desc="Counting words", unit=" texts", delay=1)
     for position, text in enumerate(bar):
         if fault := text_fault(text):
@@ -147,18 +143,6 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
                 'dataset["text"]'
             )
         yield text
-
-
-def _extended(tokenizer: Tokenizer, words: Iterable[str], vocab_size: int) -> dict[str, int]:
-    """Return the vocabulary with further words, as many as fit."""
-    vocabulary: dict[str, int] = tokenizer.get_vocab()
-    for word in words:
-        if len(vocabulary) >= vocab_size:
-            break
-        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(word))
-        if len(pieces) == 1:
-            vocabulary.setdefault(pieces[0][0], len(vocabulary))
-    return vocabulary
 
 
 __all__ = ["PAD_TOKEN", "SPECIAL_TOKENS", "UNK_TOKEN", "build_tokenizer", "text_fault"]

@@ -1,20 +1,18 @@
 """Word vectors from GloVe, word2vec and fastText files: an embedding matrix for a tokenizer."""
 
 import gzip
-import lzma
 import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from itertools import chain
+from lzma import LZMAError
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from transformers import TokenizersBackend
@@ -26,21 +24,12 @@ logger = logging.get_logger(__name__)
 
 MAX_WIDTH = 10_000  # a first line that promises more numbers per word is not one of word vectors
 
-Vectors = npt.NDArray[np.float32]
-Row = tuple[int, str, bytes]  # number, word, the bytes of the word's numbers
+# A word, and the numbers of its vector: their texts, or an array of float32.
+Row = tuple[str, Any]
 
-_BUFFER_BYTES = 1 << 20
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,12})\s*")
-_NOT_TEXT = re.compile(rb"[^\t\n\r\x20-\x7e]")
 # What the standard library raises for archives that are cut, damaged or encrypted.
-_UNPACKING_ERRORS = (
-    EOFError,
-    OSError,
-    RuntimeError,
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_UNPACKING_ERRORS = (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error, LZMAError)
 
 
 def load_word_vectors(
@@ -57,8 +46,7 @@ def load_word_vectors(
     several rows with one spelling the first counts.
 
     A word without a row is drawn from a normal distribution with the mean and the standard
-    deviation of the rows found, per dimension, so that it looks like any other word. The row of
-    the padding token is zero.
+    deviation of the rows found, per dimension. The row of the padding token is zero.
 
     Args:
         path: The file.
@@ -71,24 +59,44 @@ def load_word_vectors(
         special tokens not counted.
 
     Raises:
-        ValueError: If the file cannot be unpacked, a row is malformed (named by its number), the
-            header promises another number of rows, or no word is found.
+        ValueError: If the file cannot be unpacked, a row is malformed (named by its number, counted
+            from 1 below the header), the header promises another number of rows, or no word is
+            found.
     """
     specials = set(tokenizer.all_special_tokens)
     wanted = {word: i for word, i in tokenizer.get_vocab().items() if word not in specials}
     normalizer = tokenizer.backend_tokenizer.normalizer
-    with _open_rows(path, member) as file:
-        vectors = np.zeros((len(tokenizer), file.width), np.float32)
-        found = _collect(file, wanted, normalizer.normalize_str if normalizer else str, vectors)
+    normalize = normalizer.normalize_str if normalizer else str
+    found: dict[int, bool] = {}  # index of each word found -> whether it is spelt exactly
+    with _open_rows(path, member) as (width, rows):
+        vectors = np.zeros((len(tokenizer), width), np.float32)
+        shown = logging.tqdm(rows, desc="Reading vectors", unit=" words", delay=1)
+        for number, (word, numbers) in enumerate(shown, start=1):
+            exact = word in wanted
+            index = wanted.get(word if exact else normalize(word))
+            if index is None or found.get(index, -1) >= exact:
+                continue
+            found[index] = exact
+            try:
+                with np.errstate(over="ignore"):  # what overflows becomes infinite
+                    vectors[index] = np.array(numbers, np.float32)
+            except ValueError as error:
+                raise ValueError(f"{path}, row {number}, {word!r}: {error}") from error
+            if not np.isfinite(vectors[index]).all():
+                raise ValueError(f"{path}, row {number}, {word!r}: a number is not finite")
     if not found:
         raise ValueError(
-            f"{file.name} has none of the tokenizer's {len(wanted)} words; are both of the same "
+            f"{path} has none of the tokenizer's {len(wanted)} words; are both of the same "
             "language, and is the tokenizer lower-cased if the file is?"
         )
     share = len(found) / len(wanted)
-    logger.info(f"{file.name} has {len(found)} of {len(wanted)} words ({share:.1%})")
+    logger.info(f"{path} has {len(found)} of {len(wanted)} words ({share:.1%})")
     matrix = torch.from_numpy(vectors)
-    _draw_missing(matrix, found, seed)
+    std, mean = torch.std_mean(matrix[sorted(found)], dim=0, correction=0)
+    missing = [index for index in range(len(matrix)) if index not in found]
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(len(missing), matrix.shape[1], generator=generator)
+    matrix[missing] = noise.mul_(std).add_(mean)
     if tokenizer.pad_token_id is not None:
         matrix[tokenizer.pad_token_id] = 0
     return matrix, share
@@ -98,152 +106,23 @@ def read_words(path: FilePath, *, member: str | None = None) -> Iterator[str]:
     """Yield the words of a vector file in its order, which mostly is that of their frequency.
 
     Given to `build_tokenizer` as `extra_words`, they let a vocabulary hold words with vectors that
-    the training texts lack.
-
-    Args:
-        path: The file, in any form that `load_word_vectors` reads.
-        member: The file to read in a zip archive that holds several.
-
-    Yields:
-        The words as the file spells them.
-
-    Raises:
-        ValueError: If the file cannot be unpacked, or a row that is read is malformed.
+    the training texts lack. The arguments and errors are those of `load_word_vectors`.
     """
-    with _open_rows(path, member) as file:
-        for _, word, _ in file.rows:
+    with _open_rows(path, member) as (_, rows):
+        for word, _ in rows:
             yield word
 
 
-def _collect(
-    file: "_VectorFile",
-    wanted: dict[str, int],
-    normalize: Callable[[str], str],
-    vectors: Vectors,
-) -> list[int]:
-    """Copy the rows of wanted words into `vectors`, and return the indices of those found."""
-    exact: set[int] = set()
-    alike: set[int] = set()
-    for number, word, numbers in logging.tqdm(
-        file.rows, desc="Reading vectors", unit=" words", delay=1
-    ):
-        index = wanted.get(word)
-        if index is None:
-            index = wanted.get(normalize(word))
-            if index is None or index in exact or index in alike:
-                continue
-            alike.add(index)
-        elif index in exact:
-            continue
-        else:
-            exact.add(index)
-        try:
-            vectors[index] = file.parse(numbers)
-        except ValueError as error:
-            raise file.error(number, f"{word!r} needs {file.width} numbers: {error}") from error
-        if not np.isfinite(vectors[index]).all():
-            raise file.error(number, f"{word!r} has a number that is not finite in float32")
-    return sorted(exact | alike)
-
-
-def _draw_missing(matrix: Tensor, found: list[int], seed: int) -> None:
-    """Fill the rows of (vocab, d) that were not found with numbers like those of the others."""
-    std, mean = torch.std_mean(matrix[found], dim=0, correction=0)
-    missing = torch.ones(len(matrix), dtype=torch.bool)
-    missing[found] = False
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(int(missing.sum()), matrix.shape[1], generator=generator)
-    matrix[missing] = noise.mul_(std).add_(mean)
-
-
-@dataclass
-class _VectorFile:
-    """The rows of a file, one in memory at a time.
-
-    Attributes:
-        stream: The unpacked bytes after the header.
-        name: The file's path.
-        width: d, the numbers of each row.
-        count: The rows that the header promises, None without a header.
-        first: The first row, if the line that shows the width is one.
-        is_binary: Whether this is word2vec's binary form.
-    """
-
-    stream: BufferedReader
-    name: str
-    width: int
-    count: int | None
-    first: list[bytes]
-    is_binary: bool
-
-    @property
-    def unit(self) -> str:
-        """What the rows' numbers count, from 1."""
-        return "row" if self.is_binary else "line"
-
-    @property
-    def rows(self) -> Iterator[Row]:
-        for number, word, numbers in self._binary_rows() if self.is_binary else self._text_rows():
-            try:
-                yield number, word.decode(), numbers
-            except UnicodeDecodeError as error:
-                raise self.error(number, f"the word {word!r:.80} is not UTF-8") from error
-
-    def parse(self, numbers: bytes) -> Vectors:
-        """Return the vector, shape (d,), of a row's numbers; ValueError if they are not numbers."""
-        if self.is_binary:
-            return np.frombuffer(numbers, "<f4")
-        with np.errstate(over="ignore"):  # what overflows becomes infinite, which a caller sees
-            return np.array(numbers.split(b" "), np.float32)
-
-    def error(self, number: int, reason: str) -> ValueError:
-        """Return an error that names a row and what is wrong with it."""
-        return ValueError(f"{self.name}, {self.unit} {number}: {reason}")
-
-    def _text_rows(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """Take the last d fields of a line as numbers: some words of GloVe hold spaces."""
-        header_lines = number = 0 if self.first else 1
-        for number, line in enumerate(chain(self.first, self.stream), header_lines + 1):
-            line = line.rstrip(b" \r\n")
-            spaces = line.count(b" ")
-            word, *numbers = line.rsplit(b" ", self.width)
-            if spaces != self.width and (spaces < self.width or _is_number(word.split(b" ")[-1])):
-                raise self.error(
-                    number, f"{spaces} numbers follow the word; there must be {self.width}"
-                )
-            yield number, word, b" ".join(numbers)
-        if self.count not in (None, number - header_lines):
-            raise ValueError(
-                f"{self.name}: the first line promises {self.count} words, "
-                f"{number - header_lines} follow; is the file complete?"
-            )
-
-    def _binary_rows(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """Read words, spaces, and d little-endian floats each, with or without line feeds."""
-        assert self.count is not None
-        for number in range(1, self.count + 1):
-            word = bytearray()
-            while (byte := self.stream.read(1)) not in (b" ", b""):
-                word += byte
-            numbers = self.stream.read(4 * self.width)
-            if len(numbers) < 4 * self.width:
-                raise self.error(
-                    number, f"the file ends here; its first line promises {self.count} rows"
-                )
-            yield number, bytes(word.lstrip(b"\n")), numbers
-        if self.stream.read(2).strip(b"\n"):
-            raise ValueError(f"{self.name}: bytes follow the {self.count} rows of its first line")
-
-
 @contextmanager
-def _open_rows(path: FilePath, member: str | None) -> Iterator[_VectorFile]:
-    """Open a file of word vectors in any form that `load_word_vectors` describes."""
+def _open_rows(path: FilePath, member: str | None) -> Iterator[tuple[int, Iterator[Row]]]:
+    """Open a file of word vectors, and give d and its rows, one in memory at a time."""
     name = os.fspath(path)
     with ExitStack() as stack:
         packed = stack.enter_context(open(path, "rb"))
         try:
-            stream = _unpack(stack, packed, name, member)
-            yield _detect_form(BufferedReader(stream, _BUFFER_BYTES), name)
+            unpacked = _unpack(stack, packed, name, member)
+            stream = stack.enter_context(BufferedReader(unpacked, buffer_size=1 << 20))
+            yield _read_form(stream, name)
         except _UNPACKING_ERRORS as error:
             raise ValueError(
                 f"{name} cannot be unpacked: {error}; is it complete and not encrypted?"
@@ -255,16 +134,13 @@ def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | N
     magic = packed.peek(4)[:4]
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
         archive = stack.enter_context(zipfile.ZipFile(packed))
-        held = [
-            info.filename
-            for info in archive.infolist()
-            if not info.is_dir() and not info.filename.startswith("__MACOSX/")
-        ]
+        names = [file for file in archive.namelist() if not file.endswith("/")]
+        held = [file for file in names if not file.startswith("__MACOSX/")]
         chosen = [file for file in held if member in (None, file)]
         if len(chosen) != 1:
             raise ValueError(
-                f"{name} holds {', '.join(map(repr, held[:20])) or 'no file'}; name the one to "
-                f"read with --word_vectors_member, not {member!r}"
+                f"{name} holds {held[:20]}; name the one to read with --word_vectors_member, not "
+                f"{member!r}"
             )
         return stack.enter_context(archive.open(chosen[0]))
     if member is not None:
@@ -274,24 +150,63 @@ def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | N
     return packed
 
 
-def _detect_form(stream: BufferedReader, name: str) -> _VectorFile:
-    """Read the first line, and tell text from binary by the row after a header."""
+def _read_form(stream: BufferedReader, name: str) -> tuple[int, Iterator[Row]]:
+    """Return d and the rows; the first line shows d, and the row after a header the form."""
     first = stream.readline()
     header = _HEADER.fullmatch(first)
     width = int(header[2]) if header else first.rstrip(b" \r\n").count(b" ")
     if not 1 <= width <= MAX_WIDTH:
         raise ValueError(
             f"{name}, line 1: {width} numbers per word; the line must be a word and 1 to "
-            f"{MAX_WIDTH} numbers with single spaces between, or two counts: words and numbers of "
-            "each"
+            f"{MAX_WIDTH} numbers, or two counts: words and numbers of each"
         )
     if header is None:
-        return _VectorFile(stream, name, width, None, [first], is_binary=False)
-    _, _, numbers = stream.peek().partition(b" ")
-    row, _, _ = numbers[: 4 * width].partition(b"\n")  # the next row's word may not be ASCII
-    is_cut = len(row) < 4 * width and not all(map(_is_number, row.split() or [row]))
-    is_binary = is_cut or _NOT_TEXT.search(row) is not None
-    return _VectorFile(stream, name, width, int(header[1]), [], is_binary)
+        return width, _text_rows(chain([first], stream), name, width, None)
+    count = int(header[1])
+    fields = stream.peek().partition(b"\n")[0].split()[1:][-width:]
+    rows = _text_rows if fields and all(map(_is_number, fields)) else _binary_rows
+    return width, rows(stream, name, width, count)
+
+
+def _text_rows(lines: Iterable[bytes], name: str, width: int, count: int | None) -> Iterator[Row]:
+    """Take the last d fields of a line as numbers: some words of GloVe hold spaces."""
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        word, *numbers = line.rstrip(b" \r\n").rsplit(b" ", width)
+        _, space, last = word.rpartition(b" ")
+        if len(numbers) < width or (space and _is_number(last)):
+            raise ValueError(
+                f"{name}, row {number}: {line!r:.80} is not a word and {width} numbers"
+            )
+        yield _decode(word, name, number), numbers
+    if count not in (None, number):
+        raise ValueError(
+            f"{name}: the first line promises {count} words, {number} follow; is the file complete?"
+        )
+
+
+def _binary_rows(stream: BufferedReader, name: str, width: int, count: int) -> Iterator[Row]:
+    """Read words, spaces, and d little-endian floats each, with or without line feeds."""
+    for number in range(1, count + 1):
+        word = bytearray()
+        while (byte := stream.read(1)) not in (b" ", b""):
+            word += byte
+        numbers = stream.read(4 * width)
+        if len(numbers) < 4 * width:
+            raise ValueError(
+                f"{name}: the first line promises {count} words, but row {number} ends early; is "
+                "the file complete?"
+            )
+        yield _decode(bytes(word.lstrip(b"\n")), name, number), np.frombuffer(numbers, "<f4")
+    if stream.read(2).strip(b"\n"):
+        raise ValueError(f"{name}: the first line promises {count} words, but more follow")
+
+
+def _decode(word: bytes, name: str, number: int) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}, row {number}: the word {word!r:.80} is not UTF-8") from error
 
 
 def _is_number(text: bytes) -> bool:

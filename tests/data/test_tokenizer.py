@@ -1,14 +1,14 @@
 """Which words a built tokenizer knows, how it cuts a text, and what it never mistakes."""
 
 import random
-from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 from datasets import Dataset, DatasetDict
-from transformers import AutoTokenizer, TokenizersBackend, pipeline
+from transformers import AutoTokenizer, TokenizersBackend
 
-from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf import build_tokenizer
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
@@ -33,9 +33,6 @@ def words_in_order(tokenizer: TokenizersBackend) -> list[str]:
     return sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
 
 
-# The vocabulary
-
-
 def test_build_tokenizer_orders_words_by_frequency_then_code_point() -> None:
     """The same texts give the same ids on every machine, whatever the seed of its hashes."""
     texts = ["c c b b", "é a a z", "c Z"] + [f"w{i}" for i in range(100)]
@@ -46,35 +43,11 @@ def test_build_tokenizer_orders_words_by_frequency_then_code_point() -> None:
         assert words_in_order(build_tokenizer(texts, lowercase=False)) == expected
 
 
-def test_build_tokenizer_twice_saves_the_same_bytes(tmp_path: Path) -> None:
-    """A checkpoint can be compared with another by its files."""
-    for name in "ab":
-        build_tokenizer(TEXTS).save_pretrained(tmp_path / name)
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-
-
-def test_build_tokenizer_vocab_size_counts_the_special_tokens() -> None:
-    """It is the number of rows of the embedding matrix, nothing less."""
-    assert words_in_order(build_tokenizer(["a a a b b c"], vocab_size=4)) == [
-        "[PAD]",
-        "[UNK]",
-        "a",
-        "b",
-    ]
-
-
-def test_build_tokenizer_min_frequency_leaves_out_rare_words() -> None:
-    """A word seen once cannot be learnt; it stands for the unknown ones."""
+def test_build_tokenizer_vocab_size_and_min_frequency_leave_out_rare_words() -> None:
+    """The size is the number of rows of the embedding matrix, special tokens included."""
+    assert words_in_order(build_tokenizer(["a a a b b c"], vocab_size=4))[2:] == ["a", "b"]
     tokenizer = build_tokenizer(["a a b", "b c"], min_frequency=2)
     assert tokenizer("a b c")["input_ids"] == [2, 3, tokenizer.unk_token_id]
-
-
-def test_build_tokenizer_keeps_case_on_request() -> None:
-    """With lowercase=False, "The" and "the" are two words."""
-    cased = build_tokenizer(["The the DON'T"], lowercase=False)
-    assert cased.tokenize("The the DON'T") == ["The", "the", "DO", "N'T"]
-    assert "The" not in build_tokenizer(["The the"]).get_vocab()
 
 
 def test_build_tokenizer_extra_words_fill_the_room_that_texts_leave() -> None:
@@ -82,16 +55,6 @@ def test_build_tokenizer_extra_words_fill_the_room_that_texts_leave() -> None:
     extra = ["a", "Zebra", "well-known", "zebra", "[PAD]", "don't", "yak", "late"]
     tokenizer = build_tokenizer(["a b"], vocab_size=6, extra_words=iter(extra))
     assert words_in_order(tokenizer) == ["[PAD]", "[UNK]", "a", "b", "zebra", "yak"]
-
-
-def test_build_tokenizer_takes_columns_of_a_dataset() -> None:
-    """Premises and hypotheses share one vocabulary, with no detour over a list."""
-    data = DatasetDict(train=Dataset.from_dict({"premise": ["a dog"], "hypothesis": ["no dog"]}))
-    columns = chain(data["train"]["premise"], data["train"]["hypothesis"])
-    assert words_in_order(build_tokenizer(columns))[2:] == ["dog", "a", "no"]
-
-
-# How a text is cut
 
 
 @pytest.mark.parametrize(
@@ -111,6 +74,11 @@ def test_tokenizer_cuts_as_the_penn_treebank_does(text: str, tokens: str) -> Non
     assert build_tokenizer([text]).tokenize(text) == tokens.split()
 
 
+def test_build_tokenizer_keeps_case_on_request() -> None:
+    tokenizer = build_tokenizer(["The the DON'T"], lowercase=False)
+    assert tokenizer.tokenize("The the DON'T") == ["The", "the", "DO", "N'T"]
+
+
 def test_tokenizer_spellings_of_one_text_give_the_same_ids() -> None:
     """Curly apostrophes, composed or decomposed accents and capitals look the same to a reader."""
     composed = "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
@@ -125,19 +93,7 @@ def test_tokenizer_offsets_show_each_token_as_the_text_has_it() -> None:
     text = f"  İstanbul didn{CURLY}t\tmove: [UNK] {PIZZA}!"
     encoded = build_tokenizer(TEXTS)(text, return_offsets_mapping=True)
     shown = [text[start:end] for start, end in encoded["offset_mapping"]]
-    assert shown == [
-        "İstanbul",
-        "did",
-        f"n{CURLY}t",
-        *("move", ":", "[", "UNK", "]", PIZZA, "!"),
-    ]
-
-
-@pytest.mark.parametrize("text", ["", " \n\t"])
-def test_tokenizer_blank_text_has_no_tokens(tokenizer: TokenizersBackend, text: str) -> None:
-    """It is not an error; beside other texts it becomes a row of padding."""
-    assert tokenizer(text)["input_ids"] == []
-    assert tokenizer([text, "soup"], padding=True)["attention_mask"] == [[0], [1]]
+    assert shown == ["İstanbul", "did", f"n{CURLY}t", "move", *":[", "UNK", "]", PIZZA, "!"]
 
 
 def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBackend) -> None:
@@ -148,33 +104,24 @@ def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBacken
     texts = ["".join(rng.choices(odd, k=rng.randint(0, 40))) for _ in range(500)]
     texts += ["a" * 1_000_000, "e" + ACUTE * 10_000, "n't" * 10_000]
     encoded = tokenizer(texts, return_offsets_mapping=True)
-    for text, ids, spans in zip(
-        texts, encoded["input_ids"], encoded["offset_mapping"], strict=True
-    ):
-        assert tokenizer.pad_token_id not in ids
-        assert all(0 <= i < len(tokenizer) for i in ids)
+    assert tokenizer.pad_token_id not in {i for ids in encoded["input_ids"] for i in ids}
+    for text, spans in zip(texts, encoded["offset_mapping"], strict=True):
         assert all(0 <= start < end <= len(text) for start, end in spans)
         assert spans == sorted(spans)
-
-
-# Pairs, padding, special tokens
 
 
 def test_tokenizer_pair_differs_by_token_types_alone(tokenizer: TokenizersBackend) -> None:
     """No word is reserved as a separator, so no text can hold one."""
     pair = tokenizer("the soup", "good bread !")
-    ids = tokenizer("the soup good bread !")["input_ids"]
-    assert pair["input_ids"] == ids
+    assert pair["input_ids"] == tokenizer("the soup good bread !")["input_ids"]
     assert pair["token_type_ids"] == [0, 0, 1, 1, 1]
-    assert pair["attention_mask"] == [1] * 5
 
 
 def test_tokenizer_pads_on_the_right_with_id_0(tokenizer: TokenizersBackend) -> None:
-    """The usual place, and the id that the config takes for padding."""
-    batch = tokenizer(["the soup .", "soup"], padding=True)
-    assert batch["input_ids"][1][1:] == [0, 0]
-    assert batch["attention_mask"] == [[1, 1, 1], [1, 0, 0]]
-    assert (tokenizer.pad_token_id, tokenizer.unk_token_id) == (0, 1)
+    """A blank text is no error; beside other texts it becomes a row of padding."""
+    batch = tokenizer(["the soup .", "soup", " \n"], padding=True)
+    assert (tokenizer.pad_token_id, batch["input_ids"][1][1:]) == (0, [0, 0])
+    assert batch["attention_mask"] == [[1, 1, 1], [1, 0, 0], [0, 0, 0]]
 
 
 def test_tokenizer_truncates_to_its_model_max_length(tmp_path: Path) -> None:
@@ -193,25 +140,9 @@ def test_tokenizer_typed_special_token_is_text(
         expected = each("[ pad ] it [ unk ] soup")["input_ids"]
         assert not {0, 1} & set(expected), "the premise: every token is a known word"
         assert each("[PAD] it [UNK] soup")["input_ids"] == expected
-        assert each(["x", "[PAD] it [UNK] soup"])["input_ids"][1] == expected
         assert each("[PAD]", "it [UNK] soup")["input_ids"] == expected
         words = ["[PAD]", "it", "[UNK]", "soup"]
         assert each(words, is_split_into_words=True)["input_ids"] == expected
-
-
-def test_tokenizer_typed_special_token_is_text_in_a_pipeline(
-    tokenizer: TokenizersBackend, tmp_path: Path
-) -> None:
-    """A pipeline loads the tokenizer by itself and passes options of its own."""
-    config = SelfAttentiveConfig(
-        vocab_size=len(tokenizer), embedding_size=3, lstm_hidden_size=2, num_hops=2
-    )
-    SelfAttentiveForSequenceClassification(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    classify = pipeline("text-classification", str(tmp_path), trust_remote_code=False)
-    assert classify.preprocess("soup [PAD]")["input_ids"].tolist() == [
-        tokenizer("soup [ pad ]")["input_ids"]
-    ]
 
 
 def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
@@ -220,60 +151,32 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
     assert type(loaded) is TokenizersBackend
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
     assert loaded.get_vocab() == tokenizer.get_vocab()
-    for pair in (("The soup!", None), ("It isn't", f"good {PIZZA}")):
-        assert loaded(*pair, return_offsets_mapping=True) == tokenizer(
-            *pair, return_offsets_mapping=True
-        )
-    names = ("model_input_names", "padding_side", "model_max_length", "special_tokens_map")
-    for name in names:
+    assert loaded("It isn't", f"good {PIZZA}") == tokenizer("It isn't", f"good {PIZZA}")
+    for name in ("model_input_names", "padding_side", "model_max_length", "special_tokens_map"):
         assert getattr(loaded, name) == getattr(tokenizer, name)
 
 
-# What is refused
-
-
 @pytest.mark.parametrize(
-    ("texts", "message"),
+    ("texts", "options", "message"),
     [
-        ("one text", "texts is a str; pass an iterable of strings"),
-        (b"one text", "texts is a bytes"),
-        (DatasetDict(train=Dataset.from_dict({"text": ["a"]})), "texts is a DatasetDict; .*column"),
-        (Dataset.from_dict({"text": ["a"]}), r"text 0 .* is of type dict, .*pass one column"),
-        (["a", None], r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
-        (["a", "b", b"c"], r"text 2 \(counted from 0\): b'c' is of type bytes"),
-        ([["a", "b"]], r"text 0 .* of type list"),
+        ("one text", {}, "texts is a str; pass an iterable of strings"),
         (
-            ["a", "b\ud800"],
-            r"text 1 \(counted from 0\): 'b.*ud800' has a lone surrogate",
+            DatasetDict(train=Dataset.from_dict({"text": ["a"]})),
+            {},
+            "texts is a DatasetDict; .*col",
         ),
-        ([], "no word is left .* min_frequency=1"),
-        (["", " \n"], "no word is left"),
+        (Dataset.from_dict({"text": ["a"]}), {}, r"text 0 .* is of type dict, .*pass one column"),
+        (["a", None], {}, r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
+        (["a", "b\ud800"], {}, r"text 1 \(counted from 0\): 'b.*ud800' has a lone surrogate"),
+        (["", " \n"], {}, "no word is in the texts min_frequency=1 times"),
+        (TEXTS, {"min_frequency": 9}, "no word is in the texts min_frequency=9 times"),
+        (TEXTS, {"vocab_size": 2}, "vocab_size is 2; it must be 3 or more"),
+        (TEXTS, {"model_max_length": 0}, "model_max_length is 0; it must be 1 or more"),
     ],
 )
-def test_build_tokenizer_names_texts_that_cannot_be_counted(texts: object, message: str) -> None:
-    """The position leads to the row; a silent skip would hide a broken data set."""
-    with pytest.raises(ValueError, match=message):
-        build_tokenizer(texts)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ({"vocab_size": 2}, "vocab_size is 2; it must be 3 or more"),
-        ({"min_frequency": 0}, "min_frequency is 0; it must be 1 or more"),
-        ({"model_max_length": 0}, "model_max_length is 0; it must be 1 or more"),
-        ({"min_frequency": 9}, "no word is left .* min_frequency=9 times"),
-    ],
-)
-def test_build_tokenizer_refuses_too_small_numbers(argument: dict[str, int], message: str) -> None:
-    """The result would be a tokenizer that knows nothing."""
-    with pytest.raises(ValueError, match=message):
-        build_tokenizer(TEXTS, **argument)
-
-
-def test_build_tokenizer_small_corpus_shows_no_progress(
-    capfd: pytest.CaptureFixture[str],
+def test_build_tokenizer_names_what_it_cannot_use(
+    texts: Any, options: dict[str, int], message: str
 ) -> None:
-    """A progress bar is for those who wait."""
-    build_tokenizer(TEXTS)
-    assert capfd.readouterr() == ("", "")
+    """The position leads to the row; a silent skip would hide a broken dataset."""
+    with pytest.raises(ValueError, match=message):
+        build_tokenizer(texts, **options)
