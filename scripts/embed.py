@@ -81,7 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
         help='the columns that go into the output, "id,url"; "" for none (default: all)',
     )
     add("--revision", help="commit, tag or branch of the checkpoint on the Hub")
-    add("--max_seq_length", type=int, help="tokens after which a text is cut")
+    add("--max_seq_length", type=positive_int, help="tokens after which a text is cut")
     add("--normalize", action="store_true", help="scale every embedding to length 1")
     add(
         "--dtype",
