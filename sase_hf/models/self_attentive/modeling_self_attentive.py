@@ -408,7 +408,7 @@ def check_tokens(input_ids: Tensor | None, inputs_embeds: Tensor | None, width: 
     """Raise ValueError unless either ids (B, T) or word vectors (B, T, width) are given."""
     if (input_ids is None) == (inputs_embeds is None):
         given = "neither" if input_ids is None else "both"
-        raise ValueError(f"give either input_ids or inputs_embeds; {given} came")
+        raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
     if input_ids is not None and input_ids.ndim != 2:
         raise ValueError(
             f"input_ids has shape {tuple(input_ids.shape)}; it must have two dimensions, sentences "
