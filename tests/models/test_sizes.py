@@ -81,34 +81,32 @@ def test_parameter_counts_follow_the_formulas_of_appendix_a(
 
 
 @pytest.mark.parametrize(
-    ("fields", "expected"),
+    ("part", "fields", "expected"),
     [
-        # The second layer reads d + 2u, the third d + 4u.
         (
+            "token_encoder",  # the second layer reads d + 2u, the third d + 4u
             {"lstm_shortcuts": True, "num_lstm_layers": 3},
             sum(2 * (4 * 300 * (width + 300) + 2 * 4 * 300) for width in (100, 700, 1300)),
         ),
-        ({"encoder": "cnn"}, (3 + 4 + 5) * 100 * 200 + 3 * 200),
-        ({"encoder": "dilated_cnn"}, 100 * 600 + 600 + 4 * (3 * 600 * 600 + 600)),
-        ({"encoder": "relation_network"}, 2 * 100 * 128 + 128 + 128 * 128 + 128),
+        ("token_encoder", {"encoder": "cnn"}, (3 + 4 + 5) * 100 * 200 + 3 * 200),
         (
+            "token_encoder",
+            {"encoder": "dilated_cnn"},
+            100 * 600 + 600 + 4 * (3 * 600 * 600 + 600),
+        ),
+        (
+            "token_encoder",
             {"encoder": "relation_network", "relation_gate": True},
             2 * 100 * 128 + 128 + 128 * 128 + 128 + 2 * 100 + 1,
         ),
+        # A bias of the second matrix would cancel in the softmax.
+        ("pooling", {"pooling": "generalized"}, 30 * (600 * 350 + 350 + 350 * 600)),
     ],
 )
-def test_the_other_encoders_have_the_weights_of_their_formulas(
-    fields: dict[str, Any], expected: int
+def test_other_encoders_and_poolings_have_the_weights_of_their_formulas(
+    part: str, fields: dict[str, Any], expected: int
 ) -> None:
-    """At the default sizes; a bias or a matrix too many would not change any shape above."""
+    """At the default sizes."""
     with torch.device("meta"):
         model = SelfAttentiveModel(SelfAttentiveConfig(**fields))
-    assert sum(weight.numel() for weight in model.token_encoder.parameters()) == expected
-
-
-def test_generalized_pooling_has_two_matrices_and_a_bias_for_each_hop() -> None:
-    """2u d_a + d_a + d_a 2u; the bias of the second matrix would cancel in the softmax."""
-    with torch.device("meta"):
-        model = SelfAttentiveModel(SelfAttentiveConfig(pooling="generalized"))
-    counted = sum(weight.numel() for weight in model.pooling.parameters())
-    assert counted == 30 * (600 * 350 + 350 + 350 * 600)
+    assert sum(weight.numel() for weight in model.get_submodule(part).parameters()) == expected
