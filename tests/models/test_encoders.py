@@ -151,28 +151,6 @@ def test_relation_network_blocks_change_no_state_and_no_gradient(
         torch.testing.assert_close(outcome, outcomes[0], **tiny.TOLERANCE)
 
 
-@pytest.mark.parametrize("is_trained", [False, True])
-def test_relation_network_blocks_keep_autocast_and_frozen_weights(
-    monkeypatch: pytest.MonkeyPatch, is_trained: bool
-) -> None:
-    """The backward pass recomputes the pairs in the precision of the forward pass."""
-    model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", relation_gate=True)
-    pair = model.token_encoder.pair
-    pair.output.requires_grad_(is_trained)
-    embeds, outcomes = torch.randn(5, 5, 6), []
-    for block_size, is_bfloat16 in ((2**22, False), (100, True)):
-        monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
-        model.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, is_bfloat16):
-            states = model(inputs_embeds=embeds, attention_mask=tiny.MASK).last_hidden_state
-        states.float().square().sum().backward()
-        gradients = {name: p.grad for name, p in pair.named_parameters() if p.grad is not None}
-        assert len(gradients) == (8 if is_trained else 6)
-        outcomes.append(gradients)
-    for name, exact in outcomes[0].items():
-        assert (outcomes[1][name] - exact).abs().max() < 0.02 * exact.abs().max(), name
-
-
 LONG_TEXT = """
 import resource, torch
 from sase_hf import SelfAttentiveConfig, SelfAttentiveModel

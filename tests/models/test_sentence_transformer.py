@@ -1,10 +1,6 @@
 """Checkpoints as SentenceTransformers: the same embeddings as from the model."""
 
-import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +22,13 @@ from sase_hf import (
     build_tokenizer,
 )
 
-# What mteb calls by names that have been given up, its own and sentence_transformers'.
+# mteb calls deprecated names, its own and sentence_transformers'.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The fill_missing parameter is dep:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:The `get_sentence_embedding_dim:FutureWarning"),
 ]
 
-# Texts of unlike lengths, an empty one and one of an unknown word among them.
+# Texts of many lengths, an empty one and one of an unknown word.
 MANY = [*TEXTS, "", "zebra", *(" ".join(TEXTS[:count]) for count in range(1, 5))]
 CHECKPOINTS: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
     "base": (SelfAttentiveModel, {}),
@@ -43,20 +39,6 @@ CHECKPOINTS: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
 }
 # As README.md says: of the order of float32 sums.
 TOLERANCE = 1e-6
-
-# Encodes in two processes; none of the three has the package.
-POOL = """
-import json, sys
-import numpy as np
-sys.modules["sase_hf"] = None  # importing it now fails
-from sentence_transformers import SentenceTransformer
-
-folder, output, texts = sys.argv[1:]
-encoder = SentenceTransformer(folder, device="cpu", trust_remote_code=True)
-found = encoder.encode(json.loads(texts), device=["cpu", "cpu"], chunk_size=4)
-assert type(encoder[0].auto_model).__module__.startswith("transformers_modules.")
-np.save(output, found)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -132,23 +114,6 @@ def test_sentence_transformer_truncate_dim_keeps_the_first_hops(folder: Path) ->
     short = SentenceTransformer(str(folder / "base"), device="cpu", truncate_dim=2 * hop)
     expected = load(folder / "base").encode(TEXTS)[:, : 2 * hop]
     np.testing.assert_array_equal(short.encode(TEXTS), expected)
-
-
-@pytest.mark.slow
-def test_sentence_transformer_encodes_in_several_processes(folder: Path, tmp_path: Path) -> None:
-    """In fresh processes without the package; the code comes from the checkpoint."""
-    output = tmp_path / "embeddings.npy"
-    arguments = [str(folder / "base"), str(output), json.dumps(MANY)]
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", POOL, *arguments],
-        env={**os.environ, "HF_HOME": str(tmp_path / "hf")},
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    expected = load(folder / "base").encode(MANY)
-    np.testing.assert_allclose(np.load(output), expected, rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.slow
