@@ -45,43 +45,6 @@ def test_states_attention_matrix_penalty_and_gradients_are_the_papers(
     tiny.assert_gradients_agree(model, weights)
 
 
-def test_permuted_hops_give_permuted_rows() -> None:
-    """The hops have no order: each row of A and M belongs to one row of W_s2."""
-    model = tiny.tiny_model(SelfAttentiveModel)
-    batch = tiny.text_batch([[1, 2, 3, 4], [5, 6]])
-    before = model(**batch, output_attentions=True)
-    order = torch.tensor([2, 0, 1])
-    with torch.no_grad():
-        model.pooling.hops.weight.copy_(model.pooling.hops.weight[order])
-    after = model(**batch, output_attentions=True)
-
-    rows = before.sentence_embedding.view(2, 3, -1)
-    torch.testing.assert_close(after.sentence_embedding.view(2, 3, -1), rows[:, order])
-    torch.testing.assert_close(after.attentions[0], before.attentions[0][:, order])
-    torch.testing.assert_close(after.penalty, before.penalty)
-
-
-@every_architecture
-def test_gradcheck_of_the_whole_model(fields: dict[str, Any]) -> None:
-    """From word vectors to matrix and penalty, through layers, alignment and reversal."""
-    model = tiny.tiny_model(
-        SelfAttentiveModel,
-        **{**fields, "num_lstm_layers": 2},
-        embedding_size=2,
-        lstm_hidden_size=2,
-        attention_size=2,
-        num_hops=2,
-    ).double()
-    embeds = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
-    mask = torch.tensor([[1, 1, 1], [1, 0, 1]])
-
-    def encode(embeds: Tensor) -> tuple[Tensor, Tensor]:
-        outputs = model(inputs_embeds=embeds, attention_mask=mask)
-        return outputs.sentence_embedding, outputs.penalty.double()
-
-    assert torch.autograd.gradcheck(encode, embeds)
-
-
 @pytest.mark.parametrize("model_class", [SelfAttentiveModel, SelfAttentiveForNLI])
 def test_model_inputs_embeds_equal_ids(model_class: type[Any]) -> None:
     model = tiny.tiny_model(model_class)

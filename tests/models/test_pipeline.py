@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from evaluate import evaluator
 from tiny import tiny_config
 from transformers import TokenizersBackend, pipeline
 from transformers.pipelines.pt_utils import KeyDataset, KeyPairDataset
@@ -17,7 +16,6 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     build_tokenizer,
 )
-from sase_hf.evaluation.records import load_metrics
 from sase_hf.models.self_attentive.pipeline_self_attentive import most_attended
 
 TEXT = "The soup was not good,  but the bread was."
@@ -268,24 +266,3 @@ def test_feature_extraction_gives_the_states_of_every_token(
     pipe = pipeline("feature-extraction", model=classifier.encoder, tokenizer=tokenizer)
     expected = classifier.encoder(**tokenizer(TEXT, return_tensors="pt")).last_hidden_state
     torch.testing.assert_close(torch.tensor(pipe(TEXT)), expected.detach())
-
-
-def test_evaluator_of_evaluate_measures_pairs(nli: Any, tokenizer: TokenizersBackend) -> None:
-    pipe = pipeline("text-classification", model=nli, tokenizer=tokenizer)
-    right = nli.config.label2id[pipe(PAIR)["label"]]
-    measured = evaluator("text-classification").compute(
-        model_or_pipeline=nli,
-        tokenizer=tokenizer,
-        data=Dataset.from_dict(
-            {
-                "premise": [PAIR["text"]] * 2,
-                "hypothesis": [PAIR["text_pair"]] * 2,
-                "label": [right, (right + 1) % 3],
-            }
-        ),
-        metric=load_metrics(["accuracy"], "single_label_classification")[0],
-        input_column="premise",
-        second_input_column="hypothesis",
-        label_mapping=nli.config.label2id,
-    )
-    assert measured["accuracy"] == 0.5

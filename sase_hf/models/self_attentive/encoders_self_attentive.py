@@ -166,12 +166,4 @@ ENCODERS: dict[str, type[nn.Module]] = {
 }
 
 
-__all__ = [
-    "ENCODERS",
-    "BiLSTMEncoder",
-    "BiLSTMLayer",
-    "BlockLSTM",
-    "CNNEncoder",
-    "DilatedCNNEncoder",
-    "DilatedCNNLayer",
-]
+__all__ = ["ENCODERS"]

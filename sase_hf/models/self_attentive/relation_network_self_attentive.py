@@ -162,9 +162,4 @@ class RelationNetworkEncoder(nn.Module):
         return blocks
 
 
-__all__ = [
-    "Block",
-    "PairFunction",
-    "RelationNetworkEncoder",
-    "groups_of_like_length",
-]
+__all__ = ["RelationNetworkEncoder"]
