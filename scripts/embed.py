@@ -25,7 +25,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from sase_hf.embedding import DTYPES, EmbeddingJob, embed_corpus, embed_with_ray
-from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 
 LOCAL_RAY = ""  # the value of --ray without an address
 

@@ -20,15 +20,14 @@ from .self_attentive.modeling_self_attentive import (
 
 @dataclass(frozen=True)
 class Family:
-    """What training, loading and cards must know of a family of models.
+    """The facts of a model family that training, loading and cards read.
 
     Attributes:
         config: Its config; `config.model_type` is its key in `FAMILIES`.
         base_model: The sentence encoder.
         heads: The head that each `--task` trains.
-        summaries: What a card says of each class, by the name of the class.
-        logged_outputs: Outputs of a head, one number per example, whose mean is logged beside the
-            loss.
+        summaries: A sentence for the model card, by the name of the class.
+        logged_outputs: Outputs of a head, one number per example; their means are logged.
     """
 
     config: type[PreTrainedConfig]

@@ -3,7 +3,6 @@
 import copy
 import pickle
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,44 +43,27 @@ def result(model: SelfAttentivePreTrainedModel, batch: dict[str, Tensor]) -> Ten
 
 
 @every_model
-@pytest.mark.parametrize("dtype", [torch.long, torch.bool, torch.float32])
-@pytest.mark.parametrize("padding", tiny.PADDINGS)
-def test_padding_anywhere_gives_the_answer_without_padding(
-    padding: str, dtype: torch.dtype, model_class: type, fields: dict[str, Any]
+def test_a_row_has_the_same_result_in_every_batch(
+    model_class: type, fields: dict[str, Any]
 ) -> None:
-    """Right, left or holed, and whatever the mask is made of."""
+    """Whatever its neighbours, their number and order, the padding and the type of the mask.
+
+    Padding beyond the longest text is never read and does not change the last bit.
+    """
     rng = random.Random(0)
     model = tiny.tiny_model(model_class, **fields)
-    pairs = [tiny.random_pair(rng) for _ in range(5)]
-    batch = tiny.pair_batch(pairs, padding, rng, extra=3)
-    batch["attention_mask"] = batch["attention_mask"].to(dtype)
+    pairs = [*(tiny.random_pair(rng) for _ in range(21)), ([], []), ([1, 2], []), ([], [3])]
     alone = torch.cat([result(model, tiny.pair_batch([pair])) for pair in pairs])
-    torch.testing.assert_close(result(model, batch), alone, **tiny.NEIGHBOUR_TOLERANCE)
-
-
-@every_model
-def test_neighbours_do_not_matter(model_class: type, fields: dict[str, Any]) -> None:
-    """A sentence keeps its result in every batch of every size and order."""
-    rng = random.Random(0)
-    model = tiny.tiny_model(model_class, **fields)
-    pairs = [tiny.random_pair(rng) for _ in range(24)]
-    alone = torch.cat([result(model, tiny.pair_batch([pair])) for pair in pairs])
-    for size in (2, 7, 24):
+    dtypes = (torch.long, torch.bool, torch.float32)
+    for size, padding, dtype in zip((2, 7, 24), tiny.PADDINGS, dtypes, strict=True):
         order = rng.sample(range(len(pairs)), len(pairs))
         for part in (order[start : start + size] for start in range(0, len(order), size)):
-            together = result(model, tiny.pair_batch([pairs[number] for number in part]))
+            chosen = [pairs[number] for number in part]
+            together = result(model, tiny.pair_batch(chosen))
             torch.testing.assert_close(together, alone[part], **tiny.NEIGHBOUR_TOLERANCE)
-
-
-@every_model
-def test_more_padding_changes_nothing_at_all(model_class: type, fields: dict[str, Any]) -> None:
-    """Not even the last bit: padding beyond the longest text is never read."""
-    rng = random.Random(0)
-    model = tiny.tiny_model(model_class, **fields)
-    pairs = [tiny.random_pair(rng) for _ in range(4)]
-    for padding in tiny.PADDINGS:
-        padded = tiny.pair_batch(pairs, padding, rng, extra=50)
-        assert torch.equal(result(model, tiny.pair_batch(pairs)), result(model, padded))
+            padded = tiny.pair_batch(chosen, padding, rng, extra=50)
+            padded["attention_mask"] = padded["attention_mask"].to(dtype)
+            assert torch.equal(result(model, padded), together)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -138,55 +120,18 @@ def test_an_empty_text_alone_gives_an_answer(model_class: type, fields: dict[str
 
 
 @every_model
-def test_an_empty_text_is_the_same_in_a_batch(model_class: type, fields: dict[str, Any]) -> None:
-    """A row of padding alone: zero attention, finite results, finite gradients."""
+def test_an_empty_text_in_a_batch_has_zero_attention_and_finite_gradients(
+    model_class: type, fields: dict[str, Any]
+) -> None:
     model = tiny.tiny_model(model_class, **fields)
-    pairs = [([1, 2, 3], [4, 5]), ([], [])]
-    batch = tiny.pair_batch(pairs)
-    empty = torch.zeros(1, 0)
-    alone = result(model, {"input_ids": empty, "attention_mask": empty, "token_type_ids": empty})
-    torch.testing.assert_close(result(model, batch)[1:], alone, **tiny.NEIGHBOUR_TOLERANCE)
-
-    outputs = model(**batch, output_attentions=True)
+    outputs = model(**tiny.pair_batch([([1, 2, 3], [4, 5]), ([], [])]), output_attentions=True)
     if outputs.attentions is not None:
         assert outputs.attentions[0][1].abs().max() == 0
-    (outputs.to_tuple()[1 if model_class is SelfAttentiveModel else 0].sum()).backward()
+    if model_class is SelfAttentiveModel:
+        embedding = outputs.sentence_embedding
+        assert embedding[1].abs().max() == 0 < embedding[0].abs().max()
+    outputs.to_tuple()[1 if model_class is SelfAttentiveModel else 0].sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
-
-
-@pytest.mark.parametrize("fields", tiny.ARCHITECTURES, ids=tiny.name_of)
-def test_an_empty_text_has_a_matrix_of_zeros(fields: dict[str, Any]) -> None:
-    """No word, no content: the one answer that no other text can share by chance."""
-    model = tiny.tiny_model(SelfAttentiveModel, **fields)
-    batch = tiny.text_batch([[1, 2], []])
-    embedding = model(**batch).sentence_embedding
-    assert embedding[1].abs().max() == 0
-    assert embedding[0].abs().max() > 0, "the premise is that a text with words has content"
-
-
-@pytest.mark.parametrize("sides", [([], [4, 5]), ([1, 2], [])])
-def test_one_side_of_a_pair_may_be_empty(sides: tuple[tiny.Ids, tiny.Ids]) -> None:
-    """A missing hypothesis is a finite answer, and the same in a batch."""
-    model = tiny.tiny_model(SelfAttentiveForNLI)
-    alone = result(model, tiny.pair_batch([sides]))
-    assert alone.isfinite().all()
-    batch = tiny.pair_batch([([1, 2, 3], [4]), sides])
-    torch.testing.assert_close(result(model, batch)[1:], alone, **tiny.NEIGHBOUR_TOLERANCE)
-
-
-@every_model
-@pytest.mark.parametrize("tokens", [0, 4])
-def test_a_batch_of_nothing_gives_nothing(
-    tokens: int, model_class: type, fields: dict[str, Any]
-) -> None:
-    """B = 0, as a last, filtered batch may be, with and without columns."""
-    model = tiny.tiny_model(model_class, **fields)
-    ids = torch.zeros(0, tokens, dtype=torch.long)
-    outputs = model(ids, attention_mask=ids, token_type_ids=ids, output_attentions=True)
-    assert all(len(tensor) == 0 for tensor in tensors(outputs))
-
-
-# Outputs and precision
 
 
 def tensors(outputs: Any) -> list[Tensor]:
@@ -200,23 +145,19 @@ def tensors(outputs: Any) -> list[Tensor]:
 
 @every_model
 def test_every_output_is_batch_first(model_class: type, fields: dict[str, Any]) -> None:
-    """Pipelines slice by example, `Trainer` and accelerate join along dimension 0."""
+    """Pipelines and accelerate cut along dimension 0; a batch of nothing gives nothing."""
     model = tiny.tiny_model(model_class, **fields)
-    batch = tiny.pair_batch([([1, 2, 3], [4, 5])] * 5)
-    outputs = model(**batch, output_attentions=True, output_hidden_states=True)
-    assert len(tensors(outputs)) >= 4, "the premise is that hidden states are among them"
-    assert {len(tensor) for tensor in tensors(outputs)} == {5}
+    options = {"output_attentions": True, "output_hidden_states": True}
+    found = tensors(model(**tiny.pair_batch([([1, 2, 3], [4, 5])] * 5), **options))
+    assert len(found) >= 4, "hidden states are among them"
+    assert {len(tensor) for tensor in found} == {5}
+    for tokens in (0, 4):
+        ids = torch.zeros(0, tokens, dtype=torch.long)
+        outputs = model(ids, attention_mask=ids, token_type_ids=ids, **options)
+        assert {len(tensor) for tensor in tensors(outputs)} == {0}
 
 
-@every_model
-def test_forward_never_writes_to_the_config(model_class: type, fields: dict[str, Any]) -> None:
-    """A config says how a model was made; a call must not fill in its problem type."""
-    model = tiny.tiny_model(model_class, num_labels=3, **fields)
-    before = copy.deepcopy(model.config.to_dict())
-    assert before["problem_type"] is None, "the premise is a type that labels decide"
-    labels = {} if model_class is SelfAttentiveModel else {"labels": torch.tensor([0])}
-    model(**tiny.pair_batch([([1, 2], [3])]), **labels, output_attentions=True)
-    assert model.config.to_dict() == before
+# Precision
 
 
 def _loss(model: SelfAttentivePreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
@@ -250,25 +191,27 @@ def test_half_precision_trains(
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-# Copies
+# Copies and calls
 
 
 @every_model
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_a_copy_gives_the_same_answer(
-    copied: Callable[[Any], Any], model_class: type, fields: dict[str, Any]
+def test_a_copy_gives_the_same_answer_and_calls_change_no_config(
+    model_class: type, fields: dict[str, Any]
 ) -> None:
     """Workers and pools send models around by these two ways."""
-    model = tiny.tiny_model(model_class, **fields)
+    model = tiny.tiny_model(model_class, num_labels=3, **fields)
+    before = copy.deepcopy(model.config.to_dict())
     batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7])])
-    twin = copied(model)
-    assert torch.equal(result(twin, batch), result(model, batch))
-    assert next(twin.parameters()).data_ptr() != next(model.parameters()).data_ptr()
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(result(twin, batch), result(model, batch))
+        assert next(twin.parameters()).data_ptr() != next(model.parameters()).data_ptr()
+    labels = {} if model_class is SelfAttentiveModel else {"labels": torch.tensor([0, 1])}
+    model(**batch, **labels)
+    assert model.config.to_dict() == before, "the problem type is not filled in"
 
 
 @pytest.mark.parametrize("model_class", MODELS)
 def test_data_parallel_is_refused_with_the_command_to_use_instead(model_class: type) -> None:
-    """It would average the losses of unequal parts; one process per device is exact."""
     model = tiny.tiny_model(model_class)
     with pytest.raises(RuntimeError, match="torchrun --nproc_per_node"):
         model._replicate_for_data_parallel()

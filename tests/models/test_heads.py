@@ -107,32 +107,18 @@ def test_entailment_head_is_the_papers(
     assert_head_agrees(model, tiny.pair_batch(pairs, padding, rng, extra=2), pairs, labels)
 
 
-@pytest.mark.parametrize("pooling", ["max", "mean", "last"])
-def test_nli_matches_without_attention(pooling: str) -> None:
-    """The entailment baselines of the literature: one pooled row per sentence, joined."""
+@pytest.mark.parametrize("fields", [{"label_smoothing": 0.2}, {"pooling": "mean"}])
+@pytest.mark.parametrize("head", HEADS)
+def test_loss_with_label_smoothing_and_without_attention(
+    head: type[SelfAttentivePreTrainedModel], fields: dict[str, Any]
+) -> None:
+    """Smoothing spreads over all labels and leaves the penalty as it is."""
     rng = random.Random(0)
-    model = tiny.tiny_model(
-        SelfAttentiveForNLI,
-        pooling=pooling,
-        matching="concat",
-        num_labels=3,
-        problem_type="single_label_classification",
-    )
+    single = {"num_labels": 3, "problem_type": "single_label_classification"}
+    model = tiny.tiny_model(head, **fields, **single)
     pairs = [tiny.random_pair(rng) for _ in range(3)]
-    assert_head_agrees(model, tiny.pair_batch(pairs), pairs, [0, 1, 2])
-
-
-def test_loss_label_smoothing_spreads_over_all_labels() -> None:
-    """It belongs to the model's own loss, where the penalty stays untouched by it."""
-    rng = random.Random(0)
-    model = tiny.tiny_model(
-        SelfAttentiveForSequenceClassification,
-        label_smoothing=0.2,
-        num_labels=4,
-        problem_type="single_label_classification",
-    )
-    texts = [tiny.random_text(rng) for _ in range(3)]
-    assert_head_agrees(model, tiny.text_batch(texts), texts, [3, 0, 1])
+    examples = pairs if head is SelfAttentiveForNLI else [one + other for one, other in pairs]
+    assert_head_agrees(model, tiny.pair_batch(pairs), examples, [2, 0, 1])
 
 
 def test_loss_of_one_output_takes_flat_labels() -> None:
@@ -148,62 +134,35 @@ def test_loss_of_one_output_takes_flat_labels() -> None:
     assert_head_agrees(model, batch, texts, [[2.5], [-1.0], [0.0]])
 
 
-@pytest.mark.parametrize(
-    ("num_labels", "labels", "problem_type"),
-    [
-        (3, torch.tensor([0, 2]), "single_label_classification"),
-        (1, torch.tensor([0.5, 2.0]), "regression"),
-    ],
-)
-def test_loss_infers_the_problem_type(num_labels: int, labels: Tensor, problem_type: str) -> None:
-    """Class ids and a single output leave no doubt; then as in transformers."""
-    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=num_labels)
-    batch = tiny.text_batch([[1, 2, 3], [4, 5]])
+def test_loss_of_class_ids_needs_no_problem_type() -> None:
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=3)
+    batch, labels = tiny.text_batch([[1, 2, 3], [4, 5]]), torch.tensor([0, 2])
     inferred = model(**batch, labels=labels).loss
-    model.config.problem_type = problem_type
+    model.config.problem_type = "single_label_classification"
     assert torch.equal(inferred, model(**batch, labels=labels).loss)
 
 
-def test_loss_of_sets_of_labels_needs_a_problem_type() -> None:
-    """A config that is silent would make pipelines show answers that exclude each other."""
-    model = tiny.tiny_model(SelfAttentiveForSequenceClassification)
-    with pytest.raises(ValueError, match=r"set config.problem_type to .multi_label_classification"):
-        model(**tiny.text_batch([[1, 2, 3]]), labels=torch.tensor([[1.0, 0.0]]))
-
-
 @pytest.mark.parametrize(
-    ("problem_type", "shape"),
+    ("problem_type", "labels", "message"),
     [
-        ("single_label_classification", (2, 3)),
-        ("multi_label_classification", (3, 2)),
-        ("regression", (6,)),
+        (None, torch.zeros(2, 3), "set config.problem_type to .multi_label_classification"),
+        ("single_label_classification", torch.zeros(2, 3).long(), r"labels have shape \(2, 3\)"),
+        ("multi_label_classification", torch.zeros(3, 2), r"labels have shape \(3, 2\)"),
+        ("regression", torch.zeros(6), r"labels have shape \(6,\); regression"),
     ],
 )
-def test_loss_refuses_labels_of_another_shape(problem_type: str, shape: tuple[int, ...]) -> None:
-    """As many numbers in another order would train on wrong targets without a word."""
+def test_loss_refuses_labels_it_cannot_read(
+    problem_type: str | None, labels: Tensor, message: str
+) -> None:
+    """Floats may be sets or targets; another shape would train on wrong targets unnoticed."""
     model = tiny.tiny_model(
         SelfAttentiveForSequenceClassification, num_labels=3, problem_type=problem_type
     )
-    labels = torch.zeros(shape).long() if problem_type.startswith("single") else torch.zeros(shape)
-    with pytest.raises(ValueError, match=rf"labels have shape \({shape[0]},.*for {problem_type}"):
+    with pytest.raises(ValueError, match=message):
         model(**tiny.text_batch([[1, 2, 3], [4, 5]]), labels=labels)
 
 
 # What `Trainer` may ask of the loss: parts of a batch must add up to the whole.
-
-
-def _sum_of_parts(
-    model: SelfAttentivePreTrainedModel, batch: dict[str, Tensor], labels: Tensor, items: Tensor
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return loss and gradients accumulated over unequal parts of a batch."""
-    model.zero_grad()
-    total = torch.zeros(())
-    for part in torch.arange(len(labels)).split([1, 4, 3]):
-        piece = {name: tensor[part] for name, tensor in batch.items()}
-        loss = model(**piece, labels=labels[part], num_items_in_batch=items).loss
-        loss.backward()
-        total += loss.detach()
-    return total, {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
 @pytest.mark.parametrize("ignored", [False, True])
@@ -212,10 +171,9 @@ def _sum_of_parts(
 def test_loss_of_parts_of_a_batch_adds_up(
     model_class: type, problem_type: str, ignored: bool
 ) -> None:
-    """`Trainer` counts the labels of all accumulated batches and sums what the parts return.
+    """`Trainer` counts the labels of all accumulated batches and sums the losses of the parts.
 
-    Task loss and penalty must both be divided by that count, or accumulation changes the model.
-    Rows whose label is -100 count for neither.
+    Rows whose label is -100 count neither for the task loss nor for the penalty.
     """
     rng = random.Random(0)
     model = tiny.tiny_model(model_class, problem_type=problem_type, num_labels=3)
@@ -226,26 +184,20 @@ def test_loss_of_parts_of_a_batch_adds_up(
     whole = model(**batch, labels=labels).loss
     whole.backward()
     gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+    counted = labels.flatten(1).ne(-100).all(1) if labels.ndim > 1 else labels.ne(-100)
+    kept = {name: tensor[counted] for name, tensor in batch.items()}
+    torch.testing.assert_close(whole, model(**kept, labels=labels[counted]).loss)
 
-    total, accumulated = _sum_of_parts(model, batch, labels, labels.ne(-100).sum())
+    model.zero_grad()
+    items, total = labels.ne(-100).sum(), torch.zeros(())
+    for part in torch.arange(8).split([1, 4, 3]):
+        piece = {name: tensor[part] for name, tensor in batch.items()}
+        loss = model(**piece, labels=labels[part], num_items_in_batch=items).loss
+        loss.backward()
+        total += loss.detach()
     torch.testing.assert_close(total, whole.detach(), rtol=1e-6, atol=1e-6)
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(accumulated[name], gradient, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("problem_type", PROBLEMS)
-def test_loss_skips_ignored_rows(problem_type: str) -> None:
-    """-100 says that there is no label: neither task loss nor penalty of that row counts."""
-    rng = random.Random(0)
-    model = tiny.tiny_model(
-        SelfAttentiveForSequenceClassification, problem_type=problem_type, num_labels=3
-    )
-    batch = tiny.text_batch([tiny.random_text(rng) for _ in range(4)])
-    labels = torch.tensor(random_labels(rng, problem_type, 3, 4))
-    kept = {name: tensor[:3] for name, tensor in batch.items()}
-    expected = model(**kept, labels=labels[:3]).loss
-    labels[3] = -100
-    torch.testing.assert_close(model(**batch, labels=labels).loss, expected)
+    accumulated = {name: p.grad for name, p in model.named_parameters()}
+    torch.testing.assert_close(accumulated, gradients, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("problem_type", PROBLEMS)
@@ -262,11 +214,10 @@ def test_loss_of_a_batch_without_labels_is_zero(problem_type: str) -> None:
         assert model(**batch, labels=labels, num_items_in_batch=items).loss.item() == 0
 
 
-@pytest.mark.parametrize("pooling", ["self_attention", "generalized"])
 @pytest.mark.parametrize("model_class", HEADS)
-def test_loss_refuses_labels_withheld_by_trainer(model_class: type, pooling: str) -> None:
-    """Trainer's own label smoothing pops them, and the penalty would vanish without a word."""
-    model = tiny.tiny_model(model_class, pooling=pooling)
+def test_loss_refuses_labels_withheld_by_trainer(model_class: type) -> None:
+    """Trainer's own label smoothing pops them, and the penalty would vanish unnoticed."""
+    model = tiny.tiny_model(model_class)
     batch = tiny.pair_batch([([1, 2], [3])])
     with pytest.raises(ValueError, match=r"Set config\.label_smoothing instead of"):
         model(**batch, num_items_in_batch=torch.tensor(1))
@@ -279,16 +230,12 @@ def test_loss_refuses_labels_withheld_by_trainer(model_class: type, pooling: str
 
 def test_nli_premise_and_hypothesis_have_attention_of_their_own() -> None:
     """`attentions` is (B, 2, r, T): each side's rows are 0 on the tokens of the other."""
-    model = tiny.tiny_model(SelfAttentiveForNLI, num_lstm_layers=2)
+    model = tiny.tiny_model(SelfAttentiveForNLI)
     batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7, 8])], "left")
     outputs = model(**batch, output_attentions=True, output_hidden_states=True)
     (attention,) = outputs.attentions
     assert attention.shape == (2, 2, 3, 5)
-    assert [tuple(states.shape) for states in outputs.hidden_states] == [
-        (2, 2, 5, 6),
-        (2, 2, 5, 8),
-        (2, 2, 5, 8),
-    ]
+    assert [states.shape[:3] for states in outputs.hidden_states] == [(2, 2, 5)] * 2
     for side in (0, 1):
         tokens = (batch["token_type_ids"] == side) & (batch["attention_mask"] == 1)
         assert torch.equal(attention[:, side].sum(1) > 0, tokens)
@@ -302,34 +249,17 @@ def test_nli_sides_may_be_interleaved() -> None:
     torch.testing.assert_close(apart.logits, mixed.logits)
 
 
-def test_nli_inputs_embeds_equal_ids() -> None:
-    """`inputs_embeds` is split into the two sides like ids."""
-    model = tiny.tiny_model(SelfAttentiveForNLI)
-    batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7])])
-    by_ids = model(**batch).logits
-    vectors = model.get_input_embeddings()(batch.pop("input_ids"))
-    assert torch.equal(by_ids, model(**batch, inputs_embeds=vectors).logits)
-
-
-def test_nli_refuses_a_pair_without_token_types() -> None:
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        ({}, r"token_type_ids are missing.*tokenizer\(premises, hypo"),
+        ({"token_type_ids": torch.ones(1, 3)}, "token_type_ids has shape"),
+    ],
+)
+def test_nli_refuses_a_pair_without_token_types(types: dict[str, Tensor], message: str) -> None:
     """Nothing else says where the hypothesis begins."""
-    model = tiny.tiny_model(SelfAttentiveForNLI)
-    with pytest.raises(ValueError, match=r"token_type_ids are missing.*tokenizer\(premises, hypo"):
-        model(torch.ones(1, 2, dtype=torch.long))
-
-
-@pytest.mark.parametrize("shape", [(1, 3), (2, 1), (2, 4), (3, 3)])
-@pytest.mark.parametrize("name", ["attention_mask", "token_type_ids"])
-def test_nli_refuses_mask_or_types_of_another_shape(name: str, shape: tuple[int, ...]) -> None:
-    """Broadcast, they would say something about the wrong tokens."""
-    model = tiny.tiny_model(SelfAttentiveForNLI)
-    batch = {
-        "attention_mask": torch.ones(2, 3),
-        "token_type_ids": torch.ones(2, 3),
-        name: torch.ones(shape),
-    }
-    with pytest.raises(ValueError, match=f"{name} has shape"):
-        model(torch.ones(2, 3, dtype=torch.long), **batch)
+    with pytest.raises(ValueError, match=message):
+        tiny.tiny_model(SelfAttentiveForNLI)(torch.ones(2, 3, dtype=torch.long), **types)
 
 
 # Dropout

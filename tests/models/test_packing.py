@@ -59,31 +59,21 @@ def test_packing_reads_step_by_step_longest_first(
 
 
 @pytest.mark.parametrize("cost", tiny.COSTS)
-def test_packing_unpack_aligns_left_and_restore_puts_tokens_back(
-    monkeypatch: pytest.MonkeyPatch, cost: int
-) -> None:
-    """Callers get their tokens back where they put them, with zeros on padding."""
+def test_packing_unpacks_restores_and_reverses(monkeypatch: pytest.MonkeyPatch, cost: int) -> None:
+    """Rows aligned left, tokens back in place with zeros on padding, and each sentence reversed."""
     monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
     x = torch.randn(5, 5, 3)
     packing = Packing(tiny.MASK)
-    rows = packing.unpack(packing.pack(x))
+    packed = packing.pack(x)
+    rows, mirrored = packing.unpack(packed), packing.unpack(packed[packing.reverse_index])
     assert packing.real.tolist() == [[n > s for s in range(5)] for n in (5, 2, 3, 3, 0)]
-    for aligned, row, real in zip(rows, x, tiny.MASK, strict=True):
+    for aligned, turned, row, real in zip(rows, mirrored, x, tiny.MASK, strict=True):
         assert torch.equal(aligned[: real.sum()], row[real])
-    assert torch.equal(packing.restore(rows), x * tiny.MASK.unsqueeze(-1))
-
-
-@pytest.mark.parametrize("cost", tiny.COSTS)
-def test_packing_reverse_index_turns_each_sentence_within_its_own_length(
-    monkeypatch: pytest.MonkeyPatch, cost: int
-) -> None:
-    """The backward LSTM must start at the last word and not in the padding behind it."""
-    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
-    x = torch.randn(5, 5, 2)
-    packing = Packing(tiny.MASK)
-    mirrored = packing.unpack(packing.pack(x)[packing.reverse_index])
-    for turned, row, real in zip(mirrored, x, tiny.MASK, strict=True):
         assert torch.equal(turned[: real.sum()], row[real].flip(0))
+    assert torch.equal(packing.restore(rows), x * tiny.MASK.unsqueeze(-1))
+    sentence = packing.order[packing.rank]
+    assert packing.lengths == [5, 3, 3, 2, 0]
+    assert torch.equal(packed, rows[sentence, packing.step])
 
 
 def test_packing_rows_are_as_long_as_the_longest_text() -> None:
@@ -91,21 +81,6 @@ def test_packing_rows_are_as_long_as_the_longest_text() -> None:
     packing = Packing(tiny.MASK[1:4])
     assert packing.real.shape == (3, 3)
     assert sum(steps for steps, _ in packing.blocks) == 3
-
-
-@pytest.mark.parametrize("cost", tiny.COSTS)
-def test_packing_positions_name_token_and_sentence(
-    monkeypatch: pytest.MonkeyPatch, cost: int
-) -> None:
-    """An encoder that lays out its states in another way finds each position's state by these."""
-    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
-    x = torch.arange(25).view(5, 5, 1)
-    packing = Packing(tiny.MASK)
-    assert packing.order.tolist() == [0, 2, 3, 1, 4]
-    assert packing.lengths == [5, 3, 3, 2, 0]
-    packed = packing.pack(x).flatten().tolist()
-    places = zip(packing.order[packing.rank].tolist(), packing.step.tolist(), strict=True)
-    assert packed == [x[row][tiny.MASK[row]][step].item() for row, step in places]
 
 
 @pytest.mark.parametrize("cost", tiny.COSTS)

@@ -1,161 +1,122 @@
-"""The stock pipelines and the `self-attention` pipeline on our models."""
+"""The `self-attention` pipeline and the stock pipelines on our models."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from datasets import Dataset
-from evaluate import evaluator
+from tiny import tiny_config
 from transformers import TokenizersBackend, pipeline
+from transformers.pipelines.pt_utils import KeyDataset, KeyPairDataset
 
 from sase_hf import (
-    SelfAttentiveConfig,
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
     build_tokenizer,
 )
-from sase_hf.evaluation.records import load_metrics
-from sase_hf.visualization import attention_html
+from sase_hf.models.self_attentive.pipeline_self_attentive import most_attended
 
 TEXT = "The soup was not good,  but the bread was."
-PAIR = {"text": "Two dogs sleep.", "text_pair": "No dog is awake."}
-RESULT_FIELDS = {
-    "text",
-    "label",
-    "score",
-    "scores",
-    "tokens",
-    "offsets",
-    "attention",
-    "overall",
-    "overlap",
-    "spans",
-    "truncated",
-}
+PAIR = {"text": "Two dogs sleep on a mat.", "text_pair": "No dog is awake."}
+TEXTS = [TEXT, "good", "", "not bread"]
+PAIRS = [PAIR, {"text": "", "text_pair": "dogs"}, {"text": "No", "text_pair": ""}]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def tokenizer() -> TokenizersBackend:
-    return build_tokenizer([TEXT, *PAIR.values()])
+    return build_tokenizer([TEXT, *PAIR.values()], model_max_length=6)
 
 
-def config_for(tokenizer: TokenizersBackend, **changes: object) -> SelfAttentiveConfig:
-    sizes = {
-        "vocab_size": len(tokenizer),
-        "embedding_size": 8,
-        "lstm_hidden_size": 6,
-        "attention_size": 5,
-        "num_hops": 4,
-        "classifier_hidden_size": 7,
-    }
-    return SelfAttentiveConfig(**{**sizes, **changes})
+def random_model(model_class: type[Any], tokenizer: TokenizersBackend, **fields: Any) -> Any:
+    names = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}}
+    config = tiny_config(vocab_size=len(tokenizer), **{**names, **fields})
+    return model_class(config).eval()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def classifier(tokenizer: TokenizersBackend) -> SelfAttentiveForSequenceClassification:
-    torch.manual_seed(1)
-    config = config_for(tokenizer, id2label={0: "bad", 1: "fair", 2: "good"})
-    return SelfAttentiveForSequenceClassification(config).eval()
+    return random_model(SelfAttentiveForSequenceClassification, tokenizer)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def nli(tokenizer: TokenizersBackend) -> SelfAttentiveForNLI:
-    torch.manual_seed(2)
-    labels = {0: "entailment", 1: "neutral", 2: "contradiction"}
-    return SelfAttentiveForNLI(config_for(tokenizer, id2label=labels)).eval()
+    return random_model(SelfAttentiveForNLI, tokenizer)
+
+
+@pytest.fixture
+def reader(classifier: Any, tokenizer: TokenizersBackend) -> Any:
+    """The pipeline of a classifier."""
+    return pipeline("self-attention", model=classifier, tokenizer=tokenizer)
+
+
+@pytest.fixture
+def pair_reader(nli: Any, tokenizer: TokenizersBackend) -> Any:
+    """The pipeline of an entailment model."""
+    return pipeline("self-attention", model=nli, tokenizer=tokenizer)
 
 
 def test_pipeline_result_equals_the_models_output(
-    classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
+    classifier: Any, tokenizer: TokenizersBackend, reader: Any
 ) -> None:
-    """The fields are those of the model's own output, in plain Python types."""
-    result = pipeline("self-attention", model=classifier, tokenizer=tokenizer)(TEXT)
-    assert result.keys() == RESULT_FIELDS
-    encoded = tokenizer(TEXT, return_tensors="pt")
+    result = reader(TEXT)
     with torch.no_grad():
-        outputs = classifier(**encoded, output_attentions=True)
+        outputs = classifier(**tokenizer(TEXT, return_tensors="pt"), output_attentions=True)
     probabilities = outputs.logits[0].softmax(-1).tolist()
-    assert result["scores"] == dict(zip(["bad", "fair", "good"], probabilities, strict=True))
+    names = classifier.config.id2label.values()
+    assert result["scores"] == dict(zip(names, probabilities, strict=True))
     assert result["score"] == max(probabilities) == result["scores"][result["label"]]
     attention = outputs.attentions[0][0]
     assert result["attention"] == attention.tolist()
     assert sum(result["overall"]) == pytest.approx(1)
-    assert result["overall"] == pytest.approx((attention.mean(0)).tolist())
+    assert result["overall"] == pytest.approx(attention.mean(0).tolist())
     gram = attention @ attention.T
-    off_diagonal = (gram.sum() - gram.trace()) / 12  # 4 hops: 12 ordered pairs
+    off_diagonal = (gram.sum() - gram.trace()) / 6  # 3 hops: 6 ordered pairs
     assert result["overlap"] == pytest.approx(off_diagonal.item())
 
 
-def test_pipeline_shows_generalized_pooling_as_mean_over_features(
-    tokenizer: TokenizersBackend,
-) -> None:
-    """Its hops have a weight for each feature; a reader sees their mean, and so does the page."""
-    torch.manual_seed(1)
-    config = config_for(tokenizer, pooling="generalized", encoder="dilated_cnn")
-    model = SelfAttentiveForSequenceClassification(config).eval()
-    result = pipeline("self-attention", model=model, tokenizer=tokenizer)(TEXT)
-    assert result.keys() == RESULT_FIELDS
-    assert len(result["attention"]) == 4
-    assert [sum(hop) for hop in result["attention"]] == pytest.approx([1] * 4)
-    assert ">soup<" in attention_html(result)
-
-
-def test_pipeline_tokens_are_slices_of_the_text(
-    classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
-) -> None:
-    """Case, spacing and unknown words stay the reader's, not the vocabulary's."""
-    text = "The ZUCCHINI  was good"
-    result = pipeline("self-attention", model=classifier, tokenizer=tokenizer)(text)
-    assert result["tokens"] == ["The", "ZUCCHINI", "was", "good"]
-    assert [text[start:end] for start, end in result["offsets"]] == result["tokens"]
-
-
-def test_pipeline_tokens_keep_accents_and_parts_of_syllables(
-    classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
-) -> None:
-    """Names of files come so from macOS; composed, they would have the place of the first part."""
+def test_pipeline_tokens_are_slices_of_the_text(reader: Any) -> None:
+    """Case, spacing, unknown words and decomposed characters stay as the user wrote them."""
     cafe, syllable = "cafe\u0301", "\u1100\u1161\u11a8"
-    explain = pipeline("self-attention", model=classifier, tokenizer=tokenizer)
-    result = explain(f"{cafe}, {syllable} a{syllable}b !\u0301")
-    assert result["tokens"] == [cafe, ",", syllable, f"a{syllable}b", "!", "\u0301"]
+    text = f"The ZUCCHINI  was {cafe}, {syllable} a{syllable}b \ud800 !\u0301"
+    result = reader([text, "good"])[0]
+    tokens = ["The", "ZUCCHINI", "was", cafe, ",", syllable, f"a{syllable}b", "\ud800", "!"]
+    assert result["tokens"] == [*tokens, "\u0301"]
+    assert [text[start:end] for start, end in result["offsets"]] == result["tokens"]
+    assert result["text"] == text
 
 
-def test_pipeline_shows_a_pair_sentence_by_sentence(
-    nli: SelfAttentiveForNLI, tokenizer: TokenizersBackend
-) -> None:
-    """Each sentence has its own tokens, and attention that sums to 1 over them."""
-    result = pipeline("self-attention", model=nli, tokenizer=tokenizer)(PAIR)
-    assert result["text"] == [PAIR["text"], PAIR["text_pair"]]
-    assert result["tokens"] == [["Two", "dogs", "sleep", "."], ["No", "dog", "is", "awake", "."]]
-    for tokens, attention in zip(result["tokens"], result["attention"], strict=True):
-        assert len(attention) == 4
-        for hop in attention:
-            assert len(hop) == len(tokens)
-            assert sum(hop) == pytest.approx(1)
+def test_pipeline_shows_a_pair_sentence_by_sentence(pair_reader: Any) -> None:
+    result = pair_reader(PAIR)
+    assert json.loads(json.dumps(result, allow_nan=False))["spans"] == result["spans"]
+    assert result["text"] == [*PAIR.values()]
+    assert result["tokens"][1] == ["No", "dog", "is", "awake", "."]
+    for text, tokens, attention, spans in zip(
+        *(result[name] for name in ("text", "tokens", "attention", "spans")), strict=True
+    ):
+        assert [len(hop) for hop in attention] == [len(tokens)] * 3
+        assert [sum(hop) for hop in attention] == pytest.approx([1] * 3)
+        assert spans
+        assert all(text[span["start"] : span["end"]] == span["text"] for span in spans)
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
 def test_pipeline_batches_equal_single_texts(
-    classifier: SelfAttentiveForSequenceClassification,
-    nli: SelfAttentiveForNLI,
-    tokenizer: TokenizersBackend,
-    padding_side: str,
+    reader: Any, pair_reader: Any, tokenizer: TokenizersBackend, padding_side: str
 ) -> None:
-    """Neighbours, their padding and its side change nothing, an empty text included."""
+    """Neither neighbours nor padding change a result, an empty text included."""
     tokenizer.padding_side = padding_side
-    try:
-        for model, inputs in (
-            (classifier, [TEXT, "good", "", "not bread"]),
-            (nli, [PAIR, {"text": "", "text_pair": "dogs"}, {"text": "No", "text_pair": ""}]),
-        ):
-            pipe = pipeline("self-attention", model=model, tokenizer=tokenizer)
-            alone = [pipe(item) for item in inputs]
-            together = pipe(inputs, batch_size=3)
+    options = {"padding": "max_length", "max_length": 15}
+    for pipe, inputs in ((reader, TEXTS), (pair_reader, PAIRS)):
+        alone = [pipe(item) for item in inputs]
+        for together in (pipe(inputs, batch_size=4), pipe(inputs, **options)):
             for one, other in zip(alone, together, strict=True):
                 assert one["tokens"] == other["tokens"]
+                assert one["truncated"] == other["truncated"]
                 assert one["scores"] == pytest.approx(other["scores"], abs=1e-6)
                 flat = torch.tensor(_flatten(one["attention"]))
                 torch.testing.assert_close(flat, torch.tensor(_flatten(other["attention"])))
-    finally:
-        tokenizer.padding_side = "right"
 
 
 def _flatten(nested: object) -> list[float]:
@@ -164,140 +125,144 @@ def _flatten(nested: object) -> list[float]:
     return [value for part in nested for value in _flatten(part)]
 
 
-def test_pipeline_labels_an_empty_text(
-    classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
+def test_pipeline_answers_an_empty_text_and_no_texts(reader: Any) -> None:
+    result = reader("")
+    assert result["tokens"] == result["overall"] == result["spans"] == []
+    assert result["attention"] == [[]] * 3
+    assert reader([]) == []
+    assert list(reader(text for text in ())) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "values"),
+    [
+        ({"problem_type": "multi_label_classification"}, torch.sigmoid),
+        ({"id2label": {0: "stars"}}, lambda logits: logits),
+    ],
+)
+def test_pipeline_scores_follow_the_problem_type(
+    tokenizer: TokenizersBackend, fields: dict[str, Any], values: Any
 ) -> None:
-    """An LSTM refuses a sequence of no tokens; the model must not."""
-    result = pipeline("self-attention", model=classifier, tokenizer=tokenizer)("")
-    assert result["label"] in {"bad", "fair", "good"}
-    assert result["tokens"] == result["overall"] == []
-    assert result["attention"] == [[]] * 4
-
-
-def test_pipeline_reads_a_lone_surrogate_as_unknown(
-    classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
-) -> None:
-    """Such a string cannot be encoded; one of them must not stop a batch."""
-    text = "good \ud800 bread"
-    results = pipeline("self-attention", model=classifier, tokenizer=tokenizer)([text, "good"])
-    assert results[0]["text"] == text
-    assert results[0]["tokens"] == ["good", "\ud800", "bread"]
-    assert results[1]["tokens"] == ["good"]
-
-
-def test_pipeline_scores_follow_the_problem_type(tokenizer: TokenizersBackend) -> None:
     """A multi-label score is a sigmoid, a regression's the value itself."""
-    config = config_for(
-        tokenizer, id2label={0: "a", 1: "b"}, problem_type="multi_label_classification"
-    )
-    model = SelfAttentiveForSequenceClassification(config).eval()
+    model = random_model(SelfAttentiveForSequenceClassification, tokenizer, **fields)
+    expected = values(model(**tokenizer(TEXT, return_tensors="pt")).logits[0]).tolist()
     result = pipeline("self-attention", model=model, tokenizer=tokenizer)(TEXT)
-    logits = model(**tokenizer(TEXT, return_tensors="pt")).logits[0]
-    assert list(result["scores"].values()) == pytest.approx(logits.sigmoid().tolist())
-    model = SelfAttentiveForSequenceClassification(
-        config_for(tokenizer, id2label={0: "stars"})
-    ).eval()
-    result = pipeline("self-attention", model=model, tokenizer=tokenizer)(TEXT)
-    logits = model(**tokenizer(TEXT, return_tensors="pt")).logits[0]
-    assert result["score"] == pytest.approx(logits.item(), abs=1e-6)
+    assert list(result["scores"].values()) == pytest.approx(expected)
     stock = pipeline("text-classification", model=model, tokenizer=tokenizer)(TEXT)
-    assert stock[0]["score"] == pytest.approx(logits.item(), abs=1e-6)
+    assert stock[0]["score"] == pytest.approx(max(expected), abs=1e-6)
 
 
-def test_pipeline_refuses_an_input_that_is_not_a_text(
-    classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
+def test_pipeline_reads_any_container(reader: Any, pair_reader: Any) -> None:
+    """Lists and columns give lists; datasets and generators give results one by one."""
+    data = Dataset.from_dict({"text": TEXTS})
+    expected = [result["tokens"] for result in reader(TEXTS)]
+    lists = (tuple(TEXTS), data["text"], [{"text": text} for text in TEXTS])
+    streams = ((text for text in TEXTS), KeyDataset(data, "text"), data)
+    for inputs in (*lists, *streams):
+        results = reader(inputs, batch_size=3)
+        assert isinstance(results, list) is any(inputs is one for one in lists)
+        assert [result["tokens"] for result in results] == expected
+    pairs = Dataset.from_list([PAIR] * 3)
+    named = pairs.rename_columns({"text": "premise", "text_pair": "hypothesis"})
+    for inputs in (pairs, KeyPairDataset(named, "premise", "hypothesis")):
+        tokens = [result["tokens"] for result in pair_reader(inputs, batch_size=2)]
+        assert tokens == [pair_reader(PAIR)["tokens"]] * 3
+
+
+def test_pipeline_reads_a_generator_lazily(reader: Any) -> None:
+    taken: list[int] = []
+
+    def texts() -> Iterator[str]:
+        for number in range(100):
+            taken.append(number)
+            yield TEXT
+
+    next(iter(reader(texts())))
+    assert len(taken) < 10
+
+
+@pytest.mark.parametrize("given", [7, b"good", {"premise": "a", "hypothesis": "b"}])
+def test_pipeline_refuses_an_input_that_is_not_a_text_or_pair(
+    reader: Any, pair_reader: Any, given: Any
 ) -> None:
-    """The message says what came and what is allowed."""
-    pipe = pipeline("self-attention", model=classifier, tokenizer=tokenizer)
-    with pytest.raises(ValueError, match=r"must be a text or a pair .*; 7 came"):
-        pipe(7)
-    with pytest.raises(ValueError, match=r"must be a text or a pair .*'premise'"):
-        pipe({"premise": "a", "hypothesis": "b"})
-
-
-def test_pipeline_refuses_a_single_text_for_a_model_of_pairs(
-    nli: SelfAttentiveForNLI, tokenizer: TokenizersBackend
-) -> None:
-    """With one side empty every text would get the same answer."""
-    pipe = pipeline("self-attention", model=nli, tokenizer=tokenizer)
-    with pytest.raises(ValueError, match="SelfAttentiveForNLI compares two texts, and one came"):
-        pipe("Two dogs sleep.")
+    with pytest.raises(ValueError, match=r"must be a text or a pair .*(7|b'good'|'premise')"):
+        reader(given)
+    with pytest.raises(ValueError, match="SelfAttentiveForNLI compares two texts"):
+        pair_reader("Two dogs sleep.")
 
 
 def test_pipeline_refuses_a_model_without_attention(tokenizer: TokenizersBackend) -> None:
-    """The way out is the stock pipeline, which does work."""
-    model = SelfAttentiveForSequenceClassification(config_for(tokenizer, pooling="max")).eval()
-    with pytest.raises(ValueError, match=r"pooling='max' has none to show; use text"):
+    model = random_model(SelfAttentiveForSequenceClassification, tokenizer, pooling="max")
+    with pytest.raises(ValueError, match=r"pooling='max' has none; use text-classification"):
         pipeline("self-attention", model=model, tokenizer=tokenizer)
-    stock = pipeline("text-classification", model=model, tokenizer=tokenizer)
-    assert stock(TEXT)[0]["label"] in model.config.label2id
+
+
+def test_pipeline_reads_a_long_text_whole(reader: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """An LSTM has no maximum length; text-classification gives the same answer."""
+    text = " ".join([TEXT] * 30)
+    result = reader(text)
+    assert (len(result["tokens"]), result["truncated"]) == (330, 0)
+    assert not caplog.records, "no warning of indexing errors"
+    stock = pipeline("text-classification", model=reader.model, tokenizer=reader.tokenizer)
+    assert stock(text)[0]["score"] == pytest.approx(result["score"])
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [({"truncation": True}, 6), ({"max_length": 4}, 4), ({"max_length": 99}, 11)],
+)
+def test_pipeline_truncates_on_request(
+    reader: Any, options: dict[str, Any], kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the tokenizer's own limit or at another; one warning, and the count in each result."""
+    results = reader([TEXT, TEXT, "good"], batch_size=3, **options)
+    assert [result["truncated"] for result in results] == [11 - kept, 11 - kept, 0]
+    assert len(results[0]["tokens"]) == len(results[0]["overall"]) == kept
+    assert len(caplog.records) == (1 if kept < 11 else 0)
+    assert all("of 11 tokens are not read" in said.getMessage() for said in caplog.records)
+
+
+def test_pipeline_counts_truncated_tokens_of_each_text_of_a_pair(pair_reader: Any) -> None:
+    assert pair_reader(PAIR)["truncated"] == [0, 0]
+    result = pair_reader(PAIR, max_length=10)
+    assert result["truncated"] == [2, 0]
+    assert [len(tokens) for tokens in result["tokens"]] == [5, 5]
+
+
+def test_most_attended_joins_neighbouring_tokens() -> None:
+    """By hand: two runs, the blanks inside them kept; with equal weights the whole text."""
+    text = "was  not bad , but slow"
+    offsets = [[0, 3], [5, 8], [9, 12], [13, 14], [15, 18], [19, 23]]
+    spans = most_attended(text, offsets, [0.2, 0.3, 0.2, 0.05, 0.05, 0.2])
+    assert spans == [
+        {"text": "was  not bad", "start": 0, "end": 12, "weight": pytest.approx(0.7)},
+        {"text": "slow", "start": 19, "end": 23, "weight": 0.2},
+    ]
+    [whole] = most_attended(text, offsets, [0.1666667] * 6)
+    assert whole["text"] == text
+    assert most_attended("", [], []) == []
 
 
 def test_stock_pipelines_answer_the_same_alone_and_in_batches(
-    classifier: SelfAttentiveForSequenceClassification,
-    nli: SelfAttentiveForNLI,
-    tokenizer: TokenizersBackend,
+    classifier: Any, nli: Any, tokenizer: TokenizersBackend
 ) -> None:
     """text-classification on texts and pairs, zero-shot on the entailment model."""
-    texts = [TEXT, "", "good"]
-    for model, inputs in ((classifier, texts), (nli, [PAIR, {"text": "", "text_pair": "No"}])):
+    for model, inputs in ((classifier, TEXTS), (nli, PAIRS)):
         pipe = pipeline("text-classification", model=model, tokenizer=tokenizer)
-        singly = [pipe(item, top_k=None) for item in inputs]
-        for alone, batched in zip(singly, pipe(inputs, top_k=None, batch_size=3), strict=True):
-            for one, other in zip(alone, batched, strict=True):
-                assert one["label"] == other["label"]
-                assert one["score"] == pytest.approx(other["score"], abs=1e-6)
+        singly = [pipe(item)[0] if isinstance(item, str) else pipe(item) for item in inputs]
+        for one, other in zip(singly, pipe(inputs, batch_size=3), strict=True):
+            assert one["label"] == other["label"]
+            assert one["score"] == pytest.approx(other["score"], abs=1e-6)
     pipe = pipeline("zero-shot-classification", model=nli, tokenizer=tokenizer)
     alone = pipe(TEXT, candidate_labels=["dogs", "bread"])
     batched = pipe([TEXT, "good"], candidate_labels=["dogs", "bread"], batch_size=4)[0]
     assert alone["labels"] == batched["labels"]
     assert alone["scores"] == pytest.approx(batched["scores"], abs=1e-6)
-    assert sum(alone["scores"]) == pytest.approx(1)
 
 
 def test_feature_extraction_gives_the_states_of_every_token(
-    classifier: SelfAttentiveForSequenceClassification, tokenizer: TokenizersBackend
+    classifier: Any, tokenizer: TokenizersBackend
 ) -> None:
-    """One vector of width H per token."""
     pipe = pipeline("feature-extraction", model=classifier.encoder, tokenizer=tokenizer)
-    states = torch.tensor(pipe(TEXT))
     expected = classifier.encoder(**tokenizer(TEXT, return_tensors="pt")).last_hidden_state
-    torch.testing.assert_close(states, expected.detach())
-
-
-def test_evaluator_of_evaluate_measures_our_models(
-    classifier: SelfAttentiveForSequenceClassification,
-    nli: SelfAttentiveForNLI,
-    tokenizer: TokenizersBackend,
-) -> None:
-    """Texts and pairs, by label names, with the accuracy that a hand counts."""
-    texts = [TEXT, "good", "not bread", "the soup"]
-    pipe = pipeline("text-classification", model=classifier, tokenizer=tokenizer)
-    ids = [classifier.config.label2id[answer["label"]] for answer in pipe(texts)]
-    wrong = (ids[0] + 1) % 3
-    measured = evaluator("text-classification").compute(
-        model_or_pipeline=classifier,
-        tokenizer=tokenizer,
-        data=Dataset.from_dict({"text": texts, "label": [wrong, *ids[1:]]}),
-        metric=load_metrics(["accuracy"], "single_label_classification")[0],
-        label_mapping=classifier.config.label2id,
-    )
-    assert measured["accuracy"] == 0.75
-
-    pairs = {"premise": [PAIR["text"]] * 2, "hypothesis": [PAIR["text_pair"], "dogs"]}
-    rows = [
-        dict(zip(("text", "text_pair"), row, strict=True))
-        for row in zip(*pairs.values(), strict=True)
-    ]
-    pipe = pipeline("text-classification", model=nli, tokenizer=tokenizer)
-    ids = [nli.config.label2id[answer["label"]] for answer in pipe(rows)]
-    measured = evaluator("text-classification").compute(
-        model_or_pipeline=nli,
-        tokenizer=tokenizer,
-        data=Dataset.from_dict({**pairs, "label": ids}),
-        metric=load_metrics(["accuracy"], "single_label_classification")[0],
-        input_column="premise",
-        second_input_column="hypothesis",
-        label_mapping=nli.config.label2id,
-    )
-    assert measured["accuracy"] == 1.0
+    torch.testing.assert_close(torch.tensor(pipe(TEXT)), expected.detach())

@@ -1,15 +1,17 @@
-"""Checkpoints as strangers load them: in a fresh process, offline, with and without the package."""
+"""Checkpoints in a fresh process, offline, with and without the package."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import answers
 import pytest
-import tiny
 import torch
+from tiny import tiny_config, tiny_model
 from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
@@ -18,7 +20,6 @@ from transformers import (
 )
 
 from sase_hf import (
-    SelfAttentiveConfig,
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
@@ -34,33 +35,7 @@ CODE = {
     "pipeline_self_attentive.py",
     "relation_network_self_attentive.py",
 }
-# What a stranger runs who has a checkpoint of each encoder and not the package.
-STRANGER = """
-import json, sys
-from pathlib import Path
-sys.modules["sase_hf"] = None  # importing it now fails
-import torch
-from transformers import AutoModelForSequenceClassification
-ids, logits = torch.tensor(json.loads(sys.argv[2])), {}
-for folder in Path(sys.argv[1]).iterdir():
-    model = AutoModelForSequenceClassification.from_pretrained(folder, trust_remote_code=True)
-    assert type(model).__module__.startswith("transformers_modules."), type(model)
-    logits[folder.name] = model(ids).logits.tolist()
-print(json.dumps(logits))
-"""
 NLI_LABELS = dict(enumerate(["entailment", "neutral", "contradiction"]))
-
-
-def tiny_config(**changes: object) -> SelfAttentiveConfig:
-    sizes = {
-        "vocab_size": 40,
-        "embedding_size": 8,
-        "lstm_hidden_size": 6,
-        "attention_size": 5,
-        "num_hops": 3,
-        "classifier_hidden_size": 7,
-    }
-    return SelfAttentiveConfig(**{**sizes, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -71,23 +46,21 @@ def tokenizer() -> TokenizersBackend:
 
 @pytest.fixture(scope="module")
 def models(tokenizer: TokenizersBackend) -> dict[str, torch.nn.Module]:
-    """A base model, a classifier and an entailment model that share one encoder's sizes.
+    """A base model, both heads, and a classifier of another architecture with a list in its config.
 
-    And a classifier of another architecture, whose config holds a list.
+    The three share the sizes of their encoder.
     """
     torch.manual_seed(0)
-    size = len(tokenizer)
+    cnn = {"encoder": "cnn", "cnn_kernel_sizes": [2, 3], "pooling": "generalized"}
+    kinds: dict[str, tuple[type, dict[str, Any]]] = {
+        "base": (SelfAttentiveModel, {}),
+        "classifier": (SelfAttentiveForSequenceClassification, {"num_labels": 3}),
+        "nli": (SelfAttentiveForNLI, {"id2label": NLI_LABELS}),
+        "cnn": (SelfAttentiveForSequenceClassification, cnn),
+    }
     return {
-        "base": SelfAttentiveModel(tiny_config(vocab_size=size)).eval(),
-        "classifier": SelfAttentiveForSequenceClassification(
-            tiny_config(vocab_size=size, id2label={0: "bad", 1: "fair", 2: "good"})
-        ).eval(),
-        "nli": SelfAttentiveForNLI(tiny_config(vocab_size=size, id2label=NLI_LABELS)).eval(),
-        "cnn": SelfAttentiveForSequenceClassification(
-            tiny_config(
-                vocab_size=size, encoder="cnn", cnn_kernel_sizes=[2, 3], pooling="generalized"
-            )
-        ).eval(),
+        name: tiny_model(kind, vocab_size=len(tokenizer), **fields)
+        for name, (kind, fields) in kinds.items()
     }
 
 
@@ -108,68 +81,36 @@ def folder(
 def expected(
     folder: Path, models: dict[str, torch.nn.Module], tokenizer: TokenizersBackend
 ) -> dict[str, object]:
-    """What the models said before they were saved, as JSON gives it back."""
+    """The answers of the models before they were saved, read back from JSON."""
     bases = {f"base of {name}": models[name].encoder for name in ("classifier", "nli")}
     pipes, encoders = answers.pipelines(folder), answers.sentence_transformers(folder)
-    said = answers.answers({**models, **bases}, tokenizer, pipes, encoders)
-    return json.loads(json.dumps(said))
+    answered = answers.answers({**models, **bases}, tokenizer, pipes, encoders)
+    return json.loads(json.dumps(answered))
 
 
-def fresh_process(tmp_path: Path, *arguments: str) -> str:
-    """Run an isolated interpreter with an empty cache and return what it printed."""
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-I", *arguments]
+@pytest.mark.slow
+@pytest.mark.parametrize("package", [(), ("package",)])
+def test_checkpoints_answer_bit_equal_in_a_fresh_process(
+    folder: Path, tmp_path: Path, expected: dict[str, object], package: tuple[str, ...]
+) -> None:
+    """Offline: with `trust_remote_code` alone, or with the package imported and no flag."""
+    output = tmp_path / "answers.json"
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
+        [sys.executable, "-I", answers.__file__, str(folder), str(output), *package],
+        env={**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
-
-
-def answers_of_a_fresh_process(folder: Path, tmp_path: Path, *package: str) -> dict[str, object]:
-    """Run `answers.py` in an isolated interpreter."""
-    output = tmp_path / "answers.json"
-    fresh_process(tmp_path, answers.__file__, str(folder), str(output), *package)
-    return json.loads(output.read_text(encoding="utf-8"))
-
-
-def assert_same_answers(said: dict[str, object], expected: dict[str, object]) -> None:
-    assert said.keys() == expected.keys()
-    different = [name for name in expected if said[name] != expected[name]]
-    assert not different, f"other answers from: {different}"
-
-
-@pytest.mark.slow
-def test_checkpoints_answer_bit_equal_without_the_package(
-    folder: Path, tmp_path: Path, expected: dict[str, object]
-) -> None:
-    """Base, heads, tokenizer, pipelines and encoders work by trust_remote_code alone, offline."""
-    assert_same_answers(answers_of_a_fresh_process(folder, tmp_path), expected)
-
-
-@pytest.mark.slow
-def test_checkpoints_answer_bit_equal_with_the_package_and_no_flag(
-    folder: Path, tmp_path: Path, expected: dict[str, object]
-) -> None:
-    """Importing the package registers everything, and no remote code is loaded."""
-    assert_same_answers(answers_of_a_fresh_process(folder, tmp_path, "package"), expected)
-
-
-@pytest.mark.slow
-def test_every_encoder_answers_bit_equal_without_the_package(tmp_path: Path) -> None:
-    """Each one's code lies beside its weights, with all that it imports."""
-    ids, expected = [[1, 2, 3, 4], [5, 6, 7, 8]], {}
-    for encoder in tiny.ENCODERS:
-        name = tiny.name_of(encoder)
-        model = tiny.tiny_model(SelfAttentiveForSequenceClassification, **encoder, num_labels=3)
-        model.save_pretrained(tmp_path / "encoders" / name)
-        expected[name] = model(torch.tensor(ids)).logits.tolist()
-    arguments = ("-c", STRANGER, str(tmp_path / "encoders"), json.dumps(ids))
-    assert_same_answers(json.loads(fresh_process(tmp_path, *arguments)), expected)
+    found = json.loads(output.read_text(encoding="utf-8"))
+    assert found.keys() == expected.keys()
+    assert not [name for name in expected if found[name] != expected[name]]
 
 
 def test_every_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path) -> None:
-    """A head's checkpoint serves AutoModel as well, a base's can grow a head."""
+    """A head's checkpoint serves AutoModel too, and a head can start from a base model's."""
     heads = {
         "base": "SelfAttentiveForSequenceClassification",
         "classifier": "SelfAttentiveForSequenceClassification",
@@ -189,27 +130,14 @@ def test_every_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path) -
 
 
 def test_each_checkpoint_loads_as_the_head_it_was_saved_from(folder: Path) -> None:
-    """Two heads share one Auto class; `architectures` decides."""
-    classifier = AutoModelForSequenceClassification.from_pretrained(folder / "classifier")
-    nli = AutoModelForSequenceClassification.from_pretrained(folder / "nli")
-    assert type(classifier) is SelfAttentiveForSequenceClassification
+    """Two heads share one Auto class; `architectures` decides, by default for the classifier."""
+    load = AutoModelForSequenceClassification.from_pretrained
+    assert type(load(folder / "classifier")) is SelfAttentiveForSequenceClassification
+    nli = load(folder / "nli")
     assert type(nli) is SelfAttentiveForNLI
     assert nli.config.id2label == NLI_LABELS
-
-
-def test_a_base_checkpoint_grows_a_fresh_head(folder: Path, models: dict) -> None:
-    """Fine-tuning starts from an encoder: its weights are kept, the head's are new."""
-    head = AutoModelForSequenceClassification.from_pretrained(folder / "base", num_labels=4)
-    assert type(head) is SelfAttentiveForSequenceClassification
-    assert head.classifier.output.weight.isfinite().all()
-    for name, tensor in models["base"].state_dict().items():
-        assert torch.equal(tensor, head.encoder.state_dict()[name]), name
-
-
-def test_an_empty_config_makes_a_classifier(tokenizer: TokenizersBackend) -> None:
-    """`from_config` works on a config that was never saved and so names no architecture."""
-    model = AutoModelForSequenceClassification.from_config(tiny_config())
-    assert type(model) is SelfAttentiveForSequenceClassification
+    fresh = AutoModelForSequenceClassification.from_config(tiny_config())
+    assert type(fresh) is SelfAttentiveForSequenceClassification
     assert type(AutoModel.from_config(tiny_config())) is SelfAttentiveModel
 
 
@@ -217,24 +145,18 @@ def test_saving_forgets_the_repository_a_config_came_from(tmp_path: Path) -> Non
     """Loading makes it `user/repo--module.Class`; a copy must use its own code."""
     config = tiny_config()
     config.auto_map = {"AutoModel": "someone/else--modeling_self_attentive.SelfAttentiveModel"}
-    SelfAttentiveModel(config).save_pretrained(tmp_path)
+    model = SelfAttentiveModel(config)
+    model.save_pretrained(tmp_path)
     assert "--" not in (tmp_path / "config.json").read_text(encoding="utf-8")
-
-
-def test_a_process_that_is_not_the_main_one_writes_nothing(tmp_path: Path) -> None:
-    """Several processes save at once; only one may touch the folder's files."""
-    SelfAttentiveModel(tiny_config()).save_pretrained(tmp_path / "none", is_main_process=False)
-    assert not list((tmp_path / "none").glob("*"))
+    model.save_pretrained(tmp_path / "none", is_main_process=False)
+    assert not list((tmp_path / "none").glob("*")), "only the main process writes"
 
 
 def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path) -> None:
     """Paths, URLs and trust flags in config.json have no effect on what is opened."""
-    hostile = tmp_path / "hostile"
+    hostile = Path(shutil.copytree(folder / "classifier", tmp_path / "hostile"))
     bait = tmp_path / "bait.txt"
     bait.write_text("secret", encoding="utf-8")
-    hostile.mkdir()
-    for file in (folder / "classifier").iterdir():
-        (hostile / file.name).write_bytes(file.read_bytes())
     config = json.loads((hostile / "config.json").read_text(encoding="utf-8"))
     config |= {
         "_name_or_path": str(bait),
@@ -246,15 +168,10 @@ def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path)
     }
     (hostile / "config.json").write_text(json.dumps(config), encoding="utf-8")
     opened: list[str] = []
-    watching = True
-
-    def watch(event: str, args: tuple[object, ...]) -> None:
-        if watching and event == "open":
-            opened.append(str(args[0]))
-
-    sys.addaudithook(watch)
+    watched = ["open"]  # a hook cannot be removed
+    sys.addaudithook(lambda event, args: event in watched and opened.append(str(args[0])))
     AutoModelForSequenceClassification.from_pretrained(hostile)
     pipeline("self-attention", model=str(hostile))
-    watching = False
-    assert str(hostile / "config.json") in opened, "the premise: the hook sees files being opened"
+    watched.clear()
+    assert str(hostile / "config.json") in opened
     assert not [name for name in opened if Path(name).stem == "bait"]

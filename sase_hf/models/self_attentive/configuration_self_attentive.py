@@ -16,11 +16,7 @@ MAX_SIZES = {
     "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
     "dilated_cnn_num_layers": 20,
 }
-DERIVED = {
-    "hidden_size": "the width of the states of the encoder",
-    "projection_dim": "the rows of the sentence matrix times their width, hidden_size",
-    "num_hidden_layers": "the layers of the encoder",
-}
+DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 
 
@@ -86,7 +82,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         "last_hidden_state",
     ]
     attribute_map = {"num_attention_heads": "num_hops"}
-    # Compared with pad_token_id when transformers warns of padding without a mask.
+    # Read by transformers when it warns of padding without a mask.
     bos_token_id = eos_token_id = sep_token_id = None
     # Pipeline tasks that an installed package provides, so that a checkpoint's code is not needed.
     local_pipelines = tuple[str, ...]()
@@ -161,8 +157,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
             super().__setattr__(name, value)
         elif value is not None and value != getattr(self, name):
             raise ValueError(
-                f"{name} is {value}, but it is derived: {DERIVED[name]}, {getattr(self, name)} "
-                f"with encoder={self.encoder!r}. Leave {name} out and set the sizes it depends on"
+                f"{name} is {value}, but it is derived from the sizes of the encoder: "
+                f"{getattr(self, name)}. Leave {name} out"
             )
 
     @property
@@ -212,29 +208,22 @@ class SelfAttentiveConfig(PreTrainedConfig):
         self._check_encoder()
         if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(
-                f"pad_token_id is {self.pad_token_id}; it must be None or an id below "
+                f"pad_token_id is {self.pad_token_id}; it must be None or below "
                 f"vocab_size={self.vocab_size}"
             )
         if not self.num_labels:
             raise ValueError(f"num_labels is {self.num_labels}; give 1 or more, or id2label")
-        self._check_labels()
-
-    def _check_labels(self) -> None:
-        """Refuse ids without a name of their own, and maps that contradict each other."""
         names: dict[Any, str] = dict(self.id2label or {})
         if sorted(names) != list(range(len(names))) or len(set(names.values())) != len(names):
             raise ValueError(
-                f"id2label is {names}; it must give each id from 0 to {len(names) - 1} a name of "
-                "its own"
+                f"id2label is {names}; each id from 0 to {len(names) - 1} must have its own name"
             )
         if self.label2id != {name: index for index, name in names.items()}:
-            raise ValueError(
-                f"label2id is {self.label2id}, not the same as id2label, {names}; leave one out"
-            )
+            raise ValueError(f"label2id is {self.label2id}, but id2label is {names}; leave one out")
         if self.label_smoothing and self.problem_type not in (None, "single_label_classification"):
             raise ValueError(
                 f"label_smoothing is {self.label_smoothing}, but problem_type is "
-                f"{self.problem_type!r}; only single-label problems have it. Set it to 0"
+                f"{self.problem_type!r}; set it to 0"
             )
 
     def _check_sizes(self) -> None:
@@ -247,8 +236,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         sizes = self.cnn_kernel_sizes
         if not sizes or not all(1 <= size <= MAX_KERNEL_SIZE for size in sizes):
             raise ValueError(
-                f"cnn_kernel_sizes is {list(sizes)}; it must hold one width or more, each from 1 "
-                f"to {MAX_KERNEL_SIZE} tokens"
+                f"cnn_kernel_sizes is {list(sizes)}; it needs widths from 1 to {MAX_KERNEL_SIZE}"
             )
 
     def _check_rates(self) -> None:
@@ -266,23 +254,18 @@ class SelfAttentiveConfig(PreTrainedConfig):
         """Refuse settings that need another encoder."""
         if self.pooling == "last" and self.encoder != "bilstm":
             raise ValueError(
-                f"pooling is 'last', the final state of each direction, but encoder="
-                f"{self.encoder!r} has no direction; choose another pooling or encoder='bilstm'"
+                f"pooling is 'last', but encoder={self.encoder!r} has no last state; choose "
+                "another pooling or encoder='bilstm'"
             )
         switches = {"lstm_shortcuts": "bilstm", "relation_gate": "relation_network"}
         for name, encoder in switches.items():
             if getattr(self, name) and self.encoder != encoder:
-                raise ValueError(
-                    f"{name} is set, but encoder is {self.encoder!r}; leave it out or choose "
-                    f"encoder={encoder!r}"
-                )
+                raise ValueError(f"{name} needs encoder={encoder!r}, not {self.encoder!r}")
         if self.lstm_shortcuts and self.num_lstm_layers == 1:
-            raise ValueError(
-                "lstm_shortcuts is set, but num_lstm_layers is 1; set 2 or more, or leave it out"
-            )
+            raise ValueError("lstm_shortcuts needs 2 or more num_lstm_layers, not 1")
 
     def _refuse_misspelt_fields(self, unknown: dict[str, Any]) -> None:
-        """Raise if an unknown keyword resembles a field; others, such as a Hub's, pass."""
+        """Raise TypeError if an unknown keyword resembles a field; keep all others."""
         own = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
         known = {field.name for field in fields(self)} | set(self.attribute_map) | set(DERIVED)
         for name in sorted(unknown.keys() - known):
@@ -291,7 +274,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
 
 def _both_label_maps(id2label: Any, label2id: Any) -> dict[str, Any]:
-    """Return both maps, a missing one inverted from the other; `strict` checks their types."""
+    """Return both maps, a missing one inverted from the other."""
     if isinstance(id2label, dict) and not label2id:
         label2id = {name: index for index, name in id2label.items()}
     elif isinstance(label2id, dict) and not id2label:

@@ -30,15 +30,10 @@ class BlockLSTM(GradientCheckpointingLayer, nn.LSTM):
     def forward(  # type: ignore[override]  # checkpointing ignores tensors in tuples
         self, x: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Read a dense block, starting from the states before it.
+        """Read a dense block (steps, sentences, width) from the states before it.
 
-        Args:
-            x: Inputs, shape (steps, sentences, width).
-            hidden: Shape (1, sentences, u).
-            cell: Likewise.
-
-        Returns:
-            The states of all steps, and `hidden` and `cell` after the last.
+        `hidden` and `cell` are (1, sentences, u); returned are the states of all steps and both
+        after the last.
         """
         output, (hidden, cell) = nn.LSTM.forward(self, x, (hidden, cell))
         return output, hidden, cell
@@ -53,22 +48,12 @@ class BiLSTMLayer(nn.Module):
         self.backward_lstm = BlockLSTM(input_size, units)
 
     def forward(self, x: Tensor, packing: Packing) -> Tensor:
-        """Return the states of both directions.
-
-        Args:
-            x: Packed inputs, shape (P, width).
-            packing: The packing of the batch.
-
-        Returns:
-            Shape (P, H).
-        """
+        """Return the states of both directions, (P, H), from packed inputs (P, width)."""
+        mirrored = x.index_select(0, packing.reverse_index)
         left_to_right = self._read(self.forward_lstm, x, packing)
-        right_to_left = self._read(
-            self.backward_lstm, x.index_select(0, packing.reverse_index), packing
-        )
-        return torch.cat(
-            [left_to_right, right_to_left.index_select(0, packing.reverse_index)], dim=-1
-        )
+        right_to_left = self._read(self.backward_lstm, mirrored, packing)
+        right_to_left = right_to_left.index_select(0, packing.reverse_index)
+        return torch.cat([left_to_right, right_to_left], dim=-1)
 
     @staticmethod
     def _read(lstm: BlockLSTM, x: Tensor, packing: Packing) -> Tensor:
@@ -154,8 +139,8 @@ class DilatedCNNLayer(GradientCheckpointingLayer):
 class DilatedCNNEncoder(nn.Module):
     """A residual stack of convolutions whose dilation doubles from layer to layer: 1, 2, 4, ...
 
-    With kernel size k and L layers a state reads 1 + (k - 1) (2^L - 1) tokens: 31 by default, 63
-    with one layer more. The word vectors are first projected to the width of the states.
+    With kernel size k and L layers a state reads 1 + (k - 1) (2^L - 1) tokens: 31 by default. The
+    word vectors are first projected to the width of the states.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
@@ -181,12 +166,4 @@ ENCODERS: dict[str, type[nn.Module]] = {
 }
 
 
-__all__ = [
-    "ENCODERS",
-    "BiLSTMEncoder",
-    "BiLSTMLayer",
-    "BlockLSTM",
-    "CNNEncoder",
-    "DilatedCNNEncoder",
-    "DilatedCNNLayer",
-]
+__all__ = ["ENCODERS"]

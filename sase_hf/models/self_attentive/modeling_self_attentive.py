@@ -32,8 +32,8 @@ from .pooling_self_attentive import POOLINGS, GeneralizedPooling
 
 IGNORED_LABEL = -100
 
-# With these two files every checkpoint is a SentenceTransformer, without code of ours: it runs the
-# base model and returns its `sentence_embedding`.
+# With these two files SentenceTransformer runs the base model of every checkpoint and takes its
+# `sentence_embedding`.
 _RUN_THE_MODEL = "sentence_transformers.base.modules.transformer.Transformer"
 _TAKE_THE_EMBEDDING = {"method": "forward", "method_output_name": "sentence_embedding"}
 SENTENCE_TRANSFORMER_FILES: dict[str, Any] = {
@@ -176,8 +176,8 @@ class ConcatMatching(nn.Module):
 def infer_problem_type(config: SelfAttentiveConfig, labels: Tensor) -> str:
     """Return the problem type of the config, or infer it where the labels allow only one.
 
-    Transformers would take floats for sets of labels and write that into the config. A float can
-    also be a regression target, so here the config must name the problem type.
+    Transformers takes floats for sets of labels; they can also be regression targets, so here the
+    config must name the problem type.
     """
     if config.problem_type is not None:
         return str(config.problem_type)
@@ -185,7 +185,7 @@ def infer_problem_type(config: SelfAttentiveConfig, labels: Tensor) -> str:
         return "regression"
     if labels.is_floating_point():
         raise ValueError(
-            f"labels are {labels.dtype}, which could be sets of labels or regression targets; set "
+            f"labels are {labels.dtype}, sets of labels or regression targets; set "
             'config.problem_type to "multi_label_classification" or "regression"'
         )
     return "single_label_classification"
@@ -221,8 +221,16 @@ def penalised_loss(
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     problem_type = infer_problem_type(config, labels)
-    _check_labels(labels, logits, problem_type)
-    if problem_type == "single_label_classification":
+    rows, outputs = logits.shape
+    is_single = problem_type == "single_label_classification"
+    allowed = [(rows,), (rows, 1)] if is_single or outputs == 1 else [(rows, outputs)]
+    if tuple(labels.shape) not in allowed:
+        raise ValueError(
+            f"labels have shape {tuple(labels.shape)}; {problem_type} with logits of shape "
+            f"{tuple(logits.shape)} needs {' or '.join(map(str, allowed))}. If these are other "
+            "labels, set config.problem_type"
+        )
+    if is_single:
         labels = labels.view(-1, 1).long()
         losses = F.cross_entropy(
             logits,
@@ -244,20 +252,6 @@ def penalised_loss(
     return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
 
 
-def _check_labels(labels: Tensor, logits: Tensor, problem_type: str) -> None:
-    """Raise ValueError unless each row of logits has a class id, or a number for each output."""
-    rows, outputs = logits.shape
-    single = problem_type == "single_label_classification"
-    allowed = [(rows,), (rows, 1)] if single or outputs == 1 else [(rows, outputs)]
-    if tuple(labels.shape) not in allowed:
-        raise ValueError(
-            f"labels have shape {tuple(labels.shape)}; for {problem_type} with logits of shape "
-            f"{tuple(logits.shape)} it must be {' or '.join(map(str, allowed))}. Class ids need "
-            'config.problem_type = "single_label_classification", sets of labels '
-            '"multi_label_classification"'
-        )
-
-
 def head_loss(
     logits: Tensor,
     labels: Tensor | None,
@@ -268,17 +262,16 @@ def head_loss(
     """Return `penalised_loss`, or None without labels.
 
     Raises:
-        ValueError: If `Trainer` counted labels but did not pass them on, as it does for
-            `label_smoothing_factor` and `compute_loss_func`: the loss would lack the penalty.
+        ValueError: If `Trainer` counted labels but did not pass them on: it computes the loss
+            itself, without penalty, for `label_smoothing_factor` and `compute_loss_func`.
     """
     if labels is not None:
         return penalised_loss(logits, labels, penalty, config, num_items_in_batch)
     has_penalty = config.has_attention and config.penalty_coef > 0
     if num_items_in_batch is not None and has_penalty:
         raise ValueError(
-            "Trainer did not pass the labels to the model (label_smoothing_factor or "
-            "compute_loss_func), so the loss would lack the penalty. Set config.label_smoothing "
-            "instead of label_smoothing_factor, or config.penalty_coef = 0"
+            "Trainer did not pass the labels to the model, so the loss would lack the penalty. Set "
+            "config.label_smoothing instead of label_smoothing_factor, or config.penalty_coef = 0"
         )
     return None
 
@@ -340,14 +333,8 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
     ) -> None:
         """Save the model so that every Auto class, `pipeline` and SentenceTransformer load it.
 
-        In addition to the files of transformers, the folder gets the code, an `auto_map` that names
-        config, base model and head, and two JSON files for SentenceTransformer.
-
-        Args:
-            save_directory: The folder, created if missing.
-            is_main_process: Whether this process writes, when several call.
-            *args: As for `PreTrainedModel.save_pretrained`.
-            **kwargs: Likewise.
+        The arguments are those of transformers. In addition to its files, the folder gets the code,
+        an `auto_map` of config, base model and head, and two JSON files for SentenceTransformer.
         """
         # Set each time, because the references of a config from the Hub point to its repository.
         vars(self.config).pop("custom_pipelines", None)
@@ -392,9 +379,8 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(
-            f"{type(self).__name__} does not support torch.nn.DataParallel, which averages the "
-            "losses of unequal parts of a batch. Start one process per GPU: torchrun "
-            "--nproc_per_node NUM_GPUS scripts/train.py ..., or accelerate launch; or use one GPU: "
+            f"{type(self).__name__} does not support torch.nn.DataParallel. Start one process per "
+            "GPU (torchrun --nproc_per_node NUM_GPUS scripts/train.py ...), or use one GPU: "
             "CUDA_VISIBLE_DEVICES=0"
         )
 
@@ -402,24 +388,6 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
 def _code_reference(cls: type) -> str:
     """Return `module.Class`, the form of `auto_map`, without the package of the module."""
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
-
-
-def check_tokens(input_ids: Tensor | None, inputs_embeds: Tensor | None, width: int) -> None:
-    """Raise ValueError unless either ids (B, T) or word vectors (B, T, width) are given."""
-    if (input_ids is None) == (inputs_embeds is None):
-        given = "neither" if input_ids is None else "both"
-        raise ValueError(f"give either input_ids or inputs_embeds; {given} came")
-    if input_ids is not None and input_ids.ndim != 2:
-        raise ValueError(
-            f"input_ids has shape {tuple(input_ids.shape)}; it must have two dimensions, sentences "
-            "and tokens. For a single sentence use input_ids[None]"
-        )
-    if inputs_embeds is not None and (inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width):
-        raise ValueError(
-            f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three dimensions, "
-            f"sentences, tokens and embedding_size={width}. For a single sentence use "
-            "inputs_embeds[None]"
-        )
 
 
 def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
@@ -507,10 +475,22 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
 
     def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
         """Return the word vectors (B, T, d) of the ids, or those given."""
-        check_tokens(input_ids, inputs_embeds, self.config.embedding_size)
-        if inputs_embeds is not None:
-            return inputs_embeds
-        return self.embeddings(input_ids.long())  # tokenizers return an empty text as floats (B, 0)
+        if input_ids is not None and inputs_embeds is None:
+            if input_ids.ndim != 2:
+                raise ValueError(
+                    f"input_ids has shape {tuple(input_ids.shape)}; it must have two dimensions, "
+                    "sentences and tokens. For a single sentence use input_ids[None]"
+                )
+            return self.embeddings(input_ids.long())  # an empty text comes as floats (B, 0)
+        if input_ids is not None or inputs_embeds is None:
+            given = "neither" if input_ids is None else "both"
+            raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
+        if inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != self.config.embedding_size:
+            raise ValueError(
+                f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three "
+                f"dimensions, sentences, tokens and embedding_size={self.config.embedding_size}"
+            )
+        return inputs_embeds
 
     def real_tokens(
         self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
@@ -546,7 +526,7 @@ class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveClassifierOutput:
-        """Classify sentences. All other arguments are as in `SelfAttentiveModel.forward`.
+        """Classify sentences; arguments and errors as in `SelfAttentiveModel` and `head_loss`.
 
         Args:
             labels: See `penalised_loss`.
@@ -554,9 +534,6 @@ class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
 
         Returns:
             See `SelfAttentiveClassifierOutput`.
-
-        Raises:
-            ValueError: As in `SelfAttentiveModel.forward` and `head_loss`.
         """
         outputs = self.encoder(
             input_ids,
@@ -606,26 +583,17 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveClassifierOutput:
-        """Classify pairs. All other arguments are as in `SelfAttentiveModel.forward`.
+        """Classify pairs; all else is as in `SelfAttentiveForSequenceClassification.forward`.
 
         Args:
-            token_type_ids: 0 on the premise, 1 on the hypothesis, shape (B, T).
-            labels: See `penalised_loss`.
-            num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
-
-        Returns:
-            See `SelfAttentiveClassifierOutput`.
-
-        Raises:
-            ValueError: As in `SelfAttentiveModel.forward` and `head_loss`, and without
-                `token_type_ids`.
+            token_type_ids: 0 on the premise, 1 on the hypothesis, shape (B, T); required.
         """
         embeds = self.encoder.embed(input_ids, inputs_embeds)
         real = self.encoder.real_tokens(embeds, input_ids, attention_mask)
         if token_type_ids is None:
             raise ValueError(
-                "token_type_ids are missing; they tell the premise (0) from the hypothesis (1). "
-                "Tokenize both sentences together: tokenizer(premises, hypotheses, ...)"
+                "token_type_ids are missing: 0 on the premise, 1 on the hypothesis. Tokenize both "
+                "sentences together: tokenizer(premises, hypotheses, ...)"
             )
         check_one_per_token("token_type_ids", token_type_ids, embeds)
         sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)

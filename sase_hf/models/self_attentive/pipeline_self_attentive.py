@@ -26,8 +26,8 @@ class SelfAttentionPipeline(Pipeline):
     """Classify texts or pairs of texts and show the attention behind it.
 
     Takes a text, a pair as `{"text": ..., "text_pair": ...}`, or several (with `batch_size` in
-    batches): for a list, a tuple or a column of a `datasets.Dataset` it returns a list, for a data
-    set, a generator or any other iterable an iterator over the results. Each is a plain dict:
+    batches). A list, a tuple or a column of a `datasets.Dataset` gives a list of results; a
+    dataset, a generator or any other iterable gives an iterator. Each result is a plain dict:
 
     - `text`: the input;
     - `label`, `score`: the best label and its probability (for a regression its value);
@@ -53,18 +53,18 @@ class SelfAttentionPipeline(Pipeline):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        pooling = getattr(self.model.config, "pooling", None)
         if not getattr(self.model.config, "has_attention", False):
+            pooling = getattr(self.model.config, "pooling", None)
             raise ValueError(
                 f"the {TASK} pipeline shows attention, and a {type(self.model).__name__} with "
-                f"pooling={pooling!r} has none to show; use text-classification"
+                f"pooling={pooling!r} has none; use text-classification"
             )
         if self.tokenizer is None or not self.tokenizer.is_fast:
             raise ValueError(
-                f"the {TASK} pipeline needs a fast tokenizer, which knows where each token "
-                "stands in the text; make one with sase_hf.build_tokenizer"
+                f"the {TASK} pipeline needs a tokenizer with offsets; make one with "
+                "sase_hf.build_tokenizer"
             )
-        self._told_of_truncation = False
+        self._has_warned_of_truncation = False
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the result of one input, or the results of several."""
@@ -92,11 +92,11 @@ class SelfAttentionPipeline(Pipeline):
             truncated = [
                 int((whole == side).sum() - (kept == side).sum()) for side in range(len(texts))
             ]
-        if any(truncated) and not self._told_of_truncation:
-            self._told_of_truncation = True
+        if any(truncated) and not self._has_warned_of_truncation:
+            self._has_warned_of_truncation = True
             logger.warning(
-                "A text was cut: its last %d of %d tokens are not read, as truncation asks. Each "
-                "result says so under `truncated`; this warning comes only once.",
+                "A text was truncated: its last %d of %d tokens are not read. Each result has this "
+                "count as `truncated`; this warning comes only once.",
                 sum(truncated),
                 whole.shape[1],
             )
@@ -114,8 +114,7 @@ class SelfAttentionPipeline(Pipeline):
             return_tensors="pt",
             return_offsets_mapping=True,
             return_token_type_ids=True,
-            # Otherwise it warns of indexing errors in long texts, which there are none of here.
-            verbose=False,
+            verbose=False,  # no warning of indexing errors: a text of any length can be read
             **tokenizer_kwargs,
         )
 
@@ -126,12 +125,12 @@ class SelfAttentionPipeline(Pipeline):
             texts = [inputs[name] for name in ("text", "text_pair") if name in inputs]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError(
-                f"an input of the {TASK} pipeline must be a text or a pair "
-                f'{{"text": ..., "text_pair": ...}}; {inputs!r:.200} came'
+                f"the input of the {TASK} pipeline must be a text or a pair "
+                f'{{"text": ..., "text_pair": ...}}; got {inputs!r:.200}'
             )
         if len(texts) == 1 and self.model.reads_pairs:
             raise ValueError(
-                f"{type(self.model).__name__} compares two texts, and one came; give "
+                f"{type(self.model).__name__} compares two texts, but the input has one; give "
                 '{"text": premise, "text_pair": hypothesis}'
             )
         return texts
@@ -185,13 +184,7 @@ class SelfAttentionPipeline(Pipeline):
 
 
 def _reading(text: str, offsets: list[list[int]], hops: Tensor) -> dict[str, Any]:
-    """Describe what the hops read in one text.
-
-    Args:
-        text: The text.
-        offsets: Start and end of its T tokens.
-        hops: A over these tokens, shape (r, T).
-    """
+    """Describe what the hops, shape (r, T), read in one text, whose T tokens have `offsets`."""
     offsets = _with_whole_characters(text, offsets)
     total = hops.sum(0)
     overall = (total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)).tolist()
@@ -203,34 +196,32 @@ def _reading(text: str, offsets: list[list[int]], hops: Tensor) -> dict[str, Any
         "attention": hops.tolist(),
         "overall": overall,
         "overlap": overlap[pairs].mean().item() if len(hops) > 1 else 0.0,
-        "spans": _most_attended(text, offsets, overall),
+        "spans": most_attended(text, offsets, overall),
     }
 
 
 def _with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int]]:
-    """Move the ends of tokens behind the accents, or parts of a Hangul syllable, that belong there.
+    """Extend tokens over the accents and parts of a Hangul syllable that end them.
 
-    Normalised to one character (NFC), such a sequence has the place of its first part alone.
+    NFC makes one character of such a sequence and gives it the offsets of the first part only.
     """
     taken = {start for start, _ in offsets}
     whole = []
     for start, end in offsets:
-        while end < len(text) and end not in taken and _continues(text[end]):
+        while end < len(text) and end not in taken:
+            is_mark = unicodedata.category(text[end]).startswith("M")
+            if not (is_mark or "\u1160" <= text[end] <= "\u11ff"):  # vowels and finals of Hangul
+                break
             end += 1
         whole.append([start, end])
     return whole
 
 
-def _continues(character: str) -> bool:
-    """Say whether a character can be a part of the one before it, and of no other."""
-    return unicodedata.category(character).startswith("M") or "\u1160" <= character <= "\u11ff"
-
-
-def _most_attended(
+def most_attended(
     text: str, offsets: list[list[int]], overall: list[float]
 ) -> list[dict[str, Any]]:
     """Return the longest runs of tokens with at least an even share each, strongest first."""
-    even_share = (1 - 1e-4) / max(len(overall), 1)  # not undone by rounding when all are equal
+    even_share = (1 - 1e-4) / max(len(overall), 1)  # with a margin for rounding
     spans = []
     places = groupby(range(len(overall)), key=lambda place: overall[place] >= even_share)
     for is_strong, run in places:

@@ -25,14 +25,10 @@ LIKE_LENGTH = 0.8
 
 
 def groups_of_like_length(lengths: list[int], most: int) -> list[tuple[int, int]]:
-    """Cut sentences, longest first, into runs that waste little when padded to their longest.
+    """Cut sentences, longest first, into groups that waste little when padded to their longest.
 
-    Args:
-        lengths: Tokens of each sentence, longest first.
-        most: Max tokens of a group with padding, unless a single sentence has more.
-
-    Returns:
-        The number of sentences of each group, and the tokens of its longest, at least 1.
+    A group has at most `most` tokens with padding, or one sentence. Returned are the sentences of
+    each group and the tokens of its longest, at least 1.
     """
     groups: list[tuple[int, int]] = []
     for length in lengths:
@@ -59,22 +55,16 @@ class PairFunction(GradientCheckpointingLayer):
             self.second_gate = nn.Linear(d, 1, bias=False)
 
     def halves(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Return the first layer, split into its parts for the first and second token of a pair.
+        """Return the first layer of word vectors (P, d) as first and as second token of a pair.
 
         A linear map of [x_t; x_t'] is the sum of one of x_t and one of x_t', so the first layer is
-        computed once per token and not once per pair.
-
-        Args:
-            x: Word vectors, shape (P, d).
-
-        Returns:
-            Two of shape (P, H), then two of shape (P, 1) if there is a gate.
+        computed once per token: two of shape (P, H), then two of shape (P, 1) if there is a gate.
         """
         halves = self.first(x), self.second(x)
         return (*halves, self.first_gate(x), self.second_gate(x)) if self.has_gate else halves
 
     def forward(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
-        """Return what `relate` does; transformers checkpoints this method, but not `relate`."""
+        """Return `relate`; transformers checkpoints this method, but not `relate`."""
         return self.relate(real, first, second, *gates)
 
     def relate(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
@@ -115,6 +105,9 @@ class RelationNetworkEncoder(nn.Module):
     a linear map of the pair. The time is quadratic in the length: a text of 1,000 tokens has a
     million pairs. The memory is not, because pairs are computed block by block, in training twice
     (`torch.utils.checkpoint`); only traced and compiled graphs hold all pairs of a batch at once.
+
+    The second time reads the weights of the module itself: after `torch.func.functional_call` with
+    other weights, the gradients of a batch with more than one block are wrong.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
@@ -169,9 +162,4 @@ class RelationNetworkEncoder(nn.Module):
         return blocks
 
 
-__all__ = [
-    "Block",
-    "PairFunction",
-    "RelationNetworkEncoder",
-    "groups_of_like_length",
-]
+__all__ = ["RelationNetworkEncoder"]
