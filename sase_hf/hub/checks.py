@@ -27,11 +27,6 @@ PUBLIC_NAMES = (
     CONFIG_NAME,
     "tokenizer.json",
     TOKENIZER_CONFIG_FILE,
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
     *SENTENCE_TRANSFORMER_FILES,
 )
 
@@ -113,11 +108,7 @@ def prepare(
 
 
 def weight_files(folder: Path) -> list[str]:
-    """Return the names of the files that hold the weights of a checkpoint, with their index.
-
-    Raises:
-        FileNotFoundError: If the folder holds no safetensors weights.
-    """
+    """Return the names of the safetensors files of a checkpoint, with their index."""
     if (folder / SAFE_WEIGHTS_NAME).is_file():
         return [SAFE_WEIGHTS_NAME]
     index = folder / SAFE_WEIGHTS_INDEX_NAME

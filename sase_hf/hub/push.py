@@ -109,11 +109,7 @@ def push(
 
 @contextmanager
 def reraise_naming(repo_id: str) -> Iterator[None]:
-    """Put the repository and a way out into the errors of the Hub's client, and take tokens out.
-
-    Raises:
-        OSError: In place of the client's errors.
-    """
+    """Raise the errors of the Hub's client as OSError with repository and way out, no token."""
     try:
         yield
     # RuntimeError: a file could not be sent.

@@ -30,15 +30,11 @@ EXAMPLES = (
     ("The room was small, but the breakfast was not bad at all.",),
     ("We waited an hour for a table, and then the soup was cold.",),
     ("I had expected little, and yet the tour was wonderful.",),
-    ("The bed was comfortable, but the street was loud all night.",),
-    ("Neither good nor bad: the food was okay, the music dull.",),
 )
 PAIR_EXAMPLES = (
     ("The cook thanked the guest.", "The guest thanked the cook."),
     ("All the children slept.", "Some of the children slept."),
     ("A woman plays the guitar.", "A woman is making music."),
-    ("Two men carry a ladder.", "Two men are asleep."),
-    ("A boy feeds the ducks.", "The boy is with his mother."),
 )
 
 # On a phone the heatmap stands right below the button, the examples after it.

@@ -30,9 +30,9 @@ from ..evaluation.records import describe_hardware, write_record
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
 from ..utils.processes import in_fresh_process
+from . import onnx_predictor
 from .onnx_predictor import INT8_MODEL, MODEL, Array, Predictor
 
-PREDICTOR = Path(__file__).with_name("onnx_predictor.py")
 NEEDED = ("onnx", "onnxruntime", "onnxscript")
 PACKAGES = ("sase_hf", "torch", "transformers", *NEEDED)
 
@@ -87,7 +87,9 @@ def export(
                 f"cannot export {checkpoint}: {reason!s:.300}; nothing was written. The versions "
                 "in constraints.txt are known to export it"
             ) from reason
-        _write_other_files(draft, model, tokenizer)
+        tokenizer.save_pretrained(draft)
+        _write_config(draft, model, tokenizer)
+        shutil.copyfile(Path(onnx_predictor.__file__), draft / "predictor.py")
         report = {
             "checkpoint": describe_checkpoint(checkpoint),
             "architecture": type(model).__name__,
@@ -173,9 +175,8 @@ def _export_checkpoint(checkpoint: str, folder: Path, int8: bool) -> None:
     write_graphs(model, folder / MODEL, folder / INT8_MODEL if int8 else None)
 
 
-def _write_other_files(folder: Path, model: PreTrainedModel, tokenizer: TokenizersBackend) -> None:
-    """Write the tokenizer, the config and the predictor."""
-    tokenizer.save_pretrained(folder)
+def _write_config(folder: Path, model: PreTrainedModel, tokenizer: TokenizersBackend) -> None:
+    """Write the config without what it says of this machine and of code."""
     fields = json.loads(model.config.to_json_string(use_diff=False))
     # The first is the path on this machine, the others name code that is not in the folder.
     for name in ("_name_or_path", "auto_map", "custom_pipelines"):
@@ -185,7 +186,6 @@ def _write_other_files(folder: Path, model: PreTrainedModel, tokenizer: Tokenize
     fields["max_position_embeddings"] = tokenizer.model_max_length
     text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
     (folder / CONFIG_NAME).write_text(text, encoding="utf-8")
-    shutil.copyfile(PREDICTOR, folder / "predictor.py")
 
 
 # ---- graphs and model compared -------------------------------------------------------------------

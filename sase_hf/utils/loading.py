@@ -60,13 +60,6 @@ def load_checkpoint(
 def load_encoder(checkpoint: str, revision: str | None = None) -> tuple[Any, TokenizersBackend]:
     """Load the base model of a checkpoint, also of a head, and its tokenizer.
 
-    Args:
-        checkpoint: A folder, or a name on the Hub.
-        revision: Commit, tag or branch on the Hub.
-
-    Returns:
-        As `load_checkpoint`.
-
     Raises:
         ValueError: As for `load_checkpoint`, or if a folder is given a revision.
         OSError: As for `load_checkpoint`.
@@ -78,11 +71,7 @@ def load_encoder(checkpoint: str, revision: str | None = None) -> tuple[Any, Tok
 
 
 def load_config(checkpoint: str, **options: Any) -> Any:
-    """Load the config of a checkpoint.
-
-    Args:
-        checkpoint: A folder, or a name on the Hub.
-        **options: For `from_pretrained`, such as `revision`.
+    """Load the config of a checkpoint; `options`, such as `revision`, are for `from_pretrained`.
 
     Raises:
         ValueError: If it is that of another kind of model, or a field is refused.
@@ -107,13 +96,7 @@ def load_config(checkpoint: str, **options: Any) -> Any:
 
 
 def load_pipeline(checkpoint: str) -> SelfAttentionPipeline:
-    """Load the `self-attention` pipeline of a checkpoint.
-
-    Raises:
-        ValueError: As for `load_checkpoint(must_attend=True)`, or if the tokenizer gives no
-            offsets.
-        OSError: As for `load_checkpoint`.
-    """
+    """Load the `self-attention` pipeline of a checkpoint; raises as `load_checkpoint` does."""
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     make_pipeline: Any = pipeline  # its overloads know only the tasks of transformers
     explain: SelfAttentionPipeline = make_pipeline(TASK, model=model, tokenizer=tokenizer)
@@ -131,12 +114,7 @@ def reraise_as_value_error() -> Iterator[None]:
 
 @contextmanager
 def reraise_naming(checkpoint: str) -> Iterator[None]:
-    """Put the name of a checkpoint into the errors of loading it.
-
-    Raises:
-        ValueError: If what it holds cannot be used.
-        OSError: If it cannot be read.
-    """
+    """Put the name of a checkpoint into the errors of loading it, ValueError or OSError."""
     try:
         with reraise_as_value_error():
             yield
