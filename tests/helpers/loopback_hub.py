@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import RLock, Thread
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import huggingface_hub
 import pytest
@@ -108,13 +108,6 @@ def git_name(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
 
 
-def digest_of(path: str, content: bytes) -> str:
-    """Name the contents of a file as the Hub does, which depends on the way it goes."""
-    if is_large(path, len(content)):
-        return hashlib.sha256(content).hexdigest()
-    return git_name(content)
-
-
 ROUTES: list[tuple[str, re.Pattern[str], str]] = []
 REPO = r"(?P<repo>[^/]+/[^/]+)"
 REV = r"(?P<revision>[^/]+)"
@@ -172,7 +165,9 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             raise ConnectionAbortedError("as the test wants it")
         # A server may well repeat what it was sent.
-        raise Refusal(status, message=f"as the test wants it; {self.headers.get('Authorization')}")
+        told = Refusal(status, message=f"as told; {self.headers.get('Authorization')}")
+        told.headers["Connection"] = "close"  # or the client might ask again here
+        raise told
 
     def send_json(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
         """Send a value; None means that the answer has been sent."""
@@ -322,27 +317,14 @@ class Handler(BaseHTTPRequestHandler):
 
     @route("GET HEAD", f"/{REPO}/resolve/{REV}/(?P<path>.+)")
     def resolve(self, repo: str, revision: str, path: str) -> None:
-        """Send a small file, or the address of a large one."""
+        """Send a file."""
         found = self.repository(repo)
         commit = found.commit_of(revision)
         if path not in found.commits[commit]:
             raise Refusal(404, "EntryNotFound", "Entry not found")
         content = found.commits[commit][path]
-        headers = {"X-Repo-Commit": commit}
-        if is_large(path, len(content)):
-            digest = digest_of(path, content)
-            headers |= {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content))}
-            # Of another name, as on the real Hub: clients send no token there.
-            store = self.hub.address.replace("127.0.0.1", "localhost")
-            headers["Location"] = f"{store}/lfs/{digest}/{quote(path)}"
-            self.send_content(302, b"", headers)
-            return
-        self.send_content(200, content, headers, {"ETag": f'"{git_name(content)}"'})
-
-    @route("GET HEAD", "/lfs/(?P<oid>[0-9a-f]{64})/.+")
-    def large(self, oid: str) -> None:
-        """Send a large file from where `resolve` leads."""
-        self.send_content(200, self.hub.objects[oid], {"ETag": f'"{oid}"'})
+        headers = {"X-Repo-Commit": commit, "ETag": f'"{git_name(content)}"'}
+        self.send_content(200, content, headers)
 
 
 class _QuietServer(ThreadingHTTPServer):
