@@ -9,7 +9,6 @@ network. A model of pairs gets two fields. `--examples` takes examples from a fi
     python scripts/app.py runs/snli --examples pairs.csv --text_column_names premise,hypothesis
 """
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,29 +18,7 @@ from sase_hf.utils.loading import load_pipeline
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serve the page until it is interrupted.
-
-    Args:
-        argv: Command-line arguments; by default those of this process.
-    """
-    flags = read_flags(argv)
-    with errors_in_one_line(__file__):
-        from sase_hf.serving.demo import TITLE, build_page, serve  # needs gradio
-
-        explain = load_pipeline(flags.checkpoint)
-        examples = []
-        if flags.file is not None:
-            model: Any = explain.model
-            rows = read_file(flags.checkpoint, model, flags).splits["test"].to_list()
-            examples = [list(row.values()) for row in rows]
-        page = build_page(explain, flags.title or TITLE, examples)
-        address = serve(page, flags.host, flags.port)
-        print(f"page        {address} (Ctrl+C ends it)", flush=True)
-        page.block_thread()
-
-
-def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the flags of the command line."""
+    """Serve the page until it is interrupted."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder, or a name on the Hub")
@@ -62,7 +39,20 @@ def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--host", help="where to listen (default: this machine only)")
     add("--port", type=int, help="(default: the first free one from 7860 on)")
     parser.set_defaults(label_column_name="")  # labels are not read
-    return parser.parse_args(argv)
+    flags = parser.parse_args(argv)
+    with errors_in_one_line(__file__):
+        from sase_hf.serving.demo import TITLE, build_page, serve  # needs gradio
+
+        explain = load_pipeline(flags.checkpoint)
+        examples = []
+        if flags.file is not None:
+            model: Any = explain.model
+            rows = read_file(flags.checkpoint, model, flags).splits["test"].to_list()
+            examples = [list(row.values()) for row in rows]
+        page = build_page(explain, flags.title or TITLE, examples)
+        address = serve(page, flags.host, flags.port)
+        print(f"page        {address} (Ctrl+C ends it)", flush=True)
+        page.block_thread()
 
 
 if __name__ == "__main__":

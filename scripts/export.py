@@ -26,11 +26,7 @@ from sase_hf.utils.loading import load_checkpoint
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Export, and print how far each graph is from the checkpoint.
-
-    Args:
-        argv: Command-line arguments; by default those of this process.
-    """
+    """Export, and print how far each graph is from the checkpoint."""
     flags = read_flags(argv)
     with errors_in_one_line(__file__):
         task = None

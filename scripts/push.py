@@ -9,28 +9,16 @@ one commit; the output lists what stays. The last lines printed load exactly wha
 first with `hf auth login`.
 """
 
-import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from sase_hf.hub import Push, push
+from sase_hf.hub import push
 from sase_hf.hub.push import COMMIT_MESSAGE
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Push, and print what went up, what stayed and how to load it.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
-    flags = read_flags(argv)
-    with errors_in_one_line(__file__):
-        print(*report(push(**vars(flags))), sep="\n")
-
-
-def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the flags of the command line, named as the arguments of `push`."""
+    """Push, and print what went up, what stayed and how to load it."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder with a model, its tokenizer and its README.md")
@@ -40,21 +28,17 @@ def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--commit_message", default=COMMIT_MESSAGE, help="(default: %(default)s)")
     add("--handler", action="store_true", help="add what serves it on Inference Endpoints")
     add("--dry-run", action="store_true", help="check and list everything, send nothing")
-    return parser.parse_args(argv)
-
-
-def report(done: Push) -> Iterator[str]:
-    """Yield the lines that say what happened, or would."""
+    with errors_in_one_line(__file__):
+        done = push(**vars(parser.parse_args(argv)))
     for name, file in done.publication.files.items():
         size = file.stat().st_size if isinstance(file, Path) else len(file)
-        yield f"{'goes up':<12}{name} ({size:,} bytes)"
+        print(f"{'goes up':<12}{name} ({size:,} bytes)")
     for name in done.publication.left_out:
-        yield f"{'stays here':<12}{name}"
+        print(f"{'stays here':<12}{name}")
     if done.commit is None:
-        yield f"{'checked':<12}fit for {done.repo_id}; nothing was sent"
-        return
-    yield f"{'commit':<12}{done.commit} of {done.repo_id}"
-    yield done.loading_code
+        print(f"{'checked':<12}fit for {done.repo_id}; nothing was sent")
+    else:
+        print(f"{'commit':<12}{done.commit} of {done.repo_id}", done.loading_code, sep="\n")
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, get_local_safetensors_metadata
+from huggingface_hub.constants import REPOCARD_NAME
 from yaml import YAMLError
 
 from ..data.labels import REGRESSION
 from ..models import FAMILIES
 from ..utils.loading import load_config
-from .checks import CARD_NAME, weight_files
+from .checks import weight_files
 
 TEMPLATE = Path(__file__).with_name("card_template.md")
 MAX_NAME_LENGTH = 300
@@ -28,16 +29,7 @@ ABOUT_DATA = ("license", "license_name", "license_link", "language", "datasets")
 ABOUT_PROSE = ("summary", "task", "data", "limits")
 
 # Arguments of a run that do not change what is trained: its folders, its output, its pushes.
-HIDDEN_ARGUMENTS = (
-    "disable_tqdm",
-    "logging_",
-    "output_dir",
-    "overwrite_",
-    "push_to_",
-    "hub_",
-    "record",
-)
-TAGS = ("sentence-embeddings", "self-attention", "sentence-transformers")
+HIDDEN = ("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "hub_", "record")
 
 
 def model_card(
@@ -66,11 +58,9 @@ def model_card(
         Markdown with YAML front matter, for a README.md.
 
     Raises:
-        ValueError: If `about` has an unknown field, or the record is not a mapping.
+        ValueError: If `about` has an unknown field.
     """
-    record, about = {} if record is None else record, about or {}
-    if not isinstance(record, Mapping):
-        raise ValueError(f"the record is a {type(record).__name__}; give the content of its file")
+    record, about = record or {}, about or {}
     known = (*ABOUT_DATA, *ABOUT_PROSE)
     if unknown := sorted(set(about) - set(known)):
         raise ValueError(f"{', '.join(unknown)}: not a field of a card; use {', '.join(known)}")
@@ -99,9 +89,7 @@ def model_card(
         num_parameters=num_parameters,
         megabytes=num_parameters * getattr(config.dtype, "itemsize", 4) / 1e6,
         record=_escape({**record, "metrics": _finite_metrics(record)}),
-        settings=_escape(
-            {key: arguments[key] for key in arguments if not key.startswith(HIDDEN_ARGUMENTS)}
-        ),
+        settings=_escape({key: arguments[key] for key in arguments if not key.startswith(HIDDEN)}),
     )
     return str(card)
 
@@ -112,7 +100,7 @@ def write_model_card(
     repo_id: str | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write `README.md` into the folder of a checkpoint.
+    """Write `README.md` into the folder of a checkpoint, and return its path.
 
     Licence, language and datasets of a card that is there already stay; all else is replaced.
 
@@ -122,36 +110,28 @@ def write_model_card(
         repo_id: As for `model_card`.
         about: As for `model_card`.
 
-    Returns:
-        The path of the card.
-
     Raises:
         OSError: If the folder holds no checkpoint.
         ValueError: As for `model_card`.
     """
-    folder, path = Path(checkpoint_dir), Path(checkpoint_dir, CARD_NAME)
+    folder, path = Path(checkpoint_dir), Path(checkpoint_dir, REPOCARD_NAME)
     weight_files(folder)
     config = load_config(str(folder))
     counts = get_local_safetensors_metadata(folder).parameter_count
+    try:
+        old = ModelCard.load(path).data.to_dict()
+    except (OSError, ValueError, YAMLError):
+        old = {}
     card = model_card(
         config,
         record,
         name=folder.resolve().name,
         num_parameters=sum(counts.values()),
         repo_id=repo_id,
-        about={**_owned_fields(path), **(about or {})},
+        about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
     )
     path.write_text(card, encoding="utf-8")
     return path
-
-
-def _owned_fields(card: Path) -> dict[str, Any]:
-    """Return what only the owner can have written into the front matter of a card."""
-    try:
-        data = ModelCard.load(card).data.to_dict()
-    except (OSError, ValueError, YAMLError):
-        return {}
-    return {key: data[key] for key in ABOUT_DATA if data.get(key)}
 
 
 def _front_matter(
@@ -162,11 +142,10 @@ def _front_matter(
     source = record.get("sources", {}).get(split, {})
     revision = _one_line(source.get("revision") or "")
     dataset = _one_line(source.get("dataset") or source.get("file") or "local data")
-    # Only a dataset loaded at a known commit is certainly the Hub's of that name.
-    hub_dataset = [dataset] if revision else []
     results = [
         EvalResult(
             task_type=task,
+            # Only a dataset loaded at a known commit is certainly the Hub's of that name.
             dataset_type=dataset if revision else "local",
             dataset_name=dataset,
             dataset_split=_one_line(split) or None,
@@ -176,16 +155,17 @@ def _front_matter(
         )
         for metric, value in _finite_metrics(record).items()
     ]
-    given = about.get("datasets") or []
-    datasets = [*hub_dataset, *([given] if isinstance(given, str) else given)]
+    owned = {key: about[key] for key in ABOUT_DATA if key in about}
+    given = owned.pop("datasets", None) or []
+    datasets = [*([dataset] if revision else []), *([given] if isinstance(given, str) else given)]
     return ModelCardData(
         library_name="transformers",
         pipeline_tag=task,
-        tags=list(TAGS),
+        tags=["sentence-embeddings", "self-attention", "sentence-transformers"],
         model_name=_one_line(name) if results else None,
         eval_results=results or None,
         datasets=list(dict.fromkeys(datasets)) or None,
-        **{key: about[key] for key in ABOUT_DATA if key in about and key != "datasets"},
+        **owned,
     )
 
 

@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import ModelCard
+from huggingface_hub.constants import REPOCARD_NAME
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
@@ -17,23 +19,16 @@ from ..models import FAMILIES
 from ..models.self_attentive.modeling_self_attentive import SENTENCE_TRANSFORMER_FILES
 from ..utils.loading import load_checkpoint
 
-CARD_NAME = "README.md"
 HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
 # Beside the weights and the code of the family, all that goes up: a folder that a run leaves holds
 # predictions, logs and pickles as well.
 PUBLIC_NAMES = (
-    CARD_NAME,
+    REPOCARD_NAME,
     CONFIG_NAME,
     "tokenizer.json",
     TOKENIZER_CONFIG_FILE,
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
     *SENTENCE_TRANSFORMER_FILES,
 )
-_SAVE_AGAIN = "load the checkpoint with sase_hf and save it with save_pretrained"
 
 
 @dataclass(frozen=True)
@@ -74,10 +69,14 @@ def prepare(
     model, tokenizer = load_checkpoint(str(checkpoint), strict=True)
     code = FAMILIES[model.config.model_type].files
     names = [name for name in (*PUBLIC_NAMES, *code) if (folder / name).is_file()]
-    files: dict[str, Path | bytes] = {name: folder / name for name in sorted([*names, *weights])}
-    _check_code(folder, model)
-    _check_card(folder / CARD_NAME, needs_license=needs_license)
-    check_label_names(model)
+    _check_code(folder, model, code)
+    _check_card(folder / REPOCARD_NAME, needs_license=needs_license)
+    labels = (model.config.id2label or {}).values() if model.is_head else ()
+    if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
+        raise ValueError(
+            f"the labels are called {', '.join(unnamed[:3])}. Name them with --label_names when "
+            "training, or set model.config.id2label and label2id and save the model again"
+        )
     if len(tokenizer) > model.config.vocab_size:
         raise ValueError(
             f"the tokenizer in {checkpoint} has {len(tokenizer):,} words, the model "
@@ -89,8 +88,14 @@ def prepare(
                 f"{name} in {checkpoint} holds a Hugging Face token; take it out, and revoke it if "
                 "anybody else may have seen the file"
             )
+    files: dict[str, Path | bytes] = {name: folder / name for name in sorted([*names, *weights])}
     if handler:
-        files |= _handler_files(folder)
+        needed = [
+            line
+            for line in metadata.requires("sase_hf") or ()
+            if re.match(r"(torch|transformers)\b(?!-)", line)
+        ]
+        files |= {"handler.py": HANDLER, "requirements.txt": "\n".join(needed).encode()}
     return Publication(
         auto_class="AutoModelForSequenceClassification" if model.is_head else "AutoModel",
         files=files,
@@ -103,11 +108,7 @@ def prepare(
 
 
 def weight_files(folder: Path) -> list[str]:
-    """Return the names of the files that hold the weights of a checkpoint, with their index.
-
-    Raises:
-        FileNotFoundError: If the folder holds no safetensors weights.
-    """
+    """Return the names of the safetensors files of a checkpoint, with their index."""
     if (folder / SAFE_WEIGHTS_NAME).is_file():
         return [SAFE_WEIGHTS_NAME]
     index = folder / SAFE_WEIGHTS_INDEX_NAME
@@ -119,53 +120,36 @@ def weight_files(folder: Path) -> list[str]:
     return [SAFE_WEIGHTS_INDEX_NAME, *sorted(set(shards))]
 
 
-def check_label_names(model: Any) -> None:
-    """Raise ValueError if the labels of a head have transformers' names for unnamed labels."""
-    labels = (model.config.id2label or {}).values() if model.is_head else ()
-    if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
-        raise ValueError(
-            f"the labels are called {', '.join(unnamed[:3])}. Name them with --label_names when "
-            "training, or set model.config.id2label and label2id and save the model again"
-        )
-
-
-def _check_code(folder: Path, model: Any) -> None:
+def _check_code(folder: Path, model: Any, code: Mapping[str, Path]) -> None:
     """Raise ValueError if other code than this package's would run; only this was checked."""
-    code = FAMILIES[model.config.model_type].files
     other = [
         name
         for name, path in code.items()
         if not (folder / name).is_file() or (folder / name).read_bytes() != path.read_bytes()
     ]
+    read = {
+        name: json.loads((folder / name).read_text(encoding="utf-8"))
+        for name in (CONFIG_NAME, TOKENIZER_CONFIG_FILE, *SENTENCE_TRANSFORMER_FILES)
+        if (folder / name).is_file()
+    }
+    expected = model.code_references()
     other += [
-        name
-        for name, content in SENTENCE_TRANSFORMER_FILES.items()
-        if _read(folder / name) != content
+        f"{key} in {CONFIG_NAME}"
+        for key in ("auto_map", "custom_pipelines")
+        if read[CONFIG_NAME].get(key) != expected.get(key)
     ]
-    saved = _read(folder / CONFIG_NAME)
-    other += [
-        f"{name} in {CONFIG_NAME}"
-        for name in ("auto_map", "custom_pipelines")
-        if saved.get(name) != model.code_references().get(name)
-    ]
-    if "auto_map" in _read(folder / TOKENIZER_CONFIG_FILE):
+    other += [n for n, content in SENTENCE_TRANSFORMER_FILES.items() if read.get(n) != content]
+    if "auto_map" in read.get(TOKENIZER_CONFIG_FILE, ()):
         other.append(f"auto_map in {TOKENIZER_CONFIG_FILE}")
     if other:
         raise ValueError(
-            f"{', '.join(other)} in {folder}: not what this version of sase_hf writes. To publish "
-            f"it with this version, {_SAVE_AGAIN}"
+            f"{', '.join(other)} in {folder}: not what this version of sase_hf writes. Load the "
+            "checkpoint with sase_hf and save it with save_pretrained"
         )
 
 
-def _read(path: Path) -> Any:
-    """Return the content of a JSON file; empty if there is no such file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except ValueError as reason:
-        raise ValueError(f"{path} is not JSON ({reason}); {_SAVE_AGAIN}") from None
-
-
 def _check_card(path: Path, *, needs_license: bool) -> None:
+    """Raise if there is no card, or its front matter lacks a field."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}; write it with sase_hf.hub.write_model_card")
     try:
@@ -175,23 +159,9 @@ def _check_card(path: Path, *, needs_license: bool) -> None:
     examples = {"license": "apache-2.0", "language": "en"} if needs_license else {}
     if missing := [f"{name}: {value}" for name, value in examples.items() if not data.get(name)]:
         raise ValueError(
-            f"{path} lacks {len(missing)} of the fields that readers need. Add lines like these "
-            f"between the two lines of dashes at its top: {', '.join(missing)}"
+            f"{path} lacks fields that readers need. Add lines like these between the two lines of "
+            f"dashes at its top: {', '.join(missing)}"
         )
 
 
-def _handler_files(folder: Path) -> dict[str, Path | bytes]:
-    """Return the handler and a requirements.txt with the versions that this package asks for."""
-    lines = metadata.requires("sase_hf") or ()
-    needed = [line for line in lines if re.match(r"(torch|transformers)\b(?!-)", line)]
-    files = {"handler.py": HANDLER.read_bytes(), "requirements.txt": "\n".join(needed).encode()}
-    for name, content in files.items():
-        if (folder / name).exists() and (folder / name).read_bytes() != content:
-            raise ValueError(
-                f"{name} in {folder} is not the one of this version of sase_hf. Take it away, or "
-                "leave --handler out and upload your own"
-            )
-    return {**files}
-
-
-__all__ = ["CARD_NAME", "HANDLER", "Publication", "check_label_names", "prepare", "weight_files"]
+__all__ = ["HANDLER", "Publication", "prepare", "weight_files"]

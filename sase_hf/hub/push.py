@@ -15,13 +15,7 @@ from .checks import Publication, prepare
 COMMIT_MESSAGE = "Upload model"
 
 # Weights that transformers would load. Old ones of another form must not stay beside new ones.
-WEIGHTS = (
-    "model.safetensors",
-    "model-*-of-*.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model*.bin",
-    "pytorch_model.bin.index.json",
-)
+WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
 _WAYS_OUT = {
     401: "log in with `hf auth login`, or set HF_TOKEN to a valid token",
     403: "use a token that may write there, or a repository of your own",
@@ -31,13 +25,7 @@ _WAYS_OUT = {
 
 @dataclass(frozen=True)
 class Push:
-    """What was pushed, or would be.
-
-    Attributes:
-        repo_id: The repository.
-        publication: What goes up and what stays.
-        commit: The commit that holds it; None if nothing was sent.
-    """
+    """What was pushed, or would be; `commit` is None if nothing was sent."""
 
     repo_id: str
     publication: Publication
@@ -121,14 +109,10 @@ def push(
 
 @contextmanager
 def reraise_naming(repo_id: str) -> Iterator[None]:
-    """Put the repository and a way out into the errors of the Hub's client, and take tokens out.
-
-    Raises:
-        OSError: In place of the client's errors.
-    """
+    """Raise the errors of the Hub's client as OSError with repository and way out, no token."""
     try:
         yield
-    # `HTTPError` is that of the client's own HTTP library. RuntimeError: a file could not be sent.
+    # RuntimeError: a file could not be sent.
     except (errors.HTTPError, OSError, RuntimeError) as error:  # type: ignore[attr-defined]
         cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
         status = getattr(getattr(cause, "response", None), "status_code", 0)

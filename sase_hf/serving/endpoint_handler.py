@@ -8,20 +8,14 @@
 torch and transformers only. The server answers any exception with status 400 and its message.
 """
 
-import re
+import json
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig, FeatureExtractionPipeline, pipeline
 
-# Limits of a request. A token is at least one character, so they bound its memory and time.
-MAX_INPUTS = 1_000
-MAX_CHARACTERS = 100_000
-# Of one input of a relation network, whose time grows with the square of the length.
-MAX_RELATED_CHARACTERS = 2_000
-PARAMETERS = ("top_k", "truncation")
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can hold one, the tokenizer cannot
+# Of a request; they bound its memory and time, in a relation network the square of the length.
+MAX_CHARACTERS, MAX_RELATED_CHARACTERS = 100_000, 2_000
 
 
 class SentenceEmbeddingPipeline(FeatureExtractionPipeline):
@@ -33,11 +27,7 @@ class SentenceEmbeddingPipeline(FeatureExtractionPipeline):
 
 
 class EndpointHandler:
-    """What the server calls.
-
-    Args:
-        path: The folder of the checkpoint; by default that of this file.
-    """
+    """What the server calls; `path` is the folder of the checkpoint."""
 
     def __init__(self, path: str = "") -> None:
         folder = path or str(Path(__file__).parent)
@@ -51,69 +41,24 @@ class EndpointHandler:
         )
         is_related = getattr(config, "encoder", None) == "relation_network"
         self.max_length = MAX_RELATED_CHARACTERS if is_related else MAX_CHARACTERS
-        self.allowed_texts = {1} if pipeline_class else {1, 2}
-        if self.pipeline.model.reads_pairs:
-            self.allowed_texts = {2}
 
     def __call__(self, data: dict[str, Any]) -> Any:
-        """Answer a request.
-
-        Args:
-            data: `inputs`: a text, a pair `{"text": ..., "text_pair": ...}`, or a list of either;
-                and optionally `parameters`: `truncation`, true to cut texts at the tokenizer's
-                limit, and of a model with labels `top_k`, the number of labels of a result, null
-                for all.
-
-        Returns:
-            What the `text-classification` pipeline returns; for an encoder an embedding, or a list
-            of embeddings for a list.
+        """Return what the pipeline returns for `inputs`, with `top_k` or `truncation`.
 
         Raises:
             ValueError: If the request is malformed or too large.
         """
-        if not isinstance(data, dict) or "inputs" not in data:
-            raise ValueError('the request has no "inputs"; send a text, a pair, or a list of them')
         parameters = data.get("parameters") or {}
-        if not isinstance(parameters, dict) or not parameters.keys() <= {*PARAMETERS}:
-            raise ValueError(
-                f'"parameters" is {parameters!r:.80}; allowed are {", ".join(PARAMETERS)}'
-            )
-        is_list = isinstance(data["inputs"], list)
-        inputs = data["inputs"] if is_list else [data["inputs"]]
-        if len(inputs) > MAX_INPUTS:
-            raise ValueError(f"the request has {len(inputs):,} inputs; max {MAX_INPUTS:,}")
-        examples = [self._example(number, one) for number, one in enumerate(inputs)]
-        lengths = [
-            len(one) if isinstance(one, str) else sum(map(len, one.values())) for one in examples
-        ]
-        if not examples:
-            return []
-        if max(lengths) > self.max_length:
-            raise ValueError(f"an input has {max(lengths):,} characters; max {self.max_length:,}")
-        if sum(lengths) > MAX_CHARACTERS:
-            raise ValueError(f"the request has {sum(lengths):,} characters; max {MAX_CHARACTERS:,}")
-        # Padded to the longest text, a batch holds no more characters than a request may.
-        batch_size = MAX_CHARACTERS // max(*lengths, 1)
-        return self.pipeline(
-            examples if is_list else examples[0], batch_size=batch_size, **parameters
-        )
-
-    def _example(self, number: int, one: Any) -> str | dict[str, str]:
-        """Return an input as the pipeline takes it."""
-        is_named = isinstance(one, dict) and one.keys() in ({"text"}, {"text", "text_pair"})
-        named = one if is_named else {"text": one}
-        if not all(isinstance(text, str) for text in named.values()):
-            raise ValueError(
-                f"input {number} (counted from 0) is {one!r:.80}; it must be a text, or a pair "
-                '{"text": ..., "text_pair": ...}'
-            )
-        if len(named) not in self.allowed_texts:
-            raise ValueError(
-                f"input {number} (counted from 0) has {len(named)} text(s), and this model reads "
-                f'{max(self.allowed_texts)}; a pair is {{"text": ..., "text_pair": ...}}'
-            )
-        named = {
-            name: _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-            for name, text in named.items()
-        }
-        return named if len(named) == 2 else named["text"]
+        if not parameters.keys() <= {"top_k", "truncation"}:
+            raise ValueError(f'"parameters" is {parameters!r:.80}; allowed are top_k, truncation')
+        inputs = data.get("inputs")
+        is_list = isinstance(inputs, list)
+        texts = {"text", "text_pair"} if self.pipeline.model.reads_pairs else {"text"}
+        for number, one in enumerate(inputs if is_list else [inputs]):
+            named = one if isinstance(one, dict) else {"text": one}
+            if named.keys() != texts or not all(isinstance(text, str) for text in named.values()):
+                form = '{"text": ..., "text_pair": ...}' if len(texts) == 2 else "a text"
+                raise ValueError(f"input {number} (from 0) is {one!r:.80}; it must be {form}")
+        if (length := len(json.dumps(inputs, ensure_ascii=False))) > self.max_length:
+            raise ValueError(f"inputs has {length:,} characters; max {self.max_length:,}")
+        return self.pipeline(inputs, **parameters) if inputs != [] else []

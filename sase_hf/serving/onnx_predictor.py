@@ -54,12 +54,22 @@ class Predictor:
         num_threads: int | None = None,
         batch_tokens: int = 2_048,
     ) -> None:
+        try:
+            import onnxruntime
+        except ImportError as reason:
+            raise ImportError(
+                "running an exported model needs onnxruntime: pip install onnxruntime"
+            ) from reason
         self.batch_tokens = batch_tokens
         self.folder = Path(__file__).parent if folder is None else Path(folder)
         model = self._file(INT8_MODEL if int8 else MODEL)
         self.config: dict[str, Any] = self._json("config.json")
         self.tokenizer = self._load_tokenizer()
-        self.session = _start(model, num_threads)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = num_threads or 0  # 0 lets it choose
+        self.session = onnxruntime.InferenceSession(
+            model, options, providers=["CPUExecutionProvider"]
+        )
         self.inputs = [tensor.name for tensor in self.session.get_inputs()]
         self.output = self.session.get_outputs()[0].name
         self.labels: list[str] | None = None
@@ -84,28 +94,19 @@ class Predictor:
             (inputs, width) for several inputs.
 
         Raises:
-            ValueError: If an input is neither a text nor a pair, or has another number of texts
-                than the model reads, or `top_k` is not a number of labels.
+            ValueError: If an input is not a text or a pair, as the model reads them.
         """
         is_one = isinstance(inputs, str | dict)
         outputs = self.read([inputs] if is_one else inputs)  # type: ignore[list-item]
         if self.labels is None:
-            if top_k != _BEST:
-                raise ValueError(f"top_k is {top_k!r}, but this model has no labels; leave it out")
             return outputs[0] if is_one else outputs
-        if top_k not in (_BEST, None) and (not isinstance(top_k, int) or top_k < 1):
-            raise ValueError(f"top_k is {top_k!r}; give a number from 1, or None for all labels")
         results = [self._result(row, top_k) for row in self._scores(outputs)]
         if not is_one:
             return results
         return results if isinstance(inputs, str) and top_k == _BEST else results[0]
 
     def read(self, inputs: Iterable[str | dict[str, str]]) -> Array:
-        """Return the logits or embeddings of several inputs, shape (inputs, width).
-
-        Args:
-            inputs: As for a call.
-        """
+        """Return the logits or embeddings of several inputs, shape (inputs, width)."""
         outputs: dict[int, Array] = {}
         for rows, feed in self.batches(inputs):
             (found,) = self.session.run([self.output], feed)
@@ -119,9 +120,6 @@ class Predictor:
         self, inputs: Iterable[str | dict[str, str]]
     ) -> Iterator[tuple[list[int], dict[str, Array]]]:
         """Tokenize inputs and yield them in padded batches, the longest first.
-
-        Args:
-            inputs: As for a call.
 
         Yields:
             The positions of the inputs, and the tensors (B, T) of the graph by name.
@@ -154,21 +152,10 @@ class Predictor:
         texts: tuple[Any, ...] = (one,)
         if isinstance(one, dict) and one.keys() in ({"text"}, {"text", "text_pair"}):
             texts = tuple(one[name] for name in ("text", "text_pair") if name in one)
-        if not all(isinstance(text, str) for text in texts):
-            raise ValueError(
-                f"input {number} (counted from 0) is {one!r:.80}; it must be a text or a pair "
-                '{"text": ..., "text_pair": ...}'
-            )
-        if len(texts) == 2 and self.labels is None:
-            raise ValueError(
-                f"input {number} (counted from 0) is a pair, and this model embeds one text; give "
-                "its texts as two inputs"
-            )
-        if len(texts) == 1 and "token_type_ids" in self.inputs:
-            raise ValueError(
-                f"input {number} (counted from 0) is one text, and this model compares two; give "
-                '{"text": premise, "text_pair": hypothesis}'
-            )
+        allowed = {2} if "token_type_ids" in self.inputs else {1, 2} if self.labels else {1}
+        if len(texts) not in allowed or not all(isinstance(text, str) for text in texts):
+            form = '{"text": ..., "text_pair": ...}' if allowed == {2} else "a text"
+            raise ValueError(f"input {number} (from 0) is {one!r:.80}; this model reads {form}")
         return tuple(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts)
 
     def _scores(self, logits: Array) -> Array:
@@ -212,20 +199,6 @@ class Predictor:
         return path
 
 
-def _start(path: Path, num_threads: int | None) -> Any:
-    """Return a session of onnxruntime."""
-    try:
-        import onnxruntime
-    except ImportError as reason:
-        raise ImportError(
-            "running an exported model needs onnxruntime: pip install onnxruntime, or with this "
-            "package pip install 'sase_hf[onnx]'"
-        ) from reason
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads or 0  # 0 lets it choose
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
 def main() -> None:
     """Print as JSON the labels with their scores, or the embedding, of a text or a pair."""
     parser = argparse.ArgumentParser(
@@ -235,11 +208,9 @@ def main() -> None:
     parser.add_argument("text_pair", nargs="?")
     parser.add_argument("--int8", action="store_true", help="use the graph with int8 weights")
     flags = parser.parse_args()
-    one = {"text": flags.text, "text_pair": flags.text_pair}
+    pair = {"text": flags.text, "text_pair": flags.text_pair}
     try:
-        predict = Predictor(int8=flags.int8)
-        given = flags.text if flags.text_pair is None else one
-        answer = predict(given) if predict.labels is None else predict(given, top_k=None)
+        answer = Predictor(int8=flags.int8)(flags.text if flags.text_pair is None else pair, None)
     except (OSError, ValueError, ImportError) as error:
         sys.exit(f"predictor.py: {error}")
     answer = answer.tolist() if isinstance(answer, np.ndarray) else answer

@@ -9,12 +9,7 @@ from typing import Any
 
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
-    """Return a parser whose `--help` begins with the docstring of a script.
-
-    Args:
-        description: The docstring.
-        **options: As for `argparse.ArgumentParser`.
-    """
+    """Return a parser whose `--help` begins with this docstring of a script."""
     return argparse.ArgumentParser(
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -25,15 +20,7 @@ def make_parser(description: str | None, **options: Any) -> argparse.ArgumentPar
 
 @contextmanager
 def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[None]:
-    """End the process with one line where the user, a file or the network is at fault.
-
-    Args:
-        script: The script's `__file__`, whose name begins the line.
-        on_interrupt: The line after Ctrl-C.
-
-    Raises:
-        SystemExit: In the place of the error.
-    """
+    """Exit with one line, "script: reason", where the user, a file or the network is at fault."""
     name = Path(script).name
     try:
         yield
@@ -44,22 +31,14 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
 
 
 def positive_int(text: str) -> int:
-    """Read a flag's value as an integer of 1 or more; for `type=` of `add_argument`.
-
-    Raises:
-        argparse.ArgumentTypeError: If it is not one.
-    """
+    """Read a flag's value as an integer of 1 or more; for `type=` of `add_argument`."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer of 1 or more")
     return int(text)
 
 
 def column_names(text: str) -> list[str]:
-    """Read a flag's value as one or two names of columns, split at the comma.
-
-    Raises:
-        argparse.ArgumentTypeError: If there are none or more.
-    """
+    """Read a flag's value as one or two names of columns, split at the comma."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if len(names) not in (1, 2):
         raise argparse.ArgumentTypeError(f"{text!r} must be one name, or two with a comma between")
@@ -67,12 +46,7 @@ def column_names(text: str) -> list[str]:
 
 
 def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, Any]:
-    """Return the flags that differ from their defaults, for a record.
-
-    Args:
-        parser: The parser that read them.
-        flags: What it returned.
-    """
+    """Return the flags that differ from their defaults, for a record."""
     return {name: value for name, value in vars(flags).items() if value != parser.get_default(name)}
 
 

@@ -45,14 +45,7 @@ def flush_to_disk(path: FilePath) -> None:
 
 
 def check_output(path: FilePath | None) -> None:
-    """Raise if a file cannot be written, before the work whose result it would hold.
-
-    Args:
-        path: The file, whose folders need not exist; None for no file.
-
-    Raises:
-        OSError: If it is a folder, or no file can be made or changed there.
-    """
+    """Raise OSError if a file cannot be written, before the work whose result it would hold."""
     if path is None:
         return
     path = Path(path)

@@ -46,8 +46,8 @@ def load_checkpoint(
         )
     if must_attend and classes[name] is family.base_model:
         raise ValueError(
-            f"cannot load {checkpoint}: it is a base model without a classifier, whose labels "
-            "would be random; train one from it, or name a trained checkpoint"
+            f"cannot load {checkpoint}: it is a base model without a classifier; train one from "
+            "it, or name a trained checkpoint"
         )
     if must_attend and not config.has_attention:
         raise ValueError(
@@ -60,39 +60,25 @@ def load_checkpoint(
 def load_encoder(checkpoint: str, revision: str | None = None) -> tuple[Any, TokenizersBackend]:
     """Load the base model of a checkpoint, also of a head, and its tokenizer.
 
-    Args:
-        checkpoint: A folder, or a name on the Hub.
-        revision: Commit, tag or branch on the Hub.
-
-    Returns:
-        The model, in evaluation mode and float32, and the tokenizer.
-
     Raises:
-        ValueError: If it is another kind of model, weights are missing or not finite, or a folder
-            is given a revision.
-        OSError: If there is no such checkpoint, or it cannot be read.
+        ValueError: As for `load_checkpoint`, or if a folder is given a revision.
+        OSError: As for `load_checkpoint`.
     """
     if revision is not None and Path(checkpoint).is_dir():
-        raise ValueError(
-            f"{checkpoint} is a folder, which has no revision {revision!r}; leave the revision out"
-        )
+        raise ValueError(f"{checkpoint} is a folder; leave the revision {revision!r} out")
     config = load_config(checkpoint, revision=revision)
     return _load(FAMILIES[config.model_type].base_model, checkpoint, config, revision=revision)
 
 
 def load_config(checkpoint: str, **options: Any) -> Any:
-    """Load the config of a checkpoint.
-
-    Args:
-        checkpoint: A folder, or a name on the Hub.
-        **options: For `from_pretrained`, such as `revision`.
+    """Load the config of a checkpoint; `options`, such as `revision`, are for `from_pretrained`.
 
     Raises:
         ValueError: If it is that of another kind of model, or a field is refused.
         OSError: If there is no such checkpoint, or it cannot be read.
     """
     path = Path(checkpoint)
-    is_path = not _HUB_NAME.fullmatch(checkpoint) or path.exists()
+    is_path = path.exists() or not _HUB_NAME.fullmatch(checkpoint)
     is_beside_others = "/" in checkpoint and path.parent.is_dir()
     if (is_path or is_beside_others) and not path.is_dir():
         raise FileNotFoundError(
@@ -110,16 +96,7 @@ def load_config(checkpoint: str, **options: Any) -> Any:
 
 
 def load_pipeline(checkpoint: str) -> SelfAttentionPipeline:
-    """Load the `self-attention` pipeline of a checkpoint.
-
-    Args:
-        checkpoint: A folder, or a name on the Hub.
-
-    Raises:
-        ValueError: As for `load_checkpoint(must_attend=True)`, or if the tokenizer gives no
-            offsets.
-        OSError: As for `load_checkpoint`.
-    """
+    """Load the `self-attention` pipeline of a checkpoint; raises as `load_checkpoint` does."""
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     make_pipeline: Any = pipeline  # its overloads know only the tasks of transformers
     explain: SelfAttentionPipeline = make_pipeline(TASK, model=model, tokenizer=tokenizer)
@@ -137,12 +114,7 @@ def reraise_as_value_error() -> Iterator[None]:
 
 @contextmanager
 def reraise_naming(checkpoint: str) -> Iterator[None]:
-    """Put the name of a checkpoint into the errors of loading it.
-
-    Raises:
-        ValueError: If what it holds cannot be used.
-        OSError: If it cannot be read.
-    """
+    """Put the name of a checkpoint into the errors of loading it, ValueError or OSError."""
     try:
         with reraise_as_value_error():
             yield
@@ -163,21 +135,18 @@ def _load(
             checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **options
         )
         tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, **options)
-    if missing := sorted(loaded["missing_keys"]):
-        raise ValueError(
-            f"{checkpoint} has no weights for {', '.join(missing)}, which would be random. Train "
-            "it, or name a trained checkpoint"
-        )
-    if bad := [name for name, part in model.named_parameters() if not part.isfinite().all()]:
-        raise ValueError(
-            f"{checkpoint} has weights that are not finite, in {', '.join(bad)}. Train it again, "
-            "or name another checkpoint"
-        )
-    if strict and (unexpected := sorted(loaded["unexpected_keys"])):
-        raise ValueError(
-            f"{checkpoint} has weights that the model does not: {', '.join(unexpected[:3])}. Load "
-            "it with sase_hf and save it with save_pretrained"
-        )
+    weights = model.named_parameters()
+    faults = {
+        "misses weights": sorted(loaded["missing_keys"]),
+        "has weights that are not finite": [n for n, part in weights if not part.isfinite().all()],
+        "has weights that the model does not": sorted(loaded["unexpected_keys"]) if strict else [],
+    }
+    for fault, names in faults.items():
+        if names:
+            raise ValueError(
+                f"{checkpoint} {fault}: {', '.join(names[:3])}. Train it again, or load it with "
+                "sase_hf and save it with save_pretrained"
+            )
     return model.eval(), tokenizer
 
 
@@ -188,8 +157,7 @@ def name_checkpoints(
 
     Args:
         checkpoints: Folders, or names on the Hub.
-        names: One for each; by default the last part of its path, and as many parts more as make
-            the names differ.
+        names: One for each; by default the last parts of their paths, as many as make all differ.
 
     Raises:
         ValueError: If a checkpoint or a name is there twice, or there are not as many names as
@@ -199,21 +167,15 @@ def name_checkpoints(
     if len(set(paths)) < len(paths):
         raise ValueError(f"{', '.join(checkpoints)}: the same checkpoint twice; name each once")
     if names is None:
-        names = [_shortest_name(path, paths) for path in paths]
+        count = 1
+        while len(set(names := ["/".join(path.parts[-count:]) for path in paths])) < len(paths):
+            count += 1
     if len(set(names)) != len(names) or len(names) != len(checkpoints):
         raise ValueError(
             f"{len(checkpoints)} checkpoints are called {', '.join(names)}; give each a name of "
             "its own with --names"
         )
     return dict(zip(names, checkpoints, strict=True))
-
-
-def _shortest_name(path: Path, paths: Sequence[Path]) -> str:
-    """Return the shortest end of a path that no other path ends in."""
-    count = 1
-    while sum(other.parts[-count:] == path.parts[-count:] for other in paths) > 1:
-        count += 1
-    return "/".join(path.parts[-count:])
 
 
 __all__ = [

@@ -1,16 +1,13 @@
 """Freed memory that is used again instead of being fetched anew from the system.
 
-PyTorch's CPU build gets its memory from the C library. glibc hands large pieces back to the system
-as soon as they are freed, and the next training step then waits for the system to find and clear
-the same pages once more. That costs up to half of a step with large layers.
+glibc hands large pieces back to the system as soon as they are freed, and the next training step on
+a CPU waits for the same pages again: up to half of a step with large layers.
 """
 
 import ctypes
 import platform
 
-# From glibc's malloc.h.
-_M_TRIM_THRESHOLD = -1
-_M_MMAP_MAX = -4
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # from glibc's malloc.h
 
 
 def keep_freed_memory() -> bool:

@@ -10,9 +10,7 @@ from typing import Any
 def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
     """Return what a function returns in a process that has only imported the package.
 
-    Args:
-        work: A function at the top level of a module.
-        *args: Its arguments; they are pickled.
+    The function stands at the top level of a module; its arguments are pickled.
 
     Raises:
         RuntimeError: If the process ends before the function returns.

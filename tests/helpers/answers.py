@@ -109,9 +109,10 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
 
 
 def refuse_network(event: str, args: tuple[Any, ...]) -> None:
-    """Audit hook: no connection leaves this machine."""
+    """Audit hook: no connection leaves this machine; an attempt is noted on standard error."""
     host = {"socket.connect": lambda: args[1][0], "socket.getaddrinfo": lambda: args[0]}.get(event)
-    if host is not None and host() not in ("127.0.0.1", "::1", "localhost"):
+    if host is not None and host() not in ("127.0.0.1", "::1", "localhost", "0.0.0.0", None):
+        sys.stderr.write(f"{event} {args}: must work offline\n")
         raise PermissionError(f"{event} {args}: this must work offline")
 
 

@@ -1,7 +1,7 @@
 """A small Hugging Face Hub on 127.0.0.1, for tests that push and load without another network.
 
 It answers what huggingface_hub asks of model repositories in these tests: create, upload (small
-files in the commit, large ones by LFS), commit, branch, tag, list, download. It offers no Xet, so
+files in the commit, large ones by LFS), commit, branch, list, download. It offers no Xet, so
 clients need HF_HUB_DISABLE_XET=1.
 """
 
@@ -12,26 +12,101 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import RLock, Thread
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import huggingface_hub
 import pytest
-from loopback_state import (
-    DROP,
-    OWNER,
-    READ_TOKEN,
-    TOKEN,
-    Hub,
-    Refusal,
-    Repository,
-    digest_of,
-    git_name,
-    is_large,
-)
 from packaging.version import Version
+
+OWNER = "someone"
+TOKEN = "hf_" + "write" * 6
+DROP = 0  # instead of a status: break the connection
+
+Files = dict[str, bytes]
+
+
+@dataclass
+class Repository:
+    """Commits by id, each with all its files, and the names that point to them."""
+
+    private: bool = False
+    commits: dict[str, Files] = field(default_factory=dict)
+    messages: dict[str, str] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+
+    def add_commit(self, branch: str, files: Files, message: str) -> str:
+        """Let a branch point to new contents."""
+        names = sorted((path, git_name(content)) for path, content in files.items())
+        commit = git_name(f"{branch} {len(self.commits)} {message} {names}".encode())
+        self.commits[commit], self.messages[commit] = files, message
+        self.branches[branch] = commit
+        return commit
+
+    def commit_of(self, revision: str) -> str:
+        """Resolve a branch or a commit."""
+        commit = self.branches.get(revision, revision)
+        if commit not in self.commits:
+            raise Refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        return commit
+
+
+@dataclass
+class Hub:
+    """The state of the server, open to tests.
+
+    Attributes:
+        address: What HF_ENDPOINT must be.
+        repositories: By `OWNER/NAME`.
+        objects: Large files by SHA-256.
+        faults: Status to answer with, or `DROP`, by the name of what is asked: `commit`, `upload`.
+        requests: Method and path of what was asked, in order.
+    """
+
+    address: str = ""
+    repositories: dict[str, Repository] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    faults: dict[str, int] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    lock: Any = field(default_factory=RLock)
+
+    def files(self, repo: str, revision: str = "main") -> Files:
+        """Return what a repository holds."""
+        found = self.repositories[repo]
+        return found.commits[found.commit_of(revision)]
+
+    def environment(self, home: object, token: str = TOKEN) -> dict[str, str]:
+        """Return the variables of a process with an empty cache that knows only this Hub."""
+        return {
+            "HF_ENDPOINT": self.address,
+            "HF_HOME": str(home),
+            "HF_TOKEN": token,
+            "HF_HUB_OFFLINE": "0",
+            "HF_HUB_DISABLE_XET": "1",
+        }
+
+
+class Refusal(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, status: int, code: str = "", message: str = "", body: Any = None) -> None:
+        super().__init__(message)
+        self.status, self.body = status, {"error": message, **(body or {})}
+        self.headers = {"X-Error-Code": code, "X-Error-Message": message}
+
+
+def is_large(path: str, size: int) -> bool:
+    """Return whether a file is uploaded by LFS."""
+    return path.endswith(".safetensors") or size > 1_000_000
+
+
+def git_name(content: bytes) -> str:
+    """Name contents as git does."""
+    return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
+
 
 ROUTES: list[tuple[str, re.Pattern[str], str]] = []
 REPO = r"(?P<repo>[^/]+/[^/]+)"
@@ -90,7 +165,9 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             raise ConnectionAbortedError("as the test wants it")
         # A server may well repeat what it was sent.
-        raise Refusal(status, message=f"as the test wants it; {self.headers.get('Authorization')}")
+        told = Refusal(status, message=f"as told; {self.headers.get('Authorization')}")
+        told.headers["Connection"] = "close"  # or the client might ask again here
+        raise told
 
     def send_json(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
         """Send a value; None means that the answer has been sent."""
@@ -110,21 +187,19 @@ class Handler(BaseHTTPRequestHandler):
 
     # ---- who asks, and what for ------------------------------------------------------------------
 
-    def user(self, *, writes: str = "") -> str | None:
-        """Return who asks; with `writes`, only if they may write to repositories of that owner."""
+    def check_user(self, *, writes: bool = False) -> bool:
+        """Return whether the client has the token; refuse another one, and writing without."""
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        if token not in (TOKEN, READ_TOKEN) and (token or writes):
+        if token != TOKEN and (token or writes):
             raise Refusal(401, message="Invalid credentials in Authorization header")
-        if writes and (token == READ_TOKEN or writes != OWNER):
-            raise Refusal(403, message=f"You don't have the rights to write to {writes}")
-        return OWNER if token else None
+        return bool(token)
 
     def repository(self, repo: str, *, writes: bool = False) -> Repository:
         """Return a repository, if the client may see it."""
-        user = self.user(writes=repo.partition("/")[0] if writes else "")
+        is_user = self.check_user(writes=writes)
         found = self.hub.repositories.get(repo)
-        if found is None or (found.private and user is None):
-            raise Refusal(404 if user else 401, "RepoNotFound", "Repository not found")
+        if found is None or (found.private and not is_user):
+            raise Refusal(404 if is_user else 401, "RepoNotFound", "Repository not found")
         return found
 
     @route("POST", "/api/validate-yaml")
@@ -138,9 +213,8 @@ class Handler(BaseHTTPRequestHandler):
     def create(self) -> Any:
         """Make a repository with its first commit."""
         asked = json.loads(self.body)
-        owner = asked.get("organization") or OWNER
-        self.user(writes=owner)
-        repo = f"{owner}/{asked['name']}"
+        self.check_user(writes=True)
+        repo = f"{asked.get('organization') or OWNER}/{asked['name']}"
         address = {"url": f"{self.hub.address}/{repo}"}
         if repo in self.hub.repositories:
             raise Refusal(409, message="You already created this model repo", body=address)
@@ -168,31 +242,17 @@ class Handler(BaseHTTPRequestHandler):
         found.branches[name] = found.commit_of(start)
         return {}
 
-    @route("POST", f"/api/models/{REPO}/tag/{REV}")
-    def tag(self, repo: str, revision: str) -> Any:
-        """Make a tag."""
-        found = self.repository(repo, writes=True)
-        found.tags[json.loads(self.body)["tag"]] = found.commit_of(revision)
-        return {}
-
     @route("GET", f"/api/models/{REPO}/tree/{REV}(/(?P<folder>.+))?")
     def tree(self, repo: str, revision: str, folder: str | None) -> Any:
         """List files with their sizes and digests."""
         found = self.repository(repo)
-        inside = {
-            path: content
+        entries = [
+            {"type": "file", "path": path, "size": len(content), "oid": git_name(content)}
             for path, content in found.commits[found.commit_of(revision)].items()
-            if folder is None or path.startswith(f"{folder}/")
-        }
-        if folder is not None and not inside:
+            if path.startswith(f"{folder}/" if folder else "")
+        ]
+        if folder and not entries:
             raise Refusal(404, "EntryNotFound", f"{folder} does not exist on {revision!r}")
-        entries = []
-        for path, content in inside.items():
-            entry = {"type": "file", "path": path, "size": len(content), "oid": git_name(content)}
-            if is_large(path, len(content)):
-                sha256 = hashlib.sha256(content).hexdigest()
-                entry["lfs"] = {"oid": sha256, "size": len(content), "pointerSize": 100}
-            entries.append(entry)
         return entries
 
     # ---- upload ----------------------------------------------------------------------------------
@@ -200,17 +260,13 @@ class Handler(BaseHTTPRequestHandler):
     @route("POST", f"/api/models/{REPO}/preupload/{REV}")
     def preupload(self, repo: str, revision: str) -> Any:
         """Say which way each file goes."""
-        found = self.repository(repo, writes=True)
-        held = found.commits[found.commit_of(revision)]
+        self.repository(repo, writes=True)
         return {
             "files": [
                 {
                     "path": file["path"],
                     "uploadMode": "lfs" if is_large(file["path"], file["size"]) else "regular",
                     "shouldIgnore": False,
-                    "oid": digest_of(file["path"], held[file["path"]])
-                    if file["path"] in held
-                    else None,
                 }
                 for file in json.loads(self.body)["files"]
             ]
@@ -218,17 +274,12 @@ class Handler(BaseHTTPRequestHandler):
 
     @route("POST", f"/{REPO}\\.git/info/lfs/objects/batch")
     def batch(self, repo: str) -> Any:
-        """Say where to put large files that are not there yet."""
+        """Say where to put large files."""
         self.repository(repo, writes=True)
-        objects = []
-        for asked in json.loads(self.body)["objects"]:
-            entry = {"oid": asked["oid"], "size": asked["size"]}
-            if asked["oid"] not in self.hub.objects:
-                places = {"upload": f"lfs/{asked['oid']}", "verify": f"{repo}.git/info/lfs/verify"}
-                entry["actions"] = {
-                    name: {"href": f"{self.hub.address}/{place}"} for name, place in places.items()
-                }
-            objects.append(entry)
+        objects = [
+            {**asked, "actions": {"upload": {"href": f"{self.hub.address}/lfs/{asked['oid']}"}}}
+            for asked in json.loads(self.body)["objects"]
+        ]
         return {"transfer": "basic", "objects": objects}
 
     @route("PUT", "/lfs/(?P<oid>[0-9a-f]{64})")
@@ -237,15 +288,6 @@ class Handler(BaseHTTPRequestHandler):
         if hashlib.sha256(self.body).hexdigest() != oid:
             raise Refusal(400, message="the digest differs")
         self.hub.objects[oid] = self.body
-        return {}
-
-    @route("POST", f"/{REPO}\\.git/info/lfs/verify")
-    def verify(self, repo: str) -> Any:
-        """Confirm that a large file has arrived."""
-        self.repository(repo, writes=True)
-        asked = json.loads(self.body)
-        if len(self.hub.objects.get(asked["oid"], b"")) != asked["size"]:
-            raise Refusal(404, message="not uploaded")
         return {}
 
     @route("POST", f"/api/models/{REPO}/commit/{REV}")
@@ -275,27 +317,14 @@ class Handler(BaseHTTPRequestHandler):
 
     @route("GET HEAD", f"/{REPO}/resolve/{REV}/(?P<path>.+)")
     def resolve(self, repo: str, revision: str, path: str) -> None:
-        """Send a small file, or the address of a large one."""
+        """Send a file."""
         found = self.repository(repo)
         commit = found.commit_of(revision)
         if path not in found.commits[commit]:
             raise Refusal(404, "EntryNotFound", "Entry not found")
         content = found.commits[commit][path]
-        headers = {"X-Repo-Commit": commit}
-        if is_large(path, len(content)):
-            digest = digest_of(path, content)
-            headers |= {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content))}
-            # Of another name, as on the real Hub: clients send no token there.
-            store = self.hub.address.replace("127.0.0.1", "localhost")
-            headers["Location"] = f"{store}/lfs/{digest}/{quote(path)}"
-            self.send_content(302, b"", headers)
-            return
-        self.send_content(200, content, headers, {"ETag": f'"{git_name(content)}"'})
-
-    @route("GET HEAD", "/lfs/(?P<oid>[0-9a-f]{64})/.+")
-    def large(self, oid: str) -> None:
-        """Send a large file from where `resolve` leads."""
-        self.send_content(200, self.hub.objects[oid], {"ETag": f'"{oid}"'})
+        headers = {"X-Repo-Commit": commit, "ETag": f'"{git_name(content)}"'}
+        self.send_content(200, content, headers)
 
 
 class _QuietServer(ThreadingHTTPServer):

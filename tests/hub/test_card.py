@@ -4,16 +4,13 @@ import ast
 import json
 import math
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-import yaml
 from huggingface_hub import ModelCard
 from script_files import load_script
-from tiny import SIZES, tiny_config, tiny_model
+from tiny import tiny_config, tiny_model
 from transformers import PreTrainedModel
 
 from sase_hf import (
@@ -39,6 +36,7 @@ RECORD: dict[str, Any] = {
     "sources": {
         "train": {"file": "rooms.jsonl", "sha256": "ab" * 32, "rows": 12345},
         "validation": {"dataset": "someone/rooms", "revision": "c" * 40, "rows": 100},
+        "test": {"dataset": "rooms", "revision": None, "rows": 5},
     },
 }
 HEADS = [SelfAttentiveForSequenceClassification, SelfAttentiveForNLI]
@@ -57,126 +55,85 @@ HOSTILE_NAMES = [
 ]
 
 
-class Tags(HTMLParser):
-    """Collects the HTML tags of a text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an opening tag."""
-        self.found.append(tag)
-
-
 def card_of(record: dict[str, Any] | None = None, name: str = "rooms", **fields: Any) -> ModelCard:
     """Render the card of a tiny classifier and read it back as the Hub does."""
     return ModelCard(model_card(tiny_config(**fields), record, name=name, num_parameters=1234))
 
 
-def saved(model_class: type[PreTrainedModel], folder: Path, **fields: Any) -> PreTrainedModel:
+def saved(model_class: type[PreTrainedModel], folder: Path) -> PreTrainedModel:
     """Save a tiny model with a tokenizer."""
     tokenizer = build_tokenizer(["the room was small but the breakfast was not bad"])
-    model = tiny_model(model_class, **{**SIZES, "vocab_size": len(tokenizer), **fields})
+    model = tiny_model(model_class, vocab_size=len(tokenizer))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return model
 
 
-def test_card_front_matter_has_task_and_library_and_no_guesses() -> None:
-    """These fields decide how the Hub files a model and which widget it shows."""
-    data = card_of().data
+@pytest.mark.parametrize(
+    ("split", "datasets", "name", "kind"),
+    [
+        ("validation", ["someone/rooms"], "someone/rooms", "someone/rooms"),
+        ("train", None, "rooms.jsonl", "local"),
+        ("test", None, "rooms", "local"),
+    ],
+)
+def test_card_front_matter_has_task_library_and_measured_results(
+    split: str, datasets: list[str] | None, name: str, kind: str
+) -> None:
+    """A link to a stranger's dataset of the same name as a local one would be wrong."""
+    data = card_of({**RECORD, "split": split}).data
     assert (data.language, data.license, data.library_name) == (None, None, "transformers")
     assert data.pipeline_tag == "text-classification"
     assert card_of(architectures=["SelfAttentiveModel"]).data.pipeline_tag == "feature-extraction"
+    assert {one.metric_type: one.metric_value for one in data.eval_results} == RECORD["metrics"]
+    result = data.eval_results[0]
+    assert (result.dataset_name, result.dataset_type, result.dataset_split) == (name, kind, split)
+    assert data.datasets == datasets
 
 
-def test_card_front_matter_has_the_measured_results() -> None:
-    """The model index holds the record's numbers unrounded, on the split they were measured on."""
-    data = card_of(RECORD).data
-    results = {result.metric_type: result for result in data.eval_results}
-    assert {name: result.metric_value for name, result in results.items()} == RECORD["metrics"]
-    assert results["accuracy"].dataset_name == "someone/rooms"
-    assert results["accuracy"].dataset_split == "validation"
-    assert results["accuracy"].dataset_revision == "c" * 40
-    assert data.datasets == ["someone/rooms"]
-
-
-@pytest.mark.parametrize(
-    ("split", "source"),
-    [("train", "rooms.jsonl"), ("test", "rooms")],
-)
-def test_card_front_matter_names_local_data_as_local(split: str, source: str) -> None:
-    """A link from the card to a stranger's dataset of the same name would be wrong."""
-    folder = {"dataset": "rooms", "revision": None, "rows": 5}
-    sources = {**RECORD["sources"], "test": folder}
-    data = card_of({**RECORD, "split": split, "sources": sources}).data
-    assert data.datasets is None
-    assert data.eval_results[0].dataset_name == source
-    assert data.eval_results[0].dataset_type == "local"
-
-
-def test_card_shows_results_sources_sizes_and_labels() -> None:
-    """What the record and the config hold stands in the text, labels in the order of the logits."""
-    text = card_of(RECORD, id2label={0: "poor", 1: "fair", 2: "good"}).text
-    for shown in ("| accuracy | 0.7123 |", "on the validation split", "12,345 rows", "ab" * 32):
-        assert shown in text
-    assert "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02" in text
-    assert "| parameters | 1,234 |" in text
-    assert "| attention units (d_a), hops (r) | 5, 3 |" in text
-    assert "* 0: poor\n* 1: fair\n* 2: good\n" in text
-
-
-def test_card_shows_settings_size_and_speed() -> None:
-    """Without the settings nobody can repeat it, without size and speed nobody can plan with it."""
-    arguments = {
-        "learning_rate": 1e-3,
-        "word_vectors": ["a_b.txt", "c.txt"],
-        "output_dir": "runs/x",
+def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
+    """Without settings nobody can repeat it, without size and speed nobody can plan with it."""
+    record = {
+        **RECORD,
+        "arguments": {"learning_rate": 1e-3, "word_vectors": ["a_b.txt"], "output_dir": "runs/x"},
+        "wall_seconds": 125.0,
+        "rows_per_second": 4321.6,
     }
-    timing = {"wall_seconds": 125.0, "rows_per_second": 4321.6}
-    record = {**RECORD, "arguments": arguments, **timing}
-    halved = tiny_config(dtype="bfloat16")
-    text = model_card(halved, record, name="rooms", num_parameters=25_000_000)
+    config = tiny_config(dtype="bfloat16", id2label={0: "poor", 1: "fair", 2: "good"})
+    text = model_card(config, record, name="rooms", num_parameters=25_000_000)
     for shown in (
+        "| accuracy | 0.7123 |",
+        "on the validation split",
+        "12,345 rows",
+        "ab" * 32,
+        "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02",
+        "| parameters | 25,000,000 |",
+        "| attention units (d_a), hops (r) | 5, 3 |",
+        "* 0: poor\n* 1: fair\n* 2: good\n",
         "In 2 minutes.",
-        "| learning_rate | 0.001 |\n| word_vectors | a_b.txt, c.txt |\n\n",
+        "| learning_rate | 0.001 |\n| word_vectors | a_b.txt |\n\n",
         "| weights on disk | 50.0 MB |",
         "| speed | 4,322 rows per second in evaluation, Some GPU |",
+        "calibrated",
     ):
         assert shown in text
     assert "runs/x" not in text
-    assert "## Training" not in card_of(RECORD).text
-    record["arguments"] = {**arguments, "resume_from_checkpoint": "true"}
-    text = model_card(halved, record, name="rooms", num_parameters=9)
+    record["arguments"]["resume_from_checkpoint"] = "true"
+    text = model_card(config, record, name="rooms", num_parameters=9)
     assert "## Training\n\nAll settings" in text, "the time of the last part alone would mislead"
-    record["arguments"] = {**arguments, "resume_from_checkpoint": "false"}
-    assert "In 2 minutes." in model_card(halved, record, name="rooms", num_parameters=9)
-    assert "per second in evaluation" not in card_of({**RECORD, **timing, "split": "train"}).text
+    regression = card_of(num_labels=1, problem_type="regression").text
+    assert "LABEL_0" not in regression
+    assert "calibrated" not in regression
 
 
 def test_card_shows_what_an_export_measured() -> None:
     """Fewer bits cost accuracy, and nobody should have to guess how much."""
-    results = {
-        "eager": {"texts_per_second": 100.0, "accuracy": 0.5, "agreement": 1.0},
-        "model_int8.onnx": {"texts_per_second": 250.5, "accuracy": 0.4875, "agreement": 0.75},
-    }
+    results = {"model_int8.onnx": {"agreement": 0.75, "largest_difference": 0.0125}}
     measured = {"results": results, "hardware": {"cpu": "Some CPU", "threads": 2}}
     text = card_of({**RECORD, "export": {"measured": measured}}).text
     assert "with ONNX Runtime on 2 threads of a CPU, Some CPU." in text
-    rows = "| | texts_per_second | accuracy | agreement |\n|---|---|---|---|\n"
-    rows += "| eager | 100 | 0.5 | 1 |\n| model_int8.onnx | 250.5 | 0.4875 | 0.75 |\n"
-    assert rows in text
+    assert "| | agreement | largest_difference |\n|---|---|---|\n| model_int8.onnx | 0.75 |" in text
     assert "## Speed" not in card_of({**RECORD, "export": {"files": {}}}).text
-
-
-def test_card_of_a_regression_has_no_labels() -> None:
-    """Its one output is called LABEL_0 by transformers, which would only puzzle."""
-    text = card_of(num_labels=1, problem_type="regression").text
-    assert "LABEL_0" not in text
-    assert "calibrated" not in text
-    assert "calibrated" in card_of().text
 
 
 @pytest.mark.parametrize(
@@ -186,7 +143,6 @@ def test_card_of_a_regression_has_no_labels() -> None:
         ({"encoder": "cnn"}, "own attention; the encoder `cnn` replaces the BiLSTM."),
         ({"pooling": "generalized"}, "own attention, with a weight for every feature."),
         ({"num_lstm_layers": 2, "lstm_shortcuts": True}, "own attention; each layer of"),
-        ({"pooling": "max"}, "\n`max` pooling replaces the attention."),
         ({"encoder": "cnn", "pooling": "max"}, "\n`max` pooling replaces the attention; the"),
         ({"classifier": "pruned_mlp"}, "(p) and column (q) | `pruned_mlp`, 2, 3 |"),
     ],
@@ -201,7 +157,6 @@ def test_card_names_what_differs_from_the_paper(fields: dict[str, Any], shown: s
 
 
 def test_card_shows_what_only_the_owner_knows() -> None:
-    """Licence and language are what push asks for, task and limits what a reader does."""
     about = {
         "license": "mit",
         "language": "en",
@@ -211,60 +166,39 @@ def test_card_shows_what_only_the_owner_knows() -> None:
         "limits": "* Rooms of 2004 only.\n",
     }
     card = ModelCard(model_card(tiny_config(), RECORD, name="x", num_parameters=9, about=about))
-    data = card.data
-    assert (data.license, data.language) == ("mit", "en")
-    assert data.datasets == ["someone/rooms", "someone/corpus"], "that of the record, then others"
+    assert (card.data.license, card.data.language) == ("mit", "en")
+    assert card.data.datasets == ["someone/rooms", "someone/corpus"]
     assert "\nIt rates rooms. It is the model of" in card.text
     assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
     assert "## Limits and biases\n\n* Rooms of 2004 only.\n* All words outside" in card.text
     assert "must state their licence" in card_of().text
     assert "must state their licence" not in card.text
-
-
-def test_card_refuses_unknown_fields_and_records() -> None:
-    """A misspelt field would be missing from the card; a path is what people try first."""
     with pytest.raises(ValueError, match=r"licence: not a field of a card; use license, license_n"):
         model_card(tiny_config(), name="x", num_parameters=9, about={"licence": "mit"})
-    with pytest.raises(ValueError, match=r"the record is a str; give the content of its file"):
-        model_card(tiny_config(), "record.json", name="x", num_parameters=9)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("source", sorted(CARDS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_checked_in_card_equals_a_fresh_rendering(source: Path) -> None:
-    """A figure that somebody typed, or that is of an earlier record, would be none."""
     card = source.with_suffix(".md").read_text(encoding="utf-8")
     assert card == model_cards.render(source), "run scripts/model_cards.py"
-    record = json.loads((CARDS / yaml.safe_load(source.read_text())["record"]).read_text())
-    results = {
-        result.metric_type: result.metric_value for result in ModelCard(card).data.eval_results
-    }
-    assert results == record["metrics"]
-    assert {"license", "language", "library_name", "pipeline_tag"} <= set(
-        ModelCard(card).data.to_dict()
-    )
+    assert {"license", "language"} <= ModelCard(card).data.to_dict().keys()
 
 
 def test_model_cards_script_renders_and_names_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is missing is told with the file that lacks it."""
-    (tmp_path / "record.json").write_text(
-        json.dumps({**RECORD, "config": tiny_config().to_diff_dict(), "num_parameters": 9})
-    )
-    source = tmp_path / "rooms.yaml"
+    record, source = tmp_path / "record.json", tmp_path / "rooms.yaml"
+    content = {**RECORD, "config": tiny_config().to_diff_dict(), "num_parameters": 9}
+    record.write_text(json.dumps(content))
     source.write_text("record: record.json\nname: Rooms\n")
     model_cards.main(["--folder", str(tmp_path)])
     assert capsys.readouterr().out == f"{tmp_path / 'rooms.md'}\n"
-    (tmp_path / "rooms.yaml").write_text("record: bare.json\nname: Rooms\n")
-    (tmp_path / "bare.json").write_text("{}")
-    with pytest.raises(SystemExit, match=r"bare.json has no 'config'; name a record"):
-        model_cards.main(["--folder", str(tmp_path)])
     assert "# Rooms\n" in (tmp_path / "rooms.md").read_text()
+    record.write_text('{"num_parameters": 9}')
+    with pytest.raises(SystemExit, match=r"record.json has no 'config'; name a record"):
+        model_cards.main(["--folder", str(tmp_path)])
     source.write_text("record: record.json\n")
     with pytest.raises(SystemExit, match=r"rooms.yaml has no field 'name'"):
-        model_cards.main(["--folder", str(tmp_path)])
-    source.unlink()
-    with pytest.raises(SystemExit, match=r"no .yaml file in"):
         model_cards.main(["--folder", str(tmp_path)])
 
 
@@ -294,7 +228,7 @@ def test_card_escapes_names(name: str) -> None:
     headings = re.compile(r"^## .*", re.MULTILINE)
     assert headings.findall(card.text) == headings.findall(harmless.text)
     prose = re.sub(r"```.*?```", "", card.text, flags=re.DOTALL)
-    assert Tags(prose).found == []
+    assert not re.search(r"<[a-z!/]", prose)
     assert all(letter.isprintable() or letter == "\n" for letter in str(card))
     prose = prose.replace("\\\\", "")  # an escaped backslash escapes nothing itself
     for markup in ("49", "[click]", "[x]", "`code`", "*bold*", "https://e", "www.e", "someone@"):
@@ -325,41 +259,24 @@ def test_card_examples_run(
             assert {answer["label"] for answer in answers} == set(model.config.label2id)
 
 
-def test_write_model_card_counts_parameters_of_all_shards(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shards", [{}, {"max_shard_size": "2KB"}], ids=["whole", "shards"])
+def test_write_model_card_counts_parameters_and_keeps_owned_fields(
+    tmp_path: Path, shards: dict[str, str]
+) -> None:
     """Counted in the weights, so that no config can claim another number."""
-    model = saved(SelfAttentiveForNLI, tmp_path, num_labels=3)
-    shown = f"| parameters | {model.num_parameters():,} |"
-    path = write_model_card(tmp_path, RECORD)
-    assert path == tmp_path / "README.md"
-    assert shown in path.read_text(encoding="utf-8")
+    model = saved(SelfAttentiveForNLI, tmp_path)
     (tmp_path / "model.safetensors").unlink()
-    model.save_pretrained(tmp_path, max_shard_size="2KB")
-    assert shown in write_model_card(tmp_path).read_text(encoding="utf-8")
-
-
-def test_write_model_card_keeps_owned_fields(tmp_path: Path) -> None:
-    """Training goes on and writes the card anew; licence and language hold still."""
-    saved(SelfAttentiveModel, tmp_path)
+    model.save_pretrained(tmp_path, **shards)
     write_model_card(tmp_path, about={"license": "mit", "language": "en", "datasets": ["a/b"]})
-    data = ModelCard.load(write_model_card(tmp_path, RECORD, about={"license": "apache-2.0"})).data
-    assert (data.license, data.language) == ("apache-2.0", "en")
-    assert data.datasets == ["someone/rooms", "a/b"]
+    card = ModelCard.load(write_model_card(tmp_path, RECORD, about={"license": "apache-2.0"}))
+    assert f"| parameters | {model.num_parameters():,} |" in card.text
+    assert (card.data.license, card.data.language) == ("apache-2.0", "en")
+    assert card.data.datasets == ["someone/rooms", "a/b"]
 
 
-def test_card_examples_load_the_repository(tmp_path: Path) -> None:
-    """Whatever its name: readers run the examples."""
-    saved(SelfAttentiveModel, tmp_path)
-    card = write_model_card(tmp_path, repo_id="someone/rooms").read_text(encoding="utf-8")
-    assert card.count('checkpoint = "someone/rooms"\n') == 2
+def test_card_examples_load_the_repository_whatever_its_name() -> None:
     name = 'x"; import os\n```\nos.remove("y")'
-    card = write_model_card(tmp_path, repo_id=name).read_text(encoding="utf-8")
+    card = model_card(tiny_config(), name="x", num_parameters=9, repo_id=name)
     loading = re.findall(r"```python\n(.*?)\n```", card, re.DOTALL)[0]
     assigned = next(node for node in ast.parse(loading).body if isinstance(node, ast.Assign))
     assert ast.literal_eval(assigned.value) == name
-
-
-def test_write_model_card_refuses_folder_without_checkpoint(tmp_path: Path) -> None:
-    torch.save({}, tmp_path / "pytorch_model.bin")
-    tiny_config().save_pretrained(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"no model.safetensors in .*save_pretrained"):
-        write_model_card(tmp_path)

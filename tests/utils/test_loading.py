@@ -11,12 +11,7 @@ from checkpoints import change_weights, save_checkpoint
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig
 
 from sase_hf import SelfAttentiveModel
-from sase_hf.utils.loading import (
-    load_checkpoint,
-    load_encoder,
-    load_pipeline,
-    name_checkpoints,
-)
+from sase_hf.utils.loading import load_checkpoint, load_encoder, load_pipeline, name_checkpoints
 
 
 @pytest.fixture(scope="module")
@@ -32,29 +27,25 @@ def test_load_checkpoint_gives_an_evaluating_model_with_its_name(checkpoint: str
     assert tokenizer.is_fast
     assert load_pipeline(checkpoint)("The soup was cold.")["label"] in ("bad", "good")
     assert type(load_encoder(checkpoint)[0]) is SelfAttentiveModel
+    with pytest.raises(ValueError, match=r"is a folder; leave the revision 'v1' out"):
+        load_encoder(checkpoint, "v1")
 
 
-def test_load_checkpoint_must_attend_takes_every_pooling_with_attention(tmp_path: Path) -> None:
-    folder = save_checkpoint(tmp_path, pooling="generalized", encoder="cnn")
-    assert load_pipeline(folder)("The soup was cold.")["attention"]
-
-
-def test_load_checkpoint_must_attend_refuses_pooling_without_attention(tmp_path: Path) -> None:
-    folder = save_checkpoint(tmp_path, pooling="mean")
-    load_checkpoint(folder)
-    expected = r"pooling='mean', which attends .* pooling='self_attention' or 'generalized'"
-    with pytest.raises(ValueError, match=expected):
-        load_pipeline(folder)
-
-
-def test_load_checkpoint_must_attend_refuses_base_model(checkpoint: str, tmp_path: Path) -> None:
-    """Its classifier would be random, and so would every label."""
+def test_load_pipeline_needs_a_head_with_attention(checkpoint: str, tmp_path: Path) -> None:
+    """The classifier of a base model would be random, and so would every label."""
+    attending = save_checkpoint(tmp_path / "cnn", pooling="generalized", encoder="cnn")
+    assert load_pipeline(attending)("The soup was cold.")["attention"]
+    averaging = save_checkpoint(tmp_path / "mean", pooling="mean")
+    load_checkpoint(averaging)
+    with pytest.raises(ValueError, match=r"'mean', which attends .*'self_attention' or 'general"):
+        load_pipeline(averaging)
     model: Any = AutoModelForSequenceClassification.from_pretrained(checkpoint)
-    model.base_model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
-    assert type(load_checkpoint(str(tmp_path))[0]) is SelfAttentiveModel
-    with pytest.raises(ValueError, match=r"a base model without a classifier.* train one from it"):
-        load_pipeline(str(tmp_path))
+    base = str(tmp_path / "base")
+    model.base_model.save_pretrained(base)
+    AutoTokenizer.from_pretrained(checkpoint).save_pretrained(base)
+    assert type(load_checkpoint(base)[0]) is SelfAttentiveModel
+    with pytest.raises(ValueError, match=r"a base model without a classifier; train one from it"):
+        load_pipeline(base)
 
 
 @pytest.mark.parametrize(
@@ -62,15 +53,15 @@ def test_load_checkpoint_must_attend_refuses_base_model(checkpoint: str, tmp_pat
     [
         (
             lambda weights: weights["classifier.output.bias"].fill_(math.nan),
-            r"weights that are not finite, in classifier\.output\.bias\. Train it again",
+            r"has weights that are not finite: classifier\.output\.bias\. Train it again",
         ),
         (
             lambda weights: weights.pop("classifier.output.bias"),
-            r"no weights for classifier\.output\.bias, which would be random\. Train it",
+            r"misses weights: classifier\.output\.bias\. Train it again",
         ),
         (
             lambda weights: weights.update({"optimizer.step": torch.ones(1)}),
-            r"weights that the model does not: optimizer\.step\. Load it with sase_hf",
+            r"weights that the model does not: optimizer\.step\. .*load it with sase_hf",
         ),
     ],
     ids=["not finite", "missing", "unexpected"],
@@ -105,12 +96,11 @@ def test_load_checkpoint_names_what_is_not_a_checkpoint(
 
 def test_name_checkpoints_uses_the_shortest_names_that_differ() -> None:
     """Pages are shared, and a whole path would tell of a machine."""
-    named = name_checkpoints(["/shelf/a/model", "/shelf/b/model", "owner/other"])
-    assert named == {
-        "a/model": "/shelf/a/model",
-        "b/model": "/shelf/b/model",
-        "other": "owner/other",
-    }
+    paths = ["/shelf/a/model", "/shelf/b/model", "owner/other"]
+    assert name_checkpoints(paths) == dict(
+        zip(("a/model", "b/model", "owner/other"), paths, strict=True)
+    )
+    assert name_checkpoints(["owner/other"]) == {"other": "owner/other"}
     with pytest.raises(ValueError, match=r"2 checkpoints are called one; give each a name"):
         name_checkpoints(["a", "b"], ["one"])
     with pytest.raises(ValueError, match=r"^a, \./a: the same checkpoint twice"):
