@@ -51,7 +51,7 @@ class EndpointHandler:
         parameters = data.get("parameters") or {}
         if not parameters.keys() <= {"top_k", "truncation"}:
             raise ValueError(f'"parameters" is {parameters!r:.80}; allowed are top_k, truncation')
-        inputs = data.get("inputs")
+        inputs: Any = data.get("inputs")
         is_list = isinstance(inputs, list)
         texts = {"text", "text_pair"} if self.pipeline.model.reads_pairs else {"text"}
         for number, one in enumerate(inputs if is_list else [inputs]):

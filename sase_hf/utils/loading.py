@@ -167,9 +167,10 @@ def name_checkpoints(
     if len(set(paths)) < len(paths):
         raise ValueError(f"{', '.join(checkpoints)}: the same checkpoint twice; name each once")
     if names is None:
-        count = 1
-        while len(set(names := ["/".join(path.parts[-count:]) for path in paths])) < len(paths):
+        names, count = [], 0
+        while len(set(names)) < len(paths):
             count += 1
+            names = ["/".join(path.parts[-count:]) for path in paths]
     if len(set(names)) != len(names) or len(names) != len(checkpoints):
         raise ValueError(
             f"{len(checkpoints)} checkpoints are called {', '.join(names)}; give each a name of "
