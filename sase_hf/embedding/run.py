@@ -130,11 +130,11 @@ class EmbeddingRun:
     def kept(self) -> list[str]:
         """The columns of the input that the output has too."""
         given = self.job.keep_columns
-        return list(dict.fromkeys(self.corpus.schema.names if given is None else given))
+        return self.corpus.schema.names if given is None else list(dict.fromkeys(given))
 
-    def missing(self) -> list[Shard]:
+    def missing(self) -> set[Shard]:
         """Return the shards that are not finished."""
-        return [shard for shard in self.shards if not shard.is_finished()]
+        return {shard for shard in self.shards if not shard.is_finished()}
 
     def check_disk_space(self, missing: Collection[Shard]) -> None:
         """Log the size of the output, and raise OSError if the disk has no room for the missing."""
@@ -179,13 +179,8 @@ class EmbeddingRun:
 def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> None:
     """Embed a corpus, or as one of several processes a part of it; continue where a run stopped.
 
-    Process i of n makes the shards i, i + n, ... It needs no connection to the others, only the
-    same files and output folder.
-
-    Args:
-        job: The settings.
-        process: The number of this process, from 0 on.
-        processes: The number of processes.
+    Process i of n, counted from 0, makes the shards i, i + n, ... It needs no connection to the
+    others, only the same files and output folder.
 
     Raises:
         ValueError: If model, input or settings cannot be used, or the folder holds embeddings of
@@ -228,8 +223,7 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
 
     Args:
         job: The settings.
-        address: Of the cluster, as `ray.init` takes it; None starts one on this machine, unless the
-            environment names one. Not needed after a `ray.init` of your own.
+        address: As `ray.init` takes it; not needed after a `ray.init` of your own.
 
     Raises:
         ImportError: If Ray is not installed; other errors are those of `embed_corpus`.
