@@ -7,7 +7,6 @@ row, and again up to each slice, which is cheap if slices are read in order.
 
 import hashlib
 import os
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
 from typing import Any
@@ -118,15 +117,9 @@ class _TextFile(_Source):
 class _HubSplit(_Source):
     """One split of a dataset on the Hub."""
 
-    def __init__(
-        self, name: str, config_name: str | None, revision: str | None, split: str
-    ) -> None:
-        if os.path.isdir(name):
-            raise ValueError(f"{name} is a folder; name the files in it instead of --dataset_name")
-        data: Dataset = load_dataset(name, name=config_name, revision=revision, split=split)
-        self.commit = commit_of(data)
-        self.name = f"{name}, split {split}"
-        self.schema, self.num_rows = data.features.arrow_schema, data.num_rows
+    def __init__(self, name: str, data: Dataset) -> None:
+        self.name, self.num_rows = name, data.num_rows
+        self.schema = data.features.arrow_schema
         self._data = data.with_format("arrow")
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
@@ -163,8 +156,8 @@ class Corpus:
 
     def place(self, row: int) -> str:
         """Say where a row is, for an error."""
-        number = bisect_right(self._starts, row) - 1
-        return f"row {row - self._starts[number]} (counted from 0) of {self._sources[number].name}"
+        [(number, first, _)] = _overlaps(self._starts, row, row + 1)
+        return f"row {first} (counted from 0) of {self._sources[number].name}"
 
     def check_columns(self, text_column: str, kept: Sequence[str]) -> None:
         """Raise ValueError unless each row has a text, and Parquet can hold the kept columns."""
@@ -201,21 +194,23 @@ def open_files(
 ) -> Corpus:
     """Return the rows of files; those of text files are checked."""
     wanted = None if keep_columns is None else list(dict.fromkeys([text_column, *keep_columns]))
-    return Corpus(
-        [
-            _ParquetFile(file) if _is_parquet(file) else _TextFile(file, text_column, wanted)
-            for file in files
-        ]
+    sources = (
+        _ParquetFile(file) if _is_parquet(file) else _TextFile(file, text_column, wanted)
+        for file in files
     )
+    return Corpus(list(sources))
 
 
 def open_hub_split(
     name: str, config_name: str | None, revision: str | None, split: str
 ) -> tuple[Corpus, dict[str, Any]]:
     """Return the rows of one split of a dataset on the Hub, and what distinguishes them."""
-    source = _HubSplit(name, config_name, revision, split)
+    if os.path.isdir(name):
+        raise ValueError(f"{name} is a folder; name the files in it instead of --dataset_name")
+    data = load_dataset(name, name=config_name, revision=revision, split=split)
     identity = {"dataset": name, "config": config_name, "split": split}
-    return Corpus([source]), {**identity, "revision": source.commit or revision}
+    identity["revision"] = commit_of(data) or revision
+    return Corpus([_HubSplit(f"{name}, split {split}", data)]), identity
 
 
 def identify(file: str) -> dict[str, Any]:

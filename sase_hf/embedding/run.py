@@ -102,7 +102,7 @@ class EmbeddingRun:
             manifest = {**self._describe(), **wanted}
             write_manifest(job.output, manifest)
         elif manifest is None:
-            self._describe()  # meanwhile; each process needs the corpus
+            self._describe()  # so that every process finds faults of the input, and none waits on
         while manifest is None:
             time.sleep(0.1)
             manifest = read_manifest(job.output, wanted)
@@ -113,13 +113,11 @@ class EmbeddingRun:
         self.corpus.check_columns(self.job.text_column_names, self.kept)
         if COLUMN in self.kept:
             raise ValueError(f"the input has a column {COLUMN!r}; leave it out with --keep_columns")
-        checkpoint = Path(self.job.checkpoint)
-        name = checkpoint.resolve().name if checkpoint.is_dir() else self.job.checkpoint
-        return {
-            "rows": self.corpus.num_rows,
-            "embedding_size": self.embedder.size,
-            "checkpoint": {"name": name, "revision": self.embedder.revision},
-        }
+        folder = Path(self.job.checkpoint)
+        name = folder.resolve().name if folder.is_dir() else self.job.checkpoint
+        checkpoint = {"name": name, "revision": self.embedder.revision}
+        size = self.embedder.size
+        return {"rows": self.corpus.num_rows, "embedding_size": size, "checkpoint": checkpoint}
 
     @cached_property
     def corpus(self) -> Corpus:
