@@ -103,21 +103,6 @@ def test_script_checks_everything_before_it_measures(
             script_main("attention_statistics")([checkpoint, *more, file])
 
 
-def test_batches_hold_every_row_once_the_longest_first(checkpoint: str) -> None:
-    """The numbers lead results back to their rows."""
-    dataset = dataset_of(checkpoint, TEXTS)
-    batches = list(dataset.batches(4, "Reading"))
-    numbers = [number for chunk, _ in batches for number in chunk]
-    assert sorted(numbers) == list(range(len(TEXTS)))
-    lengths = [len(dataset.rows[number]["input_ids"]) for number in numbers]
-    assert lengths == sorted(lengths, reverse=True)
-    for chunk, batch in batches:
-        for number, ids, mask in zip(
-            chunk, batch["input_ids"], batch["attention_mask"], strict=True
-        ):
-            assert ids[mask.bool()].tolist() == dataset.rows[number]["input_ids"]
-
-
 @pytest.mark.slow
 def test_script_compares_checkpoints_in_a_table_a_file_and_a_plot(
     checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

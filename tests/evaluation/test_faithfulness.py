@@ -29,7 +29,6 @@ from sase_hf.evaluation.faithfulness import (
     mean_with_interval,
     measure_faithfulness,
     measures,
-    predict,
     probability_curves,
     random_scores,
     ranks_of,
@@ -98,17 +97,6 @@ def test_probability_curves_equal_those_of_texts_without_the_tokens(
                 torch.testing.assert_close(
                     actual, torch.tensor(expected).double(), **NEIGHBOUR_TOLERANCE
                 )
-
-
-def test_probability_curves_of_a_text_without_tokens_are_flat() -> None:
-    model = classifier()
-    batch = {name: torch.zeros(2, 0).long() for name in ("input_ids", "attention_mask")}
-    classes, attention = predict(model, batch)
-    gradients, errors = integrated_gradients(model, batch, classes, steps=2)
-    assert gradients.shape == attention.shape == (2, 0)
-    assert errors.tolist() == [0.0, 0.0]
-    curves = probability_curves(model, batch, classes, [attention])
-    assert curves.std(-1).max() < NEIGHBOUR_TOLERANCE["atol"]
 
 
 def test_ranks_keep_the_order_of_equal_scores_and_put_padding_last() -> None:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import sase_hf
@@ -58,18 +57,6 @@ def test_pearson_is_not_defined_for_equal_numbers(same: float) -> None:
     """Whatever rounding makes of their mean; a 0 would look like a result."""
     assert math.isnan(measure("pearson", [same] * 3, [1.0, 2.0, 3.0]))
     assert math.isnan(measure("pearson", [1.0, 2.0, 3.0], [same] * 3))
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_metric_adds_up_batches(name: str) -> None:
-    """`evaluate` collects batches, of lists or arrays, and counts every row once."""
-    predictions, references = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 0])
-    problem_type = next(kind for kind, names in DEFAULT_METRICS.items() if name in names)
-    (metric,) = load_metrics([name], problem_type)
-    metric.add_batch(predictions=predictions[:3], references=references[:3].tolist())
-    metric.add_batch(predictions=predictions[3:4].tolist(), references=references[3:4])
-    metric.add(prediction=1, reference=0)
-    assert metric.compute() == {name: measure(name, predictions, references)}
 
 
 @pytest.mark.parametrize("name", METRICS)
