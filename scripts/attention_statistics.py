@@ -21,11 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sase_hf.evaluation.attention import measure_attention
-from sase_hf.evaluation.dataset import (
-    EvaluationDataset,
-    add_dataset_flags,
-    load_evaluation_dataset,
-)
+from sase_hf.evaluation.dataset import add_dataset_flags, load_evaluation_dataset
 from sase_hf.evaluation.records import write_record
 from sase_hf.utils.cli import errors_in_one_line, given_flags, make_parser
 from sase_hf.utils.files import check_output
@@ -36,28 +32,32 @@ KINDS = ("entropy", "overlap")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print a table, and write numbers and plot.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
+    """Measure, print a table, and write numbers and plot."""
     parser = build_parser()
     flags = parser.parse_args(argv)
-    arguments = given_flags(parser, flags)
     with errors_in_one_line(__file__):
         check_output(flags.output)
+        check_output(flags.plot)
         if flags.plot is not None:
-            check_output(flags.plot)
             check_figure_path(flags.plot)
         named = name_checkpoints(flags.checkpoints, flags.names)
         # All are loaded before the first is measured, so that a bad last one costs nothing.
         datasets = {
             name: load_evaluation_dataset(checkpoint, flags) for name, checkpoint in named.items()
         }
-        records = {
-            name: measure(name, named[name], dataset, flags, arguments)
-            for name, dataset in datasets.items()
-        }
+        records = {}
+        for name, dataset in datasets.items():
+            start = time.perf_counter()
+            statistics = measure_attention(dataset, flags.per_device_eval_batch_size)
+            record = dataset.record(
+                name=name,
+                checkpoint=named[name],
+                metrics={kind: statistics[kind]["mean"] for kind in KINDS},
+                flags=flags,
+                arguments=given_flags(parser, flags),
+                wall_seconds=time.perf_counter() - start,
+            )
+            records[name] = record | statistics
         if flags.output is not None:
             write_record(records, flags.output)
         if flags.plot is not None:
@@ -75,35 +75,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--output", type=Path, help="file for the numbers, .json")
     add("--plot", type=Path, help="file for the distributions, .png or .svg")
     return parser
-
-
-def measure(
-    name: str,
-    checkpoint: str,
-    dataset: EvaluationDataset,
-    flags: argparse.Namespace,
-    arguments: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the record of one checkpoint.
-
-    Args:
-        name: Its name.
-        checkpoint: A folder or a name on the Hub.
-        dataset: Its model and rows.
-        flags: The flags of this script.
-        arguments: Those that differ from their defaults.
-    """
-    start = time.perf_counter()
-    statistics = measure_attention(dataset, flags.per_device_eval_batch_size)
-    record = dataset.record(
-        name=name,
-        checkpoint=checkpoint,
-        metrics={kind: statistics[kind]["mean"] for kind in KINDS},
-        flags=flags,
-        arguments=arguments,
-        wall_seconds=time.perf_counter() - start,
-    )
-    return record | statistics
 
 
 def table(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

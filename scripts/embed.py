@@ -21,21 +21,14 @@ import argparse
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 
 from sase_hf.embedding import DTYPES, EmbeddingJob, embed_corpus, embed_with_ray
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 
-LOCAL_RAY = ""  # the value of --ray without an address
-
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Embed a corpus.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
+    """Embed a corpus."""
     flags = build_parser().parse_intermixed_args(argv)
     # torchrun and accelerate launch set the number of this process in the environment.
     process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
@@ -43,13 +36,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if process == 0:
         logging.getLogger("sase_hf.embedding").setLevel(logging.INFO)
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
-        names = {field.name for field in fields(EmbeddingJob)}
-        given = {name: value for name, value in vars(flags).items() if name in names}
-        job = EmbeddingJob(**{**given, "inputs": tuple(flags.inputs)})
-        if flags.ray is None:
+        settings = vars(flags)
+        ray = settings.pop("ray")
+        job = EmbeddingJob(**{**settings, "inputs": tuple(flags.inputs)})
+        if ray is None:
             embed_corpus(job, process, processes)
         else:
-            embed_with_ray(job, flags.ray or None)
+            embed_with_ray(job, ray or None)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -57,23 +50,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub; of a head the base model is used")
-    add(
-        "inputs",
-        nargs="*",
-        metavar="INPUT",
-        help="Parquet files, or CSV, TSV, JSON and JSON Lines files (all also .gz)",
-    )
+    add("inputs", nargs="*", help="Parquet, CSV, TSV, JSON or JSON Lines files (these also .gz)")
     add("--output", type=Path, required=True, metavar="FOLDER", help="the folder of the shards")
     add("--dataset_name", help="a dataset on the Hub, instead of files")
     add("--dataset_config_name", help="one of its configurations")
     add("--dataset_revision", help="its commit, tag or branch")
     add("--split", default="train", help="its split (default: %(default)s)")
-    add(
-        "--text_column_names",
-        default="text",
-        metavar="NAME",
-        help="the column of texts (default: %(default)s)",
-    )
+    add("--text_column_names", default="text", metavar="NAME", help="of texts (default: text)")
     add(
         "--keep_columns",
         type=_names,
@@ -83,30 +66,20 @@ def build_parser() -> argparse.ArgumentParser:
     add("--revision", help="commit, tag or branch of the checkpoint on the Hub")
     add("--max_seq_length", type=positive_int, help="tokens after which a text is cut")
     add("--normalize", action="store_true", help="scale every embedding to length 1")
-    add(
-        "--dtype",
-        choices=DTYPES,
-        default=DTYPES[0],
-        help="the type in which embeddings are stored (default: %(default)s)",
-    )
+    add("--dtype", choices=DTYPES, default=DTYPES[0], help="of stored numbers (default: float32)")
     add("--bf16", action="store_true", help="compute in bfloat16: faster, slightly less exact")
     add(
         "--batch_tokens",
         type=int,
         default=EmbeddingJob.batch_tokens,
-        help="max tokens in a batch, padding included; does not change results "
-        "(default: %(default)s)",
+        help="max tokens in a batch, padding included (default: %(default)s)",
     )
-    add(
-        "--rows_per_shard",
-        type=int,
-        help="(default: up to 100,000, fewer where embeddings would take more than 256 MiB)",
-    )
+    add("--rows_per_shard", type=int, help="(default: up to 100,000 rows and 256 MiB)")
     add("--device", help="where to compute (default: a GPU if there is one)")
     add(
         "--ray",
         nargs="?",
-        const=LOCAL_RAY,
+        const="",
         metavar="ADDRESS",
         help="run on a Ray cluster, by default the one of this machine, started if needed",
     )

@@ -4,8 +4,8 @@
         --record model_cards/records/yelp5_faithfulness.json --plot faithfulness.svg
 
 Removes the most attended words of each text step by step and follows the probability of the
-predicted class; then inserts them into an empty text. Random order and Integrated Gradients are the
-competitors. The latter need `pip install 'sase_hf[captum]'`; --integrated_gradients_steps 0 leaves
+predicted class; then inserts them into an empty text. Compared with random order and Integrated
+Gradients. The latter need `pip install 'sase_hf[captum]'`; --integrated_gradients_steps 0 leaves
 them out. `--plot` needs `pip install 'sase_hf[viz]'`.
 
 In seconds, on the model that scripts/quickstart.py left:
@@ -30,17 +30,13 @@ from sase_hf.visualization import check_figure_path, curves_figure, save_figure
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print a table, and write record and plot.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
+    """Measure, print a table, and write record and plot."""
     parser = build_parser()
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.record)
+        check_output(flags.plot)
         if flags.plot is not None:
-            check_output(flags.plot)
             check_figure_path(flags.plot)
         record = measure(flags, given_flags(parser, flags))
         if flags.record is not None:
@@ -56,30 +52,16 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("checkpoint", help="a folder or a name on the Hub")
     add_dataset_flags(parser)
     add = parser.add_argument
-    add(
-        "--integrated_gradients_steps",
-        type=int,
-        default=16,
-        help="points of the integral; 0 for no Integrated Gradients (default: %(default)s)",
-    )
-    add(
-        "--random_orders",
-        type=int,
-        default=3,
-        help="random orders of each text, averaged (default: %(default)s)",
-    )
+    steps = "--integrated_gradients_steps"
+    add(steps, type=int, default=16, help="of the integral; 0 for none (default: %(default)s)")
+    add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")
     add("--record", type=Path, help="file for the JSON record of the measurement")
     add("--plot", type=Path, help="file for the curves, .png or .svg")
     return parser
 
 
 def measure(flags: argparse.Namespace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of the measurement.
-
-    Args:
-        flags: The flags of this script.
-        arguments: Those that differ from their defaults.
-    """
+    """Return the record of the measurement."""
     dataset = load_evaluation_dataset(flags.checkpoint, flags)
     start = time.perf_counter()
     results = measure_faithfulness(

@@ -30,11 +30,7 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Fit, choose, print the accuracies and write the record.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
+    """Fit, choose, print the accuracies and write the record."""
     parser = make_parser(__doc__)
     parser.add_argument("recipe", help="the recipe whose rows are read")
     parser.add_argument("--record", type=Path, help="file for the JSON record")
@@ -64,15 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measure(task: TaskData) -> tuple[dict[float, float], int]:
-    """Return the validation accuracy of each strength, and the number of features.
-
-    Args:
-        task: Training and validation rows with one label each.
-
-    Raises:
-        ValueError: If a split is missing, or the task is not single-label classification.
-        ImportError: Without scikit-learn.
-    """
+    """Return the validation accuracy of each strength, and the number of features."""
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as reason:

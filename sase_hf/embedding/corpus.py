@@ -1,16 +1,15 @@
 """Rows that are read slice by slice, from files or from a dataset on the Hub.
 
-No input is ever in memory as a whole. Parquet files are read where they are, one row group at a
-time. A dataset on the Hub is in the cache of `datasets`, mapped into memory. Text files are parsed
-once to check every row, and again up to each slice, which is cheap if slices are read in order.
+No input is in memory as a whole. Parquet files are read one row group at a time. A dataset on the
+Hub is in the cache of `datasets`, mapped into memory. Text files are parsed once to check every
+row, and again up to each slice, which is cheap if slices are read in order.
 """
 
 import hashlib
 import os
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pds
@@ -25,7 +24,7 @@ ROWS_PER_CHUNK = 10_000  # rows of a text file that are Python objects at the sa
 _FOOTER_TAIL = 8  # a Parquet file ends with the size of its footer, 4 bytes, and "PAR1"
 
 
-class _Source(Protocol):
+class _Source:
     """One file, or one split of a dataset; `name` stands in errors."""
 
     name: str
@@ -34,12 +33,14 @@ class _Source(Protocol):
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
         """Return those of the columns that it has, of the rows start, ..., stop - 1."""
+        raise NotImplementedError
 
-    def first_null(self, column: str) -> int | None:
-        """Return the first row without a value in a column, None if there is no such row."""
+    def has_null(self, column: str) -> bool:
+        """Say whether a row has no value in a column."""
+        return column not in self.schema.names and self.num_rows > 0
 
 
-class _ParquetFile:
+class _ParquetFile(_Source):
     """A Parquet file; keeps one row group in memory, which often serves the next slice too."""
 
     def __init__(self, file: str) -> None:
@@ -66,26 +67,16 @@ class _ParquetFile:
                 self._last = key, reader.read_row_group(group, columns=list(columns))
         return self._last[1]
 
-    def first_null(self, column: str) -> int | None:
-        if column not in self.schema.names:
-            return 0 if self.num_rows else None
+    def has_null(self, column: str) -> bool:
         # Where the file has statistics of the column, this reads nothing else.
-        if not pds.dataset(self.name).count_rows(filter=pds.field(column).is_null()):
-            return None
-        for group, start in enumerate(self._starts[:-1]):
-            values = self._group(group, [column])[column]
-            if values.null_count:
-                return start + values.is_null().index(True).as_py()
-        return None
+        is_null = pds.field(column).is_null()
+        return super().has_null(column) or pds.dataset(self.name).count_rows(filter=is_null) > 0
 
 
-class _TextFile:
+class _TextFile(_Source):
     """A CSV, TSV, JSON or JSON Lines file, packed by gzip or not; the constructor checks each row.
 
-    Args:
-        file: The path.
-        text_column: A column that must hold a text in every row.
-        wanted: The columns to read; None for all.
+    `wanted` are the columns to read, None for all; `text_column` must hold a text in every row.
     """
 
     def __init__(self, file: str, text_column: str, wanted: Sequence[str] | None) -> None:
@@ -101,7 +92,7 @@ class _TextFile:
                     if fault := text_fault(row.get(text_column)):
                         raise ValueError(
                             f"row {self.num_rows} (counted from 0), column {text_column!r}: "
-                            f"{fault}; its columns are {', '.join(map(repr, row))}, choose with "
+                            f"{fault}; choose one of {', '.join(map(repr, row))} with "
                             "--text_column_names"
                         )
                     self.num_rows += 1
@@ -122,45 +113,27 @@ class _TextFile:
         self._next = stop
         return pa.concat_tables(chunks)
 
-    def first_null(self, column: str) -> int | None:
-        return None  # every row was checked
 
-
-class _HubSplit:
+class _HubSplit(_Source):
     """One split of a dataset on the Hub."""
 
-    def __init__(
-        self, name: str, config_name: str | None, revision: str | None, split: str
-    ) -> None:
-        if os.path.isdir(name):
-            raise ValueError(f"{name} is a folder; name the files in it instead of --dataset_name")
-        data: Dataset = load_dataset(name, name=config_name, revision=revision, split=split)
-        self.commit = commit_of(data)
-        self.name = f"{name}, split {split}"
-        self.schema, self.num_rows = data.features.arrow_schema, data.num_rows
+    def __init__(self, name: str, data: Dataset) -> None:
+        self.name, self.num_rows = name, data.num_rows
+        self.schema = data.features.arrow_schema
         self._data = data.with_format("arrow")
 
     def read(self, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
         table: Any = self._data.select_columns(list(columns))[start:stop]
         return table
 
-    def first_null(self, column: str) -> int | None:
-        values = self.read(0, self.num_rows, [column])[column]
-        return values.is_null().index(True).as_py() if values.null_count else None
+    def has_null(self, column: str) -> bool:
+        return self.read(0, self.num_rows, [column])[column].null_count > 0
 
 
 class Corpus:
     """The rows of one or more sources, one source after the other.
 
-    Args:
-        sources: The sources; their schemas are unified, and a column that a source lacks is null.
-
-    Attributes:
-        schema: All columns.
-        num_rows: The number of all rows.
-
-    Raises:
-        ValueError: If there are no rows, or a column has types that have no common type.
+    The schemas of the sources are unified, and a column that a source lacks is null.
     """
 
     def __init__(self, sources: Sequence[_Source]) -> None:
@@ -183,106 +156,68 @@ class Corpus:
 
     def place(self, row: int) -> str:
         """Say where a row is, for an error."""
-        number = bisect_right(self._starts, row) - 1
-        return f"row {row - self._starts[number]} (counted from 0) of {self._sources[number].name}"
+        [(number, first, _)] = _overlaps(self._starts, row, row + 1)
+        return f"row {first} (counted from 0) of {self._sources[number].name}"
 
     def check_columns(self, text_column: str, kept: Sequence[str]) -> None:
-        """Raise ValueError unless a column holds a text in every row, and others can be kept.
-
-        Args:
-            text_column: The column of texts.
-            kept: The columns that go to Parquet files.
-        """
+        """Raise ValueError unless each row has a text, and Parquet can hold the kept columns."""
         names = self.schema.names
-        for column, flag in [
-            (text_column, "text_column_names"),
-            *((c, "keep_columns") for c in kept),
-        ]:
+        for column in (text_column, *kept):
             if column not in names:
                 raise ValueError(
                     f"the input has no column {column!r}; it has {', '.join(map(repr, names))}. "
-                    f"Choose with --{flag}"
+                    "Choose with --text_column_names and --keep_columns"
                 )
         kind = self.schema.field(text_column).type
         values = kind.value_type if pa.types.is_dictionary(kind) else kind
         is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-        row: int | None = 0
-        if any(test(values) for test in is_text):
-            row, kind = self._first_null(text_column), "null"
-        if row is not None:
-            raise ValueError(
-                f"{self.place(row)}, column {text_column!r}: the value is of type {kind}, not a "
-                "text; empty texts are allowed, missing ones are not"
-            )
+        if not any(test(values) for test in is_text):
+            raise ValueError(f"column {text_column!r} holds values of type {kind}, not texts")
+        for start, source in zip(self._starts, self._sources, strict=False):
+            if source.has_null(text_column):
+                read = self.read(start, start + source.num_rows, [text_column])[text_column]
+                raise ValueError(
+                    f"{self.place(start + read.is_null().index(True).as_py())}, column "
+                    f"{text_column!r}: the text is missing; an empty one is allowed"
+                )
         schema = pa.schema([self.schema.field(name) for name in kept])
         try:
             pq.write_table(schema.empty_table(), pa.BufferOutputStream())
         except pa.ArrowException as reason:
             raise ValueError(
-                f"Parquet cannot hold a column of the input: {reason}; leave it out with "
-                "--keep_columns"
+                f"Parquet cannot hold a column: {reason}; leave it out with --keep_columns"
             ) from reason
-
-    def _first_null(self, column: str) -> int | None:
-        for start, source in zip(self._starts, self._sources, strict=False):
-            row = source.first_null(column)
-            if row is not None:
-                return start + row
-        return None
 
 
 def open_files(
     files: Sequence[str], text_column: str, keep_columns: Sequence[str] | None
 ) -> Corpus:
-    """Return the rows of files; those of text files are checked.
-
-    Args:
-        files: Files with one of `row_files.ENDINGS`.
-        text_column: The column of texts.
-        keep_columns: The other columns to read; None for all.
-
-    Raises:
-        ValueError: If a file cannot be read, or the files do not go together.
-    """
+    """Return the rows of files; those of text files are checked."""
     wanted = None if keep_columns is None else list(dict.fromkeys([text_column, *keep_columns]))
-    return Corpus(
-        [
-            _ParquetFile(file) if _is_parquet(file) else _TextFile(file, text_column, wanted)
-            for file in files
-        ]
+    sources = (
+        _ParquetFile(file) if _is_parquet(file) else _TextFile(file, text_column, wanted)
+        for file in files
     )
+    return Corpus(list(sources))
 
 
 def open_hub_split(
     name: str, config_name: str | None, revision: str | None, split: str
 ) -> tuple[Corpus, dict[str, Any]]:
-    """Return the rows of one split of a dataset on the Hub, and what distinguishes them.
-
-    Args:
-        name: The dataset.
-        config_name: One of its configurations.
-        revision: Commit, tag or branch.
-        split: The split, or a slice of one as `datasets` writes it.
-
-    Raises:
-        ValueError: If the name is that of a local folder, or there is no such split.
-    """
-    source = _HubSplit(name, config_name, revision, split)
+    """Return the rows of one split of a dataset on the Hub, and what distinguishes them."""
+    if os.path.isdir(name):
+        raise ValueError(f"{name} is a folder; name the files in it instead of --dataset_name")
+    data = load_dataset(name, name=config_name, revision=revision, split=split)
     identity = {"dataset": name, "config": config_name, "split": split}
-    return Corpus([source]), {**identity, "revision": source.commit or revision}
+    identity["revision"] = commit_of(data) or revision
+    return Corpus([_HubSplit(f"{name}, split {split}", data)]), identity
 
 
 def identify(file: str) -> dict[str, Any]:
     """Return what distinguishes the content of a file from another's.
 
-    Args:
-        file: A text file, known by its SHA-256; or a Parquet file, which may be too large to read
-            twice, known by its size and the SHA-256 of its footer. The footer holds the place, size
-            and bounds of every piece of every column.
-
-    Raises:
-        ValueError: If it has none of `row_files.ENDINGS`, or is not a Parquet file.
-        OSError: If it cannot be read.
+    A text file is known by its SHA-256. A Parquet file may be too large to read twice, so it is
+    known by its size and its footer, which holds the place and bounds of every piece of a column.
     """
     name = os.path.basename(file)
     with wrap_read_errors(file):
@@ -300,12 +235,9 @@ def _is_parquet(file: str) -> bool:
 
 
 def _overlaps(starts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Yield each part that holds rows start, ..., stop - 1: its number, and its first and last row.
+    """Yield each part that holds rows start, ..., stop - 1: its number, its first and last row.
 
-    Args:
-        starts: The first row of each part, and the number of all rows.
-        start: The first row.
-        stop: The row after the last one.
+    `starts` are the first row of each part, and the number of all rows.
     """
     for number, (low, high) in enumerate(pairwise(starts)):
         if max(start, low) < min(stop, high):
@@ -321,8 +253,7 @@ def _schema_of(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str] | None) 
             fields.append((column, pa.array([row.get(column) for row in rows]).type))
         except (pa.ArrowException, ValueError, OverflowError) as reason:
             raise ValueError(
-                f"column {column!r}: the values have no common type ({reason}); leave the column "
-                "out with --keep_columns"
+                f"column {column!r}: no common type ({reason}); leave it out with --keep_columns"
             ) from None
     return pa.schema(fields)
 
@@ -333,8 +264,7 @@ def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:
         return pa.unify_schemas(schemas or [pa.schema([])], promote_options="permissive")
     except pa.ArrowException as reason:
         raise ValueError(
-            f"the columns of the input do not go together: {reason}; leave the column out with "
-            "--keep_columns, or correct the files"
+            f"the columns do not go together: {reason}; leave this one out with --keep_columns"
         ) from reason
 
 

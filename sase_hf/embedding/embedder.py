@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,8 @@ from ..utils.loading import load_encoder
 DEFAULT_BATCH_TOKENS = 4_096
 TEXTS_PER_CALL = 10_000  # of the tokenizer; its lists of Python integers take much memory
 # Config fields that do not affect embeddings.
-_UNRELATED_FIELDS = (
-    "_name_or_path",
-    "architectures",
-    "auto_map",
-    "custom_pipelines",
-    "dtype",
-    "transformers_version",
-)
+_UNRELATED_FIELDS = {"_name_or_path", "architectures", "auto_map", "custom_pipelines", "dtype"}
+_UNRELATED_FIELDS |= {"transformers_version"}
 
 Embeddings = npt.NDArray[np.floating]
 
@@ -104,9 +97,7 @@ class Embedder:
     ) -> Embeddings:
         """Return the embeddings of texts, in their order, shape (len(texts), size).
 
-        Args:
-            texts: The texts; one may be empty.
-            progress: Called after each batch with the number of its texts.
+        `progress` is called after each batch with the number of its texts.
         """
         ids = self._ids(texts)
         embeddings = np.empty((len(texts), self.size), self.dtype)
@@ -123,11 +114,14 @@ class Embedder:
 
     def _ids(self, texts: Sequence[str]) -> list[torch.Tensor]:
         """Return the token ids of each text."""
-        ends = [*range(0, len(texts), TEXTS_PER_CALL), len(texts)]
+        parts = (
+            list(texts[start : start + TEXTS_PER_CALL])
+            for start in range(0, len(texts), TEXTS_PER_CALL)
+        )
         return [
             torch.tensor(row, dtype=torch.int32)
-            for start, stop in pairwise(ends)
-            for row in self.tokenizer(list(texts[start:stop]), **self._cut)["input_ids"]
+            for part in parts
+            for row in self.tokenizer(part, **self._cut)["input_ids"]
         ]
 
     @torch.inference_mode()

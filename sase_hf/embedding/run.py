@@ -28,32 +28,18 @@ from .shards import (
 logger = logging.getLogger(__name__)
 
 DTYPES = ("float32", "float16")
+# All that an output folder must have in common, beside model, input and rows of a shard.
+SETTINGS = ("text_column_names", "keep_columns", "max_seq_length", "normalize", "dtype", "bf16")
 SAMPLE_ROWS = 1000  # from which the size of the kept columns is estimated
 
 
 @dataclass(frozen=True)
 class EmbeddingJob:
-    """The settings of a run; the fields are the flags of `scripts/embed.py`.
+    """The settings of a run; `scripts/embed.py --help` explains the fields, which are its flags.
 
-    Attributes:
-        checkpoint: A folder or a name on the Hub; of a head the base model is used.
-        output: The folder of the shards.
-        inputs: Files with one of `row_files.ENDINGS`, in the order of their rows.
-        dataset_name: A dataset on the Hub, instead of `inputs`.
-        dataset_config_name: One of its configurations.
-        dataset_revision: Its commit, tag or branch.
-        split: Its split.
-        text_column_names: The column of texts.
-        keep_columns: The columns of the input that the output has beside the embedding; None for
-            all.
-        revision: Commit, tag or branch of the checkpoint.
-        max_seq_length: Tokens after which a text is cut; None for the tokenizer's own limit.
-        normalize: Whether every embedding is scaled to length 1.
-        dtype: The type in which embeddings are stored, one of `DTYPES`.
-        bf16: Whether to compute in bfloat16.
-        batch_tokens: Max tokens in a batch, padding included; does not change results.
-        rows_per_shard: None for shards of up to 100,000 rows and 256 MiB of embeddings.
-        device: Where to compute; by default on the accelerator, if there is one.
+    `inputs` are files with one of `data.files.ENDINGS`, in the order of their rows. None stands for
+    all `keep_columns`, the tokenizer's own `max_seq_length`, shards of up to 100,000 rows and 256
+    MiB of embeddings, and the accelerator, if there is one, as `device`.
     """
 
     checkpoint: str
@@ -92,54 +78,31 @@ class EmbeddingJob:
 class EmbeddingRun:
     """A job whose model, input and output folder are checked.
 
-    Args:
-        job: The job.
-        is_first: Whether this process writes the manifest; others wait for it.
-
-    Attributes:
-        embedder: The model.
-        shards: All shards, finished or not.
-
-    Raises:
-        ValueError: If model, input or settings cannot be used, or the folder holds embeddings of
-            other settings.
-        OSError: If a file is missing.
+    The first process writes the manifest; others wait for it. `shards` are all, finished or not.
     """
 
     def __init__(self, job: EmbeddingJob, *, is_first: bool) -> None:
         self.job = job
+        options = ("max_seq_length", "normalize", "bf16", "dtype", "batch_tokens", "device")
         self.embedder = Embedder(
-            job.checkpoint,
-            job.revision,
-            max_seq_length=job.max_seq_length,
-            normalize=job.normalize,
-            bf16=job.bf16,
-            dtype=job.dtype,
-            batch_tokens=job.batch_tokens,
-            device=job.device,
+            job.checkpoint, job.revision, **{name: getattr(job, name) for name in options}
         )
         source: dict[str, Any] = {"files": [identify(file) for file in job.inputs]}
         if job.dataset_name is not None:
-            options = (job.dataset_config_name, job.dataset_revision, job.split)
-            self.corpus, source = open_hub_split(job.dataset_name, *options)
+            self.corpus, source = open_hub_split(
+                job.dataset_name, job.dataset_config_name, job.dataset_revision, job.split
+            )
         self.bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
         rows_per_shard = job.rows_per_shard or default_rows_per_shard(self.bytes_per_row)
-        settings = {
-            "text_column_names": job.text_column_names,
-            "keep_columns": None if job.keep_columns is None else list(job.keep_columns),
-            "max_seq_length": job.max_seq_length,
-            "normalize": job.normalize,
-            "dtype": job.dtype,
-            "bf16": job.bf16,
-            "rows_per_shard": rows_per_shard,
-        }
+        settings = {name: getattr(job, name) for name in SETTINGS}
+        settings["rows_per_shard"] = rows_per_shard
         wanted = {"model": self.embedder.identity, "input": source, "settings": settings}
         manifest = read_manifest(job.output, wanted)
         if manifest is None and is_first:
             manifest = {**self._describe(), **wanted}
             write_manifest(job.output, manifest)
         elif manifest is None:
-            self._describe()  # meanwhile; each process needs the corpus
+            self._describe()  # so that every process finds faults of the input, and none waits on
         while manifest is None:
             time.sleep(0.1)
             manifest = read_manifest(job.output, wanted)
@@ -149,16 +112,12 @@ class EmbeddingRun:
         """Check the input; return what the manifest tells its readers."""
         self.corpus.check_columns(self.job.text_column_names, self.kept)
         if COLUMN in self.kept:
-            raise ValueError(
-                f"the input has a column {COLUMN!r} of its own; leave it out with --keep_columns"
-            )
-        checkpoint = Path(self.job.checkpoint)
-        name = checkpoint.resolve().name if checkpoint.is_dir() else self.job.checkpoint
-        return {
-            "rows": self.corpus.num_rows,
-            "embedding_size": self.embedder.size,
-            "checkpoint": {"name": name, "revision": self.embedder.revision},
-        }
+            raise ValueError(f"the input has a column {COLUMN!r}; leave it out with --keep_columns")
+        folder = Path(self.job.checkpoint)
+        name = folder.resolve().name if folder.is_dir() else self.job.checkpoint
+        checkpoint = {"name": name, "revision": self.embedder.revision}
+        size = self.embedder.size
+        return {"rows": self.corpus.num_rows, "embedding_size": size, "checkpoint": checkpoint}
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -169,52 +128,34 @@ class EmbeddingRun:
     def kept(self) -> list[str]:
         """The columns of the input that the output has too."""
         given = self.job.keep_columns
-        return list(dict.fromkeys(self.corpus.schema.names if given is None else given))
+        return self.corpus.schema.names if given is None else list(dict.fromkeys(given))
+
+    def missing(self) -> set[Shard]:
+        """Return the shards that are not finished."""
+        return {shard for shard in self.shards if not shard.is_finished()}
 
     def check_disk_space(self, missing: Collection[Shard]) -> None:
-        """Log the size of the output, and raise OSError if the disk has no room for it.
-
-        Args:
-            missing: The shards that are not finished.
-        """
-        job, rows = self.job, sum(map(len, self.shards))
-        logger.info(
-            "%s rows in %d shards, %d of them finished; %s numbers of type %s in an embedding, %s "
-            "in all",
-            f"{rows:,}",
-            len(self.shards),
-            len(self.shards) - len(missing),
-            f"{self.embedder.size:,}",
-            job.dtype,
-            _size(rows * self.bytes_per_row),
-        )
+        """Log the size of the output, and raise OSError if the disk has no room for the missing."""
+        output, rows = self.job.output, sum(map(len, self.shards))
+        size, done = _size(rows * self.bytes_per_row), len(self.shards) - len(missing)
+        message = "%s rows in %d shards, %d of them finished; the embeddings take %s in all"
+        logger.info(message, f"{rows:,}", len(self.shards), done, size)
         if not missing:
             return
         kept_per_row = 0.0
         if self.kept:
             sample = self.corpus.read(0, min(SAMPLE_ROWS, rows), self.kept)
             kept_per_row = sample.nbytes / sample.num_rows
-            logger.info("the other columns take at most about %s", _size(rows * kept_per_row))
         needed = sum(map(len, missing)) * (self.bytes_per_row + kept_per_row)
-        free = shutil.disk_usage(job.output).free
+        free = shutil.disk_usage(output).free
         if needed > free:
             raise OSError(
-                f"the output needs {_size(needed)}, and {job.output} has {_size(free)} left; free "
-                "some space, name another --output, store --dtype float16, or keep fewer columns "
-                "with --keep_columns"
+                f"the output needs {_size(needed)}, and {output} has {_size(free)} left; name "
+                "another --output, store --dtype float16, or keep fewer columns with --keep_columns"
             )
 
     def make(self, shard: Shard, progress: Callable[[int], object] | None = None) -> None:
-        """Embed the rows of a shard and write it.
-
-        Args:
-            shard: One of the shards.
-            progress: Called after each batch with the number of its rows.
-
-        Raises:
-            FloatingPointError: If an embedding is not finite.
-            OSError: If the shard cannot be written.
-        """
+        """Embed the rows of a shard and write it; `progress` gets the rows of each batch."""
         text, kept = self.job.text_column_names, self.kept
         table = self.corpus.read(shard.start, shard.stop, list(dict.fromkeys([text, *kept])))
         embeddings = self.embedder(table[text].to_pylist(), progress)
@@ -222,14 +163,13 @@ class EmbeddingRun:
         if bad.size:
             raise FloatingPointError(
                 f"{self.corpus.place(shard.start + int(bad[0]))}: its embedding is not finite in "
-                f"{self.job.dtype}; leave --dtype and --bf16 at their defaults, or name another "
-                "checkpoint"
+                f"{self.job.dtype}; leave --dtype and --bf16 at their defaults"
             )
         shard.write(table.select(kept), embeddings)
 
     def remove_drafts(self) -> None:
         """Remove what killed processes left, once all shards are finished."""
-        if all(shard.is_finished() for shard in self.shards):
+        if not self.missing():
             for path in self.job.output.glob(".embeddings-*.tmp"):
                 path.unlink(missing_ok=True)
 
@@ -237,13 +177,8 @@ class EmbeddingRun:
 def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> None:
     """Embed a corpus, or as one of several processes a part of it; continue where a run stopped.
 
-    Process i of n makes the shards i, i + n, ... It needs no connection to the others, only the
-    same files and output folder.
-
-    Args:
-        job: The settings.
-        process: The number of this process, from 0 on.
-        processes: The number of processes.
+    Process i of n, counted from 0, makes the shards i, i + n, ... It needs no connection to the
+    others, only the same files and output folder.
 
     Raises:
         ValueError: If model, input or settings cannot be used, or the folder holds embeddings of
@@ -251,26 +186,21 @@ def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> Non
         OSError: If a file is missing, or the disk has too little room for the output.
         FloatingPointError: If an embedding is not finite.
     """
-    is_first = process == 0
-    run = EmbeddingRun(job, is_first=is_first)
-    own = run.shards[process::processes]
-    missing = [shard for shard in own if not shard.is_finished()]
-    if is_first:
-        others = [shard for shard in run.shards if shard not in own and not shard.is_finished()]
-        run.check_disk_space([*missing, *others])
+    run = EmbeddingRun(job, is_first=process == 0)
+    missing = run.missing()
+    if process == 0:
+        run.check_disk_space(missing)
+    own = [shard for shard in run.shards[process::processes] if shard in missing]
     name = "Embedding" if processes == 1 else f"Embedding, process 1 of {processes}"
-    with _progress_bar(own, missing, name, is_hidden=not is_first) as bar:
-        for shard in missing:
+    total = sum(map(len, run.shards[process::processes]))
+    with _progress_bar(total, own, name, is_hidden=process > 0) as bar:
+        for shard in own:
             run.make(shard, bar.update)
     run.remove_drafts()
 
 
 class ShardMaker:
-    """An actor on a Ray cluster; makes the shards whose numbers it gets.
-
-    Args:
-        job: The job of all actors.
-    """
+    """An actor on a Ray cluster; makes the shards whose numbers it gets."""
 
     def __init__(self, job: EmbeddingJob) -> None:
         self.run = EmbeddingRun(job, is_first=False)
@@ -291,13 +221,10 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
 
     Args:
         job: The settings.
-        address: Of the cluster, as `ray.init` takes it; None starts one on this machine, unless the
-            environment names one. Not needed after a `ray.init` of your own.
+        address: As `ray.init` takes it; not needed after a `ray.init` of your own.
 
     Raises:
-        ImportError: If Ray is not installed.
-        ValueError: As for `embed_corpus`.
-        OSError: As for `embed_corpus`.
+        ImportError: If Ray is not installed; other errors are those of `embed_corpus`.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send them over the network
     try:
@@ -313,8 +240,8 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
         inputs=tuple(str(Path(file).absolute()) for file in job.inputs),
     )
     run = EmbeddingRun(job, is_first=True)
-    numbers = [number for number, shard in enumerate(run.shards) if not shard.is_finished()]
-    missing = [run.shards[number] for number in numbers]
+    missing = run.missing()
+    numbers = [number for number, shard in enumerate(run.shards) if shard in missing]
     run.check_disk_space(missing)
     if numbers:
         is_ours = not ray.is_initialized()
@@ -333,7 +260,8 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
             fn_constructor_args=[job],
         )
         try:
-            with _progress_bar(run.shards, missing, "Embedding with Ray") as bar:
+            total = sum(map(len, run.shards))
+            with _progress_bar(total, missing, "Embedding with Ray") as bar:
                 for row in made.iter_rows():
                     bar.update(int(row["rows"]))
         finally:
@@ -343,12 +271,12 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
 
 
 def _progress_bar(
-    shards: Collection[Shard], missing: Collection[Shard], name: str, *, is_hidden: bool = False
+    total: int, missing: Collection[Shard], name: str, *, is_hidden: bool = False
 ) -> Any:
-    """Return a bar that counts the rows of these shards, the finished ones at once."""
-    total, left = sum(map(len, shards)), sum(map(len, missing))
+    """Return a bar that counts rows, those of finished shards at once."""
+    initial = total - sum(map(len, missing))
     return transformers_logging.tqdm(
-        total=total, initial=total - left, desc=name, unit=" rows", disable=is_hidden
+        total=total, initial=initial, desc=name, unit=" rows", disable=is_hidden
     )
 
 
@@ -357,4 +285,4 @@ def _size(count: float) -> str:
     return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
 
 
-__all__ = ["DTYPES", "EmbeddingJob", "EmbeddingRun", "embed_corpus", "embed_with_ray"]
+__all__ = ["DTYPES", "EmbeddingJob", "embed_corpus", "embed_with_ray"]

@@ -49,20 +49,11 @@ class Shard:
             logger.warning("%s is damaged and made again: %s", self.path.name, reason)
             return False
         if rows != len(self):
-            message = "%s has %d rows instead of %d and is made again"
-            logger.warning(message, self.path.name, rows, len(self))
+            logger.warning("%s has %d rows and is made again", self.path.name, rows)
         return rows == len(self)
 
     def write(self, kept: pa.Table, embeddings: Embeddings) -> None:
-        """Write the file, whole or not at all.
-
-        Args:
-            kept: The columns of the input that go along.
-            embeddings: One for each row, shape (len(shard), size).
-
-        Raises:
-            OSError: If it cannot be written.
-        """
+        """Write the kept columns of the input and the embeddings (len(shard), size), atomically."""
         size, names, metadata = embeddings.shape[1], kept.column_names, None
         column = pa.FixedSizeListArray.from_arrays(pa.array(embeddings.reshape(-1)), size)
         table = kept.append_column(COLUMN, column) if names else pa.table({COLUMN: column})
@@ -80,22 +71,12 @@ class Shard:
 
 
 def default_rows_per_shard(bytes_per_row: int) -> int:
-    """Return the rows of a shard that no flag sets.
-
-    Args:
-        bytes_per_row: The bytes of an embedding.
-    """
+    """Return the rows of a shard that no flag sets, for embeddings of a number of bytes."""
     return max(min(MAX_ROWS, MAX_BYTES // bytes_per_row), 1)
 
 
 def list_shards(folder: Path, num_rows: int, rows_per_shard: int) -> list[Shard]:
-    """Return all shards of a corpus, finished or not.
-
-    Args:
-        folder: The output folder.
-        num_rows: Rows of the corpus.
-        rows_per_shard: Rows of each shard; the last one may have fewer.
-    """
+    """Return all shards of a corpus, finished or not; the last one may have fewer rows."""
     starts = range(0, num_rows, rows_per_shard)
     width = max(5, len(str(len(starts))))  # so that the names sort like the rows
     return [
@@ -113,8 +94,7 @@ def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict
 
     Args:
         folder: The output folder.
-        wanted: The sections of the manifest that must be the same: all that embeddings in one
-            folder must have in common.
+        wanted: The sections of the manifest that must be the same.
 
     Raises:
         ValueError: If the manifest is of other embeddings or damaged, or there are embeddings
@@ -126,8 +106,7 @@ def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict
     except FileNotFoundError:
         if any(folder.glob("embeddings-*.parquet")):
             raise ValueError(
-                f"{folder} holds embeddings without {MANIFEST_NAME}, so their settings are "
-                "unknown; name another --output, or empty the folder"
+                f"{folder} holds embeddings without {MANIFEST_NAME}; name another --output"
             ) from None
         return None
     except ValueError as reason:
@@ -135,13 +114,13 @@ def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict
     differences = [
         f"{section}.{name} was {reprlib.repr(old)} and is {reprlib.repr(value)}"
         for section, values in wanted.items()
-        for name, value in values.items()
+        for name, value in json.loads(json.dumps(values)).items()  # tuples become lists
         if (old := found.get(section, {}).get(name)) != value
     ]
     if differences:
         raise ValueError(
             f"{folder} was begun with other settings: {'; '.join(differences)}. Give the same "
-            "ones to continue, or name another --output to start again"
+            "ones, or name another --output"
         )
     return found
 
@@ -152,11 +131,4 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
         draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
-__all__ = [
-    "COLUMN",
-    "Shard",
-    "default_rows_per_shard",
-    "list_shards",
-    "read_manifest",
-    "write_manifest",
-]
+__all__ = ["COLUMN", "Shard", "list_shards", "read_manifest", "write_manifest"]

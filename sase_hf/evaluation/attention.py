@@ -12,7 +12,7 @@ QUANTILES = (5, 25, 50, 75, 95)
 
 
 def measure_attention(dataset: EvaluationDataset, batch_size: int = 32) -> dict[str, Any]:
-    """Return the distribution over texts of each measure of `per_hop_measures`.
+    """Return the distribution over texts of the entropy and the overlap of each hop.
 
     Both sentences of a pair count as texts. Texts of fewer than two tokens leave nothing to choose
     and do not count.
@@ -22,13 +22,13 @@ def measure_attention(dataset: EvaluationDataset, batch_size: int = 32) -> dict[
         batch_size: Texts, or pairs, in a batch.
 
     Returns:
-        `num_texts`, `num_left_out`; for each measure `mean` over all texts and hops, and `hops`:
-        for each hop `mean` and the percentiles `p5`, `p25`, `p50`, `p75`, `p95`.
+        `num_texts`, `num_left_out`; for `entropy` and `overlap` each `mean` over all texts and
+        hops, and `hops`: for each hop `mean` and the percentiles `p5`, `p25`, `p50`, `p75`, `p95`.
 
     Raises:
         ValueError: If no text has two tokens, or attention is not finite.
     """
-    values: dict[str, list[Tensor]] = {}
+    parts: dict[str, list[Tensor]] = {"entropy": [], "overlap": []}  # of shape (texts, r)
     num_left_out = 0
     for _, batch in dataset.batches(batch_size, "Reading attention"):
         with torch.no_grad():
@@ -42,57 +42,35 @@ def measure_attention(dataset: EvaluationDataset, batch_size: int = 32) -> dict[
         lengths = _lengths(batch, attention.shape[0])
         enough = lengths >= 2
         num_left_out += int((~enough).sum())
-        for name, measured in per_hop_measures(attention[enough], lengths[enough]).items():
-            values.setdefault(name, []).append(measured)
-    merged = {name: torch.cat(parts).cpu().numpy() for name, parts in values.items()}
-    num_texts = len(next(iter(merged.values()), ()))
+        parts["entropy"].append(normalised_entropy(attention[enough], lengths[enough]))
+        parts["overlap"].append(overlap(attention[enough]))
+    values = {name: torch.cat(part).cpu().numpy() for name, part in parts.items()}
+    num_texts = len(values["entropy"])
     if not num_texts:
-        raise ValueError(
-            "no text has two tokens, so attention has nothing to choose; give longer texts"
-        )
-    distributions = {name: _distribution(measured) for name, measured in merged.items()}
+        raise ValueError("no text has two tokens, so attention has no choice; give longer texts")
+    distributions = {name: _distribution(value) for name, value in values.items()}
     return {"num_texts": num_texts, "num_left_out": num_left_out, **distributions}
 
 
-def per_hop_measures(attention: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-    """Return each measure of the hops of each text, shape (B, r).
-
-    - `entropy`: that of a hop's weights divided by log T, the entropy of equal weights on the T
-      tokens of the text: 0 for all attention on one token, 1 for the same on each.
-    - `overlap`: the mean of a_i . a_j over the other hops j of hop i. Its mean over the hops is the
-      `overlap` of the pipeline's results.
-
-    Args:
-        attention: A, zero on padding, shape (B, r, T).
-        lengths: Real tokens of each text, at least 2, shape (B,).
-    """
-    return {
-        "entropy": normalised_entropy(attention, lengths),
-        "overlap": overlap(attention),
-    }
-
-
 def normalised_entropy(attention: Tensor, lengths: Tensor) -> Tensor:
-    """Return the entropy of each hop's weights as a share of log T.
+    """Return the entropy of each hop's weights divided by log T, that of equal weights, (B, r).
+
+    It is 0 for all attention on one token and 1 for the same on each.
 
     Args:
         attention: A, zero on padding, shape (B, r, T).
         lengths: Real tokens of each text, at least 2, shape (B,).
-
-    Returns:
-        Shape (B, r).
     """
     return torch.special.entr(attention).sum(-1) / lengths.log().unsqueeze(1)
 
 
 def overlap(attention: Tensor) -> Tensor:
-    """Return the mean product of each hop's weights with those of the others.
+    """Return the mean of a_i . a_j over the other hops j of each hop i, shape (B, r).
+
+    Its mean over the hops is the `overlap` of the pipeline's results; of one hop it is zero.
 
     Args:
         attention: A, zero on padding, shape (B, r, T).
-
-    Returns:
-        Shape (B, r); zero where there is one hop.
     """
     products = attention @ attention.transpose(1, 2)  # (B, r, r)
     own = products.diagonal(dim1=1, dim2=2)
@@ -110,14 +88,10 @@ def _lengths(batch: Batch, num_texts: int) -> Tensor:
 
 def _distribution(values: np.ndarray) -> dict[str, Any]:
     """Return mean and percentiles of numbers of shape (texts, hops)."""
-    percentiles = np.percentile(values, QUANTILES, axis=0)
-    means = values.mean(0)
-    hops = [
-        {"mean": float(means[hop])}
-        | {f"p{q}": float(percentiles[row, hop]) for row, q in enumerate(QUANTILES)}
-        for hop in range(values.shape[1])
-    ]
+    names = ["mean", *(f"p{level}" for level in QUANTILES)]
+    rows = np.vstack([values.mean(0), np.percentile(values, QUANTILES, axis=0)])
+    hops = [dict(zip(names, column, strict=True)) for column in rows.T.tolist()]
     return {"mean": float(values.mean()), "hops": hops}
 
 
-__all__ = ["measure_attention", "normalised_entropy", "overlap", "per_hop_measures"]
+__all__ = ["measure_attention", "normalised_entropy", "overlap"]

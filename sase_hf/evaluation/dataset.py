@@ -41,14 +41,11 @@ class EvaluationDataset:
     sources: dict[str, dict[str, Any]]
 
     def batches(self, batch_size: int, description: str) -> Iterator[tuple[list[int], Batch]]:
-        """Yield all rows in padded batches, the longest first, under a progress bar.
+        """Yield the numbers of rows and their padded batch, shape (B, T), the longest rows first.
 
         Args:
             batch_size: Rows in a batch.
             description: The label of the progress bar.
-
-        Yields:
-            The numbers of the rows, and the batch on the model's device, tensors of shape (B, T).
         """
         order = longest_first(self.rows)
         collate, device = DataCollatorWithPadding(self.tokenizer), self.model.device
@@ -71,7 +68,7 @@ class EvaluationDataset:
         arguments: Mapping[str, Any],
         wall_seconds: float,
     ) -> dict[str, Any]:
-        """Return the record of a measurement on these rows.
+        """Return the record of a measurement on these rows, as `measured_record` does.
 
         Args:
             name: The name of the measurement.
@@ -96,11 +93,7 @@ class EvaluationDataset:
 
 
 def add_dataset_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that choose the rows; `load_evaluation_dataset` takes their values.
-
-    Args:
-        parser: The parser of a script.
-    """
+    """Add the flags that choose the rows; `load_evaluation_dataset` takes their values."""
     add = parser.add_argument
     add("--file", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
     add(
@@ -116,20 +109,12 @@ def add_dataset_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
     )
-    add(
-        "--label_column_name",
-        default="label",
-        help="the column of labels, which may be missing (default: %(default)s)",
-    )
+    add("--label_column_name", default="label", help="of labels, may be missing (default: label)")
     add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
     add("--max_samples", type=positive_int, help="read only this number of rows, drawn at random")
     add("--seed", type=int, default=42, help="of all random draws (default: %(default)s)")
-    add(
-        "--per_device_eval_batch_size",
-        type=positive_int,
-        default=32,
-        help="rows in a batch (default: %(default)s)",
-    )
+    batch_size = "--per_device_eval_batch_size"
+    add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
 
 
 def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace) -> TaskData:
@@ -144,8 +129,6 @@ def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace
         ValueError: If the rows do not fit the model, or the file breaks its format.
         OSError: If there is no such file.
     """
-    if not Path(flags.file).is_file():
-        raise FileNotFoundError(f"there is no file {flags.file}")
     if model.reads_pairs and len(flags.text_column_names) != 2:
         raise ValueError(
             f"{checkpoint} compares two texts; name two columns, such as "
@@ -164,14 +147,11 @@ def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace
 
 
 def load_evaluation_dataset(checkpoint: str, flags: argparse.Namespace) -> EvaluationDataset:
-    """Load a checkpoint, and rows of a file for it; labels are checked and dropped.
+    """Load a checkpoint, and rows of a file in an order drawn with the seed; labels are dropped.
 
     Args:
         checkpoint: A folder or a name on the Hub.
         flags: The flags of `add_dataset_flags`.
-
-    Returns:
-        The model and the rows, in an order drawn with the seed.
 
     Raises:
         ValueError: If the model cannot be used, or the rows do not fit.
@@ -187,14 +167,7 @@ def load_evaluation_dataset(checkpoint: str, flags: argparse.Namespace) -> Evalu
 
 
 def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
-    """Return the name of a checkpoint, with the SHA-256 of its weights if it is a folder.
-
-    Args:
-        checkpoint: A folder or a name on the Hub.
-
-    Returns:
-        `name`, and for a folder `sha256`.
-    """
+    """Return the `name` of a checkpoint, and for a folder the `sha256` of its weights."""
     weights = Path(checkpoint, SAFE_WEIGHTS_NAME)
     digest = {"sha256": sha256_of(weights)} if weights.is_file() else {}
     return {"name": str(checkpoint), **digest}

@@ -31,7 +31,6 @@ DIRECTIONS = ("deletion", "insertion")
 # The areas are the deletion AUC and the insertion AUC; published records have these names.
 MEASURES = ("deletion_area", "insertion_area", "comprehensiveness", "sufficiency")
 
-CONFIDENCE_PERCENT = 95
 NUM_RESAMPLES = 10_000
 MAX_GRADIENT_BATCH = 256  # texts times steps of the integral in one batch; bounds the memory
 
@@ -60,9 +59,8 @@ def measure_faithfulness(
       and a lower sufficiency are better.
 
     The AUCs include the step to the empty text, whose probability is the same for all attributions.
-    A share of a text is rounded up to whole tokens, so several steps of a short text have the same
-    number of tokens. The tokens of both sentences of a pair are in one order; the attention in each
-    sentence sums to the same, so the words of the shorter one tend to come first.
+    The tokens of both sentences of a pair are in one order; the attention in each sentence sums to
+    the same, so the words of the shorter one tend to come first.
 
     Args:
         dataset: A classifier and its texts.
@@ -132,9 +130,6 @@ def probability_curves(
 
     Returns:
         Shape (K, 2, B, S): deletion and insertion, at each of `PERCENTS`.
-
-    Raises:
-        ValueError: If a score or a probability is not a finite number.
     """
     real = batch["attention_mask"] != 0
     ranks = torch.cat([ranks_of(each, real) for each in scores])  # (K * B, T)
@@ -171,8 +166,7 @@ def summarise(curves: Mapping[str, np.ndarray], seed: int) -> dict[str, Any]:
     """Return `metrics`, `differences` and `curves` as `measure_faithfulness` does.
 
     Args:
-        curves: For each attribution the curves of single texts, shape (2, texts, S); one is
-            "attention".
+        curves: For each attribution, such as "attention", those of single texts (2, texts, S).
         seed: Of the resampling.
     """
     measured = {name: measures(own) for name, own in curves.items()}
@@ -215,21 +209,15 @@ def mean_with_interval(values: np.ndarray, seed: int) -> dict[str, float]:
     """Return the mean of one number per text, with its 95 % percentile bootstrap interval."""
     rng = np.random.default_rng(seed)
     means = [rng.choice(values, len(values)).mean() for _ in range(NUM_RESAMPLES)]
-    tail = (100 - CONFIDENCE_PERCENT) / 2
-    low, high = np.percentile(means, [tail, 100 - tail])
+    low, high = np.percentile(means, [2.5, 97.5])
     return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
 
 
 @torch.no_grad()
 def predict(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the predicted class of each text (B,) and the attention on its tokens (B, T).
+    """Return the predicted class of each text (B,), and the attention on its tokens (B, T).
 
-    Args:
-        model: A classifier with attention.
-        batch: What it reads.
-
-    Returns:
-        Class ids, and the sum of the attention over the hops, for a pair over both sentences.
+    The attention is summed over the hops, for a pair over both sentences.
     """
     outputs = model(**batch, output_attentions=True)
     attention = outputs.attentions[0]  # (B, r, T) or (B, 2, r, T)
@@ -237,16 +225,13 @@ def predict(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def random_scores(like: Tensor, numbers: Sequence[int], count: int, seed: int) -> list[Tensor]:
-    """Draw random attributions, for each text on its own.
+    """Draw `count` random attributions of shape (B, T), for each text on its own.
 
     Args:
         like: An attribution of shape (B, T).
         numbers: The numbers of the B texts; a draw depends on them and the seed, not on the batch.
         count: The number of attributions.
         seed: The seed.
-
-    Returns:
-        `count` tensors of shape (B, T).
     """
     texts = [np.random.default_rng((seed, number)) for number in numbers]
     # Token by token, so that padding does not change the scores of the real tokens.
@@ -268,9 +253,6 @@ def integrated_gradients(
     Returns:
         Scores (B, T), positive where a token supports the class; and for each text (B,) the error
         of the integral: the sum of its scores minus the change of the probability.
-
-    Raises:
-        ImportError: If Captum is missing.
     """
     try:
         from captum.attr import IntegratedGradients
@@ -303,41 +285,18 @@ def integrated_gradients(
 
 
 def ranks_of(scores: Tensor, real: Tensor) -> Tensor:
-    """Return the rank of each token in the order of the scores.
+    """Return the rank of each token in the order of the scores (B, T), 0 for the highest.
 
-    Args:
-        scores: Shape (B, T).
-        real: True on real tokens, shape (B, T).
-
-    Returns:
-        Shape (B, T): 0 for the highest score. Equal scores keep the order of the text, and padding
-        comes last.
-
-    Raises:
-        ValueError: If the score of a real token is not a finite number.
+    Equal scores keep the order of the text, and padding comes last. `real` is True on real tokens.
     """
     bad = (~scores.isfinite() & real).any(1)
     if bad.any():
+        text = int(bad.long().argmax())
         raise ValueError(
-            f"text {int(bad.long().argmax())} of the batch has a score that is not finite, so its "
-            "tokens have no order; look for NaN in the model's weights"
+            f"text {text} of the batch has a score that is not finite; look for NaN in the weights"
         )
     order = scores.masked_fill(~real, -torch.inf).argsort(dim=1, descending=True, stable=True)
     return order.argsort(dim=1)
 
 
-__all__ = [
-    "DIRECTIONS",
-    "EARLY_PERCENTS",
-    "MEASURES",
-    "PERCENTS",
-    "integrated_gradients",
-    "mean_with_interval",
-    "measure_faithfulness",
-    "measures",
-    "predict",
-    "probability_curves",
-    "random_scores",
-    "ranks_of",
-    "summarise",
-]
+__all__ = ["DIRECTIONS", "EARLY_PERCENTS", "MEASURES", "PERCENTS", "measure_faithfulness"]

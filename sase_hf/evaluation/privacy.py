@@ -22,14 +22,10 @@ _PATH_IN_TEXT = re.compile(rf"(?<![\w/\\.~-]){_START}[^\s:;,='\"<>|]+")
 
 
 def redact(value: Any) -> Any:
-    """Return a value as plain JSON without what is private.
+    """Return dictionaries, lists, texts, numbers as plain JSON without what is private.
 
     Keys among `PRIVATE_KEYS` are left out, absolute and dotted paths are cut to their last part,
-    tokens are replaced by "[token]", and numbers that are not finite by None. Redacting twice
-    changes nothing.
-
-    Args:
-        value: Dictionaries, lists, texts, numbers; also tuples, paths, enumerations, NumPy numbers.
+    tokens are replaced by "[token]", and numbers that are not finite by None.
 
     Raises:
         TypeError: If JSON has no form for a value.

@@ -12,6 +12,7 @@ import reprlib
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -50,21 +51,13 @@ def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluat
     """Load metrics; those of this package need no download.
 
     Args:
-        names: Each one of `METRICS`, which `sase_hf/evaluation/metrics` documents, or what
-            `evaluate.load` takes: a name on the Hub, or the path of a module, whose code is then
-            run. None for all own metrics that fit.
+        names: Each one of `METRICS`, or what `evaluate.load` takes: a name on the Hub, or the path
+            of a module, whose code is then run. None for all own metrics that fit.
         problem_type: One of `labels.PROBLEM_TYPES`.
 
-    Returns:
-        The modules, in the order of the names.
-
     Raises:
-        ValueError: If the problem type is unknown, a metric does not fit it or cannot be loaded.
+        ValueError: If a metric does not fit the problem type or cannot be loaded.
     """
-    if problem_type not in DEFAULT_METRICS:
-        raise ValueError(
-            f"problem_type is {problem_type!r}; allowed are {', '.join(DEFAULT_METRICS)}"
-        )
     fitting = DEFAULT_METRICS[problem_type]
     modules = []
     for name in names or fitting:
@@ -73,7 +66,7 @@ def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluat
                 f"metric {name!r} does not fit a problem of type {problem_type}; use "
                 f"{' or '.join(fitting)}, or another module of evaluate"
             )
-        modules.append(_own_metric(name) if name in METRICS else _foreign_metric(name))
+        modules.append(_load_metric(name))
     return modules
 
 
@@ -85,13 +78,11 @@ def metrics_function(
     The modules get class ids (the largest logit); for multi-label problems a 0 or 1 for every label
     (1 where the probability is above 0.5); for regression the outputs themselves.
 
+    It raises ValueError if a result is not a number, which a `Trainer` could not log.
+
     Args:
         modules: What `load_metrics` returned.
         problem_type: One of `labels.PROBLEM_TYPES`.
-
-    Returns:
-        A function from predictions to all results by name. It raises ValueError if a result is not
-        a number, which a `Trainer` could not log.
     """
     combined = evaluate.combine(list(modules))
 
@@ -113,12 +104,7 @@ def metrics_function(
 
 
 def results_of(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
-    """Return the results of one split, without the prefix of the split and without runtimes.
-
-    Args:
-        metrics: The metrics of a `Trainer`.
-        prefix: Such as `eval_`.
-    """
+    """Return the metrics that begin with a prefix, without it; runtimes are left out."""
     return {
         name.removeprefix(prefix): value
         for name, value in metrics.items()
@@ -127,11 +113,7 @@ def results_of(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
 
 
 def evaluation_history(log: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return the results of every evaluation during training, in order, each with its epoch.
-
-    Args:
-        log: The `log_history` of a trainer's state, which a resumed run takes over.
-    """
+    """Return the results of every evaluation in a trainer's `log_history`, each with its epoch."""
     return [
         {"epoch": entry["epoch"], **results_of(entry, "eval_")}
         for entry in log
@@ -151,7 +133,7 @@ def measured_record(
     num_parameters: int,
     wall_seconds: float,
 ) -> dict[str, Any]:
-    """Describe a measurement so that others can judge and repeat it.
+    """Return a measurement with versions, commit, hardware and date, as plain JSON values.
 
     Args:
         name: The name of the run.
@@ -164,43 +146,27 @@ def measured_record(
         num_parameters: Of the whole model.
         wall_seconds: Duration; of a resumed run, that of its last part.
 
-    Returns:
-        All that, with versions, commit, hardware and date, as plain JSON values.
-
     Raises:
         TypeError: If a value has no form in JSON.
     """
-    settings = config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config
-    record = {
+    record: dict[str, Any] = {
         "name": name,
         "split": split,
         "metrics": metrics,
         "sources": sources,
         "seed": seed,
         "arguments": arguments,
-        "config": settings,
+        "config": config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config,
         "num_parameters": num_parameters,
         "wall_seconds": round(wall_seconds, 1),
         **describe_environment(),
     }
-    clean: dict[str, Any] = redact(record)
-    return clean
+    return redact(record)  # type: ignore[no-any-return]
 
 
 def write_record(record: Mapping[str, Any], path: FilePath) -> None:
-    """Write a record as JSON, whole or not at all; the same record gives the same bytes.
-
-    What `privacy.redact` removes is not written.
-
-    Args:
-        record: What `measured_record` returned, or a dictionary like it.
-        path: The file; missing folders are made.
-
-    Raises:
-        TypeError: If a value has no form in JSON.
-    """
-    clean = redact(record)
-    text = json.dumps(clean, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    """Write a record as JSON, redacted, whole or not at all; the same record, the same bytes."""
+    text = json.dumps(redact(record), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     with atomic_write(path) as draft:
         draft.write_text(text + "\n", encoding="utf-8")
 
@@ -217,11 +183,14 @@ def describe_environment() -> dict[str, Any]:
 
 def describe_hardware() -> dict[str, Any]:
     """Describe the machine without naming it."""
-    memory = None
+    memory, names = None, []
     if hasattr(os, "sysconf"):
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    with suppress(OSError):  # Python knows the name of the processor on few systems
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
-        "cpu": _cpu_model(),
+        "cpu": names[0] if names else platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
@@ -255,23 +224,11 @@ def _checkout(root: Path) -> dict[str, Any] | None:
         return None
 
 
-def _cpu_model() -> str:
-    """Return the name of the processor, which Python knows on few systems."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _own_metric(name: str) -> evaluate.EvaluationModule:
-    # Without a folder, a metric makes one in the user's cache, even if it keeps all in memory.
-    with tempfile.TemporaryDirectory() as scratch:
-        return METRICS[name](keep_in_memory=True, cache_dir=scratch)
-
-
-def _foreign_metric(name: str) -> evaluate.EvaluationModule:
+def _load_metric(name: str) -> evaluate.EvaluationModule:
+    if name in METRICS:
+        # Without a folder, a metric makes one in the user's cache, even if it keeps all in memory.
+        with tempfile.TemporaryDirectory() as scratch:
+            return METRICS[name](keep_in_memory=True, cache_dir=scratch)
     try:
         return evaluate.load(name)
     except (OSError, ImportError) as reason:

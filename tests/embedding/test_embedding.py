@@ -27,7 +27,6 @@ from rows import write_csv, write_jsonl
 from transformers import AutoModel, AutoTokenizer
 
 from sase_hf.embedding import Embedder, EmbeddingJob, corpus
-from sase_hf.embedding.shards import MAX_BYTES, MAX_ROWS, default_rows_per_shard
 
 CORPUS = make_corpus()
 TEXTS = [row["text"] for row in CORPUS]
@@ -43,32 +42,23 @@ def file(tmp_path: Path) -> str:
     return write_parquet(tmp_path / "corpus.parquet", CORPUS)
 
 
-# ---- values --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 45, 16_384])
+@pytest.mark.parametrize(
+    ("batch_tokens", "fields"),
+    [(1, {}), (45, {"encoder": "cnn"}), (16_384, {"pooling": "max"}), (60, {"is_pair": True})],
+)
 def test_embed_corpus_gives_each_row_the_embedding_of_its_text_alone(
-    batch_tokens: int, checkpoint: str, file: str, tmp_path: Path
+    batch_tokens: int, fields: dict[str, Any], file: str, tmp_path: Path
 ) -> None:
     """Neighbours in a batch, padding and sorting by length change nothing."""
+    checkpoint = save_checkpoint(tmp_path / "tiny", **fields)
     table = embed(checkpoint, file, tmp_path / "out", batch_tokens=batch_tokens)
     assert table["id"].to_pylist() == list(range(NUM_ROWS))
     assert table["text"].to_pylist() == TEXTS
     assert len(shard_files(tmp_path / "out")) == NUM_SHARDS
-    kind = table.schema.field("embedding").type
-    assert (kind.value_type, kind.list_size) == (pa.float32(), 24)
+    assert table.schema.field("embedding").type.value_type == pa.float32()
     expected = one_by_one(checkpoint, TEXTS)
     assert np.abs(expected).max() > 0.1, "the premise: the embeddings are not all alike"
     np.testing.assert_allclose(embeddings_of(table), expected, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "fields", [{"encoder": "cnn"}, {"pooling": "max"}, {"pooling": "generalized"}]
-)
-def test_embedder_takes_every_encoder_and_pooling(fields: dict[str, str], tmp_path: Path) -> None:
-    folder = save_checkpoint(tmp_path / "tiny", **fields)
-    embeddings = Embedder(folder, batch_tokens=60)(TEXTS)
-    np.testing.assert_allclose(embeddings, one_by_one(folder, TEXTS), rtol=0, atol=1e-6)
 
 
 def test_embedder_is_the_same_for_a_head_and_its_base_model(
@@ -80,11 +70,6 @@ def test_embedder_is_the_same_for_a_head_and_its_base_model(
     head, base = Embedder(checkpoint), Embedder(str(tmp_path))
     assert head.identity == base.identity
     np.testing.assert_array_equal(head(TEXTS), base(TEXTS))
-
-
-def test_embedder_takes_the_base_model_of_an_entailment_model(tmp_path: Path) -> None:
-    folder = save_checkpoint(tmp_path / "nli", is_pair=True)
-    np.testing.assert_allclose(Embedder(folder)(TEXTS), one_by_one(folder, TEXTS), atol=1e-6)
 
 
 def test_embedder_cuts_normalizes_and_rounds(checkpoint: str) -> None:
@@ -104,20 +89,19 @@ def test_embedder_cuts_normalizes_and_rounds(checkpoint: str) -> None:
     assert np.abs(coarse - plain).max() > 1e-5, "the premise: bfloat16 is at work"
 
 
-def test_default_shards_are_bounded_in_rows_and_bytes() -> None:
-    """At the paper's sizes an embedding has 18,000 numbers, and 100,000 of them 7 GB."""
-    assert default_rows_per_shard(24 * 4) == MAX_ROWS
-    assert 0.9 * MAX_BYTES < default_rows_per_shard(18_000 * 4) * 18_000 * 4 <= MAX_BYTES
-    assert default_rows_per_shard(2 * MAX_BYTES) == 1
-
-
-# ---- where rows come from, and what becomes of their columns -------------------------------------
-
 WRITERS: dict[str, Callable[[Path], str]] = {
     "jsonl.gz": lambda folder: str(write_jsonl(folder / "corpus.jsonl.gz", CORPUS)),
     "csv": lambda folder: str(write_csv(folder / "corpus.csv", CORPUS)),
     "parquet": lambda folder: write_parquet(folder / "other.parquet", CORPUS, row_group_size=100),
+    "categories": lambda folder: write_categories(folder / "categories.parquet"),
 }
+
+
+def write_categories(path: Path) -> str:
+    """Write texts as pandas writes a column of categories."""
+    texts = pa.array(TEXTS).dictionary_encode()
+    pq.write_table(pa.table({"id": range(NUM_ROWS), "text": texts}), path)
+    return str(path)
 
 
 @pytest.mark.parametrize("ending", WRITERS)
@@ -130,8 +114,7 @@ def test_embed_corpus_gives_the_same_for_every_format(
     table = embed(checkpoint, given, tmp_path / "out")
     assert table["embedding"].equals(expected["embedding"])
     assert list(map(int, table["id"].to_pylist())) == list(range(NUM_ROWS))
-    names = {"manifest.json", *(path.name for path in shard_files(tmp_path / "out"))}
-    assert set(contents(tmp_path / "out")) == names
+    assert set(contents(tmp_path / "out")) == set(contents(tmp_path / "expected"))
 
 
 def test_embed_corpus_reads_files_one_after_the_other(checkpoint: str, tmp_path: Path) -> None:
@@ -148,41 +131,6 @@ def test_embed_corpus_reads_files_one_after_the_other(checkpoint: str, tmp_path:
     np.testing.assert_allclose(
         embeddings_of(table), one_by_one(checkpoint, TEXTS), rtol=0, atol=1e-6
     )
-    schemas = {pq.read_schema(path).to_string() for path in shard_files(tmp_path / "out")}
-    assert len(schemas) == 1, "a reader of all shards meets one type for each column"
-
-
-@pytest.mark.parametrize("kind", [pa.dictionary(pa.int32(), pa.string()), pa.string_view()])
-def test_embed_corpus_takes_every_parquet_type_of_text(
-    kind: pa.DataType, checkpoint: str, file: str, tmp_path: Path
-) -> None:
-    """Such as the dictionaries of pandas' categories."""
-    expected = embed(checkpoint, file, tmp_path / "expected")
-    path = str(tmp_path / "other.parquet")
-    pq.write_table(pa.table({"text": pa.array(TEXTS).cast(kind)}), path)
-    assert embed(checkpoint, path, tmp_path / "out")["embedding"].equals(expected["embedding"])
-
-
-def test_embed_corpus_refuses_columns_that_parquet_cannot_hold(
-    checkpoint: str, tmp_path: Path
-) -> None:
-    given = str(write_jsonl(tmp_path / "corpus.jsonl", [{**row, "meta": {}} for row in CORPUS]))
-    with pytest.raises(ValueError, match=r"Parquet cannot hold .*'meta'.*--keep_columns"):
-        embed(checkpoint, given, tmp_path / "out")
-    assert embed(checkpoint, given, tmp_path / "out", keep_columns=("id",)).num_rows == NUM_ROWS
-
-
-@pytest.mark.parametrize(
-    ("keep", "names"),
-    [(None, ["id", "text"]), (("id",), ["id"]), (("text", "id", "id"), ["text", "id"]), ((), [])],
-)
-def test_embed_corpus_keeps_the_named_columns(
-    keep: tuple[str, ...] | None, names: list[str], checkpoint: str, tmp_path: Path
-) -> None:
-    given = str(write_jsonl(tmp_path / "corpus.jsonl", CORPUS))
-    table = embed(checkpoint, given, tmp_path / "out", keep_columns=keep)
-    assert table.column_names == [*names, "embedding"]
-    assert table.num_rows == NUM_ROWS
 
 
 def test_embed_corpus_keeps_class_names_of_a_dataset_on_the_hub(
@@ -214,26 +162,6 @@ def test_embed_corpus_keeps_class_names_of_a_dataset_on_the_hub(
     np.testing.assert_allclose(output["embedding"][:], expected, rtol=0, atol=1e-6)
 
 
-def test_corpus_reads_a_row_group_at_a_time_and_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The corpus may be larger than memory; slices that share a row group decode it once."""
-    read = []
-    original = pq.ParquetFile.read_row_group
-
-    def spy(self: Any, group: int, **options: Any) -> pa.Table:
-        read.append((group, options["columns"]))
-        return original(self, group, **options)
-
-    monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
-    rows = corpus.open_files([write_parquet(tmp_path / "corpus.parquet", CORPUS)], "text", None)
-    rows.check_columns("text", ["id"])
-    assert not read, "the statistics of a file say that no text is missing"
-    assert rows.read(6, 9, ["id"])["id"].to_pylist() == [6, 7, 8]
-    assert rows.read(9, 12, ["id"])["id"].to_pylist() == [9, 10, 11]
-    assert read == [(1, ["id"]), (2, ["id"])]
-
-
 def test_corpus_reads_slices_of_text_files_in_any_order(tmp_path: Path) -> None:
     """Processes take other slices, and Ray may hand out an early one late."""
     files = [
@@ -245,50 +173,37 @@ def test_corpus_reads_slices_of_text_files_in_any_order(tmp_path: Path) -> None:
         assert rows.read(start, stop, ["text"])["text"].to_pylist() == TEXTS[start:stop]
 
 
-# ---- what is refused before the hours are spent --------------------------------------------------
-
-
-def bad_rows(text: Any) -> list[dict[str, Any]]:
-    """Return the corpus with one other text, in its tenth row."""
-    return [*CORPUS[:9], {"id": 9, "text": text}, *CORPUS[10:]]
+@pytest.mark.parametrize(("keep", "names"), [(None, ["id", "text"]), (("id",), ["id"]), ((), [])])
+def test_embed_corpus_keeps_the_named_columns(
+    keep: tuple[str, ...] | None, names: list[str], checkpoint: str, file: str, tmp_path: Path
+) -> None:
+    table = embed(checkpoint, file, tmp_path / "out", keep_columns=keep)
+    assert table.column_names == [*names, "embedding"]
+    assert table.num_rows == NUM_ROWS
 
 
 @pytest.mark.parametrize("statistics", [True, False])
 def test_embed_corpus_names_a_row_without_a_text(
-    statistics: bool, checkpoint: str, tmp_path: Path
+    statistics: bool, checkpoint: str, file: str, tmp_path: Path
 ) -> None:
     """Also in Parquet files without statistics, and in the second of two files."""
-    first = write_parquet(tmp_path / "first.parquet", CORPUS)
-    bad = write_parquet(tmp_path / "bad.parquet", bad_rows(None), write_statistics=statistics)
-    with pytest.raises(
-        ValueError, match=r"row 9 \(counted from 0\) of .*/bad\.parquet, column 'text'"
-    ):
-        embed(checkpoint, (first, bad), tmp_path / "out")
+    rows = [*CORPUS[:9], {"id": 9, "text": None}, *CORPUS[10:]]
+    bad = write_parquet(tmp_path / "bad.parquet", rows, write_statistics=statistics)
+    with pytest.raises(ValueError, match=r"row 9 \(.*\) of .*/bad\.parquet, column 'text'"):
+        embed(checkpoint, (file, bad), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("rows", "settings", "message"),
     [
-        (
-            bad_rows(5),
-            {},
-            r"row 9 \(counted from 0\), column 'text': 5 is of type int, not a string",
-        ),
-        (bad_rows(None), {}, r"row 9 .*column 'text': None is of type NoneType, not a string"),
-        (bad_rows("\ud800"), {}, r"row 9 .* has a lone surrogate"),
-        ([{"id": 1}], {}, r"row 0 .*; its columns are 'id', choose with --text_column_names"),
+        ([*CORPUS[:9], {"text": 5}], {}, r"row 9 .*column 'text': 5 is of type int, not a string"),
+        ([{"text": "\ud800"}], {}, r"row 0 .* has a lone surrogate"),
+        ([{"id": 1}], {}, r"row 0 .*; choose one of 'id' with --text_column_names"),
         (CORPUS, {"keep_columns": ("url",)}, "the input has no column 'url'; it has 'text'"),
-        (
-            [*CORPUS, {"id": "x", "text": ""}],
-            {},
-            r"column 'id': the values have no common type .*; leave the column out with --keep_col",
-        ),
-        (
-            [{"text": "", "embedding": 1}],
-            {},
-            "the input has a column 'embedding' of its own; leave",
-        ),
+        ([{"id": 1, "text": ""}, {"id": "x", "text": ""}], {}, "column 'id': no common type"),
+        ([{"text": "", "meta": {}}], {}, r"Parquet cannot hold .*'meta'.*--keep_columns"),
+        ([{"text": "", "embedding": 1}], {}, "the input has a column 'embedding'; leave it out"),
         ([], {}, "the input has no rows; name other files"),
     ],
 )
@@ -299,34 +214,37 @@ def test_embed_corpus_refuses_bad_rows_and_columns(
     checkpoint: str,
     tmp_path: Path,
 ) -> None:
-    """By row and column; nothing is written."""
     given = str(write_jsonl(tmp_path / "corpus.jsonl", rows))
     with pytest.raises(ValueError, match=message):
         embed(checkpoint, given, tmp_path / "out", **settings)
-    assert not list((tmp_path / "out").glob("*.parquet"))
-    assert not list((tmp_path / "out").glob("*.json"))
+    assert not (tmp_path / "out").exists()
 
 
-def test_embed_corpus_names_other_faults_of_files(
-    checkpoint: str, file: str, tmp_path: Path
-) -> None:
-    """A column of numbers, files that do not go together, a damaged one, one of no known kind."""
-    numbers = write_parquet(tmp_path / "numbers.parquet", [{"id": "one", "text": 1}])
-    for given, message in (
-        (numbers, r"row 0 .*numbers\.parquet, column 'text': the value is of type int64, not a t"),
-        ((file, numbers), r"columns of the input do not go together: .*; leave the column out wi"),
-        (str(tmp_path / "corpus.txt"), r"corpus\.txt' has an unknown ending; allowed are \.csv"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            embed(checkpoint, given, tmp_path / "out")
-    for name, message in (
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("corpus.txt", r"corpus\.txt' has an unknown ending; allowed are \.csv"),
         ("bad.parquet", r"cannot read '.*bad\.parquet': Parquet magic bytes not found"),
         ("bad.jsonl.gz", r"cannot read '.*bad\.jsonl\.gz'.*; is the file complete\?"),
-    ):
-        path = tmp_path / name
-        path.write_bytes(gzip.compress(b'{"text": ""}\n')[:-9])
-        with pytest.raises(ValueError, match=message):
-            embed(checkpoint, str(path), tmp_path / "out")
+    ],
+)
+def test_embed_corpus_names_a_file_that_it_cannot_read(
+    name: str, message: str, checkpoint: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b'{"text": ""}\n')[:-9])
+    with pytest.raises(ValueError, match=message):
+        embed(checkpoint, str(path), tmp_path / "out")
+
+
+def test_embed_corpus_refuses_files_that_do_not_go_together(
+    checkpoint: str, file: str, tmp_path: Path
+) -> None:
+    numbers = write_parquet(tmp_path / "numbers.parquet", [{"id": "one", "text": 1}])
+    with pytest.raises(ValueError, match="column 'text' holds values of type int64, not texts"):
+        embed(checkpoint, numbers, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"the columns do not go together: .*; leave this one out"):
+        embed(checkpoint, (file, numbers), tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -335,8 +253,6 @@ def test_embed_corpus_names_other_faults_of_files(
         ({"inputs": ()}, r"files are \[\] and --dataset_name is None; give either files or a dat"),
         ({"dataset_name": "some/set"}, r"--dataset_name is 'some/set'; give either files or a dat"),
         ({"batch_tokens": 0}, "--batch_tokens is 0; it must be 1 or more"),
-        ({"rows_per_shard": 0}, "--rows_per_shard is 0; it must be 1 or more"),
-        ({"max_seq_length": 0}, "--max_seq_length is 0; it must be 1 or more"),
         ({"dtype": "int8"}, "--dtype is 'int8'; allowed are float32 and float16"),
     ],
 )
@@ -352,14 +268,11 @@ def test_embedder_names_missing_models_and_devices(checkpoint: str, tmp_path: Pa
         Embedder(checkpoint, device="abacus")
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
         Embedder(str(tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match="is a folder; name the files in it instead of --dataset_"):
-        embed(checkpoint, (), tmp_path / "out", dataset_name=str(tmp_path))
 
 
 def test_embed_corpus_stops_at_an_embedding_that_is_not_finite(
     checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpus, "ROWS_PER_CHUNK", 10)
     monkeypatch.setattr(Embedder, "_embed", lambda _, ids: np.float32([[len(ids[0]) * 1e5] * 24]))
     given = str(write_jsonl(tmp_path / "corpus.jsonl", [{"text": ""}] * 12 + [{"text": "bread"}]))
     message = r"row 12 .* of .*/corpus\.jsonl: its embedding is not finite in float16; leave"

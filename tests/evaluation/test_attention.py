@@ -39,19 +39,11 @@ def test_normalised_entropy_is_1_for_equal_weights_and_0_for_one_word() -> None:
 
 
 def test_overlap_is_the_mean_product_with_the_other_hops() -> None:
-    """A loop over pairs of hops; zero for a single hop."""
     attention = torch.rand(2, 4, 5).softmax(-1)
     result = overlap(attention)
-    for text in range(2):
-        for hop in range(4):
-            products = [
-                sum(
-                    a * b for a, b in zip(attention[text, hop], attention[text, other], strict=True)
-                )
-                for other in range(4)
-                if other != hop
-            ]
-            assert result[text, hop].item() == pytest.approx(float(sum(products) / 3))
+    for hop in range(4):
+        others = [attention[:, hop] * attention[:, other] for other in range(4) if other != hop]
+        torch.testing.assert_close(result[:, hop], torch.stack(others).sum(-1).mean(0))
     assert overlap(torch.rand(2, 1, 5)).tolist() == [[0.0], [0.0]]
 
 
@@ -72,9 +64,7 @@ def test_measure_attention_agrees_with_the_pipeline(checkpoint: str, batch_size:
         )
         assert distribution["mean"] == pytest.approx(sum(entropies) / len(entropies), rel=1e-5)
         assert distribution["p50"] == pytest.approx(entropies[len(entropies) // 2], rel=1e-5)
-        levels = [distribution[name] for name in ("p5", "p25", "p50", "p75", "p95")]
-        assert levels == sorted(levels)
-        assert 0 <= levels[0] <= levels[-1] <= 1 + 1e-6
+        assert 0 <= distribution["p5"] <= distribution["p25"] <= distribution["p95"] <= 1 + 1e-6
 
 
 def test_measure_attention_counts_each_sentence_of_a_pair(tmp_path: Path) -> None:
@@ -87,15 +77,11 @@ def test_measure_attention_counts_each_sentence_of_a_pair(tmp_path: Path) -> Non
         value for each in pipeline("self-attention", folder)(inputs) for value in each["overlap"]
     ]
     assert measured["overlap"]["mean"] == pytest.approx(sum(overlaps) / 4, rel=1e-5)
-    assert all(hop["p95"] <= 1 + 1e-6 for hop in measured["entropy"]["hops"])
 
 
-def test_measure_attention_refuses_texts_of_one_token(checkpoint: str) -> None:
+def test_measure_attention_refuses_texts_of_one_token_and_nan(checkpoint: str) -> None:
     with pytest.raises(ValueError, match=r"no text has two tokens, .* give longer texts"):
         measure_attention(dataset_of(checkpoint, ["?", "Good", ""]))
-
-
-def test_measure_attention_refuses_attention_that_is_not_finite(checkpoint: str) -> None:
     dataset = dataset_of(checkpoint, TEXTS)
     with torch.no_grad():
         dataset.model.get_input_embeddings().weight.fill_(math.nan)
@@ -107,30 +93,14 @@ def test_script_checks_everything_before_it_measures(
     checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(EvaluationDataset, "batches", lambda *_: pytest.fail("it measured"))
-    words = [checkpoint, f"--file={write_texts(tmp_path)}"]
-    (tmp_path / "file").touch()
+    file = f"--file={write_texts(tmp_path)}"
     for more, message in (
         ([str(tmp_path / "absent")], "there is no folder .*absent; name the folder of a check"),
         ([f"--output={tmp_path}"], "is a folder; name a file in it"),
-        ([f"--plot={tmp_path}/file/a.png"], "cannot write .*a.png: .*file is not a folder"),
+        ([f"{checkpoint}/../other", "--names", "one", "one"], "2 checkpoints are called one, one"),
     ):
         with pytest.raises(SystemExit, match=rf"^attention_statistics\.py: .*{message}"):
-            script_main("attention_statistics")([*more, *words])
-
-
-def test_batches_hold_every_row_once_the_longest_first(checkpoint: str) -> None:
-    """The numbers lead results back to their rows."""
-    dataset = dataset_of(checkpoint, TEXTS)
-    batches = list(dataset.batches(4, "Reading"))
-    numbers = [number for chunk, _ in batches for number in chunk]
-    assert sorted(numbers) == list(range(len(TEXTS)))
-    lengths = [len(dataset.rows[number]["input_ids"]) for number in numbers]
-    assert lengths == sorted(lengths, reverse=True)
-    for chunk, batch in batches:
-        for number, ids, mask in zip(
-            chunk, batch["input_ids"], batch["attention_mask"], strict=True
-        ):
-            assert ids[mask.bool()].tolist() == dataset.rows[number]["input_ids"]
+            script_main("attention_statistics")([checkpoint, *more, file])
 
 
 @pytest.mark.slow
@@ -145,18 +115,9 @@ def test_script_compares_checkpoints_in_a_table_a_file_and_a_plot(
     assert str(tmp_path) not in text
     records: dict[str, Any] = json.loads(text)
     assert [len(records[name]["entropy"]["hops"]) for name in ("on", "off")] == [3, 2]
-    assert records["on"]["sources"]["validation"]["rows"] == len(TEXTS)
     assert records["on"]["metrics"]["overlap"] == records["on"]["overlap"]["mean"]
     assert plot.read_text(encoding="utf-8").startswith("<?xml")
     table = capsys.readouterr().out.splitlines()
     assert [line for line in table if "texts" in line] == ["on, 5 texts", "off, 5 texts"]
     first = records["on"]["entropy"]["hops"][0]
     assert f"{first['mean']:.3f} [{first['p25']:.3f}, {first['p75']:.3f}]" in table[2]
-
-
-def test_script_refuses_checkpoints_of_the_same_name(checkpoint: str, tmp_path: Path) -> None:
-    words = [checkpoint, f"{checkpoint}/../other", f"--file={write_texts(tmp_path)}"]
-    with pytest.raises(SystemExit, match=r"2 checkpoints are called tiny, tiny; give each a name"):
-        script_main("attention_statistics")([*words, "--names", "tiny", "tiny"])
-    with pytest.raises(SystemExit, match=r"2 checkpoints are called one; give each a name"):
-        script_main("attention_statistics")([*words, "--names", "one"])

@@ -29,11 +29,9 @@ from sase_hf.evaluation.faithfulness import (
     mean_with_interval,
     measure_faithfulness,
     measures,
-    predict,
     probability_curves,
     random_scores,
     ranks_of,
-    summarise,
 )
 
 LABELS = {"problem_type": "single_label_classification", "num_labels": 3}
@@ -101,55 +99,12 @@ def test_probability_curves_equal_those_of_texts_without_the_tokens(
                 )
 
 
-def test_probability_curves_of_a_text_without_tokens_are_flat() -> None:
-    model = classifier()
-    batch = {name: torch.zeros(2, 0).long() for name in ("input_ids", "attention_mask")}
-    classes, attention = predict(model, batch)
-    gradients, errors = integrated_gradients(model, batch, classes, steps=2)
-    assert gradients.shape == attention.shape == (2, 0)
-    assert errors.tolist() == [0.0, 0.0]
-    curves = probability_curves(model, batch, classes, [attention])
-    assert curves.std(-1).max() < NEIGHBOUR_TOLERANCE["atol"]
-
-
 def test_ranks_keep_the_order_of_equal_scores_and_put_padding_last() -> None:
     scores = torch.tensor([[0.2, 0.9, 0.2, 0.9, 5.0], [0.0, -1.0, 0.0, 0.0, 5.0]])
     real = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 1, 0]]).bool()
     assert ranks_of(scores, real).tolist() == [[2, 0, 3, 1, 4], [0, 2, 3, 1, 4]]
-    many = torch.zeros(1, 500)
-    assert ranks_of(many, many == 0).tolist() == [[*range(500)]]
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_ranks_refuse_scores_that_are_not_finite(bad: float) -> None:
-    """NaN would be first or last and look like a finding; on padding it is harmless."""
-    real = torch.tensor([[True, True], [True, False]])
     with pytest.raises(ValueError, match=r"text 0 of the batch has a score that is not finite"):
-        ranks_of(torch.tensor([[bad, 0.0], [0.0, 0.0]]), real)
-    assert ranks_of(torch.tensor([[1.0, 0.0], [0.0, bad]]), real).tolist() == [[0, 1]] * 2
-
-
-def test_probability_curves_refuse_probabilities_that_are_not_finite() -> None:
-    model = classifier()
-    batch = text_batch(TEXTS)
-    scores = torch.zeros(batch["input_ids"].shape)
-    with torch.no_grad():
-        model.classifier.output.bias[0] = math.nan
-    with pytest.raises(ValueError, match=r"probabilities that are not finite; name another"):
-        probability_curves(model, batch, torch.zeros(len(TEXTS)).long(), [scores])
-
-
-def test_predict_sums_attention_over_hops_and_sentences() -> None:
-    for model_class, batch in (
-        (SelfAttentiveForSequenceClassification, text_batch(TEXTS)),
-        (SelfAttentiveForNLI, pair_batch([([1, 2], [3]), ([4], [5, 6])])),
-    ):
-        model = tiny_model(model_class, **LABELS)
-        classes, attention = predict(model, batch)
-        outputs = model(**batch, output_attentions=True)
-        expected = outputs.attentions[0].reshape(len(classes), -1, attention.shape[1]).sum(1)
-        torch.testing.assert_close(attention, expected)
-        assert classes.tolist() == outputs.logits.argmax(-1).tolist()
+        ranks_of(torch.tensor([[math.nan, 0.0]]), torch.ones(1, 2).bool())
 
 
 def test_integrated_gradients_are_the_integral_of_the_gradients() -> None:
@@ -183,7 +138,6 @@ def test_random_scores_depend_on_the_text_alone() -> None:
     for both, one in zip(many, alone, strict=True):
         assert both[1, :4].tolist() == one[0].tolist()
     assert many[0].tolist() != many[1].tolist()
-    assert many[0].tolist() != random_scores(wide, [5, 0, 7], count=2, seed=2)[0].tolist()
 
 
 def test_measures_are_areas_and_falls() -> None:
@@ -196,16 +150,6 @@ def test_measures_are_areas_and_falls() -> None:
     assert by_measure["insertion_area"] == pytest.approx(1 - 0.05 / 2)
     assert by_measure["comprehensiveness"] == pytest.approx((0.05 + 0.1 + 0.2 + 0.5) / 4)
     assert by_measure["sufficiency"] == pytest.approx(0)
-
-
-def test_summary_takes_differences_within_a_text() -> None:
-    """Texts differ far more than attributions."""
-    rng = np.random.default_rng(0)
-    random_curves = rng.random((2, 40, len(PERCENTS)))
-    summary = summarise({"attention": random_curves + 0.25, "random": random_curves}, seed=0)
-    difference = summary["differences"]["attention_minus_random"]["insertion_area"]
-    assert difference == pytest.approx({"mean": 0.25, "low": 0.25, "high": 0.25})
-    assert summary["curves"]["deletion"]["random"] == random_curves[0].mean(0).tolist()
 
 
 def test_mean_with_interval_agrees_with_the_normal_distribution() -> None:
@@ -245,62 +189,38 @@ def test_measure_faithfulness_does_not_depend_on_the_batch_size(dataset: Evaluat
     assert len(set(ends.values())) == 1, "every attribution begins and ends with the same text"
 
 
-def test_measure_faithfulness_can_leave_out_integrated_gradients(
+def test_measure_faithfulness_names_what_it_needs(
     dataset: EvaluationDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Captum is an extra; without it the answer is the line for pip."""
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     results = measure_faithfulness(dataset, integrated_gradients_steps=0)
     assert list(results["differences"]) == ["attention_minus_random"]
     assert "convergence_error" not in results
     with pytest.raises(ImportError, match=r"need captum: pip install 'sase_hf\[captum\]'"):
         measure_faithfulness(dataset, integrated_gradients_steps=4)
-
-
-def test_measure_faithfulness_refuses_bad_arguments_and_regressions(
-    dataset: EvaluationDataset,
-) -> None:
-    with pytest.raises(
-        ValueError, match=r"integrated_gradients_steps is -1 and random_orders is 3"
-    ):
-        measure_faithfulness(dataset, integrated_gradients_steps=-1)
     dataset.model.config.problem_type = "regression"
     with pytest.raises(ValueError, match=r"problem_type is 'regression'; .* it must be 'single_"):
         measure_faithfulness(dataset)
 
 
-def test_measure_faithfulness_takes_an_open_problem_type_for_a_single_label(
-    dataset: EvaluationDataset,
-) -> None:
-    """The stock Trainer leaves it open."""
-    expected = measure_faithfulness(dataset, random_orders=1, integrated_gradients_steps=0)
-    dataset.model.config.problem_type = None
-    assert measure_faithfulness(dataset, random_orders=1, integrated_gradients_steps=0) == expected
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("is_pair", [False, True])
 def test_script_writes_a_record_and_a_plot(
-    is_pair: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The record names texts and weights, and no folder."""
-    folder = save_checkpoint(tmp_path / "tiny", is_pair=is_pair)
+    folder = save_checkpoint(tmp_path / "tiny", is_pair=True)
     record, plot = tmp_path / "record.json", tmp_path / "curves.png"
-    columns = "premise,hypothesis" if is_pair else "text"
-    words = [f"--file={write_texts(tmp_path, is_pair=is_pair)}", f"--text_column_names={columns}"]
-    words += ["--max_samples=2", "--integrated_gradients_steps=4", "--seed=7"]
+    words = [f"--file={write_texts(tmp_path, is_pair=True)}", "--max_samples=2", "--seed=7"]
+    words += ["--text_column_names=premise,hypothesis", "--integrated_gradients_steps=4"]
     script_main("faithfulness")([folder, *words, f"--record={record}", f"--plot={plot}"])
     text = record.read_text(encoding="utf-8")
     assert str(tmp_path) not in text
     written = json.loads(text)
-    assert written["sources"]["validation"]["rows"] == 2
+    assert (written["sources"]["validation"]["rows"], written["seed"]) == (2, 7)
     assert written["arguments"]["max_samples"] == 2
-    assert written["seed"] == 7
     assert written["checkpoint"]["name"] == "tiny"
     assert len(written["checkpoint"]["sha256"]) == 64
     assert written["versions"]["captum"]
-    assert written["curves"]["percents"] == list(PERCENTS)
-    assert all(isinstance(value, float) for value in written["metrics"].values())
     assert plot.read_bytes().startswith(b"\x89PNG")
     table = capsys.readouterr().out.splitlines()
     shown = f"{written['metrics']['attention_deletion_area']:.3f}"
@@ -308,40 +228,18 @@ def test_script_writes_a_record_and_a_plot(
     assert table[1].split()[:2] == ["attention", shown]
 
 
-@pytest.mark.slow
-def test_script_gives_the_same_numbers_for_the_same_seed(checkpoint: str, tmp_path: Path) -> None:
-    run, file = script_main("faithfulness"), write_texts(tmp_path)
-    results = []
-    for seed in (1, 1, 2):
-        path = tmp_path / "record.json"
-        flags = [f"--file={file}", f"--record={path}", f"--seed={seed}", "--max_samples=3"]
-        run([checkpoint, *flags, "--integrated_gradients_steps=0"])
-        record = json.loads(path.read_text(encoding="utf-8"))
-        results.append((record["metrics"], record["differences"]))
-    assert results[0] == results[1] != results[2]
-
-
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("fields", "flags", "message"),
     [
-        (
-            ["--text_column_names=body"],
-            "rows.jsonl.gz has no column 'body'; it has 'text'. Choose with "
-            "--text_column_names and --label_column_name",
-        ),
-        (["--record=/"], "/ is a folder; name a file in it"),
-        (["--plot=curves.html"], "'curves.html'; the name must end in .png or .svg"),
+        ({}, ["--text_column_names=body"], "rows.jsonl.gz has no column 'body'; it has 'text'"),
+        ({}, ["--plot=curves.html"], "'curves.html'; the name must end in .png or .svg"),
+        ({}, ["--random_orders=0"], "random_orders is 0; "),
+        ({"pooling": "max"}, [], "has pooling='max', which attends to nothing; name a"),
     ],
 )
 def test_script_answers_mistakes_in_one_line(
-    checkpoint: str, tmp_path: Path, flags: list[str], message: str
+    fields: dict[str, str], flags: list[str], message: str, tmp_path: Path
 ) -> None:
-    words = [checkpoint, f"--file={write_texts(tmp_path)}", "--integrated_gradients_steps=0"]
+    words = [save_checkpoint(tmp_path / "tiny", **fields), f"--file={write_texts(tmp_path)}"]
     with pytest.raises(SystemExit, match=rf"^faithfulness\.py: .*{re.escape(message)}"):
         script_main("faithfulness")([*words, *flags])
-
-
-def test_script_refuses_a_model_without_attention(tmp_path: Path) -> None:
-    folder = save_checkpoint(tmp_path / "max", pooling="max")
-    with pytest.raises(SystemExit, match=r"has pooling='max', which attends to nothing; name a"):
-        script_main("faithfulness")([folder, f"--file={write_texts(tmp_path)}"])

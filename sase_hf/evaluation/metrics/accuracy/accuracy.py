@@ -1,6 +1,7 @@
-"""Accuracy: the share of rows that are predicted right.
+"""Accuracy: the share of rows that are predicted right, from 0 to 1.
 
-In a multi-label problem a row is right if every one of its labels is (subset accuracy).
+Predictions and references are class ids; or for each row a list with a 0 or 1 for every label. Then
+a row is right if every one of its labels is (subset accuracy).
 """
 
 from typing import Any
@@ -8,15 +9,6 @@ from typing import Any
 import datasets
 import evaluate
 import numpy as np
-
-_INPUTS = """
-Args:
-    predictions: Class ids; or for each row a list with a 0 or 1 for every label.
-    references: The true ones, in the same form.
-
-Returns:
-    accuracy: From 0 to 1.
-"""
 
 
 class Accuracy(evaluate.Metric):  # type: ignore[misc]
@@ -27,7 +19,7 @@ class Accuracy(evaluate.Metric):  # type: ignore[misc]
         return evaluate.MetricInfo(
             description=__doc__ or "",
             citation="",
-            inputs_description=_INPUTS,
+            inputs_description=__doc__ or "",
             features=[  # of rows with several labels, and of rows with one
                 datasets.Features(predictions=kind, references=kind)
                 for kind in (datasets.List(value), value)
@@ -37,9 +29,6 @@ class Accuracy(evaluate.Metric):  # type: ignore[misc]
     def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
         predicted, true = np.array(predictions), np.array(references)
         if predicted.shape != true.shape:  # NumPy would repeat the shorter rows
-            raise ValueError(
-                f"predictions have shape {predicted.shape} and references {true.shape}; give the "
-                "same number of rows and labels"
-            )
+            raise ValueError(f"predictions have shape {predicted.shape}, references {true.shape}")
         right = (predicted == true).reshape(len(true), -1).all(axis=1)
         return {"accuracy": float(right.mean())}

@@ -1,7 +1,8 @@
-"""Macro F1: the plain mean over classes of F1 = 2 TP / (2 TP + FP + FN).
+"""Macro F1: the plain mean over classes of F1 = 2 TP / (2 TP + FP + FN), from 0 to 1.
 
-As scikit-learn's `f1_score(..., average="macro")`: classes that occur neither in the predictions
-nor in the references are left out, and one that occurs in only one of them counts with 0. In a
+Predictions and references are class ids; or for each row a list with a 0 or 1 for every label. As
+scikit-learn's `f1_score(..., average="macro")`: classes that occur neither in the predictions nor
+in the references are left out, and one that occurs in only one of them counts with 0. In a
 multi-label problem every label counts, with 0 if it is neither predicted nor true.
 """
 
@@ -10,15 +11,6 @@ from typing import Any
 import datasets
 import evaluate
 import numpy as np
-
-_INPUTS = """
-Args:
-    predictions: Class ids; or for each row a list with a 0 or 1 for every label.
-    references: The true ones, in the same form.
-
-Returns:
-    macro_f1: From 0 to 1.
-"""
 
 
 class MacroF1(evaluate.Metric):  # type: ignore[misc]
@@ -29,7 +21,7 @@ class MacroF1(evaluate.Metric):  # type: ignore[misc]
         return evaluate.MetricInfo(
             description=__doc__ or "",
             citation="",
-            inputs_description=_INPUTS,
+            inputs_description=__doc__ or "",
             features=[  # of rows with several labels, and of rows with one
                 datasets.Features(predictions=kind, references=kind)
                 for kind in (datasets.List(value), value)
@@ -39,10 +31,7 @@ class MacroF1(evaluate.Metric):  # type: ignore[misc]
     def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
         predicted, true = np.array(predictions), np.array(references)
         if predicted.shape != true.shape:  # NumPy would repeat the shorter rows
-            raise ValueError(
-                f"predictions have shape {predicted.shape} and references {true.shape}; give the "
-                "same number of rows and labels"
-            )
+            raise ValueError(f"predictions have shape {predicted.shape}, references {true.shape}")
         if predicted.ndim == 1:
             classes = np.union1d(predicted, true)
             predicted, true = predicted[:, None] == classes, true[:, None] == classes

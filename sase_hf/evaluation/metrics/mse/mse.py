@@ -1,19 +1,14 @@
-"""Mean squared error; with several outputs the mean over all of them."""
+"""Mean squared error, 0 or more; less is better.
+
+Predictions and references are numbers; or for each row a list with a number for every output, and
+the mean is that over all of them.
+"""
 
 from typing import Any
 
 import datasets
 import evaluate
 import numpy as np
-
-_INPUTS = """
-Args:
-    predictions: Numbers; or for each row a list with a number for every output.
-    references: The true ones, in the same form.
-
-Returns:
-    mse: 0 or more; less is better.
-"""
 
 
 class Mse(evaluate.Metric):  # type: ignore[misc]
@@ -24,7 +19,7 @@ class Mse(evaluate.Metric):  # type: ignore[misc]
         return evaluate.MetricInfo(
             description=__doc__ or "",
             citation="",
-            inputs_description=_INPUTS,
+            inputs_description=__doc__ or "",
             features=[  # of rows with several outputs, and of rows with one
                 datasets.Features(predictions=kind, references=kind)
                 for kind in (datasets.List(value), value)
@@ -34,8 +29,5 @@ class Mse(evaluate.Metric):  # type: ignore[misc]
     def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
         predicted, true = np.array(predictions), np.array(references)
         if predicted.shape != true.shape:  # NumPy would repeat the shorter rows
-            raise ValueError(
-                f"predictions have shape {predicted.shape} and references {true.shape}; give the "
-                "same number of rows and outputs"
-            )
+            raise ValueError(f"predictions have shape {predicted.shape}, references {true.shape}")
         return {"mse": float(np.square(predicted - true).mean())}

@@ -1,6 +1,8 @@
-"""Pearson's correlation of predicted and true numbers; with several outputs the mean of theirs.
+"""Pearson's correlation of predicted and true numbers, from -1 to 1.
 
-It is not defined (NaN) where all predictions or all references of an output are equal.
+Predictions and references are numbers; or for each row a list with a number for every output, and
+the result is the mean over the outputs. It is not defined (NaN) where all predictions or all
+references of an output are equal.
 """
 
 from typing import Any
@@ -8,15 +10,6 @@ from typing import Any
 import datasets
 import evaluate
 import numpy as np
-
-_INPUTS = """
-Args:
-    predictions: Numbers; or for each row a list with a number for every output.
-    references: The true ones, in the same form.
-
-Returns:
-    pearson: From -1 to 1, or NaN.
-"""
 
 
 class Pearson(evaluate.Metric):  # type: ignore[misc]
@@ -27,7 +20,7 @@ class Pearson(evaluate.Metric):  # type: ignore[misc]
         return evaluate.MetricInfo(
             description=__doc__ or "",
             citation="",
-            inputs_description=_INPUTS,
+            inputs_description=__doc__ or "",
             features=[  # of rows with several outputs, and of rows with one
                 datasets.Features(predictions=kind, references=kind)
                 for kind in (datasets.List(value), value)
@@ -37,10 +30,7 @@ class Pearson(evaluate.Metric):  # type: ignore[misc]
     def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
         predicted, true = np.array(predictions), np.array(references)
         if predicted.shape != true.shape:  # NumPy would repeat the shorter rows
-            raise ValueError(
-                f"predictions have shape {predicted.shape} and references {true.shape}; give the "
-                "same number of rows and outputs"
-            )
+            raise ValueError(f"predictions have shape {predicted.shape}, references {true.shape}")
         # Compared, not computed: the mean of equal numbers may differ from them by rounding.
         flat = (predicted == predicted[0]).all(axis=0) | (true == true[0]).all(axis=0)
         predicted, true = predicted - predicted.mean(axis=0), true - true.mean(axis=0)
