@@ -101,7 +101,7 @@ class TrainingProcess:
         threads: int = 1,
     ) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([__name__])
+        context.set_forkserver_preload(["torch.optim", "sase_hf.utils.loading", __name__])
         training = (settings, fields, batches, whole, device, seed, threads)
         self._pool = ProcessPoolExecutor(1, context, initializer=_start, initargs=training)
 
