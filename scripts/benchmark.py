@@ -19,11 +19,10 @@ import importlib.util
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 
 import torch
-from benchmarking.cases import PARTS, Options, measure
+from benchmarking.cases import PARTS, measure
 from benchmarking.models import CLASSIFIERS
 from benchmarking.report import Results, exponents, plot, record, table
 from benchmarking.texts import WORKLOADS
@@ -32,6 +31,18 @@ from sase_hf.evaluation.records import write_record
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 
+# `product_size` is the number of rows of the matrices whose product is the ceiling, `max_batches`
+# that of batches in a training pass.
+FULL = {
+    "workloads": list(WORKLOADS),
+    "classifiers": list(CLASSIFIERS),
+    "lengths": [250, 500, 1000, 2000, 4000],
+    "num_texts": 10_000,
+    "rounds": 7,
+    "seconds": 60.0,
+    "product_size": 4096,
+    "max_batches": 8,
+}
 QUICK = {
     "workloads": ["tweets"],
     "classifiers": ["mlp2000"],
@@ -45,24 +56,26 @@ QUICK = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure what the command line asks for, print tables and write record and plot.
-
-    Args:
-        argv: The command line without the script's name; by default that of this process.
-    """
+    """Measure what the command line asks for, print tables and write record and plot."""
     parser = build_parser()
     flags = parser.parse_args(argv)
     if flags.quick:
         parser.set_defaults(**QUICK)
         flags = parser.parse_args(argv)
-    options = Options(**{field.name: getattr(flags, field.name) for field in fields(Options)})
     with errors_in_one_line(__file__):
-        check(flags)
+        if flags.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("--device is cuda, but torch sees no GPU; use --device cpu")
+        if flags.plot and ("lengths" not in flags.only or len(flags.lengths) < 2):
+            raise ValueError("--plot shows the part lengths; measure it with two --lengths or more")
+        if flags.plot and importlib.util.find_spec("matplotlib") is None:
+            raise ImportError("--plot needs matplotlib; pip install 'sase_hf[viz]'")
+        check_output(flags.record)
+        check_output(flags.plot)
         torch.set_num_threads(flags.threads)
         started = time.perf_counter()
         results: Results = {}
         try:
-            for part, result in measure(options, flags.only):
+            for part, result in measure(flags):
                 results.setdefault(part, []).append(result)
                 print(*table(part, result), "", sep="\n", flush=True)
         except RuntimeError as error:
@@ -71,37 +84,16 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"{name}: time grows as length ** {growth['seconds']:.2f}, ", end="")
             print(f"memory as length ** {growth['peak_mib']:.2f}")
         if flags.record:
-            arguments = {k: v for k, v in vars(flags).items() if k not in ("record", "plot")}
-            seconds = time.perf_counter() - started
-            write_record(record(results, options, arguments, seconds), flags.record)
+            write_record(record(results, flags, time.perf_counter() - started), flags.record)
             print(f"record  {flags.record}")
         if flags.plot:
             plot(results["lengths"], flags.plot)
             print(f"plot    {flags.plot}")
 
 
-def check(flags: argparse.Namespace) -> None:
-    """Raise if the flags ask for what cannot be done here.
-
-    Raises:
-        ValueError: If they need a GPU and there is none, or a plot has nothing to show.
-        ImportError: If a plot needs matplotlib and it is missing.
-        OSError: If the record or the plot cannot be written.
-    """
-    if flags.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device is cuda, but torch sees no GPU; use --device cpu")
-    if flags.plot and ("lengths" not in flags.only or len(flags.lengths) < 2):
-        raise ValueError("--plot shows the part lengths; measure it with two --lengths or more")
-    if flags.plot and importlib.util.find_spec("matplotlib") is None:
-        raise ImportError("--plot needs matplotlib; pip install 'sase_hf[viz]'")
-    check_output(flags.record)
-    check_output(flags.plot)
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line, with the defaults of a full run."""
     parser = make_parser(__doc__)
-    default = Options()
     add = parser.add_argument
     add("--quick", action="store_true", help="measure less of everything")
     add("--only", nargs="+", choices=PARTS, default=list(PARTS), help="the parts to measure")
@@ -111,13 +103,13 @@ def build_parser() -> argparse.ArgumentParser:
     add("--num_texts", type=positive_int, help="number of texts to embed")
     add("--rounds", type=positive_int, help="rounds of each comparison")
     add("--seconds", type=float, help="after this time a comparison begins no further round")
-    add("--device", choices=("cpu", "cuda"), help="where everything runs")
-    add("--threads", type=positive_int, help="CPU threads")
-    add("--seed", type=int, help="seed of weights and texts")
-    add("--fields", type=json.loads, help="other sizes as JSON: '{\"num_hops\": 10}'")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="where everything runs")
+    add("--threads", type=positive_int, default=1, help="CPU threads")
+    add("--seed", type=int, default=0, help="seed of weights and texts")
+    add("--fields", type=json.loads, default={}, help="other sizes as JSON: '{\"num_hops\": 10}'")
     add("--record", type=Path, help="JSON file for the results, with settings and hardware")
     add("--plot", type=Path, help="plot of the cost against length, .svg or .png")
-    parser.set_defaults(**vars(default))
+    parser.set_defaults(**FULL)
     return parser
 
 

@@ -29,11 +29,7 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Do what the command line asks for.
-
-    Args:
-        argv: The command line without the script's name; by default that of this process.
-    """
+    """Do what the command line, by default that of this process, asks for."""
     words = list(sys.argv[1:] if argv is None else argv)
     flags = build_parser().parse_args(words)
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
@@ -48,7 +44,16 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(f"{run.name:{width}}  {state}")
             return
         if flags.detach:
-            detach([word for word in words if word != "--detach"], flags.runs / "study.log")
+            flags.runs.mkdir(parents=True, exist_ok=True)
+            with (flags.runs / "study.log").open("ab") as log:
+                command = [
+                    sys.executable,
+                    __file__,
+                    *(word for word in words if word != "--detach"),
+                ]
+                # A session of its own outlives the terminal.
+                process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            print(f"pid {process.pid}, log {log.name}")
             return
         failed = [run.name for run in runs if not train(run)]
         if failed:
@@ -74,20 +79,6 @@ def build_parser() -> argparse.ArgumentParser:
     output = Path("model_cards/EXPERIMENTS.md")
     rendering.add_argument("--output", type=Path, default=output, help="the page of tables")
     return parser
-
-
-def detach(words: Sequence[str], log: Path) -> None:
-    """Start this script in a session of its own, which outlives the terminal.
-
-    Args:
-        words: Its command line.
-        log: The file for its output.
-    """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        command = [sys.executable, str(Path(__file__).resolve()), *words]
-        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-    print(f"pid {process.pid}, log {log}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 import importlib.util
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from .models import (
     Settings,
     build_model,
 )
-from .passes import Training, TrainingProcess, inference_pass
+from .passes import TrainingProcess, inference_pass
 from .texts import WORKLOADS, Texts, batches_of, draw_texts, spelled_words
 from .timing import (
     TRAINING_FACTOR,
@@ -49,188 +49,129 @@ PARTS = ("training", "inference", "lengths", "embedding")
 INFERENCE_BATCHES = {1: 16, 32: 2, 256: 1}
 LENGTHS_BATCH_SIZE = 2
 EMBEDDING_BATCH_SIZE = 64
+NO_DROPOUT = {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
 
 
-@dataclass(frozen=True)
-class Options:
-    """What is measured, and for how long; the flags of scripts/benchmark.py.
-
-    Attributes:
-        workloads: Names in `WORKLOADS`.
-        classifiers: Names in `CLASSIFIERS`.
-        lengths: Tokens of the longest text, for the cost against length.
-        num_texts: Texts to embed.
-        rounds: Rounds of each comparison.
-        seconds: After this time a comparison begins no further round.
-        device: Where everything runs.
-        threads: CPU threads.
-        seed: The seed of weights and texts.
-        fields: Fields of the config that replace the paper's sizes.
-        product_size: Rows of the matrices whose product is the ceiling.
-        max_batches: Batches of a training pass.
-    """
-
-    workloads: Sequence[str] = tuple(WORKLOADS)
-    classifiers: Sequence[str] = tuple(CLASSIFIERS)
-    lengths: Sequence[int] = (250, 500, 1000, 2000, 4000)
-    num_texts: int = 10_000
-    rounds: int = 7
-    seconds: float = 60.0
-    device: str = "cpu"
-    threads: int = 1
-    seed: int = 0
-    fields: Mapping[str, int] = field(default_factory=dict)
-    product_size: int = 4096
-    max_batches: int = 8
-
-    def fields_of(self, classifier: str) -> dict[str, Any]:
-        """Return the fields of the config of a model with this classifier."""
-        return {**DEFAULTS, **CLASSIFIERS[classifier], **self.fields}
-
-    def draw(self, lengths: torch.Tensor) -> Texts:
-        """Draw texts of these lengths."""
-        return draw_texts(lengths, self.fields_of("mlp2000")["vocab_size"], NUM_LABELS)
-
-
-def measure(options: Options, parts: Sequence[str]) -> Iterator[tuple[str, Result]]:
+def measure(flags: Namespace) -> Iterator[tuple[str, Result]]:
     """Yield the name of a part and one of its results, as soon as it is measured.
 
     Args:
-        options: What is measured.
-        parts: Names in `PARTS`.
+        flags: Those of scripts/benchmark.py.
 
     Raises:
         RuntimeError: If two models that are compared do not compute the same.
     """
-    if "training" in parts:
-        for name in options.workloads:
+    if "training" in flags.only:
+        for name in flags.workloads:
             # For documents the classifier is too small a part of a step to be compared.
-            for classifier in (None, *(options.classifiers if name != "documents" else ())):
-                yield "training", training(options, name, classifier)
-    if "inference" in parts:
-        for name in options.workloads:
+            for classifier in (None, *(flags.classifiers if name != "documents" else ())):
+                yield "training", training(flags, name, classifier)
+    if "inference" in flags.only:
+        for name in flags.workloads:
             for batch_size in INFERENCE_BATCHES:
                 if (name, batch_size) != ("documents", 256):  # it would fill the memory
-                    yield "inference", inference(options, name, batch_size)
-    if "lengths" in parts:
-        for longest in options.lengths:
-            yield "lengths", cost_of_length(options, longest)
-    if "embedding" in parts:
-        yield "embedding", embedding(options)
+                    yield "inference", inference(flags, name, batch_size)
+    if "lengths" in flags.only:
+        for longest in flags.lengths:
+            yield "lengths", cost_of_length(flags, longest)
+    if "embedding" in flags.only:
+        yield "embedding", embedding(flags)
 
 
-def training(options: Options, name: str, classifier: str | None) -> Result:
-    """Compare training steps.
+def fields_of(flags: Namespace, classifier: str = "mlp2000") -> dict[str, Any]:
+    """Return the fields of the config of a model with this classifier."""
+    return {**DEFAULTS, **CLASSIFIERS[classifier], **flags.fields}
 
-    Args:
-        options: What is measured.
-        name: The name of the workload.
-        classifier: With this classifier and the optimizer; None for encoder and attention only.
-    """
+
+def training(flags: Namespace, name: str, classifier: str | None) -> Result:
+    """Compare training steps, or with no classifier those of encoder and attention only."""
     workload = WORKLOADS[name]
-    torch.manual_seed(options.seed)
-    num_batches = min(workload.num_batches, options.max_batches)
-    texts = options.draw(workload.draw(workload.batch_size * num_batches))
+    torch.manual_seed(flags.seed)
+    num_batches = min(workload.num_batches, flags.max_batches)
+    texts = _draw(flags, workload.draw(workload.batch_size * num_batches))
     result = {"workload": name, "classifier": classifier, "batch_size": workload.batch_size}
-    return result | _training(options, TRAINING, texts, workload.batch_size, classifier)
+    return result | _training(flags, TRAINING, texts, workload.batch_size, classifier)
 
 
-def cost_of_length(options: Options, longest: int) -> Result:
-    """Compare time and memory of encoder and attention on one batch of long texts.
-
-    Args:
-        options: What is measured.
-        longest: Tokens of one text; the others have half of that or more.
-    """
-    torch.manual_seed(options.seed)
+def cost_of_length(flags: Namespace, longest: int) -> Result:
+    """Compare time and memory of encoder and attention on texts of `longest` tokens to half."""
+    torch.manual_seed(flags.seed)
     lengths = longest * (1 + torch.rand(LENGTHS_BATCH_SIZE)) / 2
     lengths[0] = longest
-    texts = options.draw(lengths.long())
     result = {"longest": longest, "batch_size": LENGTHS_BATCH_SIZE}
-    return result | _training(options, LENGTHS, texts, LENGTHS_BATCH_SIZE, None)
+    texts = _draw(flags, lengths.long())
+    return result | _training(flags, LENGTHS, texts, LENGTHS_BATCH_SIZE, None)
 
 
 def _training(
-    options: Options,
+    flags: Namespace,
     settings: Sequence[Settings],
     texts: Texts,
     batch_size: int,
     classifier: str | None,
 ) -> Result:
-    fields = options.fields_of(classifier or "mlp2000")
-    differences = _differences(options, settings, fields)
+    fields = fields_of(flags, classifier or "mlp2000")
+    differences = _differences(flags, settings, fields)
     with ExitStack() as until_measured:
         processes = {}
         for one in settings:
+            batches = batches_of(texts, batch_size, grouped=one.grouped)
             process = TrainingProcess(
-                Training(
-                    one,
-                    fields,
-                    batches_of(texts, batch_size, grouped=one.grouped),
-                    classifier is not None,
-                    options.device,
-                    options.seed,
-                    options.threads,
-                )
+                one,
+                fields,
+                batches,
+                whole=classifier is not None,
+                device=flags.device,
+                seed=flags.seed,
+                threads=flags.threads,
             )
             processes[one.name] = until_measured.enter_context(process)
-        times = _times(options, {name: one.seconds for name, one in processes.items()})
+        times = _times(flags, {name: one.seconds for name, one in processes.items()})
         peaks = {name: one.peak_mib() for name, one in processes.items()}
     flops = TRAINING_FACTOR * _flops(fields, texts, classifier=classifier is not None)
-    result = describe(settings, times, texts, flops, options.product_size)
+    result = describe(settings, times, texts, flops, flags.product_size)
     for name, row in result["settings"].items():
-        row["peak_mib"] = peaks[name]
-        row["logit_difference"] = differences[name]
+        row |= {"peak_mib": peaks[name], "logit_difference": differences[name]}
     return result
 
 
-def inference(options: Options, name: str, batch_size: int) -> Result:
-    """Compare the bare forward pass with the MLP of 2,000 units.
-
-    Args:
-        options: What is measured.
-        name: The name of the workload.
-        batch_size: Texts in a batch, one of `INFERENCE_BATCHES`.
-    """
-    torch.manual_seed(options.seed)
-    texts = options.draw(WORKLOADS[name].draw(batch_size * INFERENCE_BATCHES[batch_size]))
-    fields = options.fields_of("mlp2000")
-    has_onnx = options.device == "cpu" and all(map(importlib.util.find_spec, NEEDED))
+def inference(flags: Namespace, name: str, batch_size: int) -> Result:
+    """Compare the bare forward pass with the MLP of 2,000 units."""
+    torch.manual_seed(flags.seed)
+    texts = _draw(flags, WORKLOADS[name].draw(batch_size * INFERENCE_BATCHES[batch_size]))
+    fields = fields_of(flags) | NO_DROPOUT  # as the models compared, so that one export serves both
+    has_onnx = flags.device == "cpu" and all(map(importlib.util.find_spec, NEEDED))
     settings = INFERENCE + (ON_ONNX_RUNTIME if has_onnx else ())
-    differences = _differences(options, settings, fields)
-    batches = batches_of(texts, batch_size, device=options.device)
+    differences = _differences(flags, settings, fields)
+    batches = batches_of(texts, batch_size, device=flags.device)
     cases: dict[str, Case] = {}
     for one in settings:
-        model = build_model(one, fields, options.device, options.seed)
-        cases[one.name] = partial(seconds_of, inference_pass(model, batches), options.device)
+        model = build_model(one, fields, flags.device, flags.seed)
+        cases[one.name] = partial(seconds_of, inference_pass(model, batches), flags.device)
     flops = _flops(fields, texts, classifier=True)
-    times = _times(options, cases)
-    result = describe(settings, times, texts, flops, options.product_size)
+    result = describe(settings, _times(flags, cases), texts, flops, flags.product_size)
     for one in settings:
         result["settings"][one.name]["logit_difference"] = differences[one.name]
     return {"workload": name, "classifier": "mlp2000", "batch_size": batch_size} | result
 
 
-def embedding(options: Options) -> Result:
+def embedding(flags: Namespace) -> Result:
     """Compare ways to embed short texts with the bare forward pass over the same texts.
-
-    Args:
-        options: What is measured.
 
     Raises:
         RuntimeError: If their embeddings differ.
     """
-    fields = options.fields_of("mlp2000")
-    torch.manual_seed(options.seed)
-    lengths = WORKLOADS["tweets"].draw(options.num_texts)
+    fields = fields_of(flags)
+    torch.manual_seed(flags.seed)
+    lengths = WORKLOADS["tweets"].draw(flags.num_texts)
     words = spelled_words(fields["vocab_size"] - 2)  # without padding and the unknown word
     picks = (torch.randint(len(words), (int(length),)).tolist() for length in lengths)
     texts = [" ".join(words[pick] for pick in text) for text in picks]
     tokenizer = build_tokenizer([" ".join(words)], vocab_size=fields["vocab_size"])
-    model: Any = build_model(OURS, fields, options.device, options.seed)
+    model: Any = build_model(OURS, fields, flags.device, flags.seed)
     base = model.encoder.eval()
     ids = [(torch.tensor(tokenizer(text)["input_ids"]), 0) for text in texts]
-    batches = batches_of(ids, EMBEDDING_BATCH_SIZE, grouped=True, device=options.device)
+    batches = batches_of(ids, EMBEDDING_BATCH_SIZE, grouped=True, device=flags.device)
 
     @torch.inference_mode()
     def forward() -> None:
@@ -241,11 +182,11 @@ def embedding(options: Options) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         base.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        ways["scripts/embed.py"] = partial(Embedder(folder, device=options.device), texts)
+        ways["scripts/embed.py"] = partial(Embedder(folder, device=flags.device), texts)
         if importlib.util.find_spec("sentence_transformers") is not None:
             from sentence_transformers import SentenceTransformer
 
-            encode = SentenceTransformer(folder, device=options.device).encode
+            encode = SentenceTransformer(folder, device=flags.device).encode
             ways["SentenceTransformer.encode"] = partial(
                 encode, texts, batch_size=EMBEDDING_BATCH_SIZE, show_progress_bar=False
             )
@@ -253,39 +194,34 @@ def embedding(options: Options) -> Result:
     if any(np.abs(other - first).max() > TOLERANCE * np.abs(first).max() for other in others):
         raise RuntimeError(f"the embeddings by {' and '.join(ways)} differ")
     ways = {"forward": forward, **ways}
-    cases = {name: partial(seconds_of, way, options.device) for name, way in ways.items()}
-    times = in_turn(cases, options.rounds, options.seconds)
-    return {
-        "texts": len(texts),
-        "batch_size": EMBEDDING_BATCH_SIZE,
-        "rounds": len(times["forward"]),
-        "settings": {
-            name: {
-                "seconds": quartiles(times[name]),
-                "times_forward": speedup(times, name, "forward"),
-            }
-            for name in ways
-        },
+    cases = {name: partial(seconds_of, way, flags.device) for name, way in ways.items()}
+    times = in_turn(cases, flags.rounds, flags.seconds)
+    rows = {
+        name: {"seconds": quartiles(taken), "times_forward": speedup(times, name, "forward")}
+        for name, taken in times.items()
     }
+    facts = {"texts": len(texts), "batch_size": EMBEDDING_BATCH_SIZE}
+    return {**facts, "rounds": len(times["forward"]), "settings": rows}
+
+
+def _draw(flags: Namespace, lengths: torch.Tensor) -> Texts:
+    return draw_texts(lengths, fields_of(flags)["vocab_size"], NUM_LABELS)
 
 
 def _differences(
-    options: Options, settings: Sequence[Settings], fields: Mapping[str, Any]
+    flags: Namespace, settings: Sequence[Settings], fields: Mapping[str, Any]
 ) -> dict[str, float]:
     """Check that all settings compute the same; return the differences of their logits."""
-    device, seed = options.device, options.seed
-    fields = {**fields, "embedding_dropout": 0.0, "classifier_dropout": 0.0}
-    baseline = build_model(settings[0], fields, device, seed)
-    sample = sample_batch(fields["vocab_size"], NUM_LABELS, device)
-    return {
-        one.name: logit_difference(build_model(one, fields, device, seed), one, baseline, sample)
-        for one in settings
-    }
+    fields = {**fields, **NO_DROPOUT}
+    build = partial(build_model, fields=fields, device=flags.device, seed=flags.seed)
+    baseline = build(settings[0])
+    sample = sample_batch(fields["vocab_size"], NUM_LABELS, flags.device)
+    return {one.name: logit_difference(build(one), one, baseline, sample) for one in settings}
 
 
-def _times(options: Options, cases: Mapping[str, Case]) -> Times:
-    ceilings = products(options.product_size, options.device)
-    return in_turn({**cases, **ceilings}, options.rounds, options.seconds)
+def _times(flags: Namespace, cases: Mapping[str, Case]) -> Times:
+    ceilings = products(flags.product_size, flags.device)
+    return in_turn({**cases, **ceilings}, flags.rounds, flags.seconds)
 
 
 def _flops(fields: Mapping[str, Any], texts: Texts, *, classifier: bool) -> int:

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
-from sase_hf.serving.onnx_export import write_graphs
 from sase_hf.utils.processes import in_fresh_process
 
 from .plain import plain_twin
@@ -83,11 +82,7 @@ ON_ONNX_RUNTIME = (
 
 
 class OnnxClassifier(nn.Module):
-    """A classifier that ONNX Runtime runs.
-
-    Args:
-        path: The ONNX file.
-    """
+    """A classifier that ONNX Runtime runs from a file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -108,14 +103,7 @@ class OnnxClassifier(nn.Module):
 def build_model(
     settings: Settings, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
 ) -> nn.Module:
-    """Return a model; the same fields and seed give the same weights under all settings.
-
-    Args:
-        settings: How it is run.
-        fields: Fields of the config.
-        device: Where it goes.
-        seed: The seed of the weights.
-    """
+    """Return a model; the same fields and seed give the same weights under all settings."""
     sizes = {**DEFAULTS, **fields}
     if settings.onnx:
         folder = _exported(tuple(sorted(sizes.items())), seed).name
@@ -151,5 +139,7 @@ def _exported(fields: tuple[tuple[str, Any], ...], seed: int) -> TemporaryDirect
 
 
 def _export(fields: Mapping[str, Any], seed: int, folder: Path) -> None:
+    from sase_hf.serving.onnx_export import write_graphs  # slow, and training needs none of it
+
     model = _random_model(fields, seed).eval()
     write_graphs(model, folder / "fp32.onnx", folder / "int8.onnx")

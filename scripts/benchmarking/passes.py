@@ -9,7 +9,6 @@ import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +73,13 @@ def inference_pass(model: nn.Module, batches: Sequence[Batch]) -> Callable[[], N
     return run
 
 
-@dataclass(frozen=True)
-class Training:
-    """A training pass that a process of its own is to run.
+class TrainingProcess:
+    """A process that holds a model and runs its training pass whenever it is told to.
 
-    Attributes:
+    Leaving its context ends the process. If the process dies, for example for want of memory, its
+    methods raise RuntimeError.
+
+    Args:
         settings: How the model is run.
         fields: Fields of its config.
         batches: Its input, on the CPU.
@@ -88,28 +89,21 @@ class Training:
         threads: CPU threads.
     """
 
-    settings: Settings
-    fields: Mapping[str, Any]
-    batches: Sequence[Batch]
-    whole: bool
-    device: str = "cpu"
-    seed: int = 0
-    threads: int = 1
-
-
-class TrainingProcess:
-    """A process that holds a model and runs its training pass whenever it is told to.
-
-    Leaving its context ends the process.
-
-    Args:
-        training: What it runs.
-    """
-
-    def __init__(self, training: Training) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        fields: Mapping[str, Any],
+        batches: Sequence[Batch],
+        *,
+        whole: bool,
+        device: str = "cpu",
+        seed: int = 0,
+        threads: int = 1,
+    ) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["sase_hf"])
-        self._pool = ProcessPoolExecutor(1, context, initializer=_start, initargs=(training,))
+        context.set_forkserver_preload(["torch.optim", "sase_hf.utils.loading", __name__])
+        training = (settings, fields, batches, whole, device, seed, threads)
+        self._pool = ProcessPoolExecutor(1, context, initializer=_start, initargs=training)
 
     def __enter__(self) -> "TrainingProcess":
         return self
@@ -118,11 +112,7 @@ class TrainingProcess:
         self._pool.shutdown()
 
     def seconds(self, repeats: int) -> float:
-        """Run the pass and return its mean time.
-
-        Raises:
-            RuntimeError: If the process has died, for example for want of memory.
-        """
+        """Run the pass and return its mean time."""
         return self._pool.submit(_seconds, repeats).result()
 
     def peak_mib(self) -> float:
@@ -139,15 +129,22 @@ class TrainingProcess:
 _running: tuple[Callable[[], None], str, int]
 
 
-def _start(training: Training) -> None:
+def _start(
+    settings: Settings,
+    fields: Mapping[str, Any],
+    batches: Sequence[Batch],
+    whole: bool,
+    device: str,
+    seed: int,
+    threads: int,
+) -> None:
     global _running
-    torch.set_num_threads(training.threads)
-    if training.settings.keeps_memory:
+    torch.set_num_threads(threads)
+    if settings.keeps_memory:
         keep_freed_memory()
-    device = training.device
-    batches = [{name: x.to(device) for name, x in batch.items()} for batch in training.batches]
-    model = build_model(training.settings, training.fields, device, training.seed)
-    run = (training_pass if training.whole else encoder_pass)(model, training.settings, batches)
+    batches = [{name: x.to(device) for name, x in batch.items()} for batch in batches]
+    model = build_model(settings, fields, device, seed)
+    run = (training_pass if whole else encoder_pass)(model, settings, batches)
     # Building the model may have needed more than it holds now.
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()

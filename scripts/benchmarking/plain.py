@@ -3,7 +3,8 @@
 A bidirectional `nn.LSTM` over a packed sequence, a masked softmax, the MLP on top. Nothing here
 is slow on purpose, and nothing is tuned. Arguments and outputs have the names of the package.
 
-Shapes: B texts, T tokens, d width of the word vectors, H = 2u width of the states, r hops.
+Shapes: B texts, T tokens, d width of the word vectors, H = 2u width of the states, r hops, c
+labels.
 """
 
 from types import SimpleNamespace
@@ -30,10 +31,10 @@ class PlainMLP(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.hidden = nn.Linear(config.projection_dim, config.classifier_hidden_size)
-        self.output = nn.Linear(config.classifier_hidden_size, len(config.id2label or {}))
+        self.output = nn.Linear(config.classifier_hidden_size, config.num_labels)
 
     def forward(self, matrix: Tensor) -> Tensor:
-        """Return logits from sentence matrices (B, r, H)."""
+        """Return logits (B, c) from sentence matrices (B, r, H)."""
         hidden = F.relu(self.hidden(self.dropout(matrix.flatten(1))))
         return self.output(self.dropout(hidden))
 
@@ -50,10 +51,10 @@ class PlainPrunedMLP(nn.Module):
         self.row_bias = nn.Parameter(torch.empty(r, p))
         self.column_weight = nn.Parameter(torch.empty(width, r, q))
         self.column_bias = nn.Parameter(torch.empty(width, q))
-        self.output = nn.Linear(r * p + width * q, len(config.id2label or {}))
+        self.output = nn.Linear(r * p + width * q, config.num_labels)
 
     def forward(self, matrix: Tensor) -> Tensor:
-        """Return logits from sentence matrices (B, r, H)."""
+        """Return logits (B, c) from sentence matrices (B, r, H)."""
         matrix = self.dropout(matrix)
         rows = torch.bmm(matrix.transpose(0, 1), self.row_weight).transpose(0, 1) + self.row_bias
         columns = torch.bmm(matrix.permute(2, 0, 1), self.column_weight).transpose(0, 1)
@@ -74,12 +75,7 @@ class PlainEncoder(nn.Module):
         self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
-        """Return `sentence_embedding` (B, r, H) and `penalty` (B,).
-
-        Args:
-            input_ids: Padded on the right, shape (B, T).
-            attention_mask: Nonzero on real tokens, shape (B, T).
-        """
+        """Return `sentence_embedding` (B, r, H) and `penalty` (B,) of ids padded on the right."""
         lengths = attention_mask.sum(1).cpu()
         packed = pack_padded_sequence(
             self.embeddings(input_ids), lengths, batch_first=True, enforce_sorted=False
@@ -97,11 +93,7 @@ class PlainEncoder(nn.Module):
 
 
 class PlainClassifier(nn.Module):
-    """The whole model, for one label per text.
-
-    Args:
-        config: The sizes; one layer, self-attention.
-    """
+    """The whole model, for one label per text."""
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
@@ -113,13 +105,7 @@ class PlainClassifier(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None
     ) -> SimpleNamespace:
-        """Return `logits` (B, c) and, if there are labels, `loss`.
-
-        Args:
-            input_ids: Padded on the right, shape (B, T).
-            attention_mask: Nonzero on real tokens, shape (B, T).
-            labels: Class ids, shape (B,).
-        """
+        """Return `logits` (B, c) and, if there are labels (B,), `loss`."""
         encoded = self.encoder(input_ids, attention_mask)
         logits = self.classifier(encoded.sentence_embedding)
         loss = None
@@ -131,15 +117,11 @@ class PlainClassifier(nn.Module):
 def plain_twin(model: SelfAttentiveForSequenceClassification) -> PlainClassifier:
     """Return a plain model with a copy of the weights of one of ours.
 
-    Args:
-        model: Has one BiLSTM layer and self-attention.
-
     Raises:
-        RuntimeError: If it has other parameters.
+        RuntimeError: If it has other parameters, as a model of two layers.
     """
     twin = PlainClassifier(model.config).to(model.device)
-    weights = {plain_name(name): weight for name, weight in model.state_dict().items()}
-    twin.load_state_dict(weights)
+    twin.load_state_dict({plain_name(name): weight for name, weight in model.state_dict().items()})
     return twin
 
 

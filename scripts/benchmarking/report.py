@@ -1,6 +1,7 @@
 """What was measured, as tables, as a plot and as a record."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
 from sase_hf.evaluation.records import measured_record
 
-from .cases import Options, Result
+from .cases import Result, fields_of
 from .models import INFERENCE, LENGTHS, ON_ONNX_RUNTIME, TRAINING
 from .timing import exponent
 
@@ -29,12 +30,7 @@ COLUMNS = {
 
 
 def table(part: str, result: Result) -> Iterator[str]:
-    """Yield the lines of a table: the facts of a result, then a row for each settings.
-
-    Args:
-        part: The part of the benchmark.
-        result: One of its results.
-    """
+    """Yield the lines of a table: the facts of a result, then a row for each settings."""
     facts = (f"{name} {value}" for name, value in result.items() if name != "settings")
     yield f"{part}: {', '.join(facts)}"
     measured = result["settings"]
@@ -55,11 +51,7 @@ def _cell(value: Any, form: str) -> str:
 
 
 def exponents(results: Sequence[Result]) -> dict[str, dict[str, float]]:
-    """Return the power of the length by which time and memory of each settings grow.
-
-    Args:
-        results: Results of the part `lengths`; fewer than two have no growth.
-    """
+    """Return the power of the length by which time and memory of each settings grow."""
     if len(results) < 2:
         return {}
     sizes = [result["longest"] for result in results]
@@ -72,18 +64,9 @@ def exponents(results: Sequence[Result]) -> dict[str, dict[str, float]]:
     }
 
 
-def record(
-    results: Results, options: Options, arguments: Mapping[str, Any], seconds: float
-) -> dict[str, Any]:
-    """Return the record of a run.
-
-    Args:
-        results: The results of every part.
-        options: The options of the run.
-        arguments: Its flags.
-        seconds: How long it took.
-    """
-    config = SelfAttentiveConfig(**options.fields_of("mlp2000"))
+def record(results: Results, flags: Namespace, seconds: float) -> dict[str, Any]:
+    """Return the record of a run that took so long."""
+    config = SelfAttentiveConfig(**fields_of(flags))
     with torch.device("meta"):
         num_parameters = SelfAttentiveForSequenceClassification(config).num_parameters()
     labels = ("workload", "classifier", "longest", "batch_size")
@@ -100,9 +83,9 @@ def record(
         name="benchmark",
         metrics=metrics,
         split="random token ids",
-        sources={name: {"file": "scripts/benchmarking/texts.py"} for name in options.workloads},
-        seed=options.seed,
-        arguments=arguments,
+        sources={name: {"file": "scripts/benchmarking/texts.py"} for name in flags.workloads},
+        seed=flags.seed,
+        arguments={k: v for k, v in vars(flags).items() if k not in ("record", "plot")},
         config=config,
         num_parameters=num_parameters,
         wall_seconds=seconds,
@@ -117,15 +100,7 @@ def record(
 
 
 def plot(results: Sequence[Result], path: Path) -> None:
-    """Draw time and peak memory against length, both on logarithmic axes.
-
-    Args:
-        results: Results of the part `lengths`.
-        path: The picture, .svg or .png.
-
-    Raises:
-        ImportError: If matplotlib is missing.
-    """
+    """Draw time and peak memory of the part `lengths` against length, on logarithmic axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4), layout="constrained")

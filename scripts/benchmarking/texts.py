@@ -1,7 +1,4 @@
-"""Texts of random token ids, as long as tweets, reviews or documents, and batches of them.
-
-Shapes: B texts, T tokens.
-"""
+"""Texts of random token ids, as long as tweets, reviews or documents, and batches of them."""
 
 import itertools
 import math
@@ -13,7 +10,7 @@ import torch
 from torch import Tensor
 
 Batch = dict[str, Tensor]
-Texts = list[tuple[Tensor, int]]
+Texts = list[tuple[Tensor, int]]  # of each text its ids, shape (T,), and its label
 
 REVIEW_MEAN, REVIEW_SPREAD = 120, 0.6
 
@@ -33,37 +30,20 @@ class Workload:
     draw: Callable[[int], Tensor]
 
 
-def _tweets(count: int) -> Tensor:
-    return (15 + 6 * torch.randn(count)).round().clamp(1, 40)
-
-
 def _reviews(count: int) -> Tensor:
     center = math.log(REVIEW_MEAN) - REVIEW_SPREAD**2 / 2
     return (center + REVIEW_SPREAD * torch.randn(count)).exp().round().clamp(1, 500)
 
 
-def _documents(count: int) -> Tensor:
-    return torch.randint(1000, 4001, (count,))
-
-
 WORKLOADS = {
-    "tweets": Workload(64, 8, _tweets),
+    "tweets": Workload(64, 8, lambda count: (15 + 6 * torch.randn(count)).round().clamp(1, 40)),
     "reviews": Workload(32, 4, _reviews),
-    "documents": Workload(4, 1, _documents),
+    "documents": Workload(4, 1, lambda count: torch.randint(1000, 4001, (count,))),
 }
 
 
 def draw_texts(lengths: Sequence[int] | Tensor, vocab_size: int, num_labels: int) -> Texts:
-    """Draw a text and a label for every length.
-
-    Args:
-        lengths: Tokens of each text.
-        vocab_size: Ids go from 1 (0 is padding) to `vocab_size - 1`.
-        num_labels: Labels go from 0 to `num_labels - 1`.
-
-    Returns:
-        For each text its ids, shape (T,), and its label.
-    """
+    """Draw a text, without the id 0 of padding, and a label for every length."""
     labels = torch.randint(num_labels, (len(lengths),)).tolist()
     texts = [torch.randint(1, vocab_size, (int(length),)) for length in lengths]
     return list(zip(texts, labels, strict=True))
@@ -72,22 +52,19 @@ def draw_texts(lengths: Sequence[int] | Tensor, vocab_size: int, num_labels: int
 def batches_of(
     texts: Texts, batch_size: int, *, grouped: bool = False, device: str = "cpu"
 ) -> list[Batch]:
-    """Cut texts into batches, padded on the right.
+    """Cut texts into batches (B, T) as the models take them, padded on the right.
 
     Args:
-        texts: The ids and the label of each text.
+        texts: Each will be in exactly one batch.
         batch_size: Texts in a batch.
         grouped: Put texts of similar length into one batch instead of keeping their order.
         device: Where the batches go.
-
-    Returns:
-        Batches as the models take them; each text is in exactly one of them.
     """
     if grouped:
         texts = sorted(texts, key=lambda text: len(text[0]), reverse=True)
-    chunks = (texts[start : start + batch_size] for start in range(0, len(texts), batch_size))
     batches = []
-    for chunk in chunks:
+    for start in range(0, len(texts), batch_size):
+        chunk = texts[start : start + batch_size]
         ids = torch.nn.utils.rnn.pad_sequence([text for text, _ in chunk], batch_first=True)
         labels = torch.tensor([label for _, label in chunk])
         batch = {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": labels}
@@ -96,8 +73,6 @@ def batches_of(
 
 
 def spelled_words(count: int) -> list[str]:
-    """Return different words of three letters or more, which no tokenizer splits."""
-    letters = itertools.chain.from_iterable(
-        itertools.product(string.ascii_lowercase, repeat=length) for length in itertools.count(3)
-    )
+    """Return different words of four letters, which no tokenizer splits."""
+    letters = itertools.product(string.ascii_lowercase, repeat=4)
     return ["".join(word) for word in itertools.islice(letters, count)]

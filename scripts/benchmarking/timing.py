@@ -1,10 +1,7 @@
-"""Times of things that run in turn, and what follows from them.
+"""Times of cases that run in turn, and what follows from them.
 
 A time measured on a shared machine means little alone, but other work slows everything of a round.
 So everything that is compared runs in turn, A B C A B C, and ratios are taken within each round.
-
-Symbols: d width of the word vectors, u LSTM units per direction, a attention size, r hops, b, p, q
-hidden units, c labels. A product of matrices (m, k) and (k, n) takes 2 m k n operations.
 """
 
 import math
@@ -27,24 +24,20 @@ MAX_REPEATS = 1000
 # With fewer ratios, quartiles mean nothing.
 MIN_ROUNDS = 3
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 # The backward pass of a matrix product is two products of the same size.
 TRAINING_FACTOR = 3
 
 
 def in_turn(cases: Mapping[str, Case], rounds: int, seconds: float) -> Times:
-    """Run cases in turn, round after round.
+    """Run cases in turn, round after round, and return seconds of a call for each round.
 
     The first round is a warm-up and does not count, unless it alone takes longer than `seconds`.
     Each round begins with another case, so that no case always follows the same neighbour.
 
     Args:
         cases: What to run, by name.
-        rounds: How many rounds count.
+        rounds: Rounds that count.
         seconds: After this time no round begins, as soon as there are `MIN_ROUNDS`.
-
-    Returns:
-        Seconds of a call for each case, one entry for each round.
     """
     started = time.perf_counter()
     first = {name: case(1) for name, case in cases.items()}
@@ -93,42 +86,35 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
 
 
 def products(size: int, device: str) -> dict[str, Case]:
-    """Return a square matrix product in each data type: the most that the machine can do.
-
-    Args:
-        size: Rows and columns.
-        device: Where it runs.
-    """
-
-    def product(dtype: torch.dtype) -> Callable[[], object]:
+    """Return products of square matrices of `size` rows: the most that the machine can do."""
+    cases = {}
+    for name, dtype in {"fp32": torch.float32, "bf16": torch.bfloat16}.items():
         left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-        return partial(torch.mm, left, right, out=torch.empty_like(left))
-
-    return {
-        f"product, {name}": partial(seconds_of, product(dtype), device)
-        for name, dtype in DTYPES.items()
-    }
+        product = partial(torch.mm, left, right, out=torch.empty_like(left))
+        cases[f"product, {name}"] = partial(seconds_of, product, device)
+    return cases
 
 
 def model_flops(
     config: SelfAttentiveConfig, num_tokens: int, num_texts: int, *, classifier: bool
 ) -> int:
-    """Return the operations of a forward pass.
+    """Return the operations of a forward pass, 2 m k n for a product of (m, k) and (k, n).
 
-    Per token: a layer of the LSTM has four gates in two directions, 2 * 2 * 4u(width + u); the
-    attention is W_s1 (2 * a * 2u), W_s2 (2 * r * a), A H (2 * r * 2u) and A A^T (2 * r * r). Per
-    text: the MLP has 2 * (r*2u*b + b*c), the pruned one 2 * (r*2u*p + 2u*r*q + (r*p + 2u*q)*c).
+    With d, u, a, r, b, p, q, c for the sizes of word vectors, LSTM, attention, hops, hidden units
+    of both MLPs and labels. Per token: the LSTM has four gates in two directions, 2 * 2 * 4u(d +
+    u); the attention is W_s1 (2 * a * 2u), W_s2 (2 * r * a), A H (2 * r * 2u) and A A^T (2 * r *
+    r). Per text: the MLP has 2 * (r*2u*b + b*c), the pruned one 2 * (r*2u*p + 2u*r*q + (r*p +
+    2u*q)*c).
 
     Args:
-        config: The config of the model.
+        config: The config of the model, which has one BiLSTM layer.
         num_tokens: Tokens without padding.
         num_texts: Number of texts.
         classifier: With the classifier; otherwise encoder and attention only.
     """
-    u, width, labels = config.lstm_hidden_size, config.hidden_size, len(config.id2label or {})
+    u, width, labels = config.lstm_hidden_size, config.hidden_size, config.num_labels
     a, r = config.attention_size, config.num_hops
-    inputs = [config.embedding_size] + [width] * (config.num_lstm_layers - 1)
-    per_token = sum(2 * 2 * 4 * u * (size + u) for size in inputs)
+    per_token = 2 * 2 * 4 * u * (config.embedding_size + u)
     per_token += 2 * a * width + 2 * r * a + 2 * r * width + 2 * r * r
     if not classifier:
         return per_token * num_tokens

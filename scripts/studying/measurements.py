@@ -7,15 +7,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.evaluation.attention import measure_attention
 from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.setup import TrainingSetup, assemble, load_rows
-
-from .label_shift import cross_fitted_accuracy
+from sase_hf.training.setup import assemble, load_rows
 
 
 def measure(words: Sequence[str], model: Path) -> dict[str, dict[str, float]]:
@@ -26,13 +23,9 @@ def measure(words: Sequence[str], model: Path) -> dict[str, dict[str, float]]:
         model: The folder of the model.
 
     Returns:
-        Nothing without validation rows. Otherwise `attention`, for a model with attention: the
-        means of `entropy` and `overlap` as `sase_hf.evaluation.attention` defines them; and
-        `label_shift`, for one label per row: the `accuracy` of logits adapted to the label
-        frequencies of the other half of the rows.
-
-    Raises:
-        ValueError: If attention is not finite.
+        For a model with attention, `attention`: the means of `entropy` and `overlap`, as defined in
+        `sase_hf.evaluation.attention`. For one label per row, `label_shift`: the `accuracy` after
+        adapting to the label frequencies. Nothing if there are no validation rows.
     """
     model_args, data_args, training_args = parse_arguments(words)
     validation_only = replace(data_args, test_file=None)
@@ -49,26 +42,36 @@ def measure(words: Sequence[str], model: Path) -> dict[str, dict[str, float]]:
         statistics = measure_attention(sample, batch_size)
         measured["attention"] = {kind: statistics[kind]["mean"] for kind in ("entropy", "overlap")}
     if parts.task.problem_type == SINGLE_LABEL:
-        trained = _label_frequencies(model_args, data_args, parts)
+        trained = torch.tensor(load_rows(model_args, data_args).splits["train"]["label"][:])
         labels = torch.tensor(parts.rows["validation"]["labels"][:])
-        logits = _logits(sample, batch_size, len(trained))
-        accuracy = cross_fitted_accuracy(logits, labels, trained)
-        measured["label_shift"] = {"accuracy": accuracy}
+        logits = torch.zeros(len(labels), len(parts.task.label_names))
+        with torch.no_grad():
+            for numbers, batch in sample.batches(batch_size, "Scoring"):
+                logits[numbers] = sample.model(**batch).logits.float().cpu()
+        measured["label_shift"] = {"accuracy": adapted_accuracy(logits, labels, trained)}
     return measured
 
 
-def _label_frequencies(
-    model_args: ModelArguments, data_args: DataArguments, parts: TrainingSetup
-) -> Tensor:
-    """Return the share of each label among the training rows, counting one more row of each."""
-    train = load_rows(model_args, data_args).splits["train"]
-    counts = torch.tensor(train["label"][:]).bincount(minlength=len(parts.task.label_names)) + 1
-    return counts / counts.sum()
+def adapted_accuracy(logits: Tensor, labels: Tensor, trained_labels: Tensor) -> float:
+    """Return the accuracy after adapting the logits to the label frequencies of the rows.
 
+    By Bayes' rule p(label | text) changes by the ratio of the frequencies. Each half of the rows,
+    every second one, is scored with the frequencies of the other half, so that no row has a part in
+    its own score.
 
-@torch.no_grad()
-def _logits(sample: EvaluationDataset, batch_size: int, num_labels: int) -> Tensor:
-    logits = torch.zeros(len(sample.rows), num_labels)
-    for numbers, batch in sample.batches(batch_size, "Scoring"):
-        logits[numbers] = sample.model(**batch).logits.float().cpu()
-    return logits
+    Args:
+        logits: Shape (B, num_labels).
+        labels: Class ids, shape (B,).
+        trained_labels: Class ids of the training rows, shape (N,).
+    """
+
+    def frequencies(ids: Tensor) -> Tensor:
+        counts = ids.bincount(minlength=logits.shape[1]) + 1  # no label may have frequency 0
+        return counts / counts.sum()
+
+    correct = 0
+    for half in (0, 1):
+        ratio = frequencies(labels[1 - half :: 2]) / frequencies(trained_labels)
+        predicted = (logits[half::2] + ratio.log()).argmax(1)
+        correct += int((predicted == labels[half::2]).sum())
+    return correct / len(labels)

@@ -23,18 +23,16 @@ SCRIPTS = Path(__file__).resolve().parents[1]
 RECIPES = SCRIPTS / "recipes" / "study"
 
 # Settings that do not change the result: a record with other values of these is still valid.
-WITHOUT_EFFECT = frozenset(
-    (
-        "disable_tqdm",
-        "logging_first_step",
-        "logging_steps",
-        "logging_strategy",
-        "record",
-        "report_to",
-        "resume_from_checkpoint",
-        "save_total_limit",
-    )
-)
+WITHOUT_EFFECT = {
+    "disable_tqdm",
+    "logging_first_step",
+    "logging_steps",
+    "logging_strategy",
+    "record",
+    "report_to",
+    "resume_from_checkpoint",
+    "save_total_limit",
+}
 
 
 @dataclass(frozen=True)
@@ -63,23 +61,13 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """The folder of checkpoints and of the trained model."""
+        """The folder of checkpoints, of the trained model and of the record by train.py."""
         return self.runs / self.name
-
-    @property
-    def log(self) -> Path:
-        """The output of the training."""
-        return self.runs / f"{self.name}.log"
 
     @property
     def settings(self) -> Path:
         """The settings of the checkpoints in `folder`."""
         return self.runs / f"{self.name}.settings.json"
-
-    @property
-    def draft(self) -> Path:
-        """The record as scripts/train.py writes it."""
-        return self.folder / "record.json"
 
     @property
     def record(self) -> Path:
@@ -89,9 +77,8 @@ class Run:
     @property
     def words(self) -> list[str]:
         """The command line of scripts/train.py."""
-        flags = {"seed": self.seed, "output_dir": self.folder, "record": self.draft}
-        named = [f"--{name}={value}" for name, value in flags.items()]
-        return [str(self.recipe), *named, "--disable_tqdm=true"]
+        output = [f"--output_dir={self.folder}", f"--record={self.folder / 'record.json'}"]
+        return [str(self.recipe), f"--seed={self.seed}", *output, "--disable_tqdm=true"]
 
 
 class State(NamedTuple):
@@ -122,13 +109,10 @@ def collect_runs(
         recipes: The folder that recipes are named after.
 
     Raises:
-        FileNotFoundError: If a path does not exist.
         ValueError: If a folder contains no recipe, or a recipe lies outside of `recipes`.
     """
     found: dict[Path, None] = {}
     for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(f"there is no recipe or folder {path}")
         files = sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
         if not files:
             raise ValueError(f"folder {path} contains no recipe; recipes of a study end in .yaml")
@@ -136,8 +120,8 @@ def collect_runs(
     for recipe in found:
         if not recipe.resolve().is_relative_to(recipes):
             raise ValueError(
-                f"recipe {recipe} is not in {recipes}, where its place would name its record; "
-                "move it there, or train it with scripts/train.py"
+                f"recipe {recipe} is not in {recipes}; move it there, because the record is named "
+                "after its place, or train it with scripts/train.py"
             )
     return [Run(recipe, seed, runs, records, recipes) for seed in seeds for recipe in found]
 
@@ -147,7 +131,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
     Raises:
         ValueError: If the recipe cannot be read.
-        FileNotFoundError: If its base does not exist.
+        FileNotFoundError: If the recipe or its base does not exist.
     """
     try:
         model_args, data_args, training_args = parse_arguments(run.words)
@@ -158,12 +142,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def state_of(run: Run) -> State:
-    """Return how far a run is.
-
-    Raises:
-        ValueError: If its recipe or its record cannot be read.
-        FileNotFoundError: If a base of the recipe does not exist.
-    """
+    """Return how far a run is; raise ValueError or OSError if its recipe cannot be read."""
     settings = settings_of(run)
     state = State("missing")
     if run.record.is_file():
@@ -175,8 +154,7 @@ def state_of(run: Run) -> State:
             if recorded.get(name, default) != settings.get(name, default)
         ]
         if not changes:
-            accuracy = record["metrics"].get("accuracy")
-            return State("done", "" if accuracy is None else f"accuracy {accuracy:.2%}")
+            return State("done", f"accuracy {record['metrics']['accuracy']:.2%}")
         state = State("changed", "; ".join(changes))
     if run.settings.is_file() and json.loads(run.settings.read_text("utf-8")) == settings:
         try:
@@ -187,14 +165,7 @@ def state_of(run: Run) -> State:
 
 
 def train(run: Run) -> bool:
-    """Train a run by scripts/train.py unless it has a record, and write its record.
-
-    Args:
-        run: The run.
-
-    Returns:
-        Whether it has a record now.
-    """
+    """Train a run by scripts/train.py unless it has a record; return whether it has one now."""
     state = state_of(run)
     print(f"{run.name}: {state}", flush=True)
     if state.kind == "done":
@@ -205,16 +176,16 @@ def train(run: Run) -> bool:
     else:
         shutil.rmtree(run.folder, ignore_errors=True)
         write_record(settings_of(run), run.settings)
-    with run.log.open("ab") as log:
+    log_file = run.runs / f"{run.name}.log"
+    with log_file.open("ab") as log:
         environment = {"OMP_NUM_THREADS": "1", **os.environ}
         ended = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
     if ended.returncode != 0:
-        print(f"{run.name}: failed with status {ended.returncode}; the end of {run.log}:")
-        print(
-            *run.log.read_text("utf-8", errors="replace").splitlines()[-10:], sep="\n", flush=True
-        )
+        print(f"{run.name}: failed with status {ended.returncode}; the end of {log_file}:")
+        lines = log_file.read_text("utf-8", errors="replace").splitlines()
+        print(*lines[-10:], sep="\n", flush=True)
         return False
-    record = json.loads(run.draft.read_text(encoding="utf-8"))
+    record = json.loads((run.folder / "record.json").read_text(encoding="utf-8"))
     write_record(record | measure(run.words, run.folder), run.record)
     for checkpoint in list_checkpoints(run.folder):
         shutil.rmtree(checkpoint)

@@ -4,28 +4,27 @@ The paper is Lin et al., "A Structured Self-Attentive Sentence Embedding", ICLR 
 (arXiv:1703.03130). Its numbers are accuracies on its own test sets, in percent.
 """
 
+import json
 import re
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from sase_hf import SelfAttentiveConfig
+from sase_hf.models import FAMILIES
 from sase_hf.visualization import accuracy_figure, save_figure
 
-from .records import (
-    MISSING,
-    Records,
-    accuracy,
-    attention,
-    best_epochs,
-    by_setting,
-    curve,
-    percent,
-    read_records,
-    weights_of,
-)
+from .runs import WITHOUT_EFFECT
 
+MISSING = "-"
 TEMPLATE = Path(__file__).with_name("experiments.md")
 FIGURE_NAME = "hops.svg"
+
+# Arguments that may differ between the seeds of a recipe.
+OF_A_RUN = WITHOUT_EFFECT | {"seed", "output_dir", "run_name"}
 
 TASKS = ("yelp5", "blog_age", "snli")
 HOPS = (1, 5, 10, 20, 30)
@@ -58,17 +57,19 @@ TUNED = {
     "epochs": "num_train_epochs",
 }
 
-# The recipes of Table 1, and those with settings that were searched.
+# The recipes of Table 1, those with settings that were searched, and their titles.
 TABLE_1 = {
     "bilstm_max": "BiLSTM + max pooling",
     "cnn_max": "CNN + max pooling",
     "self_attentive": "self-attentive",
-}
-TABLE_1_SEARCHED = {
-    **{f"{recipe}_searched": f"{title}, searched" for recipe, title in TABLE_1.items()},
+    "bilstm_max_searched": "BiLSTM + max pooling, searched",
+    "cnn_max_searched": "CNN + max pooling, searched",
+    "self_attentive_searched": "self-attentive, searched",
     "bilstm_mean": "BiLSTM + mean pooling, searched for maximum pooling",
 }
 
+# Name of a recipe -> the records of its seeds.
+Records = Mapping[str, Sequence[Mapping[str, Any]]]
 Paper = Mapping[str, Mapping[Any, float]]
 
 PAPER_TABLE_1: Paper = {
@@ -98,17 +99,12 @@ PAPER_FIGURE_5: Paper = {
 
 
 def render(records_folder: Path, output: Path) -> tuple[Path, Path]:
-    """Write the page and the figure; the same records give the same bytes.
+    """Write the page, and the figure into the same folder; return both files.
 
-    Args:
-        records_folder: The folder of the study's records.
-        output: The page; the figure goes into the same folder.
-
-    Returns:
-        Both files.
+    The same records give the same bytes.
 
     Raises:
-        FileNotFoundError: If there is no such folder.
+        FileNotFoundError: If there is no such folder of records.
         ValueError: If a record does not belong into the tables.
         ImportError: If matplotlib is missing.
     """
@@ -126,33 +122,128 @@ def page(records: Records) -> str:
     return line.sub(lambda found: TABLES[found[1]](records), template)
 
 
+def read_records(folder: Path) -> Records:
+    """Return the records of a study by the names of their recipes, such as yelp5/cnn_max.
+
+    The name of a record may lack a seed, as that of a linear model, which draws nothing.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If a record was not measured on validation rows, or the seeds of a recipe have
+            different settings, so that their mean means nothing.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}; name one with --records")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.rglob("*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["split"] != "validation":
+            raise ValueError(
+                f"{path} was measured on {record['split']} rows, but the tables show validation "
+                "rows; leave --do_predict out of its recipe"
+            )
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        found.setdefault(re.sub(r"-seed\d+$", "", name), []).append(record)
+    for name, records in found.items():
+        first, *others = (
+            {key: value for key, value in r.get("arguments", {}).items() if key not in OF_A_RUN}
+            for r in records
+        )
+        if any(other != first for other in others):
+            raise ValueError(
+                f"the seeds of {name} have different settings; run the recipe again with each seed"
+            )
+    return found
+
+
+def accuracy(records: Records, name: str) -> str:
+    """Return the cell of a recipe's accuracy in percent."""
+    return percent([record["metrics"]["accuracy"] for record in records.get(name, ())])
+
+
+def percent(shares: Sequence[float]) -> str:
+    """Return a cell in percent: mean, standard deviation and number of seeds, a share for each."""
+    if not shares:
+        return MISSING
+    if len(shares) == 1:
+        return f"{100 * shares[0]:.2f} (1 seed)"
+    mean, deviation = statistics.mean(shares), statistics.stdev(shares)
+    return f"{100 * mean:.2f} ± {100 * deviation:.2f} ({len(shares)} seeds)"
+
+
+def histories(records: Records, name: str) -> list[list[dict[str, float]]]:
+    """Return the evaluations after each epoch, for each seed that has them."""
+    return [record["history"] for record in records.get(name, ()) if record.get("history")]
+
+
+def by_setting(records: Records, task: str, prefix: str, field: str) -> dict[float, str]:
+    """Return the recipes of a task by their value of a field of the config, in order.
+
+    Names of the recipes that vary the field begin with the prefix. The recipe self_attentive is
+    included, unless one of them has the same value.
+    """
+    names = sorted(name for name in records if name.startswith(f"{task}/{prefix}"))
+    own = f"{task}/self_attentive"
+    found: dict[float, str] = {}
+    for name in [*names, *([own] if own in records else [])]:
+        found.setdefault(getattr(_config_of(records[name][0]), field), name)
+    return dict(sorted(found.items()))
+
+
+def weights_of(record: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Count the weights of a record's model as Table 4 of the paper does.
+
+    Returns:
+        The weights of the hidden layer, of the softmax without its biases, and of the rest without
+        the word vectors.
+    """
+    config = _config_of(record)
+    heads = {head.__name__: head for head in FAMILIES["self_attentive"].heads.values()}
+    with torch.device("meta"):
+        model = heads[(config.architectures or [""])[0]](config)
+
+    def count(prefix: str) -> int:
+        return sum(w.numel() for name, w in model.named_parameters() if name.startswith(prefix))
+
+    classifier = count("classifier.")
+    hidden = classifier - count("classifier.output.")
+    other = count("") - classifier - count("encoder.embeddings.")
+    return hidden, count("classifier.output.weight"), other
+
+
 def hops_curves(records: Records) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Return the curves of Figure 5, by task and number of hops."""
+    """Return the curves of Figure 5, by task and number of hops.
+
+    A point is an epoch that all seeds have, and the mean accuracy over the seeds.
+    """
+
+    def curve(name: str) -> list[tuple[float, float]]:
+        return [
+            (entries[0]["epoch"], statistics.mean(entry["accuracy"] for entry in entries))
+            for entries in zip(*histories(records, name), strict=False)
+        ]
+
     names = {task: by_setting(records, task, "hops_", "num_hops") for task in HOPS_TASKS}
     return {
-        task: {f"r = {hops}": curve(records, found.get(hops, "")) for hops in HOPS}
+        task: {f"r = {hops}": curve(found.get(hops, "")) for hops in HOPS}
         for task, found in names.items()
     }
 
 
 def table1(records: Records) -> str:
     """Classification of texts: our accuracy and the paper's."""
-    tasks = ("yelp5", "blog_age")
-    models = {title: recipe for recipe, title in TABLE_1.items()}
-    for recipe, title in {**TABLE_1_SEARCHED, "linear": "linear model of TF-IDF"}.items():
-        if any(f"{task}/{recipe}" in records for task in tasks):
-            models[title] = recipe
-    return _by_task(records, models, tasks, PAPER_TABLE_1)
+    models = {**TABLE_1, "linear": "linear model of TF-IDF"}
+    return _by_task(records, models, ("yelp5", "blog_age"), PAPER_TABLE_1)
 
 
 def table2(records: Records) -> str:
     """Entailment: our accuracy and the paper's."""
     models = {
-        "BiLSTM + max pooling, concatenated": "bilstm_max",
-        "CNN + max pooling, concatenated": "cnn_max",
-        "self-attentive, gated": "gated",
-        "self-attentive, concatenated": "self_attentive",
-        "linear model of TF-IDF": "linear",
+        "bilstm_max": "BiLSTM + max pooling, concatenated",
+        "cnn_max": "CNN + max pooling, concatenated",
+        "gated": "self-attentive, gated",
+        "self_attentive": "self-attentive, concatenated",
+        "linear": "linear model of TF-IDF",
     }
     return _by_task(records, models, ("snli",), PAPER_TABLE_2)
 
@@ -160,14 +251,18 @@ def table2(records: Records) -> str:
 def table3(records: Records) -> str:
     """The effect of the penalty on the accuracy, the entropy and the overlap of the hops."""
     kinds, rows = ("entropy", "overlap"), []
+
+    def mean(name: str, kind: str) -> str:
+        measured = [r["attention"][kind] for r in records.get(name, ()) if "attention" in r]
+        return f"{statistics.mean(measured):.3f}" if measured else MISSING
+
     for task in TASKS:
         names = by_setting(records, task, "penalty_", "penalty_coef")
         for coefficient in sorted(names.keys() | PAPER_TABLE_3[task].keys()):
             name = names.get(coefficient, "")
             paper = _paper(PAPER_TABLE_3, task, coefficient)
-            means = (attention(records, name, kind) for kind in kinds)
-            cells = (accuracy(records, name), paper, *means)
-            rows.append((task, f"{coefficient:g}", *cells))
+            means = (mean(name, kind) for kind in kinds)
+            rows.append((task, f"{coefficient:g}", accuracy(records, name), paper, *means))
     return markdown(("task", "coefficient", "accuracy in %", "paper", *kinds), rows)
 
 
@@ -188,70 +283,57 @@ def table4(records: Records) -> str:
 
 def figure5(records: Records) -> str:
     """The accuracy of the best epoch for each number of hops."""
-    names = {task: by_setting(records, task, "hops_", "num_hops") for task in HOPS_TASKS}
-    rows = []
-    for hops in sorted(set(HOPS).union(*names.values())):
-        row = [f"{hops:g}"]
-        for task in HOPS_TASKS:
-            ours = percent(best_epochs(records, names[task].get(hops, "")))
-            row += [ours, _paper(PAPER_FIGURE_5, task, hops)]
-        rows.append(row)
-    return markdown(["hops", *_headings(HOPS_TASKS, PAPER_FIGURE_5)], rows)
+    headings, rows = ["hops"], [[str(hops)] for hops in HOPS]
+    for task in HOPS_TASKS:
+        headings += [task, f"{task}, paper"]
+        names = by_setting(records, task, "hops_", "num_hops")
+        for hops, row in zip(HOPS, rows, strict=True):
+            seeds = histories(records, names.get(hops, ""))
+            best = [max(entry["accuracy"] for entry in seed) for seed in seeds]
+            row += [percent(best), _paper(PAPER_FIGURE_5, task, hops)]
+    return markdown(headings, rows)
 
 
 def beyond(records: Records) -> str:
     """Models that the paper does not have."""
     names = ("cnn", "dilated_cnn", "relation_network", "shortcut_bilstm", "generalized")
-    return _by_task(records, {name.replace("_", " "): name for name in names}, TASKS, {})
+    return _by_task(records, {name: name.replace("_", " ") for name in names}, TASKS, {})
 
 
 def label_shift(records: Records) -> str:
     """The accuracy after adapting to the label frequencies of the validation rows."""
     rows = []
     for task in TASKS:
-        for name in (*TABLE_1, *TABLE_1_SEARCHED):
-            own = f"{task}/{name}"
-            shares = [
-                r["label_shift"]["accuracy"] for r in records.get(own, ()) if "label_shift" in r
-            ]
-            if shares:
-                adapted = percent(shares)
-                rows.append((task, name.replace("_", " "), accuracy(records, own), adapted))
+        for recipe in TABLE_1:
+            name = f"{task}/{recipe}"
+            shifts = [r["label_shift"] for r in records.get(name, ()) if "label_shift" in r]
+            if shifts:
+                adapted = percent([shift["accuracy"] for shift in shifts])
+                rows.append((task, recipe.replace("_", " "), accuracy(records, name), adapted))
     return markdown(("task", "model", "accuracy in %", "adapted"), rows)
 
 
 def tuning(records: Records) -> str:
     """The trials by which settings were chosen, from records named tuning/TASK/TRIAL.json."""
-    names = sorted(name for name in records if re.fullmatch("tuning/[^/]+/[^/]+", name))
-    chosen = {name: records[name][0]["arguments"] for name in names}
-    shown = _columns(chosen.values())
-    rows = []
-    for name, arguments in chosen.items():
-        settings = [_setting(arguments.get(key)) for key in shown.values()]
-        rows.append((*name.split("/")[1:], *settings, accuracy(records, name)))
-    return markdown(("task", "trial", *shown, "accuracy in %"), rows)
+    trials = [
+        (name.split("/")[1:], found[0]["arguments"], accuracy(records, name))
+        for name, found in sorted(records.items())
+        if name.startswith("tuning/")
+    ]
+    return _trials(("task", "trial"), trials)
 
 
 def searches(records: Records) -> str:
     """The trials of scripts/search.py, from records named search/TASK/MODEL.json."""
-    found = [name for name in sorted(records) if re.fullmatch("search/[^/]+/[^/]+", name)]
-    for name in found:
-        metric = records[name][0]["metric"]
-        if metric != "accuracy":
-            raise ValueError(
-                f"{name} is a search for {metric}, but the table shows accuracies; search with "
-                "--metric_for_best_model accuracy"
-            )
-    trials = [(name, trial) for name in found for trial in records[name][0]["trials"]]
-    shown = _columns(trial["settings"] for _, trial in trials)
-    rows = []
-    for name, trial in trials:
-        settings = [_setting(trial["settings"].get(key)) for key in shown.values()]
+    trials = []
+    for name in sorted(name for name in records if name.startswith("search/")):
         _, task, model = name.split("/")
-        value = MISSING if trial["value"] is None else f"{100 * trial['value']:.2f}"
-        ended = "" if trial["state"] == "complete" else f" ({trial['state']})"
-        rows.append((task, model.replace("_", " "), str(trial["number"]), *settings, value + ended))
-    return markdown(("task", "model", "trial", *shown, "accuracy in %"), rows)
+        for trial in records[name][0]["trials"]:
+            value = MISSING if trial["value"] is None else f"{100 * trial['value']:.2f}"
+            ended = "" if trial["state"] == "complete" else f" ({trial['state']})"
+            row = [task, model.replace("_", " "), str(trial["number"])]
+            trials.append((row, trial["settings"], value + ended))
+    return _trials(("task", "model", "trial"), trials)
 
 
 TABLES: Mapping[str, Callable[[Records], str]] = {
@@ -269,30 +351,31 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _by_task(
     records: Records, models: Mapping[str, str], tasks: Sequence[str], paper: Paper
 ) -> str:
-    """Return a table with a row for each model and columns for each task."""
-    rows = []
-    for title, recipe in models.items():
-        row = [title]
-        for task in tasks:
+    """Return a table with a row for each model (recipe: title) and columns for each task."""
+    headings, rows = ["model"], [[title] for title in models.values()]
+    for task in tasks:
+        headings += [task, f"{task}, paper"] if task in paper else [task]
+        for recipe, row in zip(models, rows, strict=True):
             row.append(accuracy(records, f"{task}/{recipe}"))
             row += [_paper(paper, task, recipe)] if task in paper else []
-        rows.append(row)
-    return markdown(["model", *_headings(tasks, paper)], rows)
+    return markdown(headings, rows)
 
 
-def _headings(tasks: Sequence[str], paper: Paper) -> list[str]:
-    """Return the headings of the tasks, each followed by that of the paper if it has the task."""
-    return [
-        heading
-        for task in tasks
-        for heading in (task, *((f"{task}, paper",) if task in paper else ()))
+def _trials(
+    headings: Sequence[str], trials: Sequence[tuple[list[str], Mapping[str, Any], str]]
+) -> str:
+    """Return a table of trials: names, settings and accuracy of each."""
+    chosen = set().union(*(settings for _, settings, _ in trials))
+    columns = {heading: key for heading, key in TUNED.items() if key in chosen}
+    rows = [
+        (*names, *(_setting(settings.get(key)) for key in columns.values()), value)
+        for names, settings, value in trials
     ]
+    return markdown((*headings, *columns, "accuracy in %"), rows)
 
 
-def _columns(settings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the part of `TUNED` that occurs in any of the settings."""
-    chosen = set().union(*settings)
-    return {heading: key for heading, key in TUNED.items() if key in chosen}
+def _config_of(record: Mapping[str, Any]) -> SelfAttentiveConfig:
+    return SelfAttentiveConfig.from_dict(dict(record["config"]))
 
 
 def _setting(value: Any) -> str:

@@ -1,24 +1,26 @@
 """scripts/study.py: what it trains, skips, resumes and repeats, and its errors."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import studying.runs
+import torch
 from runs import QUIET, TINY_MODEL, write_splits
 from script_files import SCRIPTS, load_script
+from studying.measurements import adapted_accuracy
 from studying.runs import Run, collect_runs, settings_of, state_of, train
 from transformers import AutoConfig
 
 from sase_hf.training.checkpoints import list_checkpoints, write_manifest
 
-BASE = {
+RECIPE = {
     **TINY_MODEL,
     **{name: value for name, value in QUIET.items() if name != "disable_tqdm"},
     "do_train": True,
@@ -27,102 +29,27 @@ BASE = {
     "eval_strategy": "epoch",
     "load_best_model_at_end": True,
     "metric_for_best_model": "accuracy",
+    "save_total_limit": 1,
 }
 
 
-class Study:
-    """A study in a folder of its own."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.recipes = root / "recipes"
-        self.recipes.mkdir()
-        files = write_splits(root)
-        base = {**BASE, "train_file": files["train_file"]}
-        base["validation_file"] = files["validation_file"]
-        (root / "base.json").write_text(json.dumps(base))
-
-    def run(self, name: str, seed: int = 42, **settings: Any) -> Run:
-        """Write a recipe, the common base and some settings of its own, and return its run."""
-        path = self.recipes / f"{name}.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        base = os.path.relpath(self.root / "base.json", path.parent)
-        path.write_text(json.dumps({"base": base, **settings}))
-        [run] = self.collect([path], [seed])
-        return run
-
-    def collect(self, paths: list[Path], seeds: list[int]) -> list[Run]:
-        """Return the runs of recipes."""
-        return collect_runs(paths, seeds, self.root / "runs", self.root / "records", self.recipes)
-
-
-@pytest.fixture
-def study(tmp_path: Path) -> Study:
-    """A study without recipes."""
-    return Study(tmp_path)
-
-
-@pytest.fixture
-def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail if a process is started."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a training is started")
-
-    monkeypatch.setattr(studying.runs.subprocess, "run", refuse)
-
-
-def leave_checkpoint(run: Run, *, settings: dict[str, Any], is_complete: bool = True) -> None:
-    """Leave what a stopped run leaves."""
-    checkpoint = run.folder / "checkpoint-12"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "trainer_state.json").write_text(json.dumps({"epoch": 3.0}))
-    run.settings.write_text(json.dumps(settings))
-    if is_complete:
-        write_manifest(checkpoint)
+def write_run(root: Path, name: str = "one", seed: int = 42, **settings: Any) -> Run:
+    """Write a recipe and return its run, in a study in `root`."""
+    path = root / "recipes" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**RECIPE, **settings}))
+    [run] = collect_runs([path], [seed], root / "runs", root / "records", root / "recipes")
+    return run
 
 
 @pytest.mark.slow
-def test_train_writes_a_record_and_repeats_a_changed_recipe(
-    study: Study, capsys: pytest.CaptureFixture[str]
+def test_train_resumes_a_killed_run_and_writes_its_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = study.run("task/one")
-    assert train(run)
-    record = json.loads(run.record.read_text())
-    assert [entry["epoch"] for entry in record["history"]] == [1, 2]
-    assert 0 < record["attention"]["entropy"] <= 1
-    assert 0 < record["attention"]["overlap"] < 1
-    assert 0 <= record["label_shift"]["accuracy"] <= 1
-    assert AutoConfig.from_pretrained(run.folder).num_hops == TINY_MODEL["num_hops"]
-    assert list_checkpoints(run.folder) == []
-    assert str(state_of(run)) == f"done, accuracy {record['metrics']['accuracy']:.2%}"
-
-    run = study.run("task/one", pooling="max")
-    capsys.readouterr()
-    assert train(run)
-    assert "one-seed42: changed, pooling was its default and is max" in capsys.readouterr().out
-    record = json.loads(run.record.read_text())
-    assert record["config"]["pooling"] == "max"
-    assert "attention" not in record
-
-
-@pytest.mark.slow
-def test_train_reports_a_failed_run_with_the_end_of_its_log(
-    study: Study, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One bad recipe must not stop the others, which take days."""
-    run = study.run("broken", train_file="nowhere.jsonl")
-    assert not train(run)
-    output = capsys.readouterr().out
-    assert "broken-seed42: failed with status 1" in output
-    assert "nowhere.jsonl" in output
-    assert not run.record.exists()
-
-
-@pytest.mark.slow
-def test_train_resumes_a_killed_run(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is resumed has one history, and its record is that of the same settings."""
-    run = study.run("long", num_train_epochs=12, save_total_limit=1)
+    """What is resumed has one history, and its record has the same settings."""
+    files = write_splits(tmp_path)
+    splits = {name: files[name] for name in ("train_file", "validation_file")}
+    run = write_run(tmp_path, "task/one", num_train_epochs=8, **splits)
     run.folder.mkdir(parents=True)
     run.settings.write_text(json.dumps(settings_of(run)))
     process = subprocess.Popen([sys.executable, str(SCRIPTS / "train.py"), *run.words])
@@ -133,57 +60,89 @@ def test_train_resumes_a_killed_run(study: Study, capsys: pytest.CaptureFixture[
     process.wait()
     assert state_of(run).kind == "unfinished"
     assert train(run)
-    assert "long-seed42: unfinished, checkpoint-" in capsys.readouterr().out
+    assert "task/one-seed42: unfinished, checkpoint-" in capsys.readouterr().out
     record = json.loads(run.record.read_text())
-    assert [entry["epoch"] for entry in record["history"]] == list(range(1, 13))
-    assert state_of(run).kind == "done"
+    assert [entry["epoch"] for entry in record["history"]] == list(range(1, 9))
+    assert 0 < record["attention"]["entropy"] <= 1
+    assert 0 < record["attention"]["overlap"] < 1
+    assert 0 <= record["label_shift"]["accuracy"] <= 1
+    assert AutoConfig.from_pretrained(run.folder).num_hops == TINY_MODEL["num_hops"]
+    assert list_checkpoints(run.folder) == []
+    assert str(state_of(run)) == f"done, accuracy {record['metrics']['accuracy']:.2%}"
 
 
-def test_state_is_unfinished_only_with_a_complete_checkpoint_of_the_same_settings(
-    study: Study,
-) -> None:
-    run = study.run("one")
-    for name, changes, is_complete, expected in (
-        ("complete", {}, True, "unfinished, checkpoint-12"),
-        ("cut off", {}, False, "missing"),
-        ("other", {"num_hops": 9}, True, "missing"),
-    ):
-        other = Run(run.recipe, 42, study.root / name, study.root / "records", study.recipes)
-        leave_checkpoint(other, settings={**settings_of(other), **changes}, is_complete=is_complete)
-        assert str(state_of(other)) == expected
-
-
-@pytest.mark.usefixtures("no_training")
-def test_train_skips_a_record_that_differs_only_in_settings_without_effect(study: Study) -> None:
-    run = study.run("one", seed=7, label_smoothing_factor=0.1)
+def test_train_skips_a_record_that_differs_only_in_settings_without_effect(tmp_path: Path) -> None:
+    run = write_run(tmp_path, seed=7, label_smoothing_factor=0.1)
     arguments = {**settings_of(run), "save_total_limit": 5, "logging_steps": 1}
-    assert arguments["seed"] == 7
     run.record.parent.mkdir()
     run.record.write_text(json.dumps({"arguments": arguments, "metrics": {"accuracy": 0.5}}))
     assert train(run)
+    assert not run.runs.exists()
     assert str(state_of(run)) == "done, accuracy 50.00%"
-    assert str(state_of(study.run("one", seed=42))) == "missing"
+    assert str(state_of(write_run(tmp_path, seed=42))) == "missing"
 
 
-def test_collect_runs_puts_the_first_seed_of_all_recipes_first(study: Study) -> None:
+def test_train_repeats_a_changed_recipe_and_reports_a_failed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One bad recipe must not stop the others, which take days."""
+
+    def fail(command: list[str], **options: Any) -> SimpleNamespace:
+        assert "--resume_from_checkpoint=true" not in command
+        assert not old_model.exists()
+        options["stdout"].write(b"no file nowhere.jsonl\n")
+        return SimpleNamespace(returncode=3)
+
+    run = write_run(tmp_path)
+    run.record.parent.mkdir()
+    run.record.write_text(json.dumps({"arguments": settings_of(run), "metrics": {"accuracy": 1}}))
+    old_model = run.folder / "model.safetensors"
+    run.folder.mkdir(parents=True)
+    old_model.touch()
+    monkeypatch.setattr(studying.runs.subprocess, "run", fail)
+    assert not train(write_run(tmp_path, pooling="max"))
+    printed = capsys.readouterr().out
+    assert "one-seed42: changed, pooling was its default and is max" in printed
+    assert "one-seed42: failed with status 3" in printed
+    assert "no file nowhere.jsonl" in printed
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_complete", "expected"),
+    [
+        ({}, True, "unfinished, checkpoint-12"),
+        ({}, False, "missing"),
+        ({"num_hops": 9}, True, "missing"),
+    ],
+)
+def test_state_is_unfinished_only_with_a_complete_checkpoint_of_the_same_settings(
+    tmp_path: Path, changes: dict[str, Any], is_complete: bool, expected: str
+) -> None:
+    run = write_run(tmp_path)
+    checkpoint = run.folder / "checkpoint-12"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "trainer_state.json").write_text(json.dumps({"epoch": 3.0}))
+    run.settings.write_text(json.dumps({**settings_of(run), **changes}))
+    if is_complete:
+        write_manifest(checkpoint)
+    assert str(state_of(run)) == expected
+
+
+def test_collect_runs_puts_the_first_seed_of_all_recipes_first(tmp_path: Path) -> None:
     """Then the tables are complete early; further seeds make them sure."""
-    recipes = [study.run("a").recipe, study.run("sub/b").recipe]
-    runs = study.collect([study.recipes, recipes[0]], [2, 1])
+    recipes = [write_run(tmp_path, name).recipe for name in ("a", "sub/b")]
+    folder = tmp_path / "recipes"
+    runs = collect_runs([folder, recipes[0]], [2, 1], tmp_path, tmp_path, folder)
     assert [run.name for run in runs] == ["a-seed2", "sub/b-seed2", "a-seed1", "sub/b-seed1"]
 
 
-def test_study_refuses_wrong_recipes_before_it_trains(study: Study) -> None:
-    empty = study.root / "empty"
-    empty.mkdir()
-    for path, message in (
-        (study.root / "nowhere", r"there is no recipe or folder .*nowhere"),
-        (empty, r"empty contains no recipe; recipes of a study end in \.yaml"),
-        (study.root / "base.json", r"base\.json is not in .*recipes, where its place would name"),
-    ):
-        with pytest.raises((ValueError, FileNotFoundError), match=message):
-            study.collect([path], [42])
+def test_study_refuses_wrong_recipes_before_it_trains(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"contains no recipe; recipes of a study end in \.yaml"):
+        collect_runs([tmp_path], [42], tmp_path, tmp_path)
+    with pytest.raises(ValueError, match=r"other\.yaml is not in .*; move it there"):
+        collect_runs([tmp_path / "other.yaml"], [42], tmp_path, tmp_path)
     with pytest.raises(ValueError, match=r"bad\.yaml: a value has the wrong type"):
-        state_of(study.run("bad", pooling="median"))
+        state_of(write_run(tmp_path, "bad", pooling="median"))
 
 
 def test_study_status_and_detach_use_the_recipes_of_the_repository(
@@ -192,24 +151,42 @@ def test_study_status_and_detach_use_the_recipes_of_the_repository(
     """In the background it is the same command, in a session of its own."""
     started: list[tuple[list[str], dict[str, Any]]] = []
 
-    class Started:
-        pid = 1234
+    def start(command: list[str], **options: Any) -> SimpleNamespace:
+        started.append((command, options))
+        return SimpleNamespace(pid=1234)
 
-        def __init__(self, command: list[str], **options: Any) -> None:
-            started.append((command, options))
-
-    recipe = str(SCRIPTS / "recipes" / "study" / "snli" / "gated.yaml")
     script = load_script("study")
+    recipe = str(SCRIPTS / "recipes" / "study" / "snli" / "gated.yaml")
     words = [recipe, f"--runs={tmp_path}", f"--records={tmp_path}", "--seeds", "42", "43"]
     script.main(["status", *words])
     assert capsys.readouterr().out.splitlines() == [
         "snli/gated-seed42  missing",
         "snli/gated-seed43  missing",
     ]
-    monkeypatch.setattr(script.subprocess, "Popen", Started)
+    monkeypatch.setattr(script.subprocess, "Popen", start)
     script.main(["run", *words, "--detach"])
     [(command, options)] = started
     assert command[1].endswith("scripts/study.py")
     assert command[2:] == ["run", *words]
     assert options["start_new_session"]
-    assert capsys.readouterr().out.startswith(f"pid 1234, log {tmp_path / 'study.log'}")
+    assert capsys.readouterr().out == f"pid 1234, log {tmp_path / 'study.log'}\n"
+
+
+def test_adapted_accuracy_scores_no_row_by_itself() -> None:
+    """Two rows of different labels: each is judged by the frequencies of the other alone."""
+    undecided, even = torch.zeros(2, 2), torch.tensor([0, 1])
+    assert adapted_accuracy(undecided, torch.tensor([0, 1]), even) == 0
+    assert adapted_accuracy(undecided, torch.tensor([1, 1]), even) == 1
+
+
+def test_adapted_accuracy_gains_where_frequencies_differ() -> None:
+    """Two overlapping bell curves, learned from equal numbers, then met nine to one."""
+    labels = (torch.rand(20_000) < 0.1).long()
+    x = torch.randn(20_000) + 2 * labels
+    logits = torch.stack([torch.zeros_like(x), 2 * x - 2], 1)  # exact where labels are as frequent
+    plain = (logits.argmax(1) == labels).float().mean().item()
+    by_bayes = (logits + torch.tensor([0.9, 0.1]).log()).argmax(1)
+    best = (by_bayes == labels).float().mean().item()
+    adapted = adapted_accuracy(logits, labels, torch.tensor([0, 1]))
+    assert adapted == pytest.approx(best, abs=0.002)
+    assert adapted > plain + 0.05
