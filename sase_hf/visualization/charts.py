@@ -68,8 +68,10 @@ def accuracy_figure(curves: Mapping[str, Mapping[str, Sequence[tuple[float, floa
         for task, models in curves.items()
     }
     figure = _line_panels(panels, "epoch", "accuracy in %")
+    from matplotlib.ticker import MaxNLocator
+
     for axes in figure.axes:
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 

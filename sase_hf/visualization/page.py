@@ -151,9 +151,10 @@ def comparison_html(
     if len(results) < 2:
         raise ValueError(f"{len(results)} model(s) cannot be compared; give two or more")
     parsed = {name: parse_results(own) for name, own in results.items()}
-    first, *others = ([result["text"] for result, _ in own] for own in parsed.values())
-    for name, texts in zip(list(parsed)[1:], others, strict=True):
-        if texts != first:
+    texts_of = {name: [result["text"] for result, _ in own] for name, own in parsed.items()}
+    first = next(iter(texts_of.values()))
+    for name, own_texts in texts_of.items():
+        if own_texts != first:
             raise ValueError(
                 f"the texts of {name!r} differ from those of {next(iter(parsed))!r}; give the "
                 "results of all models for the same texts in the same order"
@@ -163,9 +164,9 @@ def comparison_html(
     for number, row in enumerate(zip(*parsed.values(), strict=True), start=1):
         groups += [f'<section class="group" id="text-{number}">', f"<h2>Text {number}</h2>"]
         groups.append('<div class="models">')
-        for place, (name, one) in enumerate(zip(parsed, row, strict=True), start=1):
-            heading = f"<h3><bdi>{_escaped(name)}</bdi></h3>\n<p>{_prediction(one[0])}</p>"
-            groups.append(_article(*one, heading, f"text-{number}-{place}", room))
+        for place, (name, (result, texts)) in enumerate(zip(parsed, row, strict=True), start=1):
+            heading = f"<h3><bdi>{_escaped(name)}</bdi></h3>\n<p>{_prediction(result)}</p>"
+            groups.append(_article(result, texts, heading, f"text-{number}-{place}", room))
         groups.append("</div>\n</section>")
     return _page(groups, title, max(map(_num_views, parsed.values())))
 
