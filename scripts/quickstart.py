@@ -47,11 +47,7 @@ pathlib.Path(sys.argv[2]).write_text(json.dumps(read(json.load(sys.stdin))))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write the corpus, train, compare and draw; print the results and where the files are.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
+    """Write the corpus, train, compare and draw; print the results and where the files are."""
     arguments, training_flags = read_flags(argv)
     checkpoint = arguments.output_dir / "model"
     heatmap = arguments.output_dir / "attention.html"
@@ -99,14 +95,7 @@ def recipe_words(arguments: argparse.Namespace) -> list[str]:
 
 
 def clear(folder: Path) -> None:
-    """Remove what an earlier quickstart left in the folder.
-
-    Args:
-        folder: Its output folder.
-
-    Raises:
-        ValueError: If the folder holds files but not those of a quickstart.
-    """
+    """Remove an earlier quickstart; raise ValueError if the folder holds other files."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     own = {"corpus", "model", "attention.html"}
@@ -126,15 +115,7 @@ def is_corpus(folder: Path) -> bool:
 
 
 def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, Any]]:
-    """Let a process that cannot import sase_hf load the checkpoint and read test rows.
-
-    Args:
-        checkpoint: The folder of the model.
-        task: Its test rows; labels alternate, so the first rows show each label.
-
-    Returns:
-        The results of the self-attention pipeline, each with its `true_label`.
-    """
+    """Let a process that cannot import sase_hf load the checkpoint and read some test rows."""
     rows = task.splits["test"].to_list()[:NUM_SHOWN]
     inputs = [
         {"text": row["text"], "text_pair": row["text_pair"]} if "text_pair" in row else row["text"]

@@ -20,11 +20,7 @@ TEXT = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Draw the figures and print where they are.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
+    """Draw the figures and print where they are."""
     parser = make_parser(__doc__)
     parser.add_argument("checkpoint", help="a folder or a name on the Hub")
     parser.add_argument("--text", default=TEXT, help="what the model reads (default: %(default)s)")

@@ -54,11 +54,7 @@ Results = list[dict[str, Any]]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Read the texts with each checkpoint, and print or write where it looks.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
+    """Read the texts with each checkpoint, and print or write where it looks."""
     flags = build_parser().parse_args(argv)
     with errors_in_one_line(__file__):
         check(flags)

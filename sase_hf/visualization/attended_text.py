@@ -44,26 +44,18 @@ _INVISIBLE = regex.compile(
 class AttendedText:
     """One text with its words and their weights.
 
-    A view is a weight for each word: view 0 is all hops together, view k is hop k.
-
-    Attributes:
-        text: The text as it was given.
-        shown: For each of its characters what is shown for it; see `visible`.
-        words: Start and end of every word: a token, or several that share characters or are parts
-            of one character for a reader, such as an emoji.
-        views: The weights of the words in every view.
-        spans: The most attended parts of the text, strongest first.
-        overlap: How much the hops overlap; None if the result does not hold it.
-        truncated: How many tokens were cut off.
+    A view is a weight for each word: view 0 is all hops together, view k is hop k. A word is a
+    token, or several that share characters or are parts of one character for a reader, such as an
+    emoji.
     """
 
     text: str
-    shown: Sequence[str]
-    words: list[tuple[int, int]]
+    shown: Sequence[str]  # for each character, what `visible` shows for it
+    words: list[tuple[int, int]]  # start and end in the text
     views: list[Sequence[float]]
-    spans: Sequence[Mapping[str, Any]]
-    overlap: float | None
-    truncated: int
+    spans: Sequence[Mapping[str, Any]]  # the most attended ones, strongest first
+    overlap: float | None  # of the hops
+    truncated: int  # tokens that were cut off
 
     def part(self, start: int, end: int) -> str:
         """Return a part of the text as it is shown."""
@@ -83,14 +75,7 @@ class AttendedText:
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
-    """Return each result with its one or two texts.
-
-    Args:
-        results: What the `self-attention` pipeline returned for one input or for several.
-
-    Raises:
-        ValueError: If one is not a result of that pipeline, or is not finite; says which.
-    """
+    """Return each result of one or several with its one or two texts; raises ValueError."""
     several = [results] if isinstance(results, Mapping) else list(results)
     return [
         (result, parse_result(result, f"result {number} (counted from 0)"))
@@ -99,14 +84,10 @@ def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list
 
 
 def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:
-    """Return the one or two texts of a result.
-
-    Args:
-        result: What the `self-attention` pipeline returned for one input.
-        name: The name of the result in an error.
+    """Return the one or two texts of a result of the `self-attention` pipeline.
 
     Raises:
-        ValueError: As for `parse_results`.
+        ValueError: If it is not from that pipeline, or is not finite; calls it by its name.
     """
     is_dict = isinstance(result, Mapping)
     missing = [field for field in FIELDS if not is_dict or field not in result]
@@ -209,14 +190,3 @@ def label_text(label: object) -> str:
     if isinstance(label, list | tuple):
         return ", ".join(map(str, label)) or "no label"
     return str(label)
-
-
-__all__ = [
-    "AttendedText",
-    "Result",
-    "label_text",
-    "parse_result",
-    "parse_results",
-    "shortened",
-    "visible",
-]

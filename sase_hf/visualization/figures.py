@@ -35,20 +35,14 @@ ROW_HEIGHT, TEXT_HEIGHT = 0.24, 0.2
 
 
 class Theme(NamedTuple):
-    """The colours of a figure.
-
-    Attributes:
-        paper: The background.
-        ink: The text.
-        weights: From no attention to the most. One hue that only gains strength reads the same for
-            the colour-blind, and in print without colour.
-    """
+    """The colours of a figure; the weights go from no attention to the most."""
 
     paper: str
     ink: str
     weights: tuple[str, ...]
 
 
+# One hue that only gains strength reads the same for the colour-blind, and in print.
 THEMES = {
     "light": Theme("#ffffff", "#1f2328", ("#f8f2ea", "#f7a44a", "#a34400")),
     "dark": Theme("#0d1117", "#e6edf3", ("#1b2028", "#8f4a0a", "#ffb65f")),
@@ -56,19 +50,11 @@ THEMES = {
 
 
 class _Line(NamedTuple):
-    """Words of a text that stand side by side in a figure.
-
-    Attributes:
-        words: The words.
-        edges: Where each word begins, and where the last one ends, in inches.
-        weights: For all hops together, then for each hop, the weight of every word.
-        heading: The text above.
-        note: The text below.
-    """
+    """Words that stand side by side; `edges` are where they begin and the last ends, in inches."""
 
     words: list[str]
     edges: list[float]
-    weights: list[list[float]]
+    weights: list[list[float]]  # of all hops together, then of each hop
     heading: str = ""
     note: str = ""
 
@@ -102,16 +88,13 @@ def comparison_figure(
 ) -> Figure:
     """Draw side by side where several models looked, such as one with and one without penalty.
 
-    As the paper's Figures 3 and 4 do. All share one scale of colours, so the sharper model has the
-    stronger colours.
+    All share one scale of colours, so the sharper model has the stronger colours, as in the paper's
+    Figures 3 and 4.
 
     Args:
         results: By the name of each model, what its pipeline returned for the same input.
         title: The heading.
         theme: "light" or "dark".
-
-    Returns:
-        The figure; `save_figure` writes it.
 
     Raises:
         ValueError: If there is no result, one is not from that pipeline, or there is no such theme.
@@ -149,9 +132,7 @@ def comparison_figure(
                 axes.remove()
     if largest:
         _draw_scale(figure, largest, scale)
-    draw_literally(figure)
-    for text in _texts(figure):
-        text.set_color(colours.ink)
+    draw_literally(figure, colours.ink)
     return figure
 
 
@@ -236,7 +217,7 @@ def _draw_scale(figure: Figure, largest: float, scale: Mapping[str, Any]) -> Non
     from matplotlib.cm import ScalarMappable
 
     bar = figure.colorbar(
-        ScalarMappable(scale["norm"], scale["cmap"]),
+        ScalarMappable(**scale),
         ax=figure.axes,
         location="bottom",
         anchor=(0, 0),
@@ -252,34 +233,23 @@ def _draw_scale(figure: Figure, largest: float, scale: Mapping[str, Any]) -> Non
 
 
 def plain(text: object, longest: int = 100) -> str:
-    """Return a text as one line for a figure, with nothing hidden in it.
-
-    Args:
-        text: Any text.
-        longest: The number of characters after which it is cut.
-    """
+    """Return a text as one line for a figure, cut if it is long, with nothing hidden in it."""
     return shortened(visible(str(text)[: 10 * longest]), longest)
 
 
-def draw_literally(figure: Figure) -> None:
-    """Let `$` begin no formula in a figure, whatever matplotlib is configured to do."""
-    for text in _texts(figure):
-        text.set_parse_math(False)
-        text.set_usetex(False)
-
-
-def _texts(figure: Figure) -> list[Any]:
+def draw_literally(figure: Figure, ink: str | None = None) -> None:
+    """Let `$` begin no formula in a figure, and give all of its text one colour."""
     from matplotlib.text import Text
 
-    return figure.findobj(Text)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+        text.set_usetex(False)
+        if ink is not None:
+            text.set_color(ink)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches.
-
-    Raises:
-        ImportError: If matplotlib is missing.
-    """
+    """Return an empty figure of a size in inches."""
     _require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -287,15 +257,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def check_figure_path(path: str | os.PathLike[str]) -> None:
-    """Raise if a figure cannot be written to a file, before the work that it shows.
-
-    Args:
-        path: A file that ends in one of `FIGURE_ENDINGS`.
-
-    Raises:
-        ValueError: If the ending is another one.
-        ImportError: If matplotlib is missing.
-    """
+    """Raise ValueError or ImportError if no figure can be written to a file of this name."""
     if Path(path).suffix.lower() not in FIGURE_ENDINGS:
         raise ValueError(f"the figure is {Path(path).name!r}; the name must end in .png or .svg")
     _require_matplotlib()
@@ -306,7 +268,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 
     Args:
         figure: Any figure.
-        path: A file that ends in one of `FIGURE_ENDINGS`; missing folders are made.
+        path: A file that ends in .png or .svg; missing folders are made.
 
     Raises:
         ValueError: If the ending is another one.
@@ -334,8 +296,6 @@ def _require_matplotlib() -> None:
 
 __all__ = [
     "FIGURE_ENDINGS",
-    "MAX_HOPS",
-    "MAX_WORDS",
     "attention_figure",
     "check_figure_path",
     "comparison_figure",

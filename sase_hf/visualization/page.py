@@ -11,7 +11,6 @@ the page once, and the chooser needs no script.
 import html
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ from .attended_text import AttendedText, Result, label_text, parse_results, shor
 
 STYLE_SHEET = Path(__file__).with_name("page.css")
 
-# What is shown of a text, and how many weights of single hops of all texts together: a page with
-# all of it stays below 20 MB.
+# What is shown of a text, and how many weights of single hops the texts of a page share.
 MAX_WORDS = 100_000
 MAX_CHARACTERS = 1_000_000
 MAX_HOP_WEIGHTS = 500_000
@@ -90,11 +88,10 @@ _SCALE = (
 def attention_html(results: Result | Sequence[Result], title: str = "Attention") -> str:
     """Show where a model looked: one stand-alone HTML page, without scripts.
 
-    Each text stands there once, coloured by all hops together (summed and renormalised to 1,
-    section 2.3 of the paper); below it every hop has a line with its strongest words, and choosing
-    the line colours the text by that hop. Beside it are the prediction, the scores of the labels,
-    the most attended spans and the overlap of the hops. The page says what it leaves out of a long
-    text.
+    Each text is coloured by all hops together (summed and renormalised to 1, section 2.3 of the
+    paper); below it every hop has a line with its strongest words, and choosing the line colours
+    the text by that hop. Beside it are the prediction, the scores of the labels, the most attended
+    spans and the overlap of the hops. The page says what it leaves out of a long text.
 
     Args:
         results: What the `self-attention` pipeline returned for one input or for several. A
@@ -109,7 +106,7 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
     """
     parsed = parse_results(results)
     contents = [_contents(parsed)] if len(parsed) >= MIN_CONTENTS else []
-    return _page(_joined(*contents, *_articles(parsed, "text")), title, _num_views(parsed))
+    return _page([*contents, *_articles(parsed, "text")], title, _num_views(parsed))
 
 
 def attention_fragment(results: Result | Sequence[Result]) -> str:
@@ -152,59 +149,36 @@ def comparison_html(
             that pipeline.
     """
     if len(results) < 2:
-        raise ValueError(
-            f"{len(results)} model(s) cannot be compared; give the results of two or more as "
-            "{name: results}, or call attention_html"
-        )
+        raise ValueError(f"{len(results)} model(s) cannot be compared; give two or more")
     parsed = {name: parse_results(own) for name, own in results.items()}
-    _check_same_texts(parsed)
-    budget = _HopBudget()
-    groups = [
-        _group(number, dict(zip(parsed, row, strict=True)), budget)
-        for number, row in enumerate(zip(*parsed.values(), strict=True), start=1)
-    ]
-    return _page(_joined(*groups), title, max(map(_num_views, parsed.values())))
-
-
-def _check_same_texts(parsed: Mapping[str, list[Parsed]]) -> None:
-    """Raise unless all models read the same texts."""
-    texts = {name: [result["text"] for result, _ in own] for name, own in parsed.items()}
-    first, *others = texts
-    for other in others:
-        if len(texts[first]) != len(texts[other]):
+    texts_of = {name: [result["text"] for result, _ in own] for name, own in parsed.items()}
+    first = next(iter(texts_of.values()))
+    for name, own_texts in texts_of.items():
+        if own_texts != first:
             raise ValueError(
-                f"{first!r} has {len(texts[first])} results and {other!r} {len(texts[other])}; "
-                "give both the same texts"
+                f"the texts of {name!r} differ from those of {next(iter(parsed))!r}; give the "
+                "results of all models for the same texts in the same order"
             )
-        for number, (one, two) in enumerate(zip(texts[first], texts[other], strict=True)):
-            if one != two:
-                raise ValueError(
-                    f"result {number} (counted from 0) of {first!r} is about {one!r:.80} and that "
-                    f"of {other!r} about {two!r:.80}; give both the same texts in the same order"
-                )
+    room = MAX_HOP_WEIGHTS // max(1, len(parsed) * len(first))
+    groups = []
+    for number, row in enumerate(zip(*parsed.values(), strict=True), start=1):
+        groups += [f'<section class="group" id="text-{number}">', f"<h2>Text {number}</h2>"]
+        groups.append('<div class="models">')
+        for place, (name, (result, texts)) in enumerate(zip(parsed, row, strict=True), start=1):
+            heading = f"<h3><bdi>{_escaped(name)}</bdi></h3>\n<p>{_prediction(result)}</p>"
+            groups.append(_article(result, texts, heading, f"text-{number}-{place}", room))
+        groups.append("</div>\n</section>")
+    return _page(groups, title, max(map(_num_views, parsed.values())))
 
 
-@dataclass
-class _HopBudget:
-    """How many weights of single hops a page still has room for."""
-
-    left: int = MAX_HOP_WEIGHTS
-
-    def take(self, count: int) -> bool:
-        """Reserve room for some weights; return whether there was enough."""
-        fits = count <= self.left
-        self.left -= count * fits
-        return fits
-
-
-def _page(body: str, title: str, num_views: int) -> str:
-    """Put a body of HTML into the frame of a page."""
+def _page(parts: Sequence[str], title: str, num_views: int) -> str:
+    """Put pieces of HTML into the frame of a page."""
     return _PAGE.format(
         title=_escaped(title),
         style=_style(num_views),
         lead=_HOW_TO_READ,
         scale=_SCALE,
-        body=body,
+        body=_joined(*parts),
         limits=_LIMITS,
     )
 
@@ -242,42 +216,39 @@ def _articles(parsed: Sequence[Parsed], prefix: str) -> list[str]:
     """Show each result in an article of its own."""
     if not parsed:
         return ['<p class="note">There are no texts.</p>']
-    budget = _HopBudget()
+    room = MAX_HOP_WEIGHTS // len(parsed)
     articles = []
     for number, (result, texts) in enumerate(parsed, start=1):
-        name = f"{prefix}-{number}"
         count = f'<span class="number">{number}</span> ' if len(parsed) > 1 else ""
-        kind = "result pair" if len(texts) > 1 else "result"
-        articles.append(
-            _joined(
-                f'<article class="{kind}" id="{name}">\n<header>',
-                f"<h2>{count}{_prediction(result)}</h2>{_verdict(result)}",
-                "</header>",
-                _picture(result, texts, name, budget),
-                "</article>",
-            )
-        )
+        heading = f"<h2>{count}{_prediction(result)}</h2>"
+        articles.append(_article(result, texts, heading, f"{prefix}-{number}", room))
     return articles
 
 
-def _group(number: int, row: Mapping[str, Parsed], budget: _HopBudget) -> str:
-    """Show the results of all models for one text."""
-    columns = []
-    for place, (name, (result, texts)) in enumerate(row.items(), start=1):
-        kind = "result pair" if len(texts) > 1 else "result"
-        columns.append(
-            _joined(
-                f'<article class="{kind}">\n<header>\n<h3><bdi>{_escaped(name)}</bdi></h3>',
-                f"<p>{_prediction(result)}</p>{_verdict(result)}",
-                "</header>",
-                _picture(result, texts, f"text-{number}-{place}", budget),
-                "</article>",
-            )
-        )
+def _article(
+    result: Result, texts: Sequence[AttendedText], heading: str, name: str, room: int
+) -> str:
+    """Show one result: its texts with their hop chooser, and the facts about it beside them.
+
+    Args:
+        result: The result.
+        texts: Its one or two texts.
+        heading: What stands above, as HTML.
+        name: Unique in the document.
+        room: How many weights of single hops may be shown; with more, no hop can be chosen.
+    """
+    kind, titles = "result", ["Most attended"]
+    if len(texts) > 1:
+        kind, titles = "result pair", ["Most attended in the first", "Most attended in the second"]
+    facts = [_scores_table(result), *map(_spans_list, texts, titles), _overlap_note(texts)]
     return _joined(
-        f'<section class="group" id="text-{number}">\n<h2>Text {number}</h2>\n<div class="models">',
-        *columns,
-        "</div>\n</section>",
+        f'<article class="{kind}" id="{name}">\n<header>',
+        f"{heading}{_verdict(result)}",
+        '</header>\n<div class="reading">',
+        _texts_with_views(texts, name, room),
+        "</div>\n<aside>",
+        *(f"<div>\n{fact}\n</div>" for fact in facts if fact),
+        "</aside>\n</article>",
     )
 
 
@@ -294,15 +265,12 @@ def _contents(parsed: Sequence[Parsed]) -> str:
             f'<tr><td>{number}</td><td><a href="#text-{number}" dir="auto">{begin or "(empty)"}</a>'
             f"</td><td><bdi>{_escaped(result['label'])}</bdi></td><td>{known}</td></tr>"
         )
-    heads = "".join(
-        f'<th scope="col">{head}</th>' for head in ("No.", "Text", "Predicted", "True label")
+    heads = '<th scope="col">No.</th><th scope="col">Text</th>'
+    heads += '<th scope="col">Predicted</th><th scope="col">True label</th>'
+    table = _joined(
+        f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>", *rows, "</tbody>\n</table>"
     )
-    return _joined(
-        '<nav aria-label="Texts">\n<table>',
-        f"<thead><tr>{heads}</tr></thead>\n<tbody>",
-        *rows,
-        "</tbody>\n</table>\n</nav>",
-    )
+    return f'<nav aria-label="Texts">\n{table}\n</nav>'
 
 
 def _prediction(result: Result) -> str:
@@ -318,12 +286,10 @@ def _verdict(result: Result) -> str:
     if "true_label" not in result:
         return ""
     label = f"<bdi>{_escaped(label_text(result['true_label']))}</bdi>"
-    is_right = _is_right(result)
-    if is_right is None:
+    if (is_right := _is_right(result)) is None:
         return f'<p class="verdict">True: {label}</p>'
-    if is_right:
-        return f'<p class="verdict right"><b>Right</b>: the true label is {label}</p>'
-    return f'<p class="verdict wrong"><b>Wrong</b>: the true label is {label}</p>'
+    word = "Right" if is_right else "Wrong"
+    return f'<p class="verdict {word.lower()}"><b>{word}</b>: the true label is {label}</p>'
 
 
 def _is_right(result: Result) -> bool | None:
@@ -334,31 +300,10 @@ def _is_right(result: Result) -> bool | None:
     return str(known) == str(result["label"])
 
 
-def _picture(result: Result, texts: Sequence[AttendedText], name: str, budget: _HopBudget) -> str:
-    """Show the texts of a result with their hop chooser, and the facts about it beside them."""
-    titles = ["Most attended"]
-    if len(texts) > 1:
-        titles = ["Most attended in the first", "Most attended in the second"]
-    facts = [_scores_table(result), *map(_spans_list, texts, titles), _overlap_note(texts)]
-    return _joined(
-        '<div class="reading">',
-        _texts_with_views(texts, name, budget),
-        "</div>\n<aside>",
-        *(f"<div>\n{fact}\n</div>" for fact in facts if fact),
-        "</aside>",
-    )
-
-
-def _texts_with_views(texts: Sequence[AttendedText], name: str, budget: _HopBudget) -> str:
-    """Show the one or two texts of a result, and below them a line for each view.
-
-    Args:
-        texts: The texts.
-        name: The name of the group of radio buttons, unique in the document.
-        budget: What the page has room for. Without room for the hops nothing can be chosen.
-    """
+def _texts_with_views(texts: Sequence[AttendedText], name: str, room: int) -> str:
+    """Show the one or two texts of a result, and below them a line for each view."""
     coloured = [_coloured_words(text) for text in texts]
-    has_hops = budget.take(sum(len(hop) for views in coloured for hop in views[1:]))
+    has_hops = sum(len(hop) for views in coloured for hop in views[1:]) <= room
     sections = []
     for number, (text, views) in enumerate(zip(texts, coloured, strict=True)):
         heading = [f"<h4>{('First', 'Second')[number]} text</h4>"] if len(texts) > 1 else []
@@ -479,9 +424,9 @@ def _scores_table(result: Result) -> str:
     scores: dict[Any, float] = dict(result.get("scores") or {result["label"]: result["score"]})
     are_shares = all(0 <= score <= 1 for score in scores.values())
     are_probabilities = are_shares and len(scores) > 1 and abs(sum(scores.values()) - 1) < 1e-3
-    names = list(scores)
-    if len(names) > MAX_LABELS:
-        names = sorted(names, key=lambda name: -scores[name])[:MAX_LABELS]
+    names = sorted(scores, key=lambda name: -scores[name])[:MAX_LABELS]
+    if len(names) == len(scores):
+        names = list(scores)
     rows = []
     for name in names:
         score = scores[name]

@@ -36,8 +36,6 @@ def select_predictions(
     """
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; allowed are {', '.join(KINDS)}")
-    if per_label < 1:
-        raise ValueError(f"per_label is {per_label}; it must be 1 or more")
     if kind == "wrong" and true_labels is None:
         raise ValueError("kind='wrong' needs true_labels; give them, or another kind")
     drawn_from: dict[str, list[int]] = {}

@@ -53,13 +53,10 @@ def write_corpus(
     The same seed and sizes give the same bytes on every platform.
 
     Args:
-        folder: Where to write; made if it is missing, files of the same names are replaced.
+        folder: Where to write; files of the same names are replaced.
         seed: Which corpus.
         review_sizes: Rows for each split of the reviews.
         pair_sizes: Rows for each split of the pairs.
-
-    Returns:
-        The folder.
 
     Raises:
         ValueError: If so many different texts cannot be made.

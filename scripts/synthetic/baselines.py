@@ -13,11 +13,7 @@ MAX_STEPS = 500  # L-BFGS converges earlier
 
 
 def majority_accuracy(splits: DatasetDict) -> float:
-    """Return the test accuracy of always predicting the most frequent training label.
-
-    Args:
-        splits: "train" and "test" with the column `labels`.
-    """
+    """Return the test accuracy of always predicting the most frequent training label."""
     [(majority, _)] = Counter(splits["train"]["labels"]).most_common(1)
     labels = splits["test"]["labels"][:]
     return float(labels.count(majority) / len(labels))

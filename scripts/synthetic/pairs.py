@@ -138,10 +138,10 @@ OPPOSITES = (
 )
 NUMBERS = words("two three four five six seven eight nine ten")
 KINDS = (
-    ("dog", ("poodle", "terrier", "beagle")),
-    ("bird", ("robin", "sparrow", "pigeon")),
-    ("doctor", ("surgeon", "dentist")),
-    ("musician", ("drummer", "pianist", "violinist")),
+    ("dog", words("poodle terrier beagle")),
+    ("bird", words("robin sparrow pigeon")),
+    ("doctor", words("surgeon dentist")),
+    ("musician", words("drummer pianist violinist")),
 )
 GOODS = (
     ("flower", ("rose", "tulip", "daffodil")),
@@ -163,15 +163,7 @@ ASIDES = (
 
 
 def draw_pair(draw: Draw, label: str) -> dict[str, str]:
-    """Make up a premise and a hypothesis that stand in a relation.
-
-    Args:
-        draw: Where the choices come from.
-        label: One of `LABELS`.
-
-    Returns:
-        The `premise`, the `hypothesis` and the `phenomenon` that their relation turns on.
-    """
+    """Make up a premise and a hypothesis that stand in a relation, one of `LABELS`."""
     phenomenon = draw.pick(list(RULES))
     rules = [rule for rule in RULES[phenomenon] if (rule[1], label) in CASES]
     first, relation, second = draw.pick(rules)

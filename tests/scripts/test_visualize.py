@@ -88,17 +88,6 @@ def test_visualize_shows_texts_in_the_terminal(
     assert lines[4] == '"slow[U+001B] service"'
 
 
-def test_visualize_shows_a_pair(
-    main: Main, checkpoints: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Both texts, one answer, a line of words for each."""
-    main([str(checkpoints / "pairs"), "--text", "warm meal", "--text_pair", "cold meal"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ['"warm meal"', '"cold meal"']
-    assert "warm" in lines[3]
-    assert "cold" in lines[4]
-
-
 def test_visualize_writes_a_page_with_rows_of_each_label(
     main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,9 +95,10 @@ def test_visualize_writes_a_page_with_rows_of_each_label(
     output = tmp_path / "new" / "page.html"
     file = rows_file(tmp_path, labelled())
     words = [str(checkpoints / "one"), "--file", file, "--select", "random", "--per_label", "2"]
-    main([*words, "--output", str(output), "--title=A & B", "--per_device_eval_batch_size=7"])
+    main([*words, "--output", str(output), "--title=A & B", "--max_seq_length=2"])
     assert capsys.readouterr().out == f"{output}\n"
     page = assert_harmless(output.read_text("utf-8"))
+    assert "Tokens cut off at the end and not read: 1." in page.texts["p.note"]
     assert page.texts["h1"] == ["A & B"]
     predicted = [re.search("Predicted (\\w+)", head)[1] for head in page.texts["h2"]]
     assert predicted == sorted(predicted)
@@ -135,20 +125,6 @@ def test_visualize_selects_mistakes(
     assert said
     assert all(predicted != known for predicted, known in said)
     assert printed[0] == printed[1] != printed[2]
-
-
-def test_visualize_selects_confident_predictions(
-    main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By default as in the paper's figures; labels may be missing."""
-    rows = [{"text": row["text"]} for row in labelled()]
-    words = [str(checkpoints / "one"), "--file", rows_file(tmp_path, rows)]
-    main([*words, "--per_label", "100"])
-    scores = [float(x) for x in re.findall(r"^\w+ (\d\.\d{3})$", capsys.readouterr().out, re.M)]
-    assert scores
-    assert min(scores) >= 0.8
-    with pytest.raises(SystemExit, match=r"none of 60 predictions is confident with min_score 1.1"):
-        main([*words, "--min_score", "1.1"])
 
 
 def test_visualize_compares_two_checkpoints(
@@ -214,45 +190,21 @@ def test_visualize_writes_a_figure_of_one_text(
         main([*words, "--text", "cold meal"])
 
 
-def test_visualize_cuts_texts_at_max_seq_length(
-    main: Main, checkpoints: Path, tmp_path: Path
-) -> None:
-    """And the page says so."""
-    output = tmp_path / "page.html"
-    words = [str(checkpoints / "one"), "--text", "warm meal cold meal", "--output", str(output)]
-    main([*words, "--max_seq_length", "3"])
-    [note] = Page(output.read_text("utf-8")).texts["p.note"]
-    assert note == "Tokens cut off at the end and not read: 1."
-
-
 @pytest.mark.parametrize(
     ("name", "words", "message"),
     [
         ("one", [], "give either --text, once or several times, or --file"),
-        ("one", ["--text", "a", "--file", "b.csv"], "give either --text"),
+        ("one", ["--text=a", "--text=b", "--text_pair=c"], "1 --text_pair for 2 --text; give one"),
+        ("one", ["--text=a", "--output=a.pdf"], r"must end in one of \.html, \.htm, \.png"),
+        ("one", ["--file=absent.csv"], r"^visualize\.py: there is no file absent\.csv"),
+        ("one", ["--file=ROWS", "--min_score=1.1"], "none of 6 predictions is confident with"),
+        ("one", ["--text=a", "--compare=ONE"], "the same checkpoint twice; name each once"),
+        ("pairs", ["--text=a"], "SelfAttentiveForNLI compares two texts, and one came"),
+        ("max", ["--text=a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
+        ("several", ["--file=ROWS", "--select=wrong"], "several predicts sets of labels"),
         (
             "one",
-            ["--text", "a", "--text", "b", "--text_pair", "c"],
-            "1 --text_pair for 2 --text; give one for each",
-        ),
-        ("one", ["--text", "a", "--output", "a.pdf"], r"must end in one of \.html, \.htm, \.png"),
-        ("one", ["--file", "absent.csv"], r"^visualize\.py: there is no file absent\.csv"),
-        ("one", ["--file", "ROWS", "--text_column_names", "review"], "has no column 'review'; it"),
-        ("one", ["--file", "ROWS", "--label_column_name", "second"], "is not one of the labels"),
-        ("pairs", ["--text", "a"], "SelfAttentiveForNLI compares two texts, and one came"),
-        ("pairs", ["--file", "ROWS"], "pairs compares two texts"),
-        ("max", ["--text", "a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
-        ("absent", ["--text", "a"], r"^visualize\.py: there is no folder .*absent; name"),
-        (
-            "one",
-            ["--file", "ROWS", "--output", "a.png"],
-            "a figure shows one text; give one --text",
-        ),
-        ("one", ["--text", "a", "--output", "FOLDER.html"], "html is a folder; name a file in it"),
-        ("several", ["--file", "ROWS", "--select", "wrong"], "several predicts sets of labels"),
-        (
-            "one",
-            ["--file", "ROWS", "--select", "wrong", "--label_column_name", "x"],
+            ["--file=ROWS", "--select=wrong", "--label_column_name=x"],
             "--select wrong needs true labels, and .*rows.jsonl has none in the column 'x'; set",
         ),
     ],
@@ -260,28 +212,14 @@ def test_visualize_cuts_texts_at_max_seq_length(
 def test_visualize_answers_mistakes_in_one_line(
     main: Main, checkpoints: Path, tmp_path: Path, name: str, words: list[str], message: str
 ) -> None:
-    """No traceback: the way out is all that the reader needs."""
     rows = labelled(6)
     if name == "several":
         rows = [{**row, "label": [row["label"]]} for row in rows]
-    folder = tmp_path / "folder.html"
-    folder.mkdir()
-    paths = {
-        "ROWS": rows_file(tmp_path, rows),
-        "PAIRS": str(checkpoints / "pairs"),
-        "FOLDER.html": str(folder),
-    }
+    paths = {"ROWS": rows_file(tmp_path, rows), "ONE": str(checkpoints / "one")}
+    for short, path in paths.items():
+        words = [word.replace(f"={short}", f"={path}") for word in words]
     with pytest.raises(SystemExit, match=message):
-        main([str(checkpoints / name), *(paths.get(word, word) for word in words)])
-
-
-def test_visualize_refuses_to_compare_a_checkpoint_with_itself(
-    main: Main, checkpoints: Path
-) -> None:
-    """Two equal columns would say nothing."""
-    name = str(checkpoints / "one")
-    with pytest.raises(SystemExit, match="the same checkpoint twice; name each once"):
-        main([name, "--compare", f"{checkpoints}/other/../one/", "--text", "a"])
+        main([str(checkpoints / name), *words])
 
 
 def test_readme_figures_draws_the_same_bytes_again(checkpoints: Path, tmp_path: Path) -> None:

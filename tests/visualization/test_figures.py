@@ -1,10 +1,8 @@
 """Figures: every weight where it belongs, and no text that is taken for anything but text."""
 
-import random
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,8 @@ from sase_hf.visualization import (
 )
 from sase_hf.visualization.figures import FULL_WIDTH, MAX_HOPS, MAX_WORDS, plain
 
-HOPS = ((0.5, 0.25, 0.25), (0.0, 0.8, 0.2))
 OVERALL = (0.25, 0.525, 0.225)
+HOPS = ((0.5, 0.25, 0.25), (0.0, 0.8, 0.2))
 PAYLOADS = (
     r"$\frac{$ and $x^2$",
     "--></svg><script>alert(1)</script>",
@@ -81,8 +79,6 @@ def test_figure_names_prediction_true_label_and_scale() -> None:
     written = texts(attention_figure(result(true_label="2 stars"), "A title"))
     assert {"A title", "predicted (0.750): 4 stars\ntrue label: 2 stars"} <= set(written)
     assert {"0", "0.2", "0.8", "share of the attention"} <= set(written)
-    written = texts(attention_figure(result(true_label=[])))
-    assert "predicted (0.750): 4 stars\ntrue label: no label" in written
 
 
 def test_figure_shows_both_texts_of_a_pair() -> None:
@@ -94,15 +90,7 @@ def test_figure_shows_both_texts_of_a_pair() -> None:
     assert [len(rows[0]) for rows in cells(figure)] == [3, 3]
 
 
-def test_figure_wraps_long_texts_and_fits_short_ones() -> None:
-    figure = attention_figure(even_result(50))
-    assert len(cells(figure)) > 2
-    assert sum(len(rows[0]) for rows in cells(figure)) == 50
-    assert FULL_WIDTH < figure.get_figwidth() < FULL_WIDTH + 1
-    assert attention_figure(result()).get_figwidth() < FULL_WIDTH / 2
-
-
-def test_figure_says_what_it_leaves_out() -> None:
+def test_figure_wraps_long_texts_and_says_what_it_leaves_out() -> None:
     figure = attention_figure(even_result(MAX_WORDS + 1, MAX_HOPS + 1) | {"truncated": 7})
     [note] = [text for text in texts(figure) if text.startswith("Only")]
     assert note.splitlines() == [
@@ -111,13 +99,13 @@ def test_figure_says_what_it_leaves_out() -> None:
         "The model did not read the last 7 tokens.",
     ]
     assert sum(len(rows[0]) for rows in cells(figure)) == MAX_WORDS
-    assert not any(text.startswith("Only") for text in texts(attention_figure(result())))
+    assert len(cells(figure)) > 2, "long texts are wrapped"
+    assert FULL_WIDTH < figure.get_figwidth() < FULL_WIDTH + 1
 
 
-@pytest.mark.parametrize(("text", "note"), [("", "The text is empty."), ("\n", "no words.")])
-def test_figure_of_a_text_without_words_says_so(text: str, note: str, tmp_path: Path) -> None:
-    figure = attention_figure(result(text, [[], []]))
-    assert any(text.endswith(note) for text in texts(figure))
+def test_figure_of_a_text_without_words_says_so(tmp_path: Path) -> None:
+    figure = attention_figure(result("\n", [[], []]))
+    assert "The text holds no words." in texts(figure)
     save_figure(figure, tmp_path / "empty.png")
 
 
@@ -159,16 +147,6 @@ def test_figure_draws_text_literally(payload: str, ending: str, tmp_path: Path) 
         assert {"script", "a", "foreignObject"}.isdisjoint(elements)
 
 
-def test_figure_of_strange_characters_raises_no_warning(tmp_path: Path) -> None:
-    """Missing glyphs, overrides and lone surrogates: a warning would stop those who forbid it."""
-    rng = random.Random(0)
-    for number in range(3):
-        text = "".join(chr(rng.randrange(0x110000)) for _ in range(30)) + "日本 שלום مرحبا 👨‍👩‍👧 é"
-        count = len(re.findall(r"[^ \n]+", text))
-        figure = attention_figure(result(text, [[1 / count] * count], label=text), text)
-        save_figure(figure, tmp_path / f"{number}.svg")
-
-
 def test_figure_cuts_long_words_and_names() -> None:
     words = "Long names " * 50
     endless = result("x" * 10**6, [[1.0]], label=words)
@@ -185,11 +163,7 @@ def test_save_figure_writes_the_same_bytes_for_the_same_figure(tmp_path: Path) -
         paths = [tmp_path / "new" / f"{name}.{ending}" for name in "ab"]
         for path in paths:
             save_figure(attention_figure(result()), path)
-        first, second = (path.read_bytes() for path in paths)
-        assert first == second
-
-
-def test_save_figure_refuses_other_endings(tmp_path: Path) -> None:
+        assert paths[0].read_bytes() == paths[1].read_bytes()
     with pytest.raises(ValueError, match=r"'page.html'; the name must end in .png or .svg"):
         save_figure(attention_figure(result()), tmp_path / "page.html")
 
@@ -198,13 +172,7 @@ def test_figures_without_matplotlib_name_the_extra(monkeypatch: pytest.MonkeyPat
     figure = attention_figure(result())
     for module in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, module, None)
-    draws: list[Callable[[], object]] = [
-        lambda: attention_figure(result()),
-        lambda: curves_figure({}),
-        lambda: statistics_figure({"a": {"entropy": {"hops": []}}}),
-        lambda: save_figure(figure, "figure.png"),
-    ]
-    for draw in draws:
+    for draw in (lambda: attention_figure(result()), lambda: save_figure(figure, "figure.png")):
         with pytest.raises(ImportError, match=r"need matplotlib: pip install 'sase_hf\[viz\]'"):
             draw()
 
@@ -238,9 +206,6 @@ def test_statistics_figure_shows_percentiles_of_every_hop(tmp_path: Path) -> Non
         levels = {tuple(line.get_ydata()) for line in axes.get_lines()}
         assert {(0.3, 0.3), (0.5, 0.5), (0.6, 0.6)} <= levels
     save_figure(figure, tmp_path / "boxes.svg")
-    assert not statistics_figure({"alone": statistics(0.3)}).legends
-    with pytest.raises(ValueError, match=r"nothing to draw; give the statistics"):
-        statistics_figure({})
 
 
 def test_accuracy_figure_has_a_panel_for_each_task() -> None:
@@ -257,5 +222,3 @@ def test_accuracy_figure_has_a_panel_for_each_task() -> None:
     assert colours[0] == colours[1]
     assert right.get_title() == "_$age$"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["r = 1", "r = $5$"]
-    with pytest.raises(ValueError, match="nothing to draw; give the curves of at least one task"):
-        accuracy_figure({})

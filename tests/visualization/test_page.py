@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from shown import PAYLOADS, Page, assert_harmless, pair_result, reading, result
+from shown import PAYLOADS, Page, assert_harmless, pair_result, result
 
 from sase_hf.visualization import (
     Attention,
@@ -146,12 +146,12 @@ def test_page_of_long_texts_leaves_out_hops_first_and_stays_below_20_megabytes()
     words = MAX_WORDS + 1
     even = [1 / words] * words
     book = result("word " * words) | {"overall": even, "spans": []}
-    source = attention_html([book | {"attention": [even] * 5}, book | {"attention": [even] * 30}])
-    assert len(source.encode()) < 40e6
+    source = attention_html([book | {"attention": [even] * 2}, book | {"attention": [even] * 30}])
+    assert len(source.encode()) < 20e6
     first, second = source.split('<article class="result" id="text-2">')
     assert "no room for every hop" not in first
     assert "no room for every hop" in second
-    assert "--5:" in first
+    assert "--2:" in first
     assert "--1:" not in second.partition('<fieldset class="views">')[0]
     assert f"Only the first {5 * MAX_WORDS - 1:,} of {5 * words:,} characters are shown." in second
 
@@ -198,13 +198,6 @@ def test_notebook_object_shows_a_page_or_words() -> None:
     assert repr(Attention(result("fine"))) == "4 stars: fine 100%"
 
 
-def test_page_takes_results_from_json() -> None:
-    """Results are kept in files; tuples come back as lists."""
-    text = "dull but fine"
-    as_lists = [list(span) for span in reading(text)["offsets"]]
-    assert attention_html(result(text, offsets=as_lists)) == attention_html(result(text))
-
-
 def test_comparison_has_a_column_for_each_model() -> None:
     """The same text twice, coloured by each model, under each model's name."""
     without = [result("dull but fine", label="2 stars", true_label="4 stars"), result("so it is")]
@@ -225,16 +218,9 @@ def test_comparison_has_a_chooser_for_each_column() -> None:
     """Hop 3 of one model has nothing to do with hop 3 of another; models may differ in hops."""
     many = result("fine", attention=[[1.0]] * 7)
     source = comparison_html({"a": result("fine"), "b": many, "c": result("fine")})
-    names = {value for value in Page(source).values("name") if value and value.startswith("text")}
-    assert names == {"text-1-1", "text-1-2", "text-1-3"}
+    names = re.findall(r'name="(text-[^"]+)" value="0"', source)
+    assert names == ["text-1-1", "text-1-2", "text-1-3"]
     assert 'input[value="7"]:checked' in source
-
-
-def test_comparison_shows_pairs() -> None:
-    """Both texts in each column."""
-    pair = pair_result("A man sleeps.", "He is awake.")
-    page = assert_harmless(comparison_html({"a": pair, "b": [pair]}))
-    assert page.texts["p.words"] == ["A man sleeps.", "He is awake."] * 2
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -247,11 +233,8 @@ def test_comparison_escapes_names_of_models(payload: str) -> None:
 def test_comparison_refuses_different_texts() -> None:
     """Side by side they would look like two opinions of one text."""
     one, other = result("fine"), result("dull")
-    with pytest.raises(
-        ValueError, match=r"result 1 .* of 'a' is about 'fine' and that of 'b' about"
-    ):
-        comparison_html({"a": [one, one], "b": [one, other]})
-    with pytest.raises(ValueError, match="'a' has 1 results and 'b' 2; give both the same texts"):
-        comparison_html({"a": [one], "b": [one, one]})
+    for different in ([one, other], [one]):
+        with pytest.raises(ValueError, match="the texts of 'b' differ from those of 'a'; give"):
+            comparison_html({"a": [one, one], "b": different})
     with pytest.raises(ValueError, match=r"1 model\(s\) cannot be compared; .* two or more"):
         comparison_html({"a": [one]})

@@ -55,11 +55,6 @@ def test_coloured_attention_text_keeps_the_text_as_it_is() -> None:
     assert found["  "] == ("", 251)
 
 
-def test_coloured_attention_text_shows_both_texts_of_a_pair() -> None:
-    shown = ESCAPE.sub("", attention_text(pair_result("so it is", "no"), color=True))
-    assert shown.splitlines() == ["so it is", "is 50%, it 33%, so 17%", "no", "no 100%"]
-
-
 @pytest.mark.parametrize(
     ("is_terminal", "colorterm", "no_color", "expected"),
     [
