@@ -31,7 +31,7 @@ class PlainMLP(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.hidden = nn.Linear(config.projection_dim, config.classifier_hidden_size)
-        self.output = nn.Linear(config.classifier_hidden_size, config.num_labels)
+        self.output = nn.Linear(config.classifier_hidden_size, len(config.id2label or {}))
 
     def forward(self, matrix: Tensor) -> Tensor:
         """Return logits (B, c) from sentence matrices (B, r, H)."""
@@ -51,7 +51,7 @@ class PlainPrunedMLP(nn.Module):
         self.row_bias = nn.Parameter(torch.empty(r, p))
         self.column_weight = nn.Parameter(torch.empty(width, r, q))
         self.column_bias = nn.Parameter(torch.empty(width, q))
-        self.output = nn.Linear(r * p + width * q, config.num_labels)
+        self.output = nn.Linear(r * p + width * q, len(config.id2label or {}))
 
     def forward(self, matrix: Tensor) -> Tensor:
         """Return logits (B, c) from sentence matrices (B, r, H)."""

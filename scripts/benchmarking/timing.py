@@ -87,7 +87,7 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
 
 def products(size: int, device: str) -> dict[str, Case]:
     """Return products of square matrices of `size` rows: the most that the machine can do."""
-    cases = {}
+    cases: dict[str, Case] = {}
     for name, dtype in {"fp32": torch.float32, "bf16": torch.bfloat16}.items():
         left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
         product = partial(torch.mm, left, right, out=torch.empty_like(left))
@@ -112,7 +112,7 @@ def model_flops(
         num_texts: Number of texts.
         classifier: With the classifier; otherwise encoder and attention only.
     """
-    u, width, labels = config.lstm_hidden_size, config.hidden_size, config.num_labels
+    u, width, labels = config.lstm_hidden_size, config.hidden_size, len(config.id2label or {})
     a, r = config.attention_size, config.num_hops
     per_token = 2 * 2 * 4 * u * (config.embedding_size + u)
     per_token += 2 * a * width + 2 * r * a + 2 * r * width + 2 * r * r
