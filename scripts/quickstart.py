@@ -28,7 +28,9 @@ from synthetic import write_corpus
 from synthetic.baselines import bag_of_words_accuracy, majority_accuracy
 
 from sase_hf.data.task import TaskData
-from sase_hf.training.run import ModelArguments, parse_arguments, run
+from sase_hf.training.arguments import ModelArguments
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.run import run
 from sase_hf.training.setup import TrainingSetup, assemble
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.visualization import attention_html, attention_text

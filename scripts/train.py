@@ -29,16 +29,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sase_hf.evaluation.records import NO_RESULTS
-from sase_hf.training.run import PREDICTIONS_NAME, parse_arguments, run
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.run import PREDICTIONS_NAME, run
 from sase_hf.utils.cli import errors_in_one_line
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run what the command line asks for and print the results.
-
-    Args:
-        argv: The words after the script's name; by default those of this process.
-    """
+    """Run what the command line asks for and print the results."""
     with errors_in_one_line(__file__):
         model_args, data_args, training_args = parse_arguments(argv, description=__doc__)
         is_first_process = training_args.process_index == 0
@@ -48,19 +45,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         outcome = run(model_args, data_args, training_args)
     if not is_first_process:
         return
-    results = {
-        name: f"{value:.4g}"
-        for name, value in outcome["metrics"].items()
-        if not name.endswith(NO_RESULTS)
-    }
+    for name, value in outcome["metrics"].items():
+        if not name.endswith(NO_RESULTS):
+            print(f"{name:<32}{value:.4g}")
     if training_args.do_train:
-        results["model"] = outcome["output_dir"]
+        print(f"{'model':<32}{outcome['output_dir']}")
     if training_args.do_predict:
-        results["predictions"] = str(Path(outcome["output_dir"], PREDICTIONS_NAME))
+        print(f"{'predictions':<32}{Path(outcome['output_dir'], PREDICTIONS_NAME)}")
     if training_args.record is not None:
-        results["record"] = training_args.record
-    for name, value in results.items():
-        print(f"{name:<32}{value}")
+        print(f"{'record':<32}{training_args.record}")
 
 
 if __name__ == "__main__":

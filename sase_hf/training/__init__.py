@@ -2,3 +2,8 @@
 
 May import everything but `serving` and `embedding`.
 """
+
+from .run import run
+from .trainer import SelfAttentiveTrainer
+
+__all__ = ["SelfAttentiveTrainer", "run"]

@@ -1,8 +1,7 @@
-"""What a training run can be told: three dataclasses whose fields are the flags of the scripts.
+"""The dataclasses whose fields are the flags of a training run.
 
-`ModelArguments` says what to train, `data.arguments.DataArguments` on which rows, `RunArguments`
-how; the last is transformers' `TrainingArguments` with more fields and other defaults. How a
-command line and a recipe become these three is in `command_line`, what is done with them in `run`.
+`ModelArguments` describes the model, `data.arguments.DataArguments` the rows, `RunArguments` the
+training: transformers' `TrainingArguments` with more fields and other defaults.
 """
 
 from collections.abc import Iterator, Set
@@ -220,10 +219,7 @@ class RunArguments(TrainingArguments):
 
 
 def changed_arguments(*groups: Any) -> dict[str, Any]:
-    """Return the fields of groups of arguments that differ from their defaults, for a record.
-
-    Tokens are left out, and `use_cpu`: a record names the hardware, and others may have another.
-    """
+    """Return the fields that differ from their defaults; tokens and the device are left out."""
     changed = {}
     for group in groups:
         # __post_init__ sets many fields and, by use_cpu, how this process joins the others.
@@ -241,6 +237,3 @@ def _given(group: Any, names: Set[str]) -> dict[str, Any]:
     """Return the fields among `names` that are not None, in the order they are declared."""
     values = {entry.name: getattr(group, entry.name) for entry in fields(group)}
     return {name: value for name, value in values.items() if name in names and value is not None}
-
-
-__all__ = ["ModelArguments", "RunArguments", "changed_arguments"]

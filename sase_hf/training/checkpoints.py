@@ -1,9 +1,8 @@
 """Checkpoints that are resumed only when complete: a manifest written last, and the search for it.
 
 `Trainer` writes a checkpoint file by file. A process killed in between leaves a folder that looks
-like the newest checkpoint and cannot be resumed, or worse, can. So the last file of every
-checkpoint is `manifest.json` with the size and the SHA-256 of all others, put in place in one
-step; a folder that does not match its manifest is never resumed.
+like the newest checkpoint. So the last file of every checkpoint is `manifest.json` with the SHA-256
+of all others; a folder that does not match its manifest is never resumed.
 """
 
 import json
@@ -28,7 +27,7 @@ def write_manifest(folder: FilePath) -> None:
         if path.is_file() and path.name != MANIFEST_NAME:
             flush_to_disk(path)  # or after a power cut the manifest could outlive its files
             name = path.relative_to(folder).as_posix()
-            files[name] = {"size": path.stat().st_size, "sha256": sha256_of(path)}
+            files[name] = {"sha256": sha256_of(path)}
     with atomic_write(folder / MANIFEST_NAME) as draft:
         draft.write_text(json.dumps({"files": files}, indent=2), encoding="utf-8")
 
@@ -40,18 +39,15 @@ def why_incomplete(folder: FilePath) -> str | None:
         return "there is no such folder"
     try:
         files = json.loads((folder / MANIFEST_NAME).read_text(encoding="utf-8"))["files"]
-        expected = {name: (entry["size"], entry["sha256"]) for name, entry in files.items()}
+        expected = {name: entry["sha256"] for name, entry in files.items()}
     except FileNotFoundError:
         return f"{MANIFEST_NAME}, written last, is missing"
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{MANIFEST_NAME} is damaged"
-    for name, (size, digest) in expected.items():
-        path = folder / name
-        if not path.is_file():
+    for name, digest in expected.items():
+        if not (folder / name).is_file():
             return f"{name} is missing"
-        if path.stat().st_size != size:
-            return f"{name} has {path.stat().st_size} bytes instead of {size}"
-        if sha256_of(path) != digest:
+        if sha256_of(folder / name) != digest:
             return f"{name} is damaged: its SHA-256 differs"
     return None
 
@@ -67,12 +63,7 @@ def list_checkpoints(output_dir: FilePath) -> list[Path]:
 
 
 def newest_complete_checkpoint(output_dir: FilePath) -> Path:
-    """Return the newest complete checkpoint of a run; warn of newer ones that are skipped.
-
-    Raises:
-        FileNotFoundError: If no checkpoint is complete. Starting anew instead would silently lose
-            the run.
-    """
+    """Return the newest complete checkpoint of a run; warn of newer ones that are skipped."""
     reasons = []
     for folder in list_checkpoints(output_dir):
         reason = why_incomplete(folder)
@@ -88,17 +79,7 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
 
 
 def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:
-    """Return the checkpoint that `--resume_from_checkpoint` asks for.
-
-    Args:
-        requested: A checkpoint folder; `true` for the newest complete one; `false` or None for
-            none.
-        output_dir: The folder of the run.
-
-    Raises:
-        FileNotFoundError: If `true` finds no complete checkpoint.
-        ValueError: If the named checkpoint is not complete.
-    """
+    """Return the checkpoint that `--resume_from_checkpoint` names; `true` takes the newest."""
     if requested is None or requested.lower() == "false":
         return None
     if requested.lower() == "true":
@@ -109,13 +90,3 @@ def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | 
             "newest complete checkpoint in --output_dir"
         )
     return Path(requested)
-
-
-__all__ = [
-    "MANIFEST_NAME",
-    "checkpoint_to_resume",
-    "list_checkpoints",
-    "newest_complete_checkpoint",
-    "why_incomplete",
-    "write_manifest",
-]

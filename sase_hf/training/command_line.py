@@ -7,10 +7,8 @@ recipe as its `base`, whose entries come before its own.
 
 import argparse
 import difflib
-import json
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,42 +24,21 @@ HELP_ALL_FLAG = "--help_all"
 MAX_SHOWN_CHOICES = 5
 METAVARS: dict[Any, str] = {int: "INT", float: "FLOAT", string_to_bool: "BOOL"}
 
-# What `--help` lists of the flags of TrainingArguments; `--help_all` lists all.
-COMMON_TRAINING_FLAGS = {
-    "output_dir",
-    "do_train",
-    "do_eval",
-    "do_predict",
-    "resume_from_checkpoint",
+# What `--help` lists of the flags of transformers, beside those that RunArguments declares itself.
+COMMON_FLAGS = {
     "num_train_epochs",
-    "max_steps",
-    "per_device_train_batch_size",
-    "per_device_eval_batch_size",
     "gradient_accumulation_steps",
-    "train_sampling_strategy",
-    "learning_rate",
     "lr_scheduler_type",
     "warmup_steps",
-    "optim",
     "weight_decay",
     "max_grad_norm",
-    "label_smoothing_factor",
     "eval_strategy",
-    "eval_steps",
-    "save_strategy",
-    "save_steps",
-    "save_total_limit",
     "load_best_model_at_end",
     "metric_for_best_model",
-    "greater_is_better",
-    "logging_steps",
     "report_to",
     "seed",
-    "data_seed",
-    "full_determinism",
     "bf16",
     "use_cpu",
-    "push_to_hub",
     "hub_model_id",
 }
 
@@ -69,14 +46,7 @@ COMMON_TRAINING_FLAGS = {
 def parse_arguments(
     argv: Sequence[str] | None = None, description: str | None = None
 ) -> tuple[ModelArguments, DataArguments, RunArguments]:
-    """Read a command line, which may begin with the name of a recipe file.
-
-    Args:
-        argv: The words after the program's name; by default those of this process.
-        description: What `--help` prints first.
-
-    Returns:
-        The three groups of arguments.
+    """Read a command line, by default that of this process, which may begin with a recipe file.
 
     Raises:
         ValueError: If a flag, or a key of the recipe, is unknown, or values contradict each other.
@@ -90,7 +60,7 @@ def parse_arguments(
         parser.exit()
     known = {action.dest for action in parser._actions}
     if not words[0].startswith("-"):
-        words = [*_recipe_words(Path(words[0]), known), *words[1:]]
+        words = [*_recipe_words(Path(words[0])), *words[1:]]
     _, unknown = parser.parse_known_args(words)
     if unknown:
         raise ValueError(_unknown_message(unknown[0], known))
@@ -99,37 +69,20 @@ def parse_arguments(
     return model_args, data_args, training_args
 
 
-def read_recipe(
-    path: str | Path, known: Collection[str] = (), users: tuple[Path, ...] = ()
-) -> dict[str, Any]:
-    """Read a recipe with its bases; every value stays the text that stands in the file.
+def read_recipe(path: str | Path) -> dict[str, Any]:
+    """Read a recipe and its base, whose path is relative to the recipe's folder.
 
-    So `1e-3` is a number, which YAML 1.1 denies, and a label `no` is not turned into false.
-
-    Args:
-        path: A .yaml, .yml or .json file. Its entry `base`, a path relative to its folder, names a
-            recipe whose entries hold where it has none of its own.
-        known: The allowed names; by default any name.
-        users: The recipes that are based on this one.
-
-    Returns:
-        Flag names and their values: texts, lists of texts, or None for an empty value.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is not a recipe, has an unknown name, or is based on itself.
+    Values are texts, lists of texts, or None for an empty one: YAML 1.1 would read `1e-3` as a text
+    and the label `no` as false.
     """
     path = Path(path)
-    based = f", the base of {users[-1]}" if users else ""
-    if path.resolve() in [user.resolve() for user in users]:
-        raise ValueError(f"recipe {path}{based}, is based on itself; take the base out of one")
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise ValueError(
             f"{path} is not a recipe, which ends in .yaml, .yml or .json. "
             "A recipe is the first argument; everything else is a --flag"
         )
     if not path.is_file():
-        raise FileNotFoundError(f"there is no recipe {path}{based}")
+        raise FileNotFoundError(f"there is no recipe {path}")
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
@@ -137,17 +90,10 @@ def read_recipe(
     if not isinstance(content, dict):
         raise ValueError(f"recipe {path} must hold lines of the form `flag_name: value`")
     base = content.pop("base", None)
-    for name in content:
-        if known and name not in known:
-            raise ValueError(f"recipe {path}: {_unknown_message(f'--{name}', known)}")
     entries = {
         name: None if value in ("", "null", "~") else value for name, value in content.items()
     }
-    if base is None:
-        return entries
-    if not isinstance(base, str):
-        raise ValueError(f"recipe {path}: base is {base}; it must be the path of one recipe")
-    return read_recipe(path.parent / base, known, (*users, path)) | entries
+    return entries if base is None else read_recipe(path.parent / str(base)) | entries
 
 
 def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:
@@ -162,8 +108,9 @@ def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:
         ),
         allow_abbrev=False,
     )
-    rare = {entry.name for entry in fields(TrainingArguments)} - COMMON_TRAINING_FLAGS
-    rare -= DataArguments.__dataclass_fields__.keys()
+    common = COMMON_FLAGS | RunArguments.__annotations__.keys()
+    common |= DataArguments.__dataclass_fields__.keys()
+    rare = TrainingArguments.__dataclass_fields__.keys() - common
     for action in parser._actions:
         names = [name for name in action.option_strings if name.startswith("--")]
         if names[0].startswith("--no_") or (action.dest in rare and not shows_all):
@@ -179,26 +126,15 @@ def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:
     return parser
 
 
-def _recipe_words(path: Path, known: Collection[str]) -> list[str]:
+def _recipe_words(path: Path) -> list[str]:
     """Return a recipe as the words of a command line."""
     words: list[str] = []
-    for name, value in read_recipe(path, known).items():
+    for name, value in read_recipe(path).items():
         if isinstance(value, list):
             words += [f"--{name}", *map(str, value)]
-        elif isinstance(value, dict):  # TrainingArguments reads such a flag as JSON
-            typed = {key: _json_value(text) for key, text in value.items()}
-            words.append(f"--{name}={json.dumps(typed)}")
         elif value is not None:
             words.append(f"--{name}={value}")
     return words
-
-
-def _json_value(text: Any) -> Any:
-    """Return a number, true, false or null for its spelling, any other text as it is."""
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError):
-        return text
 
 
 def _unknown_message(word: str, known: Collection[str]) -> str:
@@ -208,6 +144,3 @@ def _unknown_message(word: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean --{close[0]}?" if close else f"{HELP_ALL_FLAG} lists all flags"
     return f"there is no flag --{name}; {hint}"
-
-
-__all__ = ["parse_arguments", "read_recipe"]

@@ -28,7 +28,6 @@ from ..utils.files import atomic_write
 from ..utils.memory import keep_freed_memory
 from .arguments import ModelArguments, RunArguments, changed_arguments
 from .checkpoints import checkpoint_to_resume
-from .command_line import parse_arguments
 from .setup import (
     TrainingSetup,
     assemble,
@@ -64,7 +63,7 @@ def run(
 
     Raises:
         ValueError: If arguments contradict one another, the data or a checkpoint.
-        OSError: If a run to resume has no complete checkpoint, or the record cannot be written.
+        OSError: If a run to resume has no complete checkpoint, or a file cannot be written.
         FloatingPointError: If loss, gradient or weights cease to be finite.
     """
     start = time.perf_counter()
@@ -88,11 +87,17 @@ def run(
     metrics: dict[str, float] = {}
     history: dict[str, Any] = {}
     if training_args.do_train:
-        metrics |= _train(trainer, checkpoint)
+        result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        trainer.save_model()
+        trainer.save_state()
+        trainer.save_metrics("train", result.metrics)
+        metrics |= result.metrics
         # Now, since the evaluation at the end would be logged as another one of the last epoch.
         history = {"history": evaluation_history(trainer.state.log_history)}
     if training_args.do_eval:
-        metrics |= _evaluate(trainer)
+        evaluated = trainer.evaluate()
+        trainer.save_metrics("eval", evaluated)
+        metrics |= evaluated
     if training_args.do_predict:
         metrics |= _predict(trainer, setup)
     record = _record(setup, metrics, training_args, given, start) | history
@@ -143,12 +148,10 @@ def log_summary(
     shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
     logger.info(f"labels: {len(names)} ({shown}), {setup.task.problem_type}")
     limit = data_args.max_seq_length or setup.tokenizer.model_max_length
-    full = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
+    cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
     logger.info(f"vocabulary: {len(setup.tokenizer):,} words")
-    if full:
-        logger.info(
-            f"length: {full:,} rows have {limit:,} tokens, where they are cut (--max_seq_length)"
-        )
+    if cut:
+        logger.info(f"length: {cut:,} rows reach the limit of {limit:,} tokens (--max_seq_length)")
     for path, share in zip(model_args.word_vectors or [], setup.vectors_found, strict=False):
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
     model = setup.model
@@ -178,20 +181,6 @@ def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAtten
     )
 
 
-def _train(trainer: SelfAttentiveTrainer, checkpoint: Path | None) -> dict[str, float]:
-    result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_model()
-    trainer.save_state()
-    trainer.save_metrics("train", result.metrics)
-    return result.metrics
-
-
-def _evaluate(trainer: SelfAttentiveTrainer) -> dict[str, float]:
-    metrics = trainer.evaluate()
-    trainer.save_metrics("eval", metrics)
-    return metrics
-
-
 def _predict(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
     output = trainer.predict(setup.rows["test"])
     if trainer.is_world_process_zero():
@@ -208,17 +197,18 @@ def _predict(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, f
 
 def _predictions(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
     """Yield a prediction for each row: label names and probabilities, or numbers."""
-    logits = logits.float()
-    if task.problem_type == "regression":
-        for row in logits.tolist():
-            yield {"values": dict(zip(task.label_names, row, strict=True))}
-    elif task.problem_type == "multi_label_classification":
-        for row in logits.sigmoid().tolist():
-            scores = dict(zip(task.label_names, row, strict=True))
+    activations: dict[str, Any] = {
+        "regression": Tensor.float,
+        "multi_label_classification": torch.sigmoid,
+        "single_label_classification": lambda rows: rows.softmax(-1),
+    }
+    for row in activations[task.problem_type](logits.float()).tolist():
+        scores = dict(zip(task.label_names, row, strict=True))
+        if task.problem_type == "regression":
+            yield {"values": scores}
+        elif task.problem_type == "multi_label_classification":
             yield {"labels": [name for name, p in scores.items() if p > 0.5], "scores": scores}
-    else:
-        for row in logits.softmax(-1).tolist():
-            scores = dict(zip(task.label_names, row, strict=True))
+        else:
             yield {"label": max(scores, key=scores.__getitem__), "scores": scores}
 
 
@@ -243,16 +233,3 @@ def _record(
         num_parameters=setup.model.num_parameters(),
         wall_seconds=time.perf_counter() - start,
     ) | {"rows_per_second": metrics.get(f"{prefixes[split]}samples_per_second")}
-
-
-__all__ = [
-    "PREDICTIONS_NAME",
-    "DataArguments",
-    "ModelArguments",
-    "SelfAttentiveTrainer",
-    "log_summary",
-    "make_trainer",
-    "move_label_smoothing",
-    "parse_arguments",
-    "run",
-]

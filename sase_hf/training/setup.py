@@ -1,10 +1,6 @@
-"""What a run needs before it trains: checked arguments, rows, tokenizer and model.
-
-The model is new, for the rows, or that of a checkpoint.
-"""
+"""What a run needs before it trains: checked arguments, rows, tokenizer and model."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -13,6 +9,7 @@ from typing import Any
 import torch
 from datasets import DatasetDict
 from transformers import AutoTokenizer, PreTrainedModel, TokenizersBackend
+from transformers.integrations import get_available_reporting_integrations
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.arguments import DataArguments
@@ -39,30 +36,17 @@ BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "exte
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """What a run trains with.
+    """What a run trains with."""
 
-    Attributes:
-        task: The rows as text, and the labels.
-        rows: The rows as tokens, which the model reads.
-        tokenizer: The tokenizer between the two.
-        model: The head with its base model.
-        vectors_found: Share of the vocabulary that got a word vector from each file.
-    """
-
-    task: TaskData
-    rows: DatasetDict
+    task: TaskData  # rows as text, and labels
+    rows: DatasetDict  # rows as tokens
     tokenizer: TokenizersBackend
     model: Any  # a PreTrainedModel
-    vectors_found: list[float]
+    vectors_found: list[float]  # share of the vocabulary with a vector in each file
 
 
 def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> None:
-    """Raise if arguments must fail later, before anything is loaded.
-
-    Raises:
-        ValueError: If arguments contradict one another.
-        OSError: If the record cannot be written.
-    """
+    """Raise if arguments must fail later, before anything is loaded."""
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
         raise ValueError("nothing to do; give --do_train, --do_eval or --do_predict")
     if not training_args.do_train and model_args.model_name_or_path is None:
@@ -70,6 +54,16 @@ def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> 
             "without --do_train there is no model to evaluate or to predict with; give "
             "--model_name_or_path with a checkpoint"
         )
+    for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
+        if (value := getattr(training_args, name)) < 1:
+            raise ValueError(f"--{name} is {value}; it must be 1 or more")
+    installed = get_available_reporting_integrations()
+    for name in training_args.report_to:
+        if name not in installed:
+            raise ValueError(
+                f"--report_to is {name}, which is unknown or not installed; installed are "
+                f"{', '.join(installed) or 'none'}"
+            )
     check_output(training_args.record)
     if training_args.early_stopping_patience is not None and (
         not training_args.load_best_model_at_end
@@ -82,8 +76,8 @@ def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> 
     strategy = HubStrategy(training_args.hub_strategy)
     if training_args.push_to_hub and strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
         raise ValueError(
-            f"--hub_strategy is {strategy.value}, but the model is pushed once, after training, "
-            "without checkpoints; leave the flag out"
+            f"--hub_strategy is {strategy.value}, but the model is pushed once, after training; "
+            "leave the flag out"
         )
 
 
@@ -125,15 +119,12 @@ def check_best_metric(training_args: RunArguments, task: TaskData) -> None:
 def assemble(
     model_args: ModelArguments, data_args: DataArguments, checkpoint: Path | None = None
 ) -> TrainingSetup:
-    """Load the rows and build the model for them, or load it.
+    """Load the rows and build the model for them, or load that of a checkpoint.
 
     Args:
         model_args: Sizes of a new model, or the checkpoint to start from.
         data_args: Where the rows are.
         checkpoint: A checkpoint to resume; it comes before the one that `model_args` names.
-
-    Returns:
-        Everything that a trainer needs.
 
     Raises:
         ValueError: If an argument contradicts another one, the checkpoint or the data.
@@ -146,13 +137,12 @@ def assemble(
     head = _choose_head(model_args, data_args, config)
     found: list[float] = []
     tokenizer: Any
-    if config is None:
+    if source is None:
         tokenizer = _new_tokenizer(model_args, data_args, task)
         model, found = _new_model(head, model_args, task, tokenizer)
     else:
-        is_resumed = checkpoint is not None
-        _apply_changes(config, model_args, task, is_resumed)
-        with reraise_naming(str(source)):
+        _apply_changes(config, model_args, task, is_resumed=checkpoint is not None)
+        with reraise_naming(source):
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
             model = head.from_pretrained(
                 source,
@@ -214,44 +204,32 @@ def _choose_head(
 
 def _new_tokenizer(model_args: ModelArguments, data_args: DataArguments, task: TaskData) -> Any:
     options = model_args.given_tokenizer_options()
+    name, member = model_args.tokenizer_name, model_args.word_vectors_member
     tokenizer: Any
-    if model_args.tokenizer_name is not None:
+    if name is not None:
         if options:
             raise ValueError(
-                f"--tokenizer_name names a ready tokenizer, so {_flags(options)} cannot shape one; "
+                f"--tokenizer_name names a ready tokenizer, which {_flags(options)} cannot change; "
                 "leave out the one or the other"
             )
-        with reraise_naming(model_args.tokenizer_name):
-            tokenizer = AutoTokenizer.from_pretrained(
-                model_args.tokenizer_name, **_hub_options(model_args, data_args)
-            )
+        with reraise_naming(name):
+            tokenizer = AutoTokenizer.from_pretrained(name, **_hub_options(model_args, data_args))
+    elif "train" not in task.splits:
+        raise ValueError("a new model takes its words from training rows; give --train_file")
     else:
         if model_args.extend_vocabulary:
-            options["extra_words"] = _vector_words(model_args)
-        tokenizer = build_tokenizer(_texts(task), **options)
+            if not model_args.word_vectors:
+                raise ValueError("--extend_vocabulary needs the words of --word_vectors")
+            files = model_args.word_vectors
+            words = (read_words(path, member=member) for path in files)
+            options["extra_words"] = chain.from_iterable(words)
+        train = task.splits["train"]
+        columns = [column for column in ("text", "text_pair") if column in train.column_names]
+        tokenizer = build_tokenizer(chain.from_iterable(train[c] for c in columns), **options)
     if data_args.max_seq_length is not None:
         # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
         tokenizer.model_max_length = data_args.max_seq_length
     return tokenizer
-
-
-def _vector_words(model_args: ModelArguments) -> Iterator[str]:
-    if not model_args.word_vectors:
-        raise ValueError(
-            "--extend_vocabulary takes the words of a vector file; name one with --word_vectors, "
-            "or leave the flag out"
-        )
-    member = model_args.word_vectors_member
-    return chain.from_iterable(read_words(path, member=member) for path in model_args.word_vectors)
-
-
-def _texts(task: TaskData) -> Iterator[str]:
-    """Yield every text of the training rows."""
-    if "train" not in task.splits:
-        raise ValueError("a new model takes its words from training rows; give --train_file")
-    train = task.splits["train"]
-    columns = [name for name in ("text", "text_pair") if name in train.column_names]
-    return chain.from_iterable(train[name] for name in columns)
 
 
 def _new_model(
@@ -266,7 +244,7 @@ def _new_model(
     if member is not None and len(files) > 1:
         raise ValueError(
             f"--word_vectors_member is {member}, but --word_vectors names {len(files)} files; "
-            "unpack the archive, or name it alone"
+            "name the archive alone"
         )
     loaded = [load_word_vectors(path, tokenizer, member=member) for path in files]
     if loaded:
@@ -329,14 +307,3 @@ def _label_fields(task: TaskData) -> dict[str, Any]:
 
 def _flags(names: Any) -> str:
     return ", ".join(f"--{name}" for name in names)
-
-
-__all__ = [
-    "TrainingSetup",
-    "assemble",
-    "check_arguments",
-    "check_best_metric",
-    "check_splits",
-    "load_rows",
-    "protect_earlier_run",
-]

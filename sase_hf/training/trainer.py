@@ -1,18 +1,12 @@
 """`SelfAttentiveTrainer`: the stock `Trainer` and what this package needs on top.
 
-The loss, the gradient and the data order are the stock ones. Added are:
-
-* the outputs that a family lists in `logged_outputs`, such as `penalty`, in logs and metrics;
-* a stop at the first loss, gradient or weight that is not finite;
-* checkpoints that are resumed only when complete, and then continue bit for bit;
-* batches of similar lengths without a pass over the rows;
-* a limit on the tokens that are in memory at once;
-* the exact evaluation loss, and predictions in the order of the rows.
+The loss, the gradient and the data order are the stock ones. Added are logged outputs such as
+`penalty`, a stop at the first value that is not finite, checkpoints that resume only when complete,
+batches of similar lengths, a limit on the tokens in memory, and the exact evaluation loss.
 """
 
 import gc
 import math
-from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -77,8 +71,7 @@ class SelfAttentiveTrainer(Trainer):
         super().__init__(model, args, **kwargs)
         if self.args.n_gpu > 1:
             raise ValueError(
-                f"{self.args.n_gpu} GPUs are visible to one process, which would train with "
-                "nn.DataParallel and another loss. Start one process per GPU: "
+                f"{self.args.n_gpu} GPUs are visible to one process; start one process per GPU: "
                 f"torchrun --nproc_per_node {self.args.n_gpu} scripts/train.py ..., or make one "
                 "GPU visible: CUDA_VISIBLE_DEVICES=0"
             )
@@ -152,7 +145,10 @@ class SelfAttentiveTrainer(Trainer):
         if kept:
             weights = torch.stack([part[:, -1].sum() for part in kept])
             mean = (torch.stack(losses) * weights).sum() / weights.sum().clamp(min=1)
-        return mean, _joined(logits), _joined(labels)
+        logits, labels = (
+            None if parts[0] is None else reduce(nested_concat, parts) for parts in (logits, labels)
+        )
+        return mean, logits, labels
 
     def evaluation_loop(
         self,
@@ -267,10 +263,6 @@ class SelfAttentiveTrainer(Trainer):
             folder = Path(output_dir or str(self.args.output_dir))
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
 
-    @property
-    def _groups_by_length(self) -> bool:
-        return self.args.train_sampling_strategy == "group_by_length"
-
     def end(self) -> None:
         """Free what the processes share, then close their connection.
 
@@ -282,9 +274,13 @@ class SelfAttentiveTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         self.accelerator.end_training()
 
+    def _groups(self, dataset: Any) -> bool:
+        by_length = self.args.train_sampling_strategy == "group_by_length"
+        return by_length and isinstance(dataset, Dataset)
+
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         dataset = self.train_dataset if train_dataset is None else train_dataset
-        if not (self._groups_by_length and isinstance(dataset, Dataset)):
+        if not self._groups(dataset):
             return super()._get_train_sampler(dataset)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
@@ -300,7 +296,7 @@ class SelfAttentiveTrainer(Trainer):
         return loader
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
-        if not (self._groups_by_length and isinstance(eval_dataset, Dataset)):
+        if not self._groups(eval_dataset):
             return super()._get_eval_sampler(eval_dataset)
         return longest_first(eval_dataset)
 
@@ -319,11 +315,3 @@ class SelfAttentiveTrainer(Trainer):
         rows = (output.predictions, output.label_ids)
         predictions, labels = recursively_apply(lambda part: part[back], rows, test_type=is_array)
         return PredictionOutput(predictions, labels, output.metrics)
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    """Concatenate the predictions for the parts of a batch."""
-    return None if parts[0] is None else reduce(nested_concat, parts)
-
-
-__all__ = ["SelfAttentiveTrainer"]

@@ -13,7 +13,8 @@ from tiny import random_pair, random_text, text_batch
 from torch import Tensor
 from transformers import EvalPrediction
 
-from sase_hf.training.run import parse_arguments, run
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.run import run
 
 STARS = ("poor", "fine", "great")
 RELATIONS = ("entailment", "neutral", "contradiction")

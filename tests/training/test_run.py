@@ -2,12 +2,10 @@
 
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from loopback_hub import OWNER, TOKEN, Hub
 from runs import (
     RELATIONS,
@@ -195,7 +193,10 @@ def test_run_logs_what_will_be_trained(
     assert f"vectors.txt, for {share:.1%} of the vocabulary" in text
     assert f"more.txt, for {share / 2:.1%} of the vocabulary" in text
     assert config.embedding_size == 5, "the width of the vectors"
-    assert f"vocabulary: {config.vocab_size} words\nlength: 48 rows have 2 tokens, where" in text
+    assert (
+        f"vocabulary: {config.vocab_size} words\nlength: 48 rows reach the limit of 2 tokens"
+        in text
+    )
     parameters = sum(weight.numel() for weight in weights(tmp_path / "run").values())
     assert f"{parameters:,} parameters" in text
 
@@ -212,26 +213,6 @@ def test_run_is_decided_by_its_seed(reviews: dict[str, str], tmp_path: Path) -> 
     )
     assert same_weights(first, second)
     assert not same_weights(first, other)
-
-
-@pytest.fixture
-def determinism_undone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Take back what `full_determinism` sets for the whole process."""
-    for name in ("CUDA_LAUNCH_BLOCKING", "CUBLAS_WORKSPACE_CONFIG", "ASCEND_LAUNCH_BLOCKING"):
-        monkeypatch.setenv(name, "")
-    for name in ("HCCL_DETERMINISTIC", "FLASH_ATTENTION_DETERMINISTIC"):
-        monkeypatch.setenv(name, "")
-    cudnn = (torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark)
-    yield
-    torch.use_deterministic_algorithms(False)
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = cudnn
-
-
-@pytest.mark.usefixtures("determinism_undone")
-def test_run_trains_with_full_determinism(pairs: dict[str, str], tmp_path: Path) -> None:
-    """Torch then refuses every operation that may differ from run to run; none is used here."""
-    train_tiny(tmp_path / "run", **pairs, full_determinism=True, max_steps=2)
-    assert torch.are_deterministic_algorithms_enabled()
 
 
 def test_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: Path) -> None:
@@ -325,10 +306,12 @@ def test_run_records_every_evaluation_over_a_resume(
             "a new model takes its words from training rows; give --train_file",
         ),
         ({"do_train": True, "task": "nli"}, "nli reads two texts, but --text_column_names is text"),
-        ({"do_train": True, "extend_vocabulary": True}, "name one with --word_vectors"),
+        ({"do_train": True, "extend_vocabulary": True}, "needs the words of --word_vectors"),
+        ({"do_train": True, "gradient_accumulation_steps": 0}, "steps is 0; it must be 1 or more"),
+        ({"do_train": True, "report_to": "nobody"}, "--report_to is nobody, which is unknown or"),
         (
             {"do_train": True, "tokenizer_name": "some", "vocab_size": 9},
-            "--tokenizer_name names a ready tokenizer, so --vocab_size cannot shape one",
+            "--tokenizer_name names a ready tokenizer, which --vocab_size cannot change",
         ),
     ],
 )

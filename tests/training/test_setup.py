@@ -16,15 +16,12 @@ from runs import (
     write_rows,
     write_splits,
 )
-from tiny import tiny_config
 from transformers import AutoConfig
 
 from sase_hf import build_tokenizer
-from sase_hf.data.arguments import DataArguments
-from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import PREDICTIONS_NAME
-from sase_hf.training.setup import TrainingSetup, assemble, load_rows
+from sase_hf.training.setup import TrainingSetup, assemble
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +57,6 @@ def set_up(**options: Any) -> TrainingSetup:
 # New models
 
 
-def test_setup_starts_from_word_vectors(reviews: dict[str, str], vectors: Path) -> None:
-    """Each word starts from its row, the rest as the loader draws them; the padding stays zero."""
-    setup = set_up(**reviews, word_vectors=vectors, embedding_size=None)
-    embeddings = setup.model.get_input_embeddings().weight
-    words = setup.tokenizer.get_vocab()
-    assert embeddings[words["meal"]].tolist() == [1, 2, 3]
-    assert embeddings[words["table"]].tolist() == [0, 1, 0]
-    assert not embeddings[setup.tokenizer.pad_token_id].any()
-    assert setup.model.config.embedding_size == 3
-    assert setup.vectors_found == [pytest.approx(2 / (len(words) - 2))]
-    assert "zebra" not in words
-
-
 @pytest.fixture
 def more_vectors(tmp_path: Path) -> Path:
     """Vectors of another width, which share one word with the others."""
@@ -90,6 +74,8 @@ def test_setup_joins_the_vectors_of_several_files(
     words = both.tokenizer.get_vocab()
     rows = both.model.get_input_embeddings().weight
     assert rows[words["meal"]].tolist() == [1, 2, 3, 5, 6]
+    assert not rows[both.tokenizer.pad_token_id].any()
+    assert "zebra" not in words
     assert both.model.config.embedding_size == 5
     alone = [set_up(**options, word_vectors=[path]) for path in (vectors, more_vectors)]
     expected = [setup.model.get_input_embeddings().weight for setup in alone]
@@ -225,16 +211,6 @@ def test_checkpoint_refuses_flags_that_contradict_it(
     files = {"validation_file": reviews["validation_file"], "model_name_or_path": checkpoint[0]}
     with pytest.raises(ValueError, match=message):
         run_tiny(tmp_path / "run", do_eval=True, **files, **options)
-
-
-@pytest.mark.parametrize("num_labels", [1, 3])
-def test_checkpoint_refuses_labels_that_it_lacks(num_labels: int, tmp_path: Path) -> None:
-    rows = tmp_path / "rows.json"
-    rows.write_text('[{"text": "a", "label": "strange"}]')
-    message = "'strange' is .*; correct it, or train with .*; add --ignore_mismatched_sizes"
-    data_args = DataArguments(validation_file=str(rows))
-    with pytest.raises(ValueError, match=message):
-        load_rows(ModelArguments(), data_args, tiny_config(num_labels=num_labels))
 
 
 def test_checkpoint_of_another_family_is_refused(tmp_path: Path, reviews: dict[str, str]) -> None:
