@@ -1,4 +1,4 @@
-"""Files and datasets of the Hub -> rows, labels, tokenizers, word vectors, batches.
+"""From files and Hub datasets to rows, labels, tokenizers, word vectors and batches.
 
 May import `models` and `utils`.
 """

@@ -1,4 +1,4 @@
-"""A corpus of any size -> sharded Parquet files with its embeddings, on one machine or many.
+"""From a corpus of any size to sharded Parquet files with its embeddings, on one or many machines.
 
 May import `models`, `utils` and `data`.
 """

@@ -1,4 +1,4 @@
-"""What was measured: metrics, records, attention statistics, faithfulness.
+"""Measuring a model: metrics, records, attention statistics, faithfulness.
 
 May import `models`, `utils` and `data`.
 """

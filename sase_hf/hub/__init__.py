@@ -1,4 +1,4 @@
-"""The way to the Hub: model card, what may be public, push.
+"""Publishing on the Hub: model card, list of public files, push.
 
 May import `models`, `utils`, `data` and `evaluation`.
 """

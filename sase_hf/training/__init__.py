@@ -1,4 +1,4 @@
-"""Flags and recipes -> a run: model, trainer, checkpoints, card.
+"""From flags and recipes to a run: model, trainer, checkpoints, card.
 
 May import everything but `serving` and `embedding`.
 """

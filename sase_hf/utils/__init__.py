@@ -1,4 +1,4 @@
-"""What every other folder needs: loading checkpoints, processes, memory.
+"""Shared by all folders above it: loading checkpoints, writing files, the frame of the scripts.
 
 May import `models`.
 """

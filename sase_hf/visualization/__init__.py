@@ -1,6 +1,7 @@
-"""Attention made visible: for the browser, a notebook, the terminal and as figures.
+"""Attention as a page, a figure, terminal text or notebook output.
 
 All take what the `self-attention` pipeline returns. The figures need matplotlib, the extra `viz`.
+May import `models`, `utils` and `data`.
 """
 
 from .attended_text import visible

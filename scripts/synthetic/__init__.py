@@ -19,7 +19,7 @@ from .reviews import STARS, draw_review
 REVIEW_SIZES = {"train": 6000, "validation": 500, "test": 1000}
 PAIR_SIZES = {"train": 9000, "validation": 600, "test": 1200}
 
-# A row that cannot be made new in so many tries is a sign that the grammar is used up.
+# If this number of tries gives no new row, the grammar is used up.
 _TRIES = 1000
 
 _README = """\
@@ -59,7 +59,7 @@ def write_corpus(
         pair_sizes: Rows for each split of the pairs.
 
     Raises:
-        ValueError: If so many different texts cannot be made.
+        ValueError: If the grammar cannot make this number of different texts.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
