@@ -48,7 +48,9 @@ def test_the_penalty_of_hops_that_are_far_from_zero_and_near_each_other(is_autoc
     pooling = GeneralizedPooling(tiny.tiny_config(num_hops=4))
     with torch.no_grad():
         pooling.hidden_weight.normal_(std=0.1).add_(20)
-    *_, expected = reference.generalized(torch.randn(3, 8), dict(pooling.named_parameters()))
+    config = pooling.config
+    weights = dict(pooling.named_parameters())
+    *_, expected = reference.generalized(torch.randn(3, 8), weights, config)
     (gradient,) = torch.autograd.grad(expected, pooling.hidden_weight)
     with torch.autocast("cpu", torch.bfloat16, is_autocast):
         penalty = pooling.penalty()
