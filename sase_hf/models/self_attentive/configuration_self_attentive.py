@@ -57,7 +57,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         normalize_states: Give the attention each state with mean 0 and variance 1 (a layer norm
             without weights). States of an LSTM are small, so that the scores of plain states stay
             near 0 and their softmax near even.
-        penalty: What keeps the hops apart: \|\|A A^T - I\|\|_F^2 (equation 8, `frobenius`), the mean
+        penalty: What keeps hops apart: \|\|A A^T - I\|\|_F^2 (equation 8, `frobenius`), the mean
             `cosine` between two hops, or minus their mean Kullback-Leibler divergence (`kl`, with
             `softmax` only). `generalized` pooling has one of its own, on the distances of the hops'
             weights, and ignores this.

@@ -31,7 +31,7 @@ def attention_penalty(attention: Tensor) -> Tensor:
 
 
 def cosine_penalty(attention: Tensor) -> Tensor:
-    """Return the mean cosine between two hops per sentence: 0 if none share a token, 1 if all agree.
+    """Return the mean cosine between two hops per sentence: from 0, no shared token, to 1, equal.
 
     Unlike equation 8, whose value for even attention falls with the length of the text and grows
     with the square of the hops, it means the same for any number of tokens and hops.
