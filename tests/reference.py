@@ -150,10 +150,68 @@ def softmax(x: Tensor) -> Tensor:
     return torch.exp(x) / torch.exp(x).sum(dim=1, keepdim=True)
 
 
-def attention(H: Tensor, weights: Weights) -> Tensor:
+def sparse(x: Tensor, alpha: float) -> Tensor:
+    """Make each row of a matrix at least 0 with sum 1, most of it exactly 0.
+
+    p_t = [(alpha - 1) x_t - tau]_+ ^ (1 / (alpha - 1)): sparsemax for alpha 2 (Martins and
+    Astudillo, 2016), 1.5-entmax for 1.5 (Peters, Niculae and Martins, 2019). The k largest entries
+    are the support for the largest k whose threshold tau lies below all of them.
+    """
+    rows = []
+    for z in x * (alpha - 1):
+        for k in range(1, len(z) + 1):
+            largest = z.sort(descending=True).values[:k]
+            mean = largest.mean()
+            if alpha == 2:  # sum over the support of (z - tau) = 1
+                threshold = mean - 1 / k
+            else:  # sum over the support of (z - tau)^2 = 1
+                root = 1 / k - ((largest - mean) ** 2).mean()
+                threshold = mean - root.sqrt() if root > 0 else largest[0]
+            if threshold < largest[-1]:
+                tau = threshold
+        rows.append(torch.relu(z - tau) ** (1 / (alpha - 1)))
+    return torch.stack(rows)
+
+
+def weigh(scores: Tensor, config: Any) -> Tensor:
+    """Make weights of scores by the function that the config names."""
+    alpha = {"entmax15": 1.5, "sparsemax": 2.0}.get(config.attention_function)
+    return sparse(scores, alpha) if alpha else softmax(scores)
+
+
+def readable(H: Tensor, config: Any) -> Tensor:
+    """Give each state mean 0 and variance 1, if the config says so."""
+    if not config.normalize_states:
+        return H
+    rows = [(h - h.mean()) / (((h - h.mean()) ** 2).mean() + 1e-5).sqrt() for h in H]
+    return torch.stack(rows)
+
+
+def attention(H: Tensor, weights: Weights, config: Any) -> Tensor:
     """A = softmax(W_s2 tanh(W_s1 H^T)), without biases (equation 6)."""
     W_s1, W_s2 = weights["projection.weight"], weights["hops.weight"]
-    return softmax(W_s2 @ torch.tanh(W_s1 @ H.T))
+    return weigh(W_s2 @ torch.tanh(W_s1 @ readable(H, config).T), config)
+
+
+def cosine_penalty(A: Tensor) -> Tensor:
+    """P = the mean cosine between two hops."""
+    r = len(A)
+    P = A.new_zeros(())
+    for i in range(r):
+        for j in range(i):
+            P = P + A[i] @ A[j] / (A[i].norm() * A[j].norm()) / (r * (r - 1) / 2)
+    return P
+
+
+def kl_penalty(A: Tensor) -> Tensor:
+    """P = minus the mean Kullback-Leibler divergence between two hops (section 2.2)."""
+    r = len(A)
+    P = A.new_zeros(())
+    for i in range(r):
+        for j in range(r):
+            if i != j:
+                P = P - (A[i] * (A[i] / A[j]).log()).sum() / (r * (r - 1))
+    return P
 
 
 def penalty(A: Tensor) -> Tensor:
@@ -167,7 +225,7 @@ def penalty(A: Tensor) -> Tensor:
     return P
 
 
-def generalized(H: Tensor, weights: Weights) -> tuple[Tensor, Tensor, Tensor]:
+def generalized(H: Tensor, weights: Weights, config: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Weigh every feature of the tokens by itself (Chen, Ling and Zhu, 2018); return A, M and P.
 
     A_i = softmax(W_i2 ReLU(W_i1 H^T + b_i1)) has a row for each feature; A is their mean.
@@ -176,7 +234,8 @@ def generalized(H: Tensor, weights: Weights) -> tuple[Tensor, Tensor, Tensor]:
     W_1, b_1, W_2 = (weights[name] for name in ("hidden_weight", "hidden_bias", "feature_weight"))
     A, M, P = [], [], H.new_zeros(())
     for i in range(len(W_1)):
-        A_i = softmax(W_2[i].T @ torch.relu(W_1[i].T @ H.T + b_1[i].unsqueeze(1)))
+        hidden = torch.relu(W_1[i].T @ readable(H, config).T + b_1[i].unsqueeze(1))
+        A_i = weigh(W_2[i].T @ hidden, config)
         A.append(A_i.mean(dim=0))
         M.append(torch.stack([A_i[k] @ H[:, k] for k in range(H.shape[1])]))
         for j in range(i):
@@ -202,10 +261,11 @@ def encode(config: Any, weights: Weights, ids: Sequence[int]) -> Encoded:
     S = weights["embeddings.weight"][list(ids)]
     H = ENCODERS[config.encoder](S, part(weights, "token_encoder."), config)
     if config.pooling == "self_attention":
-        A = attention(H, part(weights, "pooling."))
-        return Encoded(H, A, A @ H, penalty(A))
+        A = attention(H, part(weights, "pooling."), config)
+        measure = {"frobenius": penalty, "cosine": cosine_penalty, "kl": kl_penalty}[config.penalty]
+        return Encoded(H, A, A @ H, measure(A))
     if config.pooling == "generalized":
-        A, M, P = generalized(H, part(weights, "pooling."))
+        A, M, P = generalized(H, part(weights, "pooling."), config)
         return Encoded(H, A, M, P)
     row = POOLINGS[config.pooling](H) if len(ids) else H.new_zeros(H.shape[1])
     return Encoded(H, None, row.unsqueeze(0), H.new_zeros(()))

@@ -44,11 +44,17 @@ ENCODERS: tuple[dict[str, Any], ...] = (
 )
 POOLINGS = ("self_attention", "generalized", "max", "mean", "last")
 # What goes together: only a BiLSTM has a last state.
-ARCHITECTURES = tuple(
-    {**encoder, "pooling": pooling}
-    for encoder in ENCODERS
-    for pooling in POOLINGS
-    if pooling != "last" or encoder["encoder"] == "bilstm"
+ARCHITECTURES = (
+    *(
+        {**encoder, "pooling": pooling}
+        for encoder in ENCODERS
+        for pooling in POOLINGS
+        if pooling != "last" or encoder["encoder"] == "bilstm"
+    ),
+    {"attention_function": "entmax15", "normalize_states": True, "penalty": "cosine"},
+    {"attention_function": "sparsemax", "normalize_states": True},
+    {"pooling": "generalized", "attention_function": "entmax15", "normalize_states": True},
+    {"penalty": "kl"},
 )
 
 SIZES: dict[str, Any] = {

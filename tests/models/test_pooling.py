@@ -1,16 +1,20 @@
 """The poolings by themselves: penalty by hand, gradients by finite differences."""
 
+import entmax
 import pytest
 import reference
 import tiny
 import torch
+from huggingface_hub.errors import StrictDataclassError
 
 from sase_hf.models.self_attentive.packing_self_attentive import Packing
 from sase_hf.models.self_attentive.pooling_self_attentive import (
     BaselinePooling,
     GeneralizedPooling,
     SelfAttention,
+    _attend,
     attention_penalty,
+    cosine_penalty,
 )
 
 
@@ -48,7 +52,9 @@ def test_the_penalty_of_hops_that_are_far_from_zero_and_near_each_other(is_autoc
     pooling = GeneralizedPooling(tiny.tiny_config(num_hops=4))
     with torch.no_grad():
         pooling.hidden_weight.normal_(std=0.1).add_(20)
-    *_, expected = reference.generalized(torch.randn(3, 8), dict(pooling.named_parameters()))
+    config = pooling.config
+    weights = dict(pooling.named_parameters())
+    *_, expected = reference.generalized(torch.randn(3, 8), weights, config)
     (gradient,) = torch.autograd.grad(expected, pooling.hidden_weight)
     with torch.autocast("cpu", torch.bfloat16, is_autocast):
         penalty = pooling.penalty()
@@ -119,3 +125,76 @@ def test_the_mean_of_half_precision_states_may_be_of_any_number_of_tokens() -> N
     mean, *_ = BaselinePooling(tiny.tiny_config(pooling="mean"))(states, states[0], packing)
     assert mean.dtype == torch.float16
     assert mean.tolist() == [[[50, 50, 50, 50]]]
+
+
+FUNCTIONS = {"entmax15": 1.5, "sparsemax": 2.0}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+def test_sparse_attention_agrees_with_the_entmax_package(name: str, scale: float) -> None:
+    scores = (scale * torch.randn(4, 50, 3, dtype=torch.float64)).requires_grad_()
+    upstream = torch.randn_like(scores)
+    ours, theirs = _attend(scores, name), getattr(entmax, name)(scores, dim=1)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    gradients = [torch.autograd.grad(found, scores, upstream)[0] for found in (ours, theirs)]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_sparse_attention_passes_gradcheck_beside_padding(name: str) -> None:
+    config = tiny.tiny_config(
+        lstm_hidden_size=2,
+        attention_size=3,
+        num_hops=2,
+        attention_function=name,
+        normalize_states=True,
+        penalty="cosine",
+    )
+    pooling = SelfAttention(config).double()
+    packing = Packing(torch.tensor([[True, True, True, True], [True, True, False, False]]))
+    positions = sum(steps * rows for steps, rows in packing.blocks)
+    packed = torch.randn(positions, config.hidden_size, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(
+        lambda packed, *_: pooling(packing.unpack(packed), packed, packing),
+        (packed, *pooling.parameters()),
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("tokens", [1, 10, 5000])
+def test_sparse_attention_over_equal_scores_is_even(name: str, tokens: int) -> None:
+    weights = _attend(torch.full((1, tokens, 1), 7.0), name)
+    torch.testing.assert_close(weights, torch.full_like(weights, 1 / tokens))
+
+
+@pytest.mark.parametrize("name", ["softmax", *FUNCTIONS])
+def test_attention_is_exactly_zero_on_padding_and_finite_without_tokens(name: str) -> None:
+    """Also for scores as large as bfloat16 lets them be."""
+    config = tiny.tiny_config(attention_function=name)
+    mask = torch.tensor([[True, True, False], [True, False, False], [False, False, False]])
+    packing = Packing(mask)
+    packed = torch.randn(len(packing.rank), 8)
+    pooling = SelfAttention(config)
+    with torch.no_grad():
+        pooling.hops.weight.mul_(1e30)
+    matrix, attention, penalty = pooling(packing.unpack(packed), packed, packing)
+    assert attention.mT[~packing.real].eq(0).all()
+    torch.testing.assert_close(attention.sum(-1), mask.any(1).float().unsqueeze(1).expand(-1, 3))
+    assert matrix.isfinite().all()
+    assert penalty.isfinite().all()
+
+
+def test_cosine_penalty_does_not_depend_on_length_or_number_of_hops() -> None:
+    """Equal hops are 1 whatever they read; hops that share no token are 0; one hop has no other."""
+    for tokens, hops in ((3, 2), (1000, 30)):
+        even = torch.full((1, hops, tokens), 1 / tokens)
+        assert cosine_penalty(even).item() == pytest.approx(1, abs=1e-5)
+    assert cosine_penalty(torch.eye(3, 5).unsqueeze(0)).tolist() == [0]
+    assert cosine_penalty(torch.rand(2, 1, 4)).tolist() == [0, 0]
+    assert cosine_penalty(torch.zeros(1, 3, 4)).tolist() == [0]
+
+
+def test_kl_penalty_is_refused_for_weights_without_logarithm() -> None:
+    with pytest.raises(StrictDataclassError, match="needs attention_function=.softmax., not .entmax15"):
+        tiny.tiny_config(penalty="kl", attention_function="entmax15")

@@ -48,8 +48,16 @@ class SelfAttentiveConfig(PreTrainedConfig):
             and `last` (the final state of each direction) are baselines of one row.
         attention_size: d_a, the hidden units of the attention MLP (equation 6).
         num_hops: r, the rows of the attention matrix A and of M.
-        penalty_coef: Weight of the penalty in the loss: \|\|A A^T - I\|\|_F^2 (equation 8), or, for
-            `generalized`, the one on the distances of the hops' weights.
+        attention_function: What makes weights of a hop's scores: the paper's `softmax`, or
+            `entmax15` or `sparsemax`, which give most tokens a weight of exactly 0.
+        normalize_states: Give the attention each state with mean 0 and variance 1 (a layer norm
+            without weights). States of an LSTM are small, so that the scores of plain states stay
+            near 0 and their softmax near even.
+        penalty: What keeps hops apart: \|\|A A^T - I\|\|_F^2 (equation 8, `frobenius`), the mean
+            `cosine` between two hops, or minus their mean Kullback-Leibler divergence (`kl`, with
+            `softmax` only). `generalized` pooling has one of its own, on the distances of the hops'
+            weights, and ignores this.
+        penalty_coef: Weight of the penalty in the loss.
         classifier: `mlp`, one hidden ReLU layer over all of M, or `pruned_mlp` (Appendix A).
         classifier_hidden_size: b, the hidden units of `mlp`.
         pruned_row_size: p, the hidden units of `pruned_mlp` that read one row of M.
@@ -106,6 +114,9 @@ class SelfAttentiveConfig(PreTrainedConfig):
     pooling: Literal["self_attention", "generalized", "max", "mean", "last"] = "self_attention"
     attention_size: int = 350
     num_hops: int = 30
+    attention_function: Literal["softmax", "entmax15", "sparsemax"] = "softmax"
+    normalize_states: bool = False
+    penalty: Literal["frobenius", "cosine", "kl"] = "frobenius"
     penalty_coef: float | int = 1.0
     classifier: Literal["mlp", "pruned_mlp"] = "mlp"
     classifier_hidden_size: int = 2000
@@ -261,6 +272,11 @@ class SelfAttentiveConfig(PreTrainedConfig):
         for name, encoder in switches.items():
             if getattr(self, name) and self.encoder != encoder:
                 raise ValueError(f"{name} needs encoder={encoder!r}, not {self.encoder!r}")
+        if self.penalty == "kl" and self.attention_function != "softmax":
+            raise ValueError(
+                f"penalty='kl' needs attention_function='softmax', not "
+                f"{self.attention_function!r}, whose weights of 0 have no logarithm"
+            )
         if self.lstm_shortcuts and self.num_lstm_layers == 1:
             raise ValueError("lstm_shortcuts needs 2 or more num_lstm_layers, not 1")
 

@@ -6,9 +6,12 @@ rows (B, S, H), unspecified on padding, and packed (P, H), and the packing; it r
 the attention A (B, r, S) or None, and the penalty (B,).
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import Packing
@@ -27,6 +30,46 @@ def attention_penalty(attention: Tensor) -> Tensor:
     return (_inner_products(attention) - identity).square().sum((1, 2))
 
 
+def cosine_penalty(attention: Tensor) -> Tensor:
+    """Return the mean cosine between two hops per sentence: from 0, no shared token, to 1, equal.
+
+    Unlike equation 8, whose value for even attention falls with the length of the text and grows
+    with the square of the hops, it means the same for any number of tokens and hops.
+
+    Args:
+        attention: A in float32 or wider, shape (B, r, S).
+
+    Returns:
+        Shape (B,), in the precision of A even under autocast; 0 for one hop or no tokens.
+    """
+    hops = attention.shape[1]
+    # A zero vector, of a sentence without tokens, stays zero.
+    directions = F.normalize(attention, dim=-1, eps=torch.finfo(attention.dtype).tiny)
+    cosines = _inner_products(directions)
+    return cosines.triu(1).sum((1, 2)) * (2 / max(hops * (hops - 1), 1))
+
+
+def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
+    """Return minus the mean Kullback-Leibler divergence between two hops, per sentence.
+
+    The alternative that section 2.2 of the paper names and rejects: it is to be maximised, which
+    lets it grow without bound where hops differ.
+
+    Args:
+        attention: A in float32 or wider, shape (B, r, S).
+        log_attention: Its logarithm, any finite number where A is zero, shape (B, r, S).
+
+    Returns:
+        Shape (B,); 0 for one hop.
+    """
+    hops = attention.shape[1]
+    with torch.autocast(attention.device.type, enabled=False):
+        cross = attention @ log_attention.mT  # (B, r, r)
+    entropies = cross.diagonal(dim1=1, dim2=2)  # minus the entropy of each hop
+    divergences = hops * entropies.sum(1) - cross.sum((1, 2))
+    return -divergences / max(hops * (hops - 1), 1)
+
+
 def _inner_products(rows: Tensor) -> Tensor:
     """Return R R^T of rows (..., r, n) in their precision, even under autocast: (..., r, r)."""
     if torch.is_autocast_enabled(rows.device.type):
@@ -36,10 +79,15 @@ def _inner_products(rows: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """A = softmax(W_s2 tanh(W_s1 H^T)), M = A H, without biases (equations 6 and 7)."""
+    """A = softmax(W_s2 tanh(W_s1 H^T)), M = A H, without biases (equations 6 and 7).
+
+    The config may put another function in the place of the softmax, and the normalised states in
+    the place of H in A; M always holds the states themselves.
+    """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
+        self.config = config
         self.projection = nn.Linear(config.hidden_size, config.attention_size, bias=False)  # W_s1
         self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)  # W_s2
 
@@ -56,10 +104,20 @@ class SelfAttention(nn.Module):
         Returns:
             M (B, r, H), A (B, r, S) in at least float32, penalty (B,).
         """
-        scores = self.hops(torch.tanh(self.projection(packed)))  # (P, r)
-        attention = _softmax_over_tokens(scores, packing).mT
+        scores = self.hops(torch.tanh(self.projection(_normalized(packed, self.config))))  # (P, r)
+        rows = _rows_of_scores(scores, packing)
+        real = packing.real.unsqueeze(-1)  # (B, S, 1); matters for sentences without tokens alone
+        attention = (_attend(rows, self.config.attention_function) * real).mT
         matrix = attention.to(states.dtype) @ states
-        return _zero_if_empty(matrix, packing), attention, attention_penalty(attention)
+        return _zero_if_empty(matrix, packing), attention, self._penalty(attention, rows, real)
+
+    def _penalty(self, attention: Tensor, rows: Tensor, real: Tensor) -> Tensor:
+        """Return how much the hops of each sentence agree, by the measure that the config names."""
+        if self.config.penalty == "kl":
+            return kl_penalty(attention, (rows.log_softmax(1) * real).mT)
+        return {"frobenius": attention_penalty, "cosine": cosine_penalty}[self.config.penalty](
+            attention
+        )
 
 
 class GeneralizedPooling(nn.Module):
@@ -73,6 +131,7 @@ class GeneralizedPooling(nn.Module):
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
+        self.config = config
         r, a, width = config.num_hops, config.attention_size, config.hidden_size
         self.hidden_weight = nn.Parameter(torch.empty(r, width, a))  # W_i1
         self.hidden_bias = nn.Parameter(torch.empty(r, a))  # b_i1
@@ -92,9 +151,11 @@ class GeneralizedPooling(nn.Module):
             M (B, r, H), the mean of A over the features (B, r, S) in at least float32, and the
             penalty (B,), the same for every sentence.
         """
+        packed = _normalized(packed, self.config)
         hidden = F.relu(torch.einsum("ph,rha->pra", packed, self.hidden_weight) + self.hidden_bias)
         scores = torch.einsum("pra,rah->prh", hidden, self.feature_weight)
-        attention = _softmax_over_tokens(scores.flatten(1), packing)
+        rows = _rows_of_scores(scores.flatten(1), packing)
+        attention = _attend(rows, self.config.attention_function) * packing.real.unsqueeze(-1)
         attention = attention.unflatten(2, scores.shape[1:])  # (B, S, r, H)
         matrix = torch.einsum("bsrh,bsh->brh", attention.to(states.dtype), states)
         penalty = self.penalty().expand(states.shape[0])
@@ -153,16 +214,80 @@ class BaselinePooling(nn.Module):
         return torch.cat([forward_states.gather(1, last)[:, 0], backward_states[:, 0]], dim=-1)
 
 
-def _softmax_over_tokens(scores: Tensor, packing: Packing) -> Tensor:
-    """Return weights that sum to 1 over the tokens of a sentence: (P, width) -> (B, S, width).
+class _SparseWeights(torch.autograd.Function):
+    """Sparsemax and 1.5-entmax along the last dimension, exact, by sorting.
 
-    They are in at least float32 and zero on padding.
+    Both are [(alpha - 1) z - tau]_+^(1 / (alpha - 1)), alpha 2 and 1.5, with the one tau for which
+    the weights sum to 1 (Martins and Astudillo, 2016; Peters, Niculae and Martins, 2019). The
+    gradient needs only the weights.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, alpha: float) -> Tensor:
+        """Return the weights of scores whose largest is 0, shape (..., S)."""
+        weights = _sparse_weights(scores, alpha)
+        ctx.save_for_backward(weights)
+        ctx.alpha = alpha
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        """Return the gradient of the scores: s (g - s . g / sum s) with s = p^(2 - alpha)."""
+        (weights,), (gradient,) = ctx.saved_tensors, gradients
+        slope = weights.sqrt() if ctx.alpha == 1.5 else (weights > 0).to(weights.dtype)
+        total = slope.sum(-1, keepdim=True).clamp(min=1)  # below 1 only without tokens
+        mean = (slope * gradient).sum(-1, keepdim=True) / total
+        return slope * (gradient - mean), None
+
+
+def _sparse_weights(scores: Tensor, alpha: float) -> Tensor:
+    """Return sparsemax (alpha 2) or 1.5-entmax of scores whose largest is 0, shape (..., S)."""
+    # The support lies within 1 of the largest, so that cutting there changes nothing and keeps the
+    # sums below small for texts of any length.
+    z = (scores * (alpha - 1)).clamp(min=-1)
+    ordered = z.sort(dim=-1, descending=True).values
+    count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+    mean = ordered.cumsum(-1) / count
+    if alpha == 2:
+        threshold = mean - 1 / count
+    else:
+        # Of the k largest: sum (z - tau)^2 = 1, so tau = mean - sqrt(1 / k - variance).
+        variance = (ordered.square().cumsum(-1) / count - mean.square()).clamp(min=0)
+        threshold = mean - (1 / count - variance).clamp(min=0).sqrt()
+    support = (threshold <= ordered).sum(-1, keepdim=True).clamp(min=1)
+    weights = (z - threshold.gather(-1, support - 1)).clamp(min=0)
+    return weights if alpha == 2 else weights.square()
+
+
+def _attend(scores: Tensor, function: str) -> Tensor:
+    """Return weights over the tokens of each row that sum to 1: (B, S, width) -> (B, S, width).
+
+    Args:
+        scores: What `_rows_of_scores` returned.
+        function: `softmax`, `entmax15` or `sparsemax`.
+    """
+    if function == "softmax":
+        return scores.softmax(1)
+    alpha = {"entmax15": 1.5, "sparsemax": 2.0}[function]
+    shifted = (scores - scores.detach().amax(1, keepdim=True)).mT  # (B, width, S)
+    weigh = _sparse_weights if is_tracing(scores) else _SparseWeights.apply
+    return weigh(shifted, alpha).mT
+
+
+def _rows_of_scores(scores: Tensor, packing: Packing) -> Tensor:
+    """Put scores into left-aligned rows: (P, width) -> (B, S, width), in at least float32.
+
+    On padding they are so low that every function of `_attend` makes exactly 0 of them, unless a
+    sentence has no tokens at all.
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     real = packing.real.unsqueeze(-1)  # (B, S, 1)
-    scores = torch.where(real, packing.unpack(scores), torch.finfo(scores.dtype).min)
-    # Padding gets exactly 0 from the softmax; the product is for sentences without tokens.
-    return scores.softmax(1) * real
+    return torch.where(real, packing.unpack(scores), torch.finfo(scores.dtype).min)
+
+
+def _normalized(packed: Tensor, config: SelfAttentiveConfig) -> Tensor:
+    """Return the states (P, H) as the attention reads them."""
+    return F.layer_norm(packed, packed.shape[-1:]) if config.normalize_states else packed
 
 
 def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
