@@ -161,7 +161,7 @@ def measured_record(
         "wall_seconds": round(wall_seconds, 1),
         **describe_environment(),
     }
-    return redact(record)  # type: ignore[no-any-return]
+    return redact(record)
 
 
 def write_record(record: Mapping[str, Any], path: FilePath) -> None:
