@@ -93,7 +93,12 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     entries = {
         name: None if value in ("", "null", "~") else value for name, value in content.items()
     }
-    return entries if base is None else read_recipe(path.parent / str(base)) | entries
+    if base is None:
+        return entries
+    try:
+        return read_recipe(path.parent / str(base)) | entries
+    except RecursionError:
+        raise ValueError(f"recipe {path} is based on itself, by way of {base}") from None
 
 
 def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:

@@ -73,6 +73,7 @@ def test_recipe_takes_over_the_entries_of_its_base(recipe: Any, tmp_path: Path) 
     ("name", "text", "message"),
     [
         ("run.yaml", "base: no.yaml", r"no recipe .*no\.yaml"),
+        ("run.yaml", "base: run.yaml", r"run\.yaml is based on itself"),
         ("run.yaml", "penalty_coeff: 3", r"there is no flag --penalty_coeff; did you"),
         ("run.txt", "num_hops: 3", r"is not a recipe, which ends in \.yaml, \.yml or \.json"),
         ("run.yaml", "num_hops: [3", "not valid YAML"),
