@@ -36,7 +36,7 @@ CONFIG_HELP = {
     "pooling": "What turns the states into the sentence matrix.",
     "attention_size": "Hidden units of the attention MLP.",
     "num_hops": "Rows of the attention matrix.",
-    "attention_function": "What makes weights of scores; all but softmax are exactly 0 on most tokens.",
+    "attention_function": "From scores to weights; entmax15 and sparsemax give most tokens 0.",
     "normalize_states": "Normalise the states before the attention reads them: sharper hops.",
     "penalty": "What keeps the hops apart; frobenius is equation 8 of the paper.",
     "penalty_coef": "Weight of the attention penalty in the loss.",

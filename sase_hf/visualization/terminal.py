@@ -3,7 +3,7 @@
 import os
 import sys
 
-from .attended_text import AttendedText, Result, parse_result
+from .attended_text import AttendedText, Result, parse_result, visible
 
 TRUE_COLOR = ("truecolor", "24bit")
 MIN_SHARE, UNDERLINED_SHARE, BOLD_SHARE = 0.04, 0.25, 0.6
@@ -45,9 +45,9 @@ def attention_text(
     lines = []
     for text in texts:
         lines += [_colored(text, view)] if in_color else []
-        lines.append(
-            ", ".join(f"{word} {weight:.0%}" for word, weight in text.top_words(view, top))
-        )
+        top_words = text.top_words(view, top)
+        # Again: a joiner at the end of a word no longer joins anything.
+        lines.append(", ".join(f"{visible(word)} {weight:.0%}" for word, weight in top_words))
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     return "\n".join(lines)

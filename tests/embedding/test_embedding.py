@@ -262,7 +262,7 @@ def test_job_refuses_bad_settings(settings: dict[str, Any], message: str) -> Non
 
 
 def test_embedder_names_missing_models_and_devices(checkpoint: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is a folder, which has no revision 'main'; leave"):
+    with pytest.raises(ValueError, match="is a folder; leave the revision 'main' out"):
         Embedder(checkpoint, "main")
     with pytest.raises(ValueError, match="cannot compute on device 'abacus'"):
         Embedder(checkpoint, device="abacus")

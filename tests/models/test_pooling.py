@@ -197,6 +197,6 @@ def test_cosine_penalty_does_not_depend_on_length_or_number_of_hops() -> None:
 
 def test_kl_penalty_is_refused_for_weights_without_logarithm() -> None:
     with pytest.raises(
-        StrictDataclassError, match="needs attention_function=.softmax., not .entmax15"
+        StrictDataclassError, match=r"needs attention_function=.softmax., not .entmax15"
     ):
         tiny.tiny_config(penalty="kl", attention_function="entmax15")

@@ -196,10 +196,10 @@ def test_visualize_writes_a_figure_of_one_text(
         ("one", [], "give either --text, once or several times, or --file"),
         ("one", ["--text=a", "--text=b", "--text_pair=c"], "1 --text_pair for 2 --text; give one"),
         ("one", ["--text=a", "--output=a.pdf"], r"must end in one of \.html, \.htm, \.png"),
-        ("one", ["--file=absent.csv"], r"^visualize\.py: there is no file absent\.csv"),
+        ("one", ["--file=absent.csv"], r"^visualize\.py: .*No such file .*absent\.csv"),
         ("one", ["--file=ROWS", "--min_score=1.1"], "none of 6 predictions is confident with"),
         ("one", ["--text=a", "--compare=ONE"], "the same checkpoint twice; name each once"),
-        ("pairs", ["--text=a"], "SelfAttentiveForNLI compares two texts, and one came"),
+        ("pairs", ["--text=a"], "compares two texts, but the input has one; give"),
         ("max", ["--text=a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
         ("several", ["--file=ROWS", "--select=wrong"], "several predicts sets of labels"),
         (
