@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from datasets import DatasetDict
 from transformers import AutoTokenizer, PreTrainedModel, TokenizersBackend
-from transformers.integrations import get_available_reporting_integrations
+from transformers.integrations import (  # type: ignore[attr-defined]
+    get_available_reporting_integrations,
+)
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.arguments import DataArguments
@@ -58,7 +60,8 @@ def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> 
         if (value := getattr(training_args, name)) < 1:
             raise ValueError(f"--{name} is {value}; it must be 1 or more")
     installed = get_available_reporting_integrations()
-    for name in training_args.report_to:
+    asked: Any = training_args.report_to  # always a list by now
+    for name in asked:
         if name not in installed:
             raise ValueError(
                 f"--report_to is {name}, which is unknown or not installed; installed are "

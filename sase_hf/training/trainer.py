@@ -145,10 +145,8 @@ class SelfAttentiveTrainer(Trainer):
         if kept:
             weights = torch.stack([part[:, -1].sum() for part in kept])
             mean = (torch.stack(losses) * weights).sum() / weights.sum().clamp(min=1)
-        logits, labels = (
-            None if parts[0] is None else reduce(nested_concat, parts) for parts in (logits, labels)
-        )
-        return mean, logits, labels
+        joined = [None if p[0] is None else reduce(nested_concat, p) for p in (logits, labels)]
+        return mean, *joined
 
     def evaluation_loop(
         self,
