@@ -111,6 +111,8 @@ def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict
         return None
     except ValueError as reason:
         raise ValueError(f"{path} is damaged: {reason}; name another --output") from reason
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it is not an object; name another --output")
     differences = [
         f"{section}.{name} was {reprlib.repr(old)} and is {reprlib.repr(value)}"
         for section, values in wanted.items()

@@ -13,7 +13,8 @@ import numpy as np
 PRIVATE_KEYS = frozenset(
     ("token", "hub_token", "hub_model_id", "run_name", "output_dir", "logging_dir", "cache_dir")
 )
-TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")  # of the Hugging Face Hub
+# Of the Hugging Face Hub, those of OAuth and of organisations included.
+TOKEN = re.compile(r"hf_jwt_[\w.-]{20,}|(?:hf_(?:oauth_)?|api_org_)[A-Za-z0-9]{20,}")
 
 # The start of an absolute or dotted path: POSIX, Windows or file:, but not https://.
 _START = r"(?!(?<=:)//)(?:file:(?=//))?(?:~\w*|\.{1,2}|[A-Za-z]:)?[/\\]+"

@@ -4,6 +4,6 @@ May import `models`, `utils`, `data` and `evaluation`.
 """
 
 from .card import model_card, write_model_card
-from .push import Push, push
+from .push import Push, create_repository, push
 
-__all__ = ["Push", "model_card", "push", "write_model_card"]
+__all__ = ["Push", "create_repository", "model_card", "push", "write_model_card"]

@@ -82,8 +82,8 @@ def prepare(
             f"the tokenizer in {checkpoint} has {len(tokenizer):,} words, the model "
             f"{model.config.vocab_size:,}; put the tokenizer there that the model was trained with"
         )
-    for name in names:
-        if TOKEN.search((folder / name).read_text(encoding="utf-8", errors="replace")):
+    for name in (*names, *weights):
+        if TOKEN.search(_text_of(folder / name)):
             raise ValueError(
                 f"{name} in {checkpoint} holds a Hugging Face token; take it out, and revoke it if "
                 "anybody else may have seen the file"
@@ -95,7 +95,14 @@ def prepare(
             for line in metadata.requires("sase_hf") or ()
             if re.match(r"(torch|transformers)\b(?!-)", line)
         ]
-        files |= {"handler.py": HANDLER, "requirements.txt": "\n".join(needed).encode()}
+        added = {"handler.py": HANDLER.read_bytes(), "requirements.txt": "\n".join(needed).encode()}
+        for name, content in added.items():
+            if (folder / name).exists() and (folder / name).read_bytes() != content:
+                raise ValueError(
+                    f"{name} in {folder} is not that of sase_hf; take it away, or leave --handler "
+                    "out and upload your own by hand"
+                )
+        files |= added
     return Publication(
         auto_class="AutoModelForSequenceClassification" if model.is_head else "AutoModel",
         files=files,
@@ -107,6 +114,15 @@ def prepare(
     )
 
 
+def _text_of(path: Path) -> str:
+    """Return the text in a public file: of weights the header, which can hold any."""
+    if path.suffix != ".safetensors":
+        return path.read_text(encoding="utf-8", errors="replace")
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        return file.read(length).decode(errors="replace")
+
+
 def weight_files(folder: Path) -> list[str]:
     """Return the names of the safetensors files of a checkpoint, with their index."""
     if (folder / SAFE_WEIGHTS_NAME).is_file():
@@ -116,8 +132,10 @@ def weight_files(folder: Path) -> list[str]:
         raise FileNotFoundError(
             f"there is no {SAFE_WEIGHTS_NAME} in {folder}; name a folder that save_pretrained wrote"
         )
-    shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    return [SAFE_WEIGHTS_INDEX_NAME, *sorted(set(shards))]
+    shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    if outside := [name for name in shards if Path(name).name != name]:
+        raise ValueError(f"{index} names {outside[0]!r}, which is not a file of its own folder")
+    return [SAFE_WEIGHTS_INDEX_NAME, *sorted(shards)]
 
 
 def _check_code(folder: Path, model: Any, code: Mapping[str, Path]) -> None:

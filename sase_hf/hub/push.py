@@ -1,9 +1,9 @@
 """A checkpoint on its way to the Hub, as one commit."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, errors
@@ -15,7 +15,7 @@ from .checks import Publication, prepare
 COMMIT_MESSAGE = "Upload model"
 
 # Weights that transformers would load. Old ones of another form must not stay beside new ones.
-WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin*")
+WEIGHTS = re.compile(r"(pytorch_)?model(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?")
 _WAYS_OUT = {
     401: "log in with `hf auth login`, or set HF_TOKEN to a valid token",
     403: "use a token that may write there, or a repository of your own",
@@ -79,20 +79,15 @@ def push(
     publication = prepare(checkpoint, handler=handler, needs_license=needs_license)
     if dry_run:
         return Push(repo_id, publication)
+    repo_id = create_repository(repo_id, private=private, token=token)
     api = HfApi(token=token)
     with reraise_naming(repo_id):
-        repo_id = api.create_repo(repo_id, private=private or None, exist_ok=True).repo_id
-        if private and not api.model_info(repo_id).private:  # `create_repo` leaves it as it is
-            raise ValueError(
-                f"{repo_id} exists and is public; make it private in its settings first, or name "
-                "another repository"
-            )
         if revision is not None:
             api.create_branch(repo_id, branch=revision, exist_ok=True)
         outdated = [
             name
             for name in api.list_repo_files(repo_id, revision=revision)
-            if name not in publication.files and any(fnmatch(name, form) for form in WEIGHTS)
+            if name not in publication.files and WEIGHTS.fullmatch(name)
         ]
         # Not `upload_folder`, which splits an upload of more than some minutes into commits.
         commit = api.create_commit(
@@ -105,6 +100,33 @@ def push(
             revision=revision,
         )
     return Push(repo_id, publication, commit.oid)
+
+
+def create_repository(repo_id: str, *, private: bool = False, token: str | None = None) -> str:
+    """Create a repository unless it exists; a run does so before it trains for hours.
+
+    Args:
+        repo_id: `OWNER/NAME`, or `NAME` for one of the user's own.
+        private: Make it private; an existing one must be private already.
+        token: For the Hub; by default the one of this machine.
+
+    Returns:
+        Its full name.
+
+    Raises:
+        OSError: If the Hub refuses or cannot be reached.
+        ValueError: If the name is not valid, or if `private` and the repository is public.
+    """
+    validate_repo_id(repo_id)
+    api = HfApi(token=token)
+    with reraise_naming(repo_id):
+        repo_id = api.create_repo(repo_id, private=private or None, exist_ok=True).repo_id
+        if private and not api.model_info(repo_id).private:  # `create_repo` leaves it as it is
+            raise ValueError(
+                f"{repo_id} exists and is public; make it private in its settings first, or name "
+                "another repository"
+            )
+    return repo_id
 
 
 @contextmanager
@@ -122,8 +144,8 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
         reason = TOKEN.sub("[token]", " ".join(str(cause).split())).rstrip(".")
         # Without the original, whose traceback shows the request.
         raise OSError(
-            f"cannot push to {repo_id}: {reason}. Nothing changed there; {way_out}"
+            f"cannot push to {repo_id}: {reason}. No file changed there; {way_out}"
         ) from None
 
 
-__all__ = ["Push", "push"]
+__all__ = ["Push", "create_repository", "push"]

@@ -23,7 +23,7 @@ from ..evaluation.records import (
     results_of,
     write_record,
 )
-from ..hub import push, write_model_card
+from ..hub import create_repository, push, write_model_card
 from ..utils.files import atomic_write
 from ..utils.memory import keep_freed_memory
 from .arguments import ModelArguments, RunArguments, changed_arguments
@@ -76,6 +76,13 @@ def run(
     move_label_smoothing(model_args, training_args)
     given = changed_arguments(model_args, data_args, training_args)
     must_push, training_args.push_to_hub = training_args.push_to_hub, False
+    repo_id = training_args.hub_model_id
+    if must_push and training_args.process_index == 0:  # now, and not after hours of training
+        repo_id = create_repository(
+            repo_id or Path(output_dir).resolve().name,
+            private=bool(training_args.hub_private_repo),
+            token=training_args.hub_token,
+        )
 
     keep_freed_memory()
     (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
@@ -103,13 +110,13 @@ def run(
     record = _record(setup, metrics, training_args, given, start) | history
     if trainer.is_world_process_zero():
         if training_args.do_train:
-            write_model_card(output_dir, record, training_args.hub_model_id)
+            write_model_card(output_dir, record, repo_id)
         if training_args.record is not None:
             write_record(record, training_args.record)
-        if training_args.do_train and must_push:
+        if training_args.do_train and must_push and repo_id is not None:
             push(
                 output_dir,
-                training_args.hub_model_id or Path(output_dir).resolve().name,
+                repo_id,
                 private=bool(training_args.hub_private_repo),
                 revision=training_args.hub_revision,
                 commit_message="End of training",

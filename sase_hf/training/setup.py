@@ -59,6 +59,9 @@ def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> 
     for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
         if (value := getattr(training_args, name)) < 1:
             raise ValueError(f"--{name} is {value}; it must be 1 or more")
+    epochs = training_args.num_train_epochs
+    if training_args.do_train and training_args.max_steps <= 0 and epochs <= 0:
+        raise ValueError(f"--num_train_epochs is {epochs:g}; it must be above 0")
     installed = get_available_reporting_integrations()
     asked: Any = training_args.report_to  # always a list by now
     for name in asked:
@@ -67,7 +70,10 @@ def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> 
                 f"--report_to is {name}, which is unknown or not installed; installed are "
                 f"{', '.join(installed) or 'none'}"
             )
-    check_output(training_args.record)
+    record = training_args.record
+    if record and Path(record).absolute() == Path(str(training_args.output_dir)).absolute():
+        raise ValueError(f"--record {record} is the --output_dir; name a file in it")
+    check_output(record)
     if training_args.early_stopping_patience is not None and (
         not training_args.load_best_model_at_end
         or training_args.eval_strategy == IntervalStrategy.NO
@@ -187,6 +193,7 @@ def _choose_head(
     """Return the head of the checkpoint, or the one asked for, or the one that fits the rows."""
     columns = data_args.text_column_names
     task = model_args.task or ("nli" if len(columns) == 2 else "classification")
+    heads = next(family.heads for family in FAMILIES.values() if task in family.heads)
     if config is not None:
         heads = FAMILIES[config.model_type].heads
         saved = {head.__name__: name for name, head in heads.items()}
@@ -202,7 +209,7 @@ def _choose_head(
             f"a model for nli reads two texts, but --text_column_names is {','.join(columns)}; "
             "name both columns: --text_column_names premise,hypothesis"
         )
-    return next(family.heads[task] for family in FAMILIES.values() if task in family.heads)
+    return heads[task]
 
 
 def _new_tokenizer(model_args: ModelArguments, data_args: DataArguments, task: TaskData) -> Any:

@@ -114,6 +114,12 @@ class SelfAttentiveTrainer(Trainer):
             for name, total in zip(self.logged_outputs, totals, strict=True)
         }
 
+    def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: the stock method uploads all of output_dir, predictions and logs included."""
+        raise ValueError(
+            "this would upload everything in output_dir; call sase_hf.hub.push(output_dir, repo_id)"
+        )
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of the logged outputs beside every mean loss of training."""
         if "loss" in logs:

@@ -9,12 +9,13 @@ import torch
 from checkpoints import change_weights
 from huggingface_hub import HfApi, constants
 from loopback_hub import DROP, OWNER, TOKEN, Hub
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from script_files import load_script
 
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.hub import push
 from sase_hf.hub.checks import HANDLER
+from sase_hf.hub.push import WEIGHTS
 from sase_hf.models import FAMILIES
 
 NAME = f"{OWNER}/rooms"
@@ -123,7 +124,7 @@ def test_push_private_refuses_a_public_repository(folder: Path, hub: Hub) -> Non
     [
         ("create", 403, r"403 Forbidden.*a token that may write there"),
         ("preupload", 404, r"check the names of the repository and the revision"),
-        ("upload", 500, r"Nothing changed there; push again when"),
+        ("upload", 500, r"No file changed there; push again when"),
         ("commit", DROP, r"disconnected.*push again when the Hub can be reached"),
     ],
 )
@@ -155,3 +156,31 @@ def test_interrupted_push_leaves_the_old_model_whole(folder: Path, hub: Hub) -> 
     push(folder, NAME)
     new = hub.files(NAME)["model.safetensors"]
     assert new == (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("name", "goes"),
+    [
+        ("model-00001-of-00002.safetensors", True),
+        ("pytorch_model.bin", True),
+        ("model_int8.safetensors", False),
+        ("other/model.safetensors", False),
+    ],
+)
+def test_push_deletes_only_weights_that_would_be_loaded(name: str, goes: bool) -> None:
+    assert bool(WEIGHTS.fullmatch(name)) is goes
+
+
+@pytest.mark.parametrize("token", ["hf_" + "a" * 34, "hf_oauth_" + "b" * 30, "api_org_" + "c" * 34])
+def test_push_refuses_a_token_in_the_header_of_the_weights(folder: Path, token: str) -> None:
+    weights = load_file(folder / "model.safetensors")
+    save_file(weights, folder / "model.safetensors", {"format": "pt", "note": token})
+    with pytest.raises(ValueError, match="holds a Hugging Face token"):
+        push(folder, NAME, dry_run=True)
+
+
+def test_push_does_not_replace_a_handler_of_the_user(folder: Path) -> None:
+    (folder / "handler.py").write_text("mine", encoding="utf-8")
+    push(folder, NAME, dry_run=True)
+    with pytest.raises(ValueError, match=r"handler\.py in .* is not that of sase_hf"):
+        push(folder, NAME, dry_run=True, handler=True)
