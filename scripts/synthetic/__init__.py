@@ -9,18 +9,16 @@ Write them with `python scripts/synthetic_corpus.py FOLDER`.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
-from .draw import Draw
+from .grammar import Draw
 from .pairs import LABELS, draw_pair
 from .reviews import STARS, draw_review
 
 REVIEW_SIZES = {"train": 6000, "validation": 500, "test": 1000}
 PAIR_SIZES = {"train": 9000, "validation": 600, "test": 1200}
-
-# If this number of tries gives no new row, the grammar is used up.
-_TRIES = 1000
 
 _README = """\
 # Synthetic corpus
@@ -48,74 +46,51 @@ def write_corpus(
     review_sizes: Mapping[str, int] = REVIEW_SIZES,
     pair_sizes: Mapping[str, int] = PAIR_SIZES,
 ) -> Path:
-    """Write the corpus: `reviews.SPLIT.jsonl`, `pairs.SPLIT.jsonl` and a README.md.
+    """Write `reviews.SPLIT.jsonl`, `pairs.SPLIT.jsonl` and a README.md, replacing older ones.
 
     The same seed and sizes give the same bytes on every platform.
-
-    Args:
-        folder: Where to write; files of the same names are replaced.
-        seed: Which corpus.
-        review_sizes: Rows for each split of the reviews.
-        pair_sizes: Rows for each split of the pairs.
-
-    Raises:
-        ValueError: If the grammar cannot make this number of different texts.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, sizes, make in (("reviews", review_sizes, _reviews), ("pairs", pair_sizes, _pairs)):
-        rows = make(seed, sum(sizes.values()))
-        start = 0
+    for name, sizes, make, key in (
+        ("reviews", review_sizes, _review, "text"),
+        ("pairs", pair_sizes, _pair, "premise"),
+    ):
+        rows = _different_rows(make, Draw(f"{name} {seed}"), sum(sizes.values()), key)
         for split, size in sizes.items():
-            _write_rows(folder / f"{name}.{split}.jsonl", rows[start : start + size])
-            start += size
-    readme = _README.format(
-        seed=seed,
-        reviews=" / ".join(map(str, review_sizes.values())),
-        pairs=" / ".join(map(str, pair_sizes.values())),
-    )
-    (folder / "README.md").write_text(readme, encoding="utf-8", newline="\n")
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in islice(rows, size))
+            _write(folder / f"{name}.{split}.jsonl", "".join(lines))
+    reviews, pairs = (" / ".join(map(str, sizes.values())) for sizes in (review_sizes, pair_sizes))
+    _write(folder / "README.md", _README.format(seed=seed, reviews=reviews, pairs=pairs))
     return folder
 
 
-def _reviews(seed: int, count: int) -> list[Row]:
-    draw = Draw(f"reviews {seed}")
-
-    def make(number: int) -> Row:
-        stars = STARS[number % len(STARS)]
-        review = draw_review(draw, stars)
-        return {"text": review["text"], "label": f"{stars} star{'s' * (stars > 1)}", **review}
-
-    return _different(make, count, key="text")
+def _review(draw: Draw, number: int) -> Row:
+    stars = STARS[number % len(STARS)]
+    review = draw_review(draw, stars)
+    label = f"{stars} star{'s' * (stars > 1)}"
+    return {"text": review["text"], "label": label, "phenomenon": review["phenomenon"]}
 
 
-def _pairs(seed: int, count: int) -> list[Row]:
-    draw = Draw(f"pairs {seed}")
-
-    def make(number: int) -> Row:
-        label = LABELS[number % len(LABELS)]
-        pair = draw_pair(draw, label)
-        sentences = {"premise": pair["premise"], "hypothesis": pair["hypothesis"]}
-        return {**sentences, "label": label, **pair}
-
-    return _different(make, count, key="premise")
+def _pair(draw: Draw, number: int) -> Row:
+    label = LABELS[number % len(LABELS)]
+    pair = draw_pair(draw, label)
+    sentences = {name: pair[name] for name in ("premise", "hypothesis")}
+    return {**sentences, "label": label, "phenomenon": pair["phenomenon"]}
 
 
-def _different(make: Callable[[int], Row], count: int, key: str) -> list[Row]:
-    """Make rows, each again until its key text is new."""
-    rows: dict[str, Row] = {}
+def _different_rows(
+    make: Callable[[Draw, int], Row], draw: Draw, count: int, key: str
+) -> Iterator[Row]:
+    """Yield rows, each made again until its key text is new."""
+    seen: set[str] = set()
     for number in range(count):
-        tries = (make(number) for _ in range(_TRIES))
-        row = next((row for row in tries if row[key] not in rows), None)
-        if row is None:
-            raise ValueError(
-                f"no new {key} after {number} of {count} rows and {_TRIES} tries: the grammar is "
-                "used up; ask for fewer rows"
-            )
-        rows[row[key]] = {**row, "source": "synthetic"}
-    return list(rows.values())
+        row = make(draw, number)
+        while row[key] in seen:
+            row = make(draw, number)
+        seen.add(row[key])
+        yield {**row, "source": "synthetic"}
 
 
-def _write_rows(path: Path, rows: Sequence[Row]) -> None:
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    path.write_text(lines, encoding="utf-8", newline="\n")
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")

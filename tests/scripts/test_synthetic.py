@@ -1,4 +1,4 @@
-"""The synthetic corpus: reproducible, balanced, honest about itself, no bag of words."""
+"""The synthetic corpus and its baselines: the same everywhere, balanced, no bag of words."""
 
 import hashlib
 import itertools
@@ -8,14 +8,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import synthetic
+from datasets import Dataset, DatasetDict
 from synthetic import pairs, reviews, write_corpus
+from synthetic.baselines import bag_of_words_accuracy, majority_accuracy
 
 SIZES = {"train": 300, "validation": 60, "test": 60}
 # A change of the grammar or of the drawing changes it, and with it every number that was measured.
 DIGEST_OF_SEED_0 = "406b20a5247431e887e1d0d59af870cd7c246bb61a71295e24f9bd5cdc12c552"
-
-Row = dict[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +23,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_corpus(tmp_path_factory.mktemp("corpus"), 0, SIZES, SIZES)
 
 
-def digest(folder: Path) -> str:
-    """Return one digest of the names and the bytes of all files."""
-    sums = [path.name.encode() + path.read_bytes() for path in sorted(folder.iterdir())]
-    return hashlib.sha256(b"".join(sums)).hexdigest()
-
-
 def test_corpus_of_a_seed_has_the_same_bytes_everywhere(corpus: Path) -> None:
     """Numbers measured on two machines can be compared."""
-    assert digest(corpus) == DIGEST_OF_SEED_0
+    sums = [path.name.encode() + path.read_bytes() for path in sorted(corpus.iterdir())]
+    assert hashlib.sha256(b"".join(sums)).hexdigest() == DIGEST_OF_SEED_0
 
 
 @pytest.mark.parametrize(
@@ -72,11 +66,33 @@ def test_pair_grammar_uses_both_statements_of_an_entailment_under_every_relation
         assert names.count("P") == names.count("H")
 
 
-def test_corpus_larger_than_the_grammar_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise a larger size than the grammar can give would run for ever or repeat rows."""
-    one = {"text": "The only one.", "phenomenon": "degree"}
-    monkeypatch.setattr(synthetic, "draw_review", lambda draw, stars: one)
-    with pytest.raises(ValueError, match=r"no new text after 1 of 420 rows.*ask for fewer rows"):
-        write_corpus(tmp_path, 0, SIZES, SIZES)
+def splits(rows: list[tuple[list[int], int]], **columns: list[list[int]]) -> DatasetDict:
+    """Return the same rows, pairs of word ids and label, as every split."""
+    data = {"input_ids": [ids for ids, _ in rows], "labels": [label for _, label in rows]}
+    split = Dataset.from_dict(data | columns)
+    return DatasetDict(train=split, validation=split, test=split)
+
+
+def test_majority_is_that_of_the_training_rows() -> None:
+    train = Dataset.from_dict({"labels": [0, 1, 1]})
+    test = Dataset.from_dict({"labels": [0, 0, 0, 1]})
+    assert majority_accuracy(DatasetDict(train=train, test=test)) == 0.25
+
+
+def test_bag_of_words_learns_counts() -> None:
+    rows = [([4], 0), ([2, 3, 4, 2], 0), ([5, 2], 1), ([2, 2, 3, 3, 5], 1), ([3, 6], 2), ([], 2)]
+    assert bag_of_words_accuracy(splits(rows), 7, [1e-5]) == 1.0
+
+
+def test_bag_of_words_learns_neither_order_nor_negation() -> None:
+    """The synthetic corpus asks a model for both."""
+    order = [([2, 3, 4], 0), ([4, 3, 2], 1)]
+    assert bag_of_words_accuracy(splits(order), 5) == 0.5
+    negation = [([2, 3], 0), ([2, 4], 1), ([5, 3], 1), ([5, 4], 0)]  # exclusive or
+    assert bag_of_words_accuracy(splits(negation), 6) <= 0.75
+
+
+def test_bag_of_words_counts_the_texts_of_a_pair_apart() -> None:
+    rows = [([2, 3], 0), ([2, 3], 1)]
+    types = [[0, 1], [1, 0]]
+    assert bag_of_words_accuracy(splits(rows, token_type_ids=types), 4) == 1.0

@@ -1,20 +1,34 @@
-"""A seeded source of choices that makes the same ones on every platform and Python version."""
+"""How both grammars are read, and a source of choices that is the same on every platform."""
 
 import random
+import re
 from collections.abc import Sequence
+from configparser import ConfigParser
+from pathlib import Path
 from typing import TypeVar
 
 Item = TypeVar("Item")
+Alternatives = tuple[str, ...]
+
+
+def read_grammar(name: str) -> dict[str, dict[str, Alternatives]]:
+    """Return the sections of a file in this folder: names and their alternatives."""
+    parser = ConfigParser(delimiters=":", interpolation=None)
+    parser.read_string(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return {
+        section: {
+            name: tuple(re.split(r" \| |\n", value.strip()))
+            for name, value in parser.items(section)
+        }
+        for section in parser.sections()
+    }
 
 
 class Draw:
-    """Choices in a fixed order for a seed.
+    """Choices in a fixed order for a seed; two seeds give two unrelated sequences.
 
     Built on `random.Random.random` alone: it is the one method whose sequence Python promises to
     keep for a seed, so a corpus written elsewhere or next year is the same to the byte.
-
-    Args:
-        seed: Any text; two texts give two unrelated sequences.
     """
 
     def __init__(self, seed: str) -> None:
@@ -32,8 +46,3 @@ class Draw:
     def chance(self, probability: float) -> bool:
         """Return True with this probability."""
         return self._random.random() < probability
-
-
-def words(text: str) -> tuple[str, ...]:
-    """Return the words of a text, split at spaces."""
-    return tuple(text.split())
