@@ -15,14 +15,13 @@ precision, timed in the same rounds.
 """
 
 import argparse
-import importlib.util
 import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from benchmarking.cases import PARTS, measure
+from benchmarking.cases import PARTS
 from benchmarking.models import CLASSIFIERS
 from benchmarking.report import Results, exponents, plot, record, table
 from benchmarking.texts import WORKLOADS
@@ -30,6 +29,7 @@ from benchmarking.texts import WORKLOADS
 from sase_hf.evaluation.records import write_record
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
+from sase_hf.visualization import check_figure_path
 
 # `product_size` is the number of rows of the matrices whose product is the ceiling, `max_batches`
 # that of batches in a training pass.
@@ -67,17 +67,18 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise ValueError("--device is cuda, but torch sees no GPU; use --device cpu")
         if flags.plot and ("lengths" not in flags.only or len(flags.lengths) < 2):
             raise ValueError("--plot shows the part lengths; measure it with two --lengths or more")
-        if flags.plot and importlib.util.find_spec("matplotlib") is None:
-            raise ImportError("--plot needs matplotlib; pip install 'sase_hf[viz]'")
+        if flags.plot:
+            check_figure_path(flags.plot)
         check_output(flags.record)
         check_output(flags.plot)
         torch.set_num_threads(flags.threads)
         started = time.perf_counter()
         results: Results = {}
         try:
-            for part, result in measure(flags):
-                results.setdefault(part, []).append(result)
-                print(*table(part, result), "", sep="\n", flush=True)
+            for part in flags.only:
+                for result in PARTS[part](flags):
+                    results.setdefault(part, []).append(result)
+                    print(*table(part, result), "", sep="\n", flush=True)
         except RuntimeError as error:
             parser.exit(1, f"benchmark.py: {error}\n")
         for name, growth in exponents(results.get("lengths", [])).items():

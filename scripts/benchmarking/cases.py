@@ -15,7 +15,6 @@ from sase_hf import SelfAttentiveConfig, build_tokenizer
 from sase_hf.embedding import Embedder
 from sase_hf.serving.onnx_export import NEEDED
 
-from .equality import TOLERANCE, logit_difference, sample_batch
 from .models import (
     CLASSIFIERS,
     DEFAULTS,
@@ -24,15 +23,16 @@ from .models import (
     NUM_LABELS,
     ON_ONNX_RUNTIME,
     OURS,
+    TOLERANCE,
     TRAINING,
     Settings,
+    build_equal_models,
     build_model,
 )
-from .passes import TrainingProcess, inference_pass
+from .passes import inference_pass, peak_mib, seconds_of_training, training_process
 from .texts import WORKLOADS, Texts, batches_of, draw_texts, spelled_words
 from .timing import (
     TRAINING_FACTOR,
-    Case,
     Times,
     in_turn,
     model_flops,
@@ -44,66 +44,37 @@ from .timing import (
 
 Result = dict[str, Any]
 
-PARTS = ("training", "inference", "lengths", "embedding")
 # Texts in a batch of inference, and batches in a pass: more small ones, which differ most.
 INFERENCE_BATCHES = {1: 16, 32: 2, 256: 1}
 LENGTHS_BATCH_SIZE = 2
 EMBEDDING_BATCH_SIZE = 64
-NO_DROPOUT = {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
 
 
-def measure(flags: Namespace) -> Iterator[tuple[str, Result]]:
-    """Yield the name of a part and one of its results, as soon as it is measured.
-
-    Args:
-        flags: Those of scripts/benchmark.py.
-
-    Raises:
-        RuntimeError: If two models that are compared do not compute the same.
-    """
-    if "training" in flags.only:
-        for name in flags.workloads:
-            # For documents the classifier is too small a part of a step to be compared.
-            for classifier in (None, *(flags.classifiers if name != "documents" else ())):
-                yield "training", training(flags, name, classifier)
-    if "inference" in flags.only:
-        for name in flags.workloads:
-            for batch_size in INFERENCE_BATCHES:
-                if (name, batch_size) != ("documents", 256):  # it would fill the memory
-                    yield "inference", inference(flags, name, batch_size)
-    if "lengths" in flags.only:
-        for longest in flags.lengths:
-            yield "lengths", cost_of_length(flags, longest)
-    if "embedding" in flags.only:
-        yield "embedding", embedding(flags)
+def training(flags: Namespace) -> Iterator[Result]:
+    """Compare training steps, and those of encoder and attention alone (classifier None)."""
+    for name in flags.workloads:
+        workload = WORKLOADS[name]
+        size, num_batches = workload.batch_size, min(workload.num_batches, flags.max_batches)
+        # For documents the classifier is too small a part of a step to be compared.
+        for classifier in (None, *(flags.classifiers if name != "documents" else ())):
+            torch.manual_seed(flags.seed)
+            texts = _draw(flags, workload.draw(size * num_batches))
+            facts = {"workload": name, "classifier": classifier, "batch_size": size}
+            yield facts | _compare_training(flags, TRAINING, texts, size, classifier)
 
 
-def fields_of(flags: Namespace, classifier: str = "mlp2000") -> dict[str, Any]:
-    """Return the fields of the config of a model with this classifier."""
-    return {**DEFAULTS, **CLASSIFIERS[classifier], **flags.fields}
+def cost_of_length(flags: Namespace) -> Iterator[Result]:
+    """Compare time and memory of encoder and attention on texts of half a length to all of it."""
+    for longest in flags.lengths:
+        torch.manual_seed(flags.seed)
+        lengths = longest * (1 + torch.rand(LENGTHS_BATCH_SIZE)) / 2
+        lengths[0] = longest
+        texts = _draw(flags, lengths.long())
+        facts = {"longest": longest, "batch_size": LENGTHS_BATCH_SIZE}
+        yield facts | _compare_training(flags, LENGTHS, texts, LENGTHS_BATCH_SIZE, None)
 
 
-def training(flags: Namespace, name: str, classifier: str | None) -> Result:
-    """Compare training steps, or with no classifier those of encoder and attention only."""
-    workload = WORKLOADS[name]
-    torch.manual_seed(flags.seed)
-    num_batches = min(workload.num_batches, flags.max_batches)
-    texts = _draw(flags, workload.draw(workload.batch_size * num_batches))
-    result = {"workload": name, "classifier": classifier, "batch_size": workload.batch_size}
-    return result | _training(flags, TRAINING, texts, workload.batch_size, classifier)
-
-
-def cost_of_length(flags: Namespace, longest: int) -> Result:
-    """Compare time and memory of encoder and attention on texts of `longest` tokens to half."""
-    torch.manual_seed(flags.seed)
-    lengths = longest * (1 + torch.rand(LENGTHS_BATCH_SIZE)) / 2
-    lengths[0] = longest
-    result = {"longest": longest, "batch_size": LENGTHS_BATCH_SIZE}
-    texts = _draw(flags, lengths.long())
-    return result | _training(flags, LENGTHS, texts, LENGTHS_BATCH_SIZE, None)
-
-
-def _training(
+def _compare_training(
     flags: Namespace,
     settings: Sequence[Settings],
     texts: Texts,
@@ -111,23 +82,21 @@ def _training(
     classifier: str | None,
 ) -> Result:
     fields = fields_of(flags, classifier or "mlp2000")
-    differences = _differences(flags, settings, fields)
+    _, differences = build_equal_models(settings, fields, flags.device, flags.seed)
     with ExitStack() as until_measured:
         processes = {}
         for one in settings:
             batches = batches_of(texts, batch_size, grouped=one.grouped)
-            process = TrainingProcess(
-                one,
-                fields,
-                batches,
-                whole=classifier is not None,
-                device=flags.device,
-                seed=flags.seed,
-                threads=flags.threads,
-            )
+            process = training_process(one, fields, batches, flags, whole=classifier is not None)
             processes[one.name] = until_measured.enter_context(process)
-        times = _times(flags, {name: one.seconds for name, one in processes.items()})
-        peaks = {name: one.peak_mib() for name, one in processes.items()}
+
+        def seconds(name: str, repeats: int) -> float:
+            return processes[name].submit(seconds_of_training, repeats).result()
+
+        cases = {name: partial(seconds, name) for name in processes}
+        ceilings = products(flags.product_size, flags.device)
+        times = in_turn({**cases, **ceilings}, flags.rounds, flags.seconds)
+        peaks = {name: one.submit(peak_mib).result() for name, one in processes.items()}
     flops = TRAINING_FACTOR * _flops(fields, texts, classifier=classifier is not None)
     result = describe(settings, times, texts, flops, flags.product_size)
     for name, row in result["settings"].items():
@@ -135,27 +104,34 @@ def _training(
     return result
 
 
-def inference(flags: Namespace, name: str, batch_size: int) -> Result:
+def inference(flags: Namespace) -> Iterator[Result]:
     """Compare the bare forward pass with the MLP of 2,000 units."""
-    torch.manual_seed(flags.seed)
-    texts = _draw(flags, WORKLOADS[name].draw(batch_size * INFERENCE_BATCHES[batch_size]))
-    fields = fields_of(flags) | NO_DROPOUT  # as the models compared, so that one export serves both
+    fields = fields_of(flags)
     has_onnx = flags.device == "cpu" and all(map(importlib.util.find_spec, NEEDED))
     settings = INFERENCE + (ON_ONNX_RUNTIME if has_onnx else ())
-    differences = _differences(flags, settings, fields)
-    batches = batches_of(texts, batch_size, device=flags.device)
-    cases: dict[str, Case] = {}
-    for one in settings:
-        model = build_model(one, fields, flags.device, flags.seed)
-        cases[one.name] = partial(seconds_of, inference_pass(model, batches), flags.device)
-    flops = _flops(fields, texts, classifier=True)
-    result = describe(settings, _times(flags, cases), texts, flops, flags.product_size)
-    for one in settings:
-        result["settings"][one.name]["logit_difference"] = differences[one.name]
-    return {"workload": name, "classifier": "mlp2000", "batch_size": batch_size} | result
+    models, differences = build_equal_models(settings, fields, flags.device, flags.seed)
+    for name in flags.workloads:
+        for batch_size, num_batches in INFERENCE_BATCHES.items():
+            if (name, batch_size) == ("documents", 256):  # it would fill the memory
+                continue
+            torch.manual_seed(flags.seed)
+            texts = _draw(flags, WORKLOADS[name].draw(batch_size * num_batches))
+            batches = batches_of(texts, batch_size, device=flags.device)
+            cases = {
+                name: partial(seconds_of, inference_pass(model, batches), flags.device)
+                for name, model in models.items()
+            }
+            ceilings = products(flags.product_size, flags.device)
+            times = in_turn({**cases, **ceilings}, flags.rounds, flags.seconds)
+            flops = _flops(fields, texts, classifier=True)
+            result = describe(settings, times, texts, flops, flags.product_size)
+            for one, row in result["settings"].items():
+                row["logit_difference"] = differences[one]
+            facts = {"workload": name, "classifier": "mlp2000", "batch_size": batch_size}
+            yield facts | result
 
 
-def embedding(flags: Namespace) -> Result:
+def embedding(flags: Namespace) -> Iterator[Result]:
     """Compare ways to embed short texts with the bare forward pass over the same texts.
 
     Raises:
@@ -163,21 +139,16 @@ def embedding(flags: Namespace) -> Result:
     """
     fields = fields_of(flags)
     torch.manual_seed(flags.seed)
-    lengths = WORKLOADS["tweets"].draw(flags.num_texts)
     words = spelled_words(fields["vocab_size"] - 2)  # without padding and the unknown word
-    picks = (torch.randint(len(words), (int(length),)).tolist() for length in lengths)
-    texts = [" ".join(words[pick] for pick in text) for text in picks]
+    texts = [
+        " ".join(words[pick] for pick in torch.randint(len(words), (int(length),)).tolist())
+        for length in WORKLOADS["tweets"].draw(flags.num_texts)
+    ]
     tokenizer = build_tokenizer([" ".join(words)], vocab_size=fields["vocab_size"])
     model: Any = build_model(OURS, fields, flags.device, flags.seed)
     base = model.encoder.eval()
     ids = [(torch.tensor(tokenizer(text)["input_ids"]), 0) for text in texts]
     batches = batches_of(ids, EMBEDDING_BATCH_SIZE, grouped=True, device=flags.device)
-
-    @torch.inference_mode()
-    def forward() -> None:
-        for batch in batches:
-            base(batch["input_ids"], batch["attention_mask"])
-
     ways: dict[str, Callable[[], Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         base.save_pretrained(folder)
@@ -193,7 +164,7 @@ def embedding(flags: Namespace) -> Result:
     first, *others = (np.asarray(embed()) for embed in ways.values())
     if any(np.abs(other - first).max() > TOLERANCE * np.abs(first).max() for other in others):
         raise RuntimeError(f"the embeddings by {' and '.join(ways)} differ")
-    ways = {"forward": forward, **ways}
+    ways = {"forward": inference_pass(base, batches), **ways}
     cases = {name: partial(seconds_of, way, flags.device) for name, way in ways.items()}
     times = in_turn(cases, flags.rounds, flags.seconds)
     rows = {
@@ -201,27 +172,26 @@ def embedding(flags: Namespace) -> Result:
         for name, taken in times.items()
     }
     facts = {"texts": len(texts), "batch_size": EMBEDDING_BATCH_SIZE}
-    return {**facts, "rounds": len(times["forward"]), "settings": rows}
+    yield {**facts, "rounds": len(times["forward"]), "settings": rows}
+
+
+# Each yields its results as soon as they are measured; all raise RuntimeError if two models that
+# are compared do not compute the same.
+PARTS = {
+    "training": training,
+    "inference": inference,
+    "lengths": cost_of_length,
+    "embedding": embedding,
+}
+
+
+def fields_of(flags: Namespace, classifier: str = "mlp2000") -> dict[str, Any]:
+    """Return the fields of the config of a model with this classifier."""
+    return {**DEFAULTS, **CLASSIFIERS[classifier], **flags.fields}
 
 
 def _draw(flags: Namespace, lengths: torch.Tensor) -> Texts:
     return draw_texts(lengths, fields_of(flags)["vocab_size"], NUM_LABELS)
-
-
-def _differences(
-    flags: Namespace, settings: Sequence[Settings], fields: Mapping[str, Any]
-) -> dict[str, float]:
-    """Check that all settings compute the same; return the differences of their logits."""
-    fields = {**fields, **NO_DROPOUT}
-    build = partial(build_model, fields=fields, device=flags.device, seed=flags.seed)
-    baseline = build(settings[0])
-    sample = sample_batch(fields["vocab_size"], NUM_LABELS, flags.device)
-    return {one.name: logit_difference(build(one), one, baseline, sample) for one in settings}
-
-
-def _times(flags: Namespace, cases: Mapping[str, Case]) -> Times:
-    ceilings = products(flags.product_size, flags.device)
-    return in_turn({**cases, **ceilings}, flags.rounds, flags.seconds)
 
 
 def _flops(fields: Mapping[str, Any], texts: Texts, *, classifier: bool) -> int:

@@ -4,7 +4,7 @@
 uses fused Adam by default; `--bf16 true --train_sampling_strategy group_by_length` is the rest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,10 +19,14 @@ from torch import Tensor, nn
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
 from sase_hf.utils.processes import in_fresh_process
 
-from .plain import plain_twin
+from .plain import plain_name, plain_twin
+from .texts import Batch, batches_of, draw_texts
 
 NUM_LABELS = 5
 DEFAULTS = {"vocab_size": 20_000, "num_labels": NUM_LABELS}
+
+# Allowed difference of float32 sums in another order, as a share of the largest value.
+TOLERANCE = 1e-3
 
 # The sizes of the paper: of its experiments on Age and on Yelp, and of Appendix A.
 CLASSIFIERS: dict[str, dict[str, Any]] = {
@@ -143,3 +147,84 @@ def _export(fields: Mapping[str, Any], seed: int, folder: Path) -> None:
 
     model = _random_model(fields, seed).eval()
     write_graphs(model, folder / "fp32.onnx", folder / "int8.onnx")
+
+
+def build_equal_models(
+    settings: Sequence[Settings], fields: Mapping[str, Any], device: str, seed: int
+) -> tuple[dict[str, nn.Module], dict[str, float]]:
+    """Build a model without dropout for each settings, and compare each with the first.
+
+    Returns:
+        Name of the settings -> its model, and -> the difference of its logits.
+
+    Raises:
+        RuntimeError: If two models do not compute the same.
+    """
+    fields = {**fields, "embedding_dropout": 0.0, "classifier_dropout": 0.0}
+    models = {one.name: build_model(one, fields, device, seed) for one in settings}
+    sample = sample_batch(fields["vocab_size"], NUM_LABELS, device)
+    baseline = models[settings[0].name]
+    differences = {
+        one.name: logit_difference(models[one.name], one, baseline, sample) for one in settings
+    }
+    return models, differences
+
+
+def sample_batch(vocab_size: int, num_labels: int, device: str = "cpu") -> Batch:
+    """Return a few short texts of different lengths, on which models are compared."""
+    texts = draw_texts([5, 17, 1, 9], vocab_size, num_labels)
+    return batches_of(texts, len(texts), device=device)[0]
+
+
+def logit_difference(
+    model: nn.Module, settings: Settings, baseline: nn.Module, batch: Batch
+) -> float:
+    """Return the largest difference of the logits, as a share of the largest logit.
+
+    Args:
+        model: The model to check, without dropout.
+        settings: The settings of `model`.
+        baseline: The model it is compared with, in float32 and without dropout.
+        batch: The input of both.
+
+    Raises:
+        RuntimeError: If both are float32, and their logits or training gradients differ by more
+            than rounding.
+    """
+    texts = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    # cuDNN may use TF32 for float32, which would hide a difference.
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        expected = baseline(**texts).logits
+        with settings.precision(expected.device.type):
+            actual = model(**texts).logits
+    differences = {"logits": _relative(actual, expected)}
+    if settings.dtype == "fp32":
+        if not settings.onnx:
+            gradients = _gradients_of(model, batch)
+            for name, gradient in _gradients_of(baseline, batch).items():
+                differences[f"gradients of {name}"] = _relative(gradients[name], gradient)
+        for quantity, difference in differences.items():
+            if not difference <= TOLERANCE:
+                raise RuntimeError(
+                    f"{settings.name}: {quantity} differ from those of the baseline by "
+                    f"{difference:.2g} of the largest value; at most {TOLERANCE} is allowed. "
+                    "Correct the model or plain.py before comparing times"
+                )
+    return differences["logits"]
+
+
+def _gradients_of(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    """Return the gradients of the loss by the names of the parameters in plain.py."""
+    model.train()
+    model(**batch).loss.backward()
+    gradients = {
+        plain_name(name): weight.grad
+        for name, weight in model.named_parameters()
+        if weight.grad is not None
+    }
+    model.zero_grad()
+    return gradients
+
+
+def _relative(actual: Tensor, expected: Tensor) -> float:
+    return ((actual.float() - expected).abs().max() / expected.abs().max()).item()

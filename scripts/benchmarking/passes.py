@@ -7,13 +7,14 @@ memory, whose peak can be measured, and can keep freed memory or give it back to
 import multiprocessing
 import resource
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Adam
 
 from sase_hf.utils.memory import keep_freed_memory
@@ -22,39 +23,26 @@ from .models import Settings, build_model
 from .texts import Batch
 from .timing import seconds_of
 
-LEARNING_RATE = 1e-3
-
-
-def encoder_pass(
-    model: nn.Module, settings: Settings, batches: Sequence[Batch]
-) -> Callable[[], None]:
-    """Return forward and backward pass of encoder and attention over all batches."""
-    encoder = model.get_submodule("encoder")
-
-    def run() -> None:
-        for batch in batches:
-            with settings.precision(batch["input_ids"].device.type):
-                encoded = encoder(batch["input_ids"], batch["attention_mask"])
-            matrix, penalty = encoded.sentence_embedding, encoded.penalty
-            (matrix.float().square().mean() + penalty.mean()).backward()
-            model.zero_grad()
-
-    model.train()
-    return run
-
 
 def training_pass(
-    model: nn.Module, settings: Settings, batches: Sequence[Batch]
+    model: nn.Module, settings: Settings, batches: Sequence[Batch], *, whole: bool
 ) -> Callable[[], None]:
-    """Return whole training steps with Adam, one for each batch."""
-    optimizer = Adam(model.parameters(), lr=LEARNING_RATE, fused=settings.fused or None)
+    """Return whole training steps with Adam, or forward and backward pass of the encoder alone."""
+    optimizer = Adam(model.parameters(), fused=settings.fused or None)
+    encoder = model.get_submodule("encoder")
+
+    def loss_of(batch: Batch) -> Tensor:
+        with settings.precision(batch["input_ids"].device.type):
+            if whole:
+                return model(**batch).loss
+            encoded = encoder(batch["input_ids"], batch["attention_mask"])
+        return encoded.sentence_embedding.float().square().mean() + encoded.penalty.mean()
 
     def run() -> None:
         for batch in batches:
-            with settings.precision(batch["input_ids"].device.type):
-                loss = model(**batch).loss
-            loss.backward()
-            optimizer.step()
+            loss_of(batch).backward()
+            if whole:
+                optimizer.step()
             optimizer.zero_grad()
 
     model.train()
@@ -73,56 +61,30 @@ def inference_pass(model: nn.Module, batches: Sequence[Batch]) -> Callable[[], N
     return run
 
 
-class TrainingProcess:
-    """A process that holds a model and runs its training pass whenever it is told to.
+def training_process(
+    settings: Settings,
+    fields: Mapping[str, Any],
+    batches: Sequence[Batch],
+    flags: Namespace,
+    *,
+    whole: bool,
+) -> ProcessPoolExecutor:
+    """Return a process with a model, for `seconds_of_training` and `peak_mib`.
 
-    Leaving its context ends the process. If the process dies, for example for want of memory, its
-    methods raise RuntimeError.
+    Leaving its context ends the process. If the process dies, for example because it needs too much
+    memory, its results raise RuntimeError.
 
     Args:
         settings: How the model is run.
         fields: Fields of its config.
         batches: Its input, on the CPU.
+        flags: `device`, `seed` and `threads`.
         whole: With classifier and optimizer; otherwise encoder and attention only.
-        device: Where it runs.
-        seed: The seed of the weights.
-        threads: CPU threads.
     """
-
-    def __init__(
-        self,
-        settings: Settings,
-        fields: Mapping[str, Any],
-        batches: Sequence[Batch],
-        *,
-        whole: bool,
-        device: str = "cpu",
-        seed: int = 0,
-        threads: int = 1,
-    ) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch.optim", "sase_hf.utils.loading", __name__])
-        training = (settings, fields, batches, whole, device, seed, threads)
-        self._pool = ProcessPoolExecutor(1, context, initializer=_start, initargs=training)
-
-    def __enter__(self) -> "TrainingProcess":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown()
-
-    def seconds(self, repeats: int) -> float:
-        """Run the pass and return its mean time."""
-        return self._pool.submit(_seconds, repeats).result()
-
-    def peak_mib(self) -> float:
-        """Return by how many MiB memory grew at most during the passes so far.
-
-        On a CPU that is the resident size of the process, on a GPU the memory of tensors. The
-        weights were there before and do not count; gradients, the moments of the optimizer and
-        everything kept for the backward pass do.
-        """
-        return self._pool.submit(_peak_mib).result()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch.optim", "sase_hf.utils.loading", __name__])
+    arguments = (settings, fields, batches, flags, whole)
+    return ProcessPoolExecutor(1, context, initializer=_start, initargs=arguments)
 
 
 # In a training process: its pass, the device, and the peak in bytes before the first pass.
@@ -133,32 +95,37 @@ def _start(
     settings: Settings,
     fields: Mapping[str, Any],
     batches: Sequence[Batch],
+    flags: Namespace,
     whole: bool,
-    device: str,
-    seed: int,
-    threads: int,
 ) -> None:
     global _running
-    torch.set_num_threads(threads)
+    torch.set_num_threads(flags.threads)
     if settings.keeps_memory:
         keep_freed_memory()
-    batches = [{name: x.to(device) for name, x in batch.items()} for batch in batches]
-    model = build_model(settings, fields, device, seed)
-    run = (training_pass if whole else encoder_pass)(model, settings, batches)
+    batches = [{name: x.to(flags.device) for name, x in batch.items()} for batch in batches]
+    model = build_model(settings, fields, flags.device, flags.seed)
+    run = training_pass(model, settings, batches, whole=whole)
     # Building the model may have needed more than it holds now.
-    if device == "cuda":
+    if flags.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     elif sys.platform == "linux":
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    _running = run, device, _peak_bytes(device)
+    _running = run, flags.device, _peak_bytes(flags.device)
 
 
-def _seconds(repeats: int) -> float:
+def seconds_of_training(repeats: int) -> float:
+    """In a training process, run the pass and return its mean time."""
     run, device, _ = _running
     return seconds_of(run, device, repeats)
 
 
-def _peak_mib() -> float:
+def peak_mib() -> float:
+    """In a training process, return by how many MiB memory grew at most during the passes so far.
+
+    On a CPU that is the resident size of the process, on a GPU the memory of tensors. The weights
+    were there before and do not count; gradients, the moments of the optimizer and everything kept
+    for the backward pass do.
+    """
     _, device, before = _running
     return (_peak_bytes(device) - before) / 2**20
 

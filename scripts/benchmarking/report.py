@@ -10,6 +10,7 @@ import torch
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
 from sase_hf.evaluation.records import measured_record
+from sase_hf.visualization import save_figure
 
 from .cases import Result, fields_of
 from .models import INFERENCE, LENGTHS, ON_ONNX_RUNTIME, TRAINING
@@ -19,11 +20,11 @@ Results = dict[str, list[Result]]
 
 # Column -> the key of its value in a result, and the format.
 COLUMNS = {
-    "times as fast": ("speedup", "{median:.2f} ({q1:.2f} to {q3:.2f})"),
-    "of forward": ("times_forward", "{median:.2f} ({q1:.2f} to {q3:.2f})"),
-    "seconds": ("seconds", "{median:.4g}"),
-    "tokens/s": ("tokens_per_second", "{median:,.0f}"),
-    "of ceiling": ("share_of_ceiling", "{median:.0%}"),
+    "times as fast": ("speedup", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
+    "of forward": ("times_forward", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
+    "seconds": ("seconds", "{0[median]:.4g}"),
+    "tokens/s": ("tokens_per_second", "{0[median]:,.0f}"),
+    "of ceiling": ("share_of_ceiling", "{0[median]:.0%}"),
     "MiB": ("peak_mib", "{:,.0f}"),
     "logits differ by": ("logit_difference", "{:.1g}"),
 }
@@ -33,21 +34,16 @@ def table(part: str, result: Result) -> Iterator[str]:
     """Yield the lines of a table: the facts of a result, then a row for each settings."""
     facts = (f"{name} {value}" for name, value in result.items() if name != "settings")
     yield f"{part}: {', '.join(facts)}"
-    measured = result["settings"]
-    shown = {title: c for title, c in COLUMNS.items() if any(c[0] in r for r in measured.values())}
-    rows = [["", *shown]]
-    for name, row in measured.items():
-        rows.append([name, *(_cell(row.get(key), form) for key, form in shown.values())])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *cells in rows:
-        right = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        yield "  ".join(["", f"{name:{widths[0]}}", *right])
-
-
-def _cell(value: Any, form: str) -> str:
-    if value is None:
-        return ""
-    return form.format(**value) if isinstance(value, dict) else form.format(value)
+    rows = result["settings"]
+    columns = [
+        (title, key, form)
+        for title, (key, form) in COLUMNS.items()
+        if any(key in row for row in rows.values())
+    ]
+    yield " " * 28 + "".join(f"{title:>22}" for title, _, _ in columns)
+    for name, row in rows.items():
+        cells = (form.format(row[key]) if key in row else "" for _, key, form in columns)
+        yield f"  {name:<26}" + "".join(f"{cell:>22}" for cell in cells)
 
 
 def exponents(results: Sequence[Result]) -> dict[str, dict[str, float]]:
@@ -65,7 +61,7 @@ def exponents(results: Sequence[Result]) -> dict[str, dict[str, float]]:
 
 
 def record(results: Results, flags: Namespace, seconds: float) -> dict[str, Any]:
-    """Return the record of a run that took so long."""
+    """Return the record of a run that took this number of seconds."""
     config = SelfAttentiveConfig(**fields_of(flags))
     with torch.device("meta"):
         num_parameters = SelfAttentiveForSequenceClassification(config).num_parameters()
@@ -118,5 +114,4 @@ def plot(results: Sequence[Result], path: Path) -> None:
         axes.set_xticks([], minor=True)  # their labels would overlap with those of the lengths
         axes.grid(visible=True, alpha=0.3)
         axes.legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    save_figure(figure, path)

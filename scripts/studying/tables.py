@@ -1,8 +1,4 @@
-"""The page of a study, made from its records: tables, a figure, and the paper's numbers.
-
-The paper is Lin et al., "A Structured Self-Attentive Sentence Embedding", ICLR 2017
-(arXiv:1703.03130). Its numbers are accuracies on its own test sets, in percent.
-"""
+"""The page of a study, made from its records: tables, a figure, and the paper's numbers."""
 
 import json
 import re
@@ -12,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.models import FAMILIES
@@ -30,84 +27,15 @@ TASKS = ("yelp5", "blog_age", "snli")
 HOPS = (1, 5, 10, 20, 30)
 HOPS_TASKS = ("blog_age", "snli")
 
-# Heading -> setting, for the tables of trials.
-TUNED = {
-    "word vectors": "word_vectors",
-    "vocabulary": "vocab_size",
-    "encoder": "encoder",
-    "filters": "cnn_num_filters",
-    "matching": "matching",
-    "pooling": "pooling",
-    "u": "lstm_hidden_size",
-    "layers": "num_lstm_layers",
-    "shortcuts": "lstm_shortcuts",
-    "r": "num_hops",
-    "d_a": "attention_size",
-    "classifier": "classifier",
-    "b": "classifier_hidden_size",
-    "p": "pruned_row_size",
-    "q": "pruned_column_size",
-    "penalty": "penalty_coef",
-    "dropout, words": "embedding_dropout",
-    "dropout, MLP": "classifier_dropout",
-    "label smoothing": "label_smoothing",
-    "frozen vectors": "freeze_embeddings",
-    "learning rate": "learning_rate",
-    "batch": "per_device_train_batch_size",
-    "epochs": "num_train_epochs",
-}
-
-# The recipes of Table 1, those with settings that were searched, and their titles.
-TABLE_1 = {
-    "bilstm_max": "BiLSTM + max pooling",
-    "cnn_max": "CNN + max pooling",
-    "self_attentive": "self-attentive",
-    "bilstm_max_searched": "BiLSTM + max pooling, searched",
-    "cnn_max_searched": "CNN + max pooling, searched",
-    "self_attentive_searched": "self-attentive, searched",
-    "bilstm_mean": "BiLSTM + mean pooling, searched for maximum pooling",
-}
-
 # Name of a recipe -> the records of its seeds.
 Records = Mapping[str, Sequence[Mapping[str, Any]]]
-Paper = Mapping[str, Mapping[Any, float]]
 
-PAPER_TABLE_1: Paper = {
-    "yelp5": {"bilstm_max": 61.99, "cnn_max": 62.05, "self_attentive": 64.21},
-    "blog_age": {"bilstm_max": 77.40, "cnn_max": 78.15, "self_attentive": 80.45},
-}
-PAPER_TABLE_2: Paper = {"snli": {"gated": 84.4}}
-PAPER_TABLE_3: Paper = {
-    "yelp5": {0.0: 61.74, 1.0: 64.21},
-    "blog_age": {0.0: 79.27, 1.0: 80.45},
-    "snli": {},
-}
-# Appendix A: weights of the hidden layer, of the softmax and of the rest, and the accuracy.
-PAPER_TABLE_4 = {
-    ("yelp5", "self_attentive"): ("54M", "15K", "1.3M", "64.21"),
-    ("yelp5", "pruned"): ("2.7M", "52.5K", "1.3M", "63.86"),
-    ("blog_age", "self_attentive"): ("72M", "20K", "1.3M", "80.45"),
-    ("blog_age", "pruned"): ("822K", "63.75K", "1.3M", "77.32"),
-    ("snli", "self_attentive"): ("72M", "12K", "22.9M", "84.43"),
-    ("snli", "pruned"): ("5.6M", "45K", "22.9M", "83.16"),
-}
-# The highest point of each curve, by the number of hops.
-PAPER_FIGURE_5: Paper = {
-    "blog_age": {1: 78.12, 5: 79.80, 10: 80.47, 20: 80.02, 30: 79.90},
-    "snli": {1: 80.53, 5: 82.48, 10: 83.03, 20: 83.80, 30: 83.47},
-}
+_SHOWN = yaml.safe_load(Path(__file__).with_name("tables.yaml").read_text(encoding="utf-8"))
+TITLES, PAPER, SETTINGS = _SHOWN["titles"], _SHOWN["paper"], _SHOWN["settings"]
 
 
 def render(records_folder: Path, output: Path) -> tuple[Path, Path]:
-    """Write the page, and the figure into the same folder; return both files.
-
-    The same records give the same bytes.
-
-    Raises:
-        FileNotFoundError: If there is no such folder of records.
-        ValueError: If a record does not belong into the tables.
-        ImportError: If matplotlib is missing.
-    """
+    """Write the page, and the figure into the same folder; return both files."""
     records = read_records(records_folder)
     figure = output.with_name(FIGURE_NAME)
     save_figure(accuracy_figure(hops_curves(records)), figure)
@@ -125,12 +53,12 @@ def page(records: Records) -> str:
 def read_records(folder: Path) -> Records:
     """Return the records of a study by the names of their recipes, such as yelp5/cnn_max.
 
-    The name of a record may lack a seed, as that of a linear model, which draws nothing.
+    The file name of a linear model, which draws nothing, has no seed.
 
     Raises:
         FileNotFoundError: If there is no such folder.
         ValueError: If a record was not measured on validation rows, or the seeds of a recipe have
-            different settings, so that their mean means nothing.
+            different settings.
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}; name one with --records")
@@ -191,12 +119,7 @@ def by_setting(records: Records, task: str, prefix: str, field: str) -> dict[flo
 
 
 def weights_of(record: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Count the weights of a record's model as Table 4 of the paper does.
-
-    Returns:
-        The weights of the hidden layer, of the softmax without its biases, and of the rest without
-        the word vectors.
-    """
+    """Count the weights as Table 4 does: hidden layer, softmax (no biases), rest (no vectors)."""
     config = _config_of(record)
     heads = {head.__name__: head for head in FAMILIES["self_attentive"].heads.values()}
     with torch.device("meta"):
@@ -232,20 +155,12 @@ def hops_curves(records: Records) -> dict[str, dict[str, list[tuple[float, float
 
 def table1(records: Records) -> str:
     """Classification of texts: our accuracy and the paper's."""
-    models = {**TABLE_1, "linear": "linear model of TF-IDF"}
-    return _by_task(records, models, ("yelp5", "blog_age"), PAPER_TABLE_1)
+    return _by_task(records, "table1", ("yelp5", "blog_age"))
 
 
 def table2(records: Records) -> str:
     """Entailment: our accuracy and the paper's."""
-    models = {
-        "bilstm_max": "BiLSTM + max pooling, concatenated",
-        "cnn_max": "CNN + max pooling, concatenated",
-        "gated": "self-attentive, gated",
-        "self_attentive": "self-attentive, concatenated",
-        "linear": "linear model of TF-IDF",
-    }
-    return _by_task(records, models, ("snli",), PAPER_TABLE_2)
+    return _by_task(records, "table2", ("snli",))
 
 
 def table3(records: Records) -> str:
@@ -258,9 +173,9 @@ def table3(records: Records) -> str:
 
     for task in TASKS:
         names = by_setting(records, task, "penalty_", "penalty_coef")
-        for coefficient in sorted(names.keys() | PAPER_TABLE_3[task].keys()):
+        for coefficient in sorted(names.keys() | PAPER["table3"][task].keys()):
             name = names.get(coefficient, "")
-            paper = _paper(PAPER_TABLE_3, task, coefficient)
+            paper = _paper("table3", task, coefficient)
             means = (mean(name, kind) for kind in kinds)
             rows.append((task, f"{coefficient:g}", accuracy(records, name), paper, *means))
     return markdown(("task", "coefficient", "accuracy in %", "paper", *kinds), rows)
@@ -272,11 +187,11 @@ def table4(records: Records) -> str:
     for column in ("hidden layer", "softmax", "other", "accuracy in %"):
         headings += [column, f"{column}, paper"]
     rows = []
-    for (task, recipe), paper in PAPER_TABLE_4.items():
-        name = f"{task}/{recipe}"
+    for name, paper in PAPER["table4"].items():
         weights = [f"{n:,}" for n in weights_of(records[name][0])] if name in records else []
         ours = (*(weights or [MISSING] * 3), accuracy(records, name))
         pairs = [cell for pair in zip(ours, paper, strict=True) for cell in pair]
+        task, _, recipe = name.partition("/")
         rows.append([task, "pruned" if recipe == "pruned" else "full", *pairs])
     return markdown(headings, rows)
 
@@ -290,21 +205,20 @@ def figure5(records: Records) -> str:
         for hops, row in zip(HOPS, rows, strict=True):
             seeds = histories(records, names.get(hops, ""))
             best = [max(entry["accuracy"] for entry in seed) for seed in seeds]
-            row += [percent(best), _paper(PAPER_FIGURE_5, task, hops)]
+            row += [percent(best), _paper("figure5", task, hops)]
     return markdown(headings, rows)
 
 
 def beyond(records: Records) -> str:
     """Models that the paper does not have."""
-    names = ("cnn", "dilated_cnn", "relation_network", "shortcut_bilstm", "generalized")
-    return _by_task(records, {name: name.replace("_", " ") for name in names}, TASKS, {})
+    return _by_task(records, "beyond", TASKS)
 
 
 def label_shift(records: Records) -> str:
     """The accuracy after adapting to the label frequencies of the validation rows."""
     rows = []
     for task in TASKS:
-        for recipe in TABLE_1:
+        for recipe in TITLES["table1"]:
             name = f"{task}/{recipe}"
             shifts = [r["label_shift"] for r in records.get(name, ()) if "label_shift" in r]
             if shifts:
@@ -348,16 +262,15 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(headings), *lines[1:]])
 
 
-def _by_task(
-    records: Records, models: Mapping[str, str], tasks: Sequence[str], paper: Paper
-) -> str:
-    """Return a table with a row for each model (recipe: title) and columns for each task."""
-    headings, rows = ["model"], [[title] for title in models.values()]
+def _by_task(records: Records, table: str, tasks: Sequence[str]) -> str:
+    """Return a table with a row for each model and columns for each task."""
+    headings, rows = ["model"], [[title] for title in TITLES[table].values()]
     for task in tasks:
-        headings += [task, f"{task}, paper"] if task in paper else [task]
-        for recipe, row in zip(models, rows, strict=True):
+        has_paper = task in PAPER.get(table, {})
+        headings += [task, f"{task}, paper"] if has_paper else [task]
+        for recipe, row in zip(TITLES[table], rows, strict=True):
             row.append(accuracy(records, f"{task}/{recipe}"))
-            row += [_paper(paper, task, recipe)] if task in paper else []
+            row += [_paper(table, task, recipe)] if has_paper else []
     return markdown(headings, rows)
 
 
@@ -366,7 +279,7 @@ def _trials(
 ) -> str:
     """Return a table of trials: names, settings and accuracy of each."""
     chosen = set().union(*(settings for _, settings, _ in trials))
-    columns = {heading: key for heading, key in TUNED.items() if key in chosen}
+    columns = {heading: key for heading, key in SETTINGS.items() if key in chosen}
     rows = [
         (*names, *(_setting(settings.get(key)) for key in columns.values()), value)
         for names, settings, value in trials
@@ -384,6 +297,6 @@ def _setting(value: Any) -> str:
     return "" if value is None else ", ".join(shown)
 
 
-def _paper(numbers: Paper, task: str, row: Any) -> str:
-    number = numbers[task].get(row)
+def _paper(table: str, task: str, row: Any) -> str:
+    number = PAPER[table][task].get(row)
     return "" if number is None else f"{number:.2f}"
