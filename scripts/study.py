@@ -46,11 +46,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.detach:
             flags.runs.mkdir(parents=True, exist_ok=True)
             with (flags.runs / "study.log").open("ab") as log:
-                command = [
-                    sys.executable,
-                    __file__,
-                    *(word for word in words if word != "--detach"),
-                ]
+                command = [sys.executable, __file__, *words]
+                command.remove("--detach")
                 # A session of its own outlives the terminal.
                 process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
             print(f"pid {process.pid}, log {log.name}")

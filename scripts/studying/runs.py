@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from sase_hf.evaluation.privacy import redact
 from sase_hf.evaluation.records import write_record
@@ -37,14 +37,10 @@ WITHOUT_EFFECT = {
 
 @dataclass(frozen=True)
 class Run:
-    """A recipe, trained with one seed.
+    """A recipe, trained with a seed that replaces its own.
 
-    Attributes:
-        recipe: The file.
-        seed: The seed, which replaces that of the recipe.
-        runs: The folder for models and logs of the study.
-        records: The folder for its records.
-        recipes: The folder that recipes are named after.
+    `runs` is the folder for models and logs of the study, `records` that of its records, and
+    `recipes` the one that recipes are named after.
     """
 
     recipe: Path
@@ -82,9 +78,9 @@ class Run:
 
 
 class State(NamedTuple):
-    """How far a run is: `changed` means that its record has other settings than its recipe."""
+    """How far a run is: done, unfinished, missing, or changed (the record has other settings)."""
 
-    kind: Literal["done", "unfinished", "changed", "missing"]
+    kind: str
     detail: str = ""
 
     def __str__(self) -> str:
@@ -93,20 +89,9 @@ class State(NamedTuple):
 
 
 def collect_runs(
-    paths: Sequence[Path],
-    seeds: Sequence[int],
-    runs: Path,
-    records: Path,
-    recipes: Path = RECIPES,
+    paths: Sequence[Path], seeds: Sequence[int], runs: Path, records: Path, recipes: Path = RECIPES
 ) -> list[Run]:
-    """Return the runs of recipes: all recipes with the first seed, then with the second.
-
-    Args:
-        paths: Recipes, or folders, whose .yaml files are recipes.
-        seeds: The seeds of each recipe.
-        runs: The folder for models and logs.
-        records: The folder for records.
-        recipes: The folder that recipes are named after.
+    """Return the runs of recipes and folders: all with the first seed, then with the second.
 
     Raises:
         ValueError: If a folder contains no recipe, or a recipe lies outside of `recipes`.
@@ -119,20 +104,12 @@ def collect_runs(
         found.update(dict.fromkeys(files))
     for recipe in found:
         if not recipe.resolve().is_relative_to(recipes):
-            raise ValueError(
-                f"recipe {recipe} is not in {recipes}; move it there, because the record is named "
-                "after its place, or train it with scripts/train.py"
-            )
+            raise ValueError(f"recipe {recipe} is not in {recipes}, whose recipes name the records")
     return [Run(recipe, seed, runs, records, recipes) for seed in seeds for recipe in found]
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Return the settings that decide the result of a run, as a record holds them.
-
-    Raises:
-        ValueError: If the recipe cannot be read.
-        FileNotFoundError: If the recipe or its base does not exist.
-    """
+    """Return the settings that decide the result of a run, as a record holds them."""
     try:
         model_args, data_args, training_args = parse_arguments(run.words)
     except SystemExit as error:  # argparse has named the flag, but not the recipe
@@ -147,15 +124,12 @@ def state_of(run: Run) -> State:
     state = State("missing")
     if run.record.is_file():
         record = json.loads(run.record.read_text(encoding="utf-8"))
-        recorded, default = _deciding(record["arguments"]), "its default"
-        changes = [
-            f"{name} was {recorded.get(name, default)} and is {settings.get(name, default)}"
-            for name in sorted(recorded.keys() | settings.keys())
-            if recorded.get(name, default) != settings.get(name, default)
-        ]
-        if not changes:
+        recorded = _deciding(record["arguments"])
+        if recorded == settings:
             return State("done", f"accuracy {record['metrics']['accuracy']:.2%}")
-        state = State("changed", "; ".join(changes))
+        names = sorted(recorded.keys() | settings.keys())
+        changed = (name for name in names if recorded.get(name) != settings.get(name))
+        state = State("changed", ", ".join(changed))
     if run.settings.is_file() and json.loads(run.settings.read_text("utf-8")) == settings:
         try:
             return State("unfinished", newest_complete_checkpoint(run.folder).name)
@@ -181,9 +155,7 @@ def train(run: Run) -> bool:
         environment = {"OMP_NUM_THREADS": "1", **os.environ}
         ended = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
     if ended.returncode != 0:
-        print(f"{run.name}: failed with status {ended.returncode}; the end of {log_file}:")
-        lines = log_file.read_text("utf-8", errors="replace").splitlines()
-        print(*lines[-10:], sep="\n", flush=True)
+        print(f"{run.name}: failed with status {ended.returncode}; see {log_file}", flush=True)
         return False
     record = json.loads((run.folder / "record.json").read_text(encoding="utf-8"))
     write_record(record | measure(run.words, run.folder), run.record)
