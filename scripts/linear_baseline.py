@@ -64,15 +64,11 @@ def measure(task: TaskData) -> tuple[dict[float, float], int]:
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as reason:
-        raise ImportError(
-            "the linear model needs scikit-learn: pip install 'sase_hf[baselines]'"
-        ) from reason
+        raise ImportError("needs scikit-learn: pip install 'sase_hf[baselines]'") from reason
     if task.problem_type != SINGLE_LABEL:
         raise ValueError(f"the task is {task.problem_type}; this script fits one label per row")
     if not {"train", "validation"} <= task.splits.keys():
-        raise ValueError(
-            f"the recipe gives {', '.join(task.splits)}; training and validation rows are needed"
-        )
+        raise ValueError("the recipe needs training and validation rows")
     train, validation = features(task.splits["train"], task.splits["validation"])
     labels = {name: np.asarray(task.splits[name]["label"][:]) for name in ("train", "validation")}
     accuracies = {}

@@ -98,22 +98,17 @@ def recipe_words(arguments: argparse.Namespace) -> list[str]:
 
 def clear(folder: Path) -> None:
     """Remove an earlier quickstart; raise ValueError if the folder holds other files."""
-    if not folder.is_dir() or not any(folder.iterdir()):
+    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if not found:
         return
-    own = {"corpus", "model", "attention.html"}
-    named_so = {path.name for path in folder.iterdir()} <= own
-    if not (named_so and is_corpus(folder / "corpus")):
+    readme = folder / "corpus" / "README.md"
+    is_ours = readme.is_file() and "synthetic" in readme.read_text(encoding="utf-8")
+    if not (is_ours and found <= {"corpus", "model", "attention.html"}):
         raise ValueError(
             f"--output_dir {folder} holds other files, which would be deleted; name a folder that "
             "is new, empty or left by an earlier quickstart"
         )
     shutil.rmtree(folder)
-
-
-def is_corpus(folder: Path) -> bool:
-    """Return whether a folder holds the synthetic corpus, by its README.md."""
-    readme = folder / "README.md"
-    return readme.is_file() and "synthetic" in readme.read_text(encoding="utf-8")
 
 
 def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, Any]]:

@@ -118,19 +118,15 @@ def check(flags: argparse.Namespace) -> None:
     num_texts, num_pairs = len(flags.text or []), len(flags.text_pair or [])
     if num_pairs not in (0, num_texts):
         raise ValueError(f"{num_pairs} --text_pair for {num_texts} --text; give one for each")
-    if flags.output is None:
-        return
     check_output(flags.output)
-    if flags.output.suffix.lower() in FIGURE_ENDINGS:
+    if flags.output is not None and flags.output.suffix.lower() not in PAGE_ENDINGS:
+        if flags.output.suffix.lower() not in FIGURE_ENDINGS:
+            endings = ", ".join((*PAGE_ENDINGS, *FIGURE_ENDINGS))
+            raise ValueError(f"--output {flags.output} must end in one of {endings}")
         check_figure_path(flags.output)
         if num_texts != 1:
-            raise ValueError(
-                "a figure shows one text; give one --text, or write a page: --output "
-                f"{flags.output.with_suffix('.html')}"
-            )
-    elif flags.output.suffix.lower() not in PAGE_ENDINGS:
-        endings = ", ".join((*PAGE_ENDINGS, *FIGURE_ENDINGS))
-        raise ValueError(f"--output {flags.output} must end in one of {endings}")
+            page = flags.output.with_suffix(".html")
+            raise ValueError(f"a figure shows one text; give one --text, or --output {page}")
 
 
 def given_rows(flags: argparse.Namespace) -> list[Row]:
@@ -138,7 +134,7 @@ def given_rows(flags: argparse.Namespace) -> list[Row]:
     if flags.text_pair is None:
         return [{"input": text} for text in flags.text]
     pairs = zip(flags.text, flags.text_pair, strict=True)
-    return [{"input": {"text": first, "text_pair": second}} for first, second in pairs]
+    return [{"input": {"text": text, "text_pair": pair}} for text, pair in pairs]
 
 
 def chosen_rows(flags: argparse.Namespace, reader: Any) -> list[Row]:
@@ -148,27 +144,25 @@ def chosen_rows(flags: argparse.Namespace, reader: Any) -> list[Row]:
     if config.problem_type == REGRESSION and flags.select != "random":
         raise ValueError(f"{flags.checkpoint} predicts numbers; add --select random")
     if config.problem_type == MULTI_LABEL and flags.select == "wrong":
-        raise ValueError(
-            f"{flags.checkpoint} predicts sets of labels, and --select wrong needs a single label; "
-            "choose confident or random"
-        )
+        raise ValueError(f"{flags.checkpoint} predicts sets of labels; choose another --select")
     if flags.select == "wrong" and not all("true_label" in row for row in rows):
+        column = flags.label_column_name
         raise ValueError(
-            f"--select wrong needs true labels, and {flags.file} has none in the column "
-            f"{flags.label_column_name!r}; set --label_column_name"
+            f"--select wrong: {flags.file} has no labels in {column!r}; set --label_column_name"
         )
     # Texts of similar length in a batch need little padding.
     rows.sort(key=lambda row: len(str(row["input"])))
     results = run(reader, rows, flags)
+    min_score = flags.min_score
+    if min_score is None:
+        min_score = 0.8 if flags.select == "confident" else 0.0
     places = select_predictions(
         [result["label"] for result in results],
         [result["score"] for result in results],
         [row["true_label"] for row in rows] if flags.select == "wrong" else None,
         kind=flags.select,
         per_label=flags.per_label,
-        min_score=flags.min_score
-        if flags.min_score is not None
-        else 0.8 * (flags.select == KINDS[0]),
+        min_score=min_score,
         seed=flags.seed,
     )
     return [rows[place] for place in places]
@@ -176,16 +170,16 @@ def chosen_rows(flags: argparse.Namespace, reader: Any) -> list[Row]:
 
 def file_rows(flags: argparse.Namespace, model: Any) -> list[Row]:
     """Return the texts or pairs of a file, with their true labels if it has any."""
-    names = [name for _, name in sorted(model.config.id2label.items())]
+    names, problem = model.config.id2label, model.config.problem_type
     rows: list[Row] = []
     for row in read_file(flags.checkpoint, model, flags).splits["test"].to_list():
         label = row.pop("label", None)
         rows.append({"input": row if len(row) > 1 else row["text"]})
-        if model.config.problem_type == MULTI_LABEL and label is not None:
-            label = [name for name, applies in zip(names, label, strict=True) if applies]
-        elif model.config.problem_type != REGRESSION and label is not None:
-            label = names[label]
         if label is not None:
+            if problem == MULTI_LABEL:
+                label = [names[i] for i, applies in enumerate(label) if applies]
+            elif problem != REGRESSION:
+                label = names[label]
             rows[-1]["true_label"] = label
     return rows
 
@@ -195,15 +189,13 @@ def run(reader: Any, rows: list[Row], flags: argparse.Namespace) -> Results:
     options = {} if flags.max_seq_length is None else {"max_length": flags.max_seq_length}
     inputs = (row["input"] for row in rows)
     results = reader(inputs, batch_size=flags.per_device_eval_batch_size, **options)
-    bar = logging.tqdm(results, desc="Reading", total=len(rows), unit=" rows", delay=1)
-    known = [{name: row[name] for name in row.keys() & {"true_label"}} for row in rows]
-    return [{**result, **label} for result, label in zip(bar, known, strict=True)]
+    bar = logging.tqdm(zip(results, rows, strict=True), desc="Reading", total=len(rows), delay=1)
+    return [result | {k: row[k] for k in ("true_label",) if k in row} for result, row in bar]
 
 
 def write(results: dict[str, Results], output: Path, options: dict[str, str]) -> None:
     """Write a page or a figure, as the ending of the file demands."""
-    several = len(results) > 1
-    only = next(iter(results.values()))
+    several, [only, *_] = len(results) > 1, results.values()
     if output.suffix.lower() in PAGE_ENDINGS:
         page = comparison_html(results, **options) if several else attention_html(only, **options)
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -222,11 +214,11 @@ def terminal_lines(results: dict[str, Results]) -> Iterator[str]:
             text = same_text[0]["text"]
             yield from (f'"{visible(one)}"' for one in ([text] if isinstance(text, str) else text))
         for name, result in zip(results, same_text, strict=True):
-            known = ""
+            line = f"{name}: " if len(results) > 1 else ""
+            line += f"{result['label']} {result['score']:.3f}"
             if "true_label" in result:
-                known = f", true label {label_text(result['true_label'])}"
-            line = f"{result['label']} {result['score']:.3f}{known}"
-            yield visible(f"{name}: {line}" if len(results) > 1 else line)
+                line += f", true label {label_text(result['true_label'])}"
+            yield visible(line)
             yield attention_text(result)
         yield ""
 

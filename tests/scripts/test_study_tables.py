@@ -52,17 +52,12 @@ def test_table3_reads_the_coefficient_from_the_config() -> None:
         "yelp5/penalty_0": [record(0.6, config={"penalty_coef": 0.0}, **attention)],
         "yelp5/penalty_0.1": [record(0.7, config={"penalty_coef": 0.1})],
         "yelp5/self_attentive": [record(0.8)],  # the default coefficient, 1.0
-        "snli/self_attentive": [record(0.9, config={"penalty_coef": 0.1})],
-        "snli/penalty_again": [record(0.4, config={"penalty_coef": 0.1})],
     }
     table = tables.table3(records)
     assert cells(table, "yelp5", "0") == ["60.00 (1 seed)", "61.74", "0.500", "0.250"]
     assert cells(table, "yelp5", "0.1") == ["70.00 (1 seed)", "", "-", "-"]
     assert cells(table, "yelp5", "1") == ["80.00 (1 seed)", "64.21", "-", "-"]
     assert cells(table, "blog_age", "1") == ["-", "80.45", "-", "-"]
-    assert cells(table, "snli", "0.1") == ["40.00 (1 seed)", "", "-", "-"], (
-        "made for it, so it wins"
-    )
 
 
 def test_figure5_shows_the_best_epochs_and_its_curves_the_epochs_of_all_seeds() -> None:
@@ -74,7 +69,6 @@ def test_figure5_shows_the_best_epochs_and_its_curves_the_epochs_of_all_seeds() 
         "snli/self_attentive": [record()],  # 30 hops by default
     }
     curves = hops_curves(records)
-    assert list(curves["blog_age"]) == ["r = 1", "r = 5", "r = 10", "r = 20", "r = 30"]
     assert curves["snli"]["r = 5"] == [(1.0, pytest.approx(0.6)), (2.0, pytest.approx(0.7))]
     assert [len(points) for points in curves["snli"].values()] == [0, 2, 0, 0, 2]
     table = tables.figure5(records)
@@ -97,20 +91,16 @@ def test_table4_counts_weights_as_the_paper_does() -> None:
 
 
 def test_label_shift_shows_adapted_beside_plain_accuracy() -> None:
-    shift = {"label_shift": {"accuracy": 0.7}}
-    table = tables.label_shift({"yelp5/cnn_max": [record(0.6, **shift)]})
+    table = tables.label_shift({"yelp5/cnn_max": [record(0.6, label_shift={"accuracy": 0.7})]})
     assert cells(table, "yelp5", "cnn max") == ["60.00 (1 seed)", "70.00 (1 seed)"]
     assert len(table.splitlines()) == 3, "models without a record are left out"
 
 
-def test_tuning_shows_only_the_settings_that_a_trial_chose() -> None:
+def test_trials_show_the_settings_that_one_of_them_chose_and_every_result() -> None:
     arguments = {"learning_rate": 0.002, "record": "s7.json"}
     table = tables.tuning({"tuning/snli/s7": [record(0.76, arguments=arguments)]})
     assert table.splitlines()[0] == "| task | trial | learning rate | accuracy in % |"
     assert cells(table, "snli", "s7") == ["0.002", "76.00 (1 seed)"]
-
-
-def test_searches_show_every_trial_even_without_a_result() -> None:
     trials = [
         {"number": 0, "state": "complete", "value": 0.5, "settings": {"learning_rate": 0.001}},
         {"number": 1, "state": "pruned", "value": 0.4, "settings": {"num_hops": 3}},
@@ -118,9 +108,8 @@ def test_searches_show_every_trial_even_without_a_result() -> None:
     ]
     table = tables.searches({"search/yelp5/cnn_max": [record(trials=trials)]})
     assert table.splitlines()[0] == "| task | model | trial | r | learning rate | accuracy in % |"
-    assert cells(table, "yelp5", "cnn max", "0") == ["", "0.001", "50.00"]
-    assert cells(table, "yelp5", "cnn max", "1") == ["3", "", "40.00 (pruned)"]
-    assert cells(table, "yelp5", "cnn max", "2") == ["", "", "- (fail)"]
+    rows = [cells(table, "yelp5", "cnn max", str(number)) for number in range(3)]
+    assert rows == [["", "0.001", "50.00"], ["3", "", "40.00 (pruned)"], ["", "", "- (fail)"]]
 
 
 def write(path: Path, **more: Any) -> None:
@@ -140,10 +129,9 @@ def test_read_records_refuses_what_the_tables_cannot_show(tmp_path: Path) -> Non
         read_records(tmp_path)
     write(tmp_path / "linear.json", split="test")
     main = load_script("study").main
-    with pytest.raises(SystemExit, match=r"linear\.json was measured on test rows, .* --do_pred"):
-        main(["render", f"--records={tmp_path}", f"--output={tmp_path / 'PAGE.md'}"])
-    with pytest.raises(SystemExit, match=r"no folder nowhere; name one with --records"):
-        main(["render", "--records=nowhere", f"--output={tmp_path / 'PAGE.md'}"])
+    for folder, message in ((tmp_path, r"linear\.json .* test rows"), ("nowhere", "no folder now")):
+        with pytest.raises(SystemExit, match=message):
+            main(["render", f"--records={folder}", f"--output={tmp_path / 'PAGE.md'}"])
 
 
 def test_page_in_the_repository_is_that_of_its_records() -> None:
