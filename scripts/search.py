@@ -42,18 +42,20 @@ def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
 
     The penalty of generalized pooling is usually 0, so its coefficient is not searched.
     """
-    floats = {
+    drawn = {
         "learning_rate": trial.suggest_float("learning_rate", 2e-4, 5e-3, log=True),
         "embedding_dropout": trial.suggest_float("embedding_dropout", 0.0, 0.5),
         "classifier_dropout": trial.suggest_float("classifier_dropout", 0.0, 0.6),
     }
-    sizes = {}
     if config.pooling == "self_attention":
-        floats["penalty_coef"] = trial.suggest_float("penalty_coef", 1e-4, 1.0, log=True)
+        drawn["penalty_coef"] = trial.suggest_float("penalty_coef", 1e-4, 1.0, log=True)
     if config.has_attention:
-        sizes["num_hops"] = trial.suggest_int("num_hops", 1, 30, log=True)
-        sizes["attention_size"] = trial.suggest_int("attention_size", 50, 350, step=50)
-    return {name: float(f"{value:.2g}") for name, value in floats.items()} | sizes
+        drawn["num_hops"] = trial.suggest_int("num_hops", 1, 30, log=True)
+        drawn["attention_size"] = trial.suggest_int("attention_size", 50, 350, step=50)
+    return {
+        name: float(f"{value:.2g}") if isinstance(value, float) else value
+        for name, value in drawn.items()
+    }
 
 
 def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
@@ -86,9 +88,8 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
         raise ValueError("--metric_name needs --metric_for_best_model: the result to search for")
     if metric == "loss" and setup.model.config.pooling == "self_attention":
         raise ValueError(
-            "--metric_for_best_model is loss, which is also what --load_best_model_at_end sets; "
-            "but the loss contains the penalty, whose coefficient is searched, so small ones would "
-            "win. Give a metric of the task, such as --metric_for_best_model accuracy"
+            "--metric_for_best_model is loss, the default of --load_best_model_at_end, but it "
+            "contains the penalty; give one such as --metric_for_best_model accuracy"
         )
     if not metric:
         metric = DEFAULT_METRICS[setup.task.problem_type][0]
@@ -150,10 +151,6 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
                 catch=(FloatingPointError,),
                 **options,
             )
-    except ValueError as error:
-        if any(trial.value is not None for trial in study.trials):
-            raise
-        raise ValueError(f"no trial has a result; see {folder / 'trials.json'}") from error
     finally:
         trials = [describe(trial) for trial in study.trials if trial.state.is_finished()]
         record = {"metric": metric, "split": "validation", "seed": training_args.seed}
@@ -164,8 +161,8 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
     recipe = {**given, **best["settings"], "output_dir": str(folder / "best")}
     if "eval_strategy" in given:  # a trial counts by its best evaluation, so keep that model
         recipe |= {"save_strategy": given["eval_strategy"], "load_best_model_at_end": True}
-    if given.get("eval_strategy") == "steps":
-        recipe["save_steps"] = training_args.eval_steps
+        if given["eval_strategy"] == "steps":
+            recipe["save_steps"] = training_args.eval_steps
     text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
     title = f"# Trial {best['number']}: {metric} {best['value']:.4g} on the validation rows."
     (folder / "best.yaml").write_text(f"{title}\n{text}", encoding="utf-8")

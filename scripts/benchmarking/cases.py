@@ -132,11 +132,7 @@ def inference(flags: Namespace) -> Iterator[Result]:
 
 
 def embedding(flags: Namespace) -> Iterator[Result]:
-    """Compare ways to embed short texts with the bare forward pass over the same texts.
-
-    Raises:
-        RuntimeError: If their embeddings differ.
-    """
+    """Compare ways to embed short texts with the bare forward pass over the same texts."""
     fields = fields_of(flags)
     torch.manual_seed(flags.seed)
     words = spelled_words(fields["vocab_size"] - 2)  # without padding and the unknown word
@@ -204,12 +200,7 @@ def describe(
 ) -> Result:
     """Return speed-ups over the first settings, rates, and shares of the ceiling.
 
-    Args:
-        settings: What was compared; the first is the baseline.
-        times: Of the settings and of the matrix products.
-        texts: The texts of one pass.
-        flops: The operations of one pass.
-        product_size: Rows of the matrix products.
+    `texts` and `flops` are those of one pass; `times` holds the matrix products too.
     """
     tokens = sum(len(text) for text, _ in texts)
     rows: dict[str, Result] = {}

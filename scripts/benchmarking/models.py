@@ -38,29 +38,17 @@ CLASSIFIERS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """One way to run the model.
-
-    Attributes:
-        name: Its name in tables and records.
-        plain: Use the plain implementation instead of the package's.
-        autocast: Run under bfloat16 autocast.
-        bf16_weights: Keep the weights in bfloat16; inference only.
-        onnx: The precision in which ONNX Runtime runs the model; inference only.
-        grouped: Put texts of similar length into one batch.
-        checkpointing: Recompute states in the backward pass instead of keeping them.
-        fused: Use fused Adam. Otherwise torch chooses: a loop on a CPU, foreach on a GPU.
-        keeps_memory: Keep freed memory for the next step, as `scripts/train.py` does.
-    """
+    """One way to run the model; `name` is that in tables and records."""
 
     name: str
-    plain: bool = False
-    autocast: bool = False
-    bf16_weights: bool = False
-    onnx: Literal["fp32", "int8"] | None = None
-    grouped: bool = False
-    checkpointing: bool = False
-    fused: bool = False
-    keeps_memory: bool = False
+    plain: bool = False  # the plain implementation instead of the package's
+    autocast: bool = False  # in bfloat16
+    bf16_weights: bool = False  # inference only
+    onnx: Literal["fp32", "int8"] | None = None  # by ONNX Runtime in this precision
+    grouped: bool = False  # texts of similar length in a batch
+    checkpointing: bool = False  # recompute states in the backward pass
+    fused: bool = False  # Adam; otherwise a loop on a CPU, foreach on a GPU
+    keeps_memory: bool = False  # keep freed memory for the next step
 
     @property
     def dtype(self) -> str:
@@ -152,13 +140,10 @@ def _export(fields: Mapping[str, Any], seed: int, folder: Path) -> None:
 def build_equal_models(
     settings: Sequence[Settings], fields: Mapping[str, Any], device: str, seed: int
 ) -> tuple[dict[str, nn.Module], dict[str, float]]:
-    """Build a model without dropout for each settings, and compare each with the first.
-
-    Returns:
-        Name of the settings -> its model, and -> the difference of its logits.
+    """Return models without dropout by the names of their settings, and how their logits differ.
 
     Raises:
-        RuntimeError: If two models do not compute the same.
+        RuntimeError: If one does not compute the same as the first.
     """
     fields = {**fields, "embedding_dropout": 0.0, "classifier_dropout": 0.0}
     models = {one.name: build_model(one, fields, device, seed) for one in settings}
@@ -180,12 +165,6 @@ def logit_difference(
     model: nn.Module, settings: Settings, baseline: nn.Module, batch: Batch
 ) -> float:
     """Return the largest difference of the logits, as a share of the largest logit.
-
-    Args:
-        model: The model to check, without dropout.
-        settings: The settings of `model`.
-        baseline: The model it is compared with, in float32 and without dropout.
-        batch: The input of both.
 
     Raises:
         RuntimeError: If both are float32, and their logits or training gradients differ by more

@@ -71,15 +71,8 @@ def training_process(
 ) -> ProcessPoolExecutor:
     """Return a process with a model, for `seconds_of_training` and `peak_mib`.
 
-    Leaving its context ends the process. If the process dies, for example because it needs too much
-    memory, its results raise RuntimeError.
-
-    Args:
-        settings: How the model is run.
-        fields: Fields of its config.
-        batches: Its input, on the CPU.
-        flags: `device`, `seed` and `threads`.
-        whole: With classifier and optimizer; otherwise encoder and attention only.
+    Of the flags it reads `device`, `seed` and `threads`. If the process dies, for example because
+    it needs too much memory, its results raise RuntimeError.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch.optim", "sase_hf.utils.loading", __name__])

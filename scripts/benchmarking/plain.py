@@ -115,11 +115,7 @@ class PlainClassifier(nn.Module):
 
 
 def plain_twin(model: SelfAttentiveForSequenceClassification) -> PlainClassifier:
-    """Return a plain model with a copy of the weights of one of ours.
-
-    Raises:
-        RuntimeError: If it has other parameters, as a model of two layers.
-    """
+    """Return a plain model with a copy of our weights; RuntimeError if it has other parameters."""
     twin = PlainClassifier(model.config).to(model.device)
     twin.load_state_dict({plain_name(name): weight for name, weight in model.state_dict().items()})
     return twin

@@ -4,7 +4,7 @@ import itertools
 import math
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,18 +15,11 @@ Texts = list[tuple[Tensor, int]]  # of each text its ids, shape (T,), and its la
 REVIEW_MEAN, REVIEW_SPREAD = 120, 0.6
 
 
-@dataclass(frozen=True)
-class Workload:
-    """The lengths of texts, and how they are batched in training.
-
-    Attributes:
-        batch_size: Texts in a batch.
-        num_batches: Batches in a pass of the full benchmark.
-        draw: Number of texts -> their lengths, from torch's random state.
-    """
+class Workload(NamedTuple):
+    """How texts are batched in training, and a function that draws the lengths of some texts."""
 
     batch_size: int
-    num_batches: int
+    num_batches: int  # in a pass of the full benchmark
     draw: Callable[[int], Tensor]
 
 
@@ -52,14 +45,7 @@ def draw_texts(lengths: Sequence[int] | Tensor, vocab_size: int, num_labels: int
 def batches_of(
     texts: Texts, batch_size: int, *, grouped: bool = False, device: str = "cpu"
 ) -> list[Batch]:
-    """Cut texts into batches (B, T) as the models take them, padded on the right.
-
-    Args:
-        texts: Each will be in exactly one batch.
-        batch_size: Texts in a batch.
-        grouped: Put texts of similar length into one batch instead of keeping their order.
-        device: Where the batches go.
-    """
+    """Cut texts into batches (B, T), padded on the right; `grouped` sorts them by length first."""
     if grouped:
         texts = sorted(texts, key=lambda text: len(text[0]), reverse=True)
     batches = []

@@ -18,12 +18,9 @@ Case = Callable[[int], float]  # number of calls -> mean seconds of a call
 Times = dict[str, list[float]]
 Quartiles = dict[str, float]
 
-# A shorter call is repeated within a round, because the clock is not exact enough.
-MIN_SECONDS = 0.02
+MIN_SECONDS = 0.02  # a shorter call is repeated, because the clock is not exact enough
 MAX_REPEATS = 1000
-# With fewer ratios, quartiles mean nothing.
-MIN_ROUNDS = 3
-
+MIN_ROUNDS = 3  # with fewer ratios, quartiles mean nothing
 # The backward pass of a matrix product is two products of the same size.
 TRAINING_FACTOR = 3
 
@@ -32,12 +29,8 @@ def in_turn(cases: Mapping[str, Case], rounds: int, seconds: float) -> Times:
     """Run cases in turn, round after round, and return seconds of a call for each round.
 
     The first round is a warm-up and does not count, unless it alone takes longer than `seconds`.
-    Each round begins with another case, so that no case always follows the same neighbour.
-
-    Args:
-        cases: What to run, by name.
-        rounds: Rounds that count.
-        seconds: After this time no round begins, as soon as there are `MIN_ROUNDS`.
+    After this time no round begins, as soon as there are `MIN_ROUNDS`. Each round begins with
+    another case, so that no case always follows the same neighbour.
     """
     started = time.perf_counter()
     first = {name: case(1) for name, case in cases.items()}
@@ -100,22 +93,12 @@ def model_flops(
 ) -> int:
     """Return the operations of a forward pass, 2 m k n for a product of (m, k) and (k, n).
 
-    With d, u, a, r, b, p, q, c for the sizes of word vectors, LSTM, attention, hops, hidden units
-    of both MLPs and labels. Per token: the LSTM has four gates in two directions, 2 * 2 * 4u(d +
-    u); the attention is W_s1 (2 * a * 2u), W_s2 (2 * r * a), A H (2 * r * 2u) and A A^T (2 * r *
-    r). Per text: the MLP has 2 * (r*2u*b + b*c), the pruned one 2 * (r*2u*p + 2u*r*q + (r*p +
-    2u*q)*c).
-
-    Args:
-        config: The config of the model, which has one BiLSTM layer.
-        num_tokens: Tokens without padding.
-        num_texts: Number of texts.
-        classifier: With the classifier; otherwise encoder and attention only.
+    The model has one BiLSTM layer; tokens are counted without padding.
     """
     u, width, labels = config.lstm_hidden_size, config.hidden_size, len(config.id2label or {})
     a, r = config.attention_size, config.num_hops
-    per_token = 2 * 2 * 4 * u * (config.embedding_size + u)
-    per_token += 2 * a * width + 2 * r * a + 2 * r * width + 2 * r * r
+    per_token = 2 * 2 * 4 * u * (config.embedding_size + u)  # two directions, four gates
+    per_token += 2 * a * width + 2 * r * a + 2 * r * width + 2 * r * r  # W_s1, W_s2, A H, A A^T
     if not classifier:
         return per_token * num_tokens
     if config.classifier == "pruned_mlp":

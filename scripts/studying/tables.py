@@ -105,16 +105,10 @@ def histories(records: Records, name: str) -> list[list[dict[str, float]]]:
 
 
 def by_setting(records: Records, task: str, prefix: str, field: str) -> dict[float, str]:
-    """Return the recipes of a task by their value of a field of the config, in order.
-
-    Names of the recipes that vary the field begin with the prefix. The recipe self_attentive is
-    included, unless one of them has the same value.
-    """
+    """Return the recipes with a prefix, and self_attentive, by their value of a field."""
     names = sorted(name for name in records if name.startswith(f"{task}/{prefix}"))
-    own = f"{task}/self_attentive"
-    found: dict[float, str] = {}
-    for name in [*names, *([own] if own in records else [])]:
-        found.setdefault(getattr(_config_of(records[name][0]), field), name)
+    own = [name for name in records if name == f"{task}/self_attentive"]
+    found = {getattr(_config_of(records[name][0]), field): name for name in own + names}
     return dict(sorted(found.items()))
 
 
@@ -135,10 +129,7 @@ def weights_of(record: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def hops_curves(records: Records) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Return the curves of Figure 5, by task and number of hops.
-
-    A point is an epoch that all seeds have, and the mean accuracy over the seeds.
-    """
+    """Return the curves of Figure 5: epochs that all seeds have, and their mean accuracies."""
 
     def curve(name: str) -> list[tuple[float, float]]:
         return [
