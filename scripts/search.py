@@ -151,6 +151,10 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
                 catch=(FloatingPointError,),
                 **options,
             )
+    except ValueError as error:
+        if any(trial.value is not None for trial in study.trials):
+            raise
+        raise ValueError(f"no trial has a result; see {folder / 'trials.json'}") from error
     finally:
         trials = [describe(trial) for trial in study.trials if trial.state.is_finished()]
         record = {"metric": metric, "split": "validation", "seed": training_args.seed}

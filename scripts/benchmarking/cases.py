@@ -33,6 +33,7 @@ from .passes import inference_pass, peak_mib, seconds_of_training, training_proc
 from .texts import WORKLOADS, Texts, batches_of, draw_texts, spelled_words
 from .timing import (
     TRAINING_FACTOR,
+    Case,
     Times,
     in_turn,
     model_flops,
@@ -93,9 +94,7 @@ def _compare_training(
         def seconds(name: str, repeats: int) -> float:
             return processes[name].submit(seconds_of_training, repeats).result()
 
-        cases = {name: partial(seconds, name) for name in processes}
-        ceilings = products(flags.product_size, flags.device)
-        times = in_turn({**cases, **ceilings}, flags.rounds, flags.seconds)
+        times = _times(flags, {name: partial(seconds, name) for name in processes})
         peaks = {name: one.submit(peak_mib).result() for name, one in processes.items()}
     flops = TRAINING_FACTOR * _flops(fields, texts, classifier=classifier is not None)
     result = describe(settings, times, texts, flops, flags.product_size)
@@ -117,12 +116,10 @@ def inference(flags: Namespace) -> Iterator[Result]:
             torch.manual_seed(flags.seed)
             texts = _draw(flags, WORKLOADS[name].draw(batch_size * num_batches))
             batches = batches_of(texts, batch_size, device=flags.device)
-            cases = {
-                name: partial(seconds_of, inference_pass(model, batches), flags.device)
-                for name, model in models.items()
-            }
-            ceilings = products(flags.product_size, flags.device)
-            times = in_turn({**cases, **ceilings}, flags.rounds, flags.seconds)
+            passes = {one: inference_pass(model, batches) for one, model in models.items()}
+            times = _times(
+                flags, {one: partial(seconds_of, run, flags.device) for one, run in passes.items()}
+            )
             flops = _flops(fields, texts, classifier=True)
             result = describe(settings, times, texts, flops, flags.product_size)
             for one, row in result["settings"].items():
@@ -145,11 +142,11 @@ def embedding(flags: Namespace) -> Iterator[Result]:
     base = model.encoder.eval()
     ids = [(torch.tensor(tokenizer(text)["input_ids"]), 0) for text in texts]
     batches = batches_of(ids, EMBEDDING_BATCH_SIZE, grouped=True, device=flags.device)
-    ways: dict[str, Callable[[], Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         base.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        ways["scripts/embed.py"] = partial(Embedder(folder, device=flags.device), texts)
+        ours = partial(Embedder(folder, device=flags.device), texts)
+        ways: dict[str, Callable[[], Any]] = {"scripts/embed.py": ours}
         if importlib.util.find_spec("sentence_transformers") is not None:
             from sentence_transformers import SentenceTransformer
 
@@ -188,6 +185,12 @@ def fields_of(flags: Namespace, classifier: str = "mlp2000") -> dict[str, Any]:
 
 def _draw(flags: Namespace, lengths: torch.Tensor) -> Texts:
     return draw_texts(lengths, fields_of(flags)["vocab_size"], NUM_LABELS)
+
+
+def _times(flags: Namespace, cases: Mapping[str, Case]) -> Times:
+    """Run cases and the matrix products in turn."""
+    ceilings = products(flags.product_size, flags.device)
+    return in_turn({**cases, **ceilings}, flags.rounds, flags.seconds)
 
 
 def _flops(fields: Mapping[str, Any], texts: Texts, *, classifier: bool) -> int:

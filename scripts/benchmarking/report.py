@@ -65,19 +65,9 @@ def record(results: Results, flags: Namespace, seconds: float) -> dict[str, Any]
     config = SelfAttentiveConfig(**fields_of(flags))
     with torch.device("meta"):
         num_parameters = SelfAttentiveForSequenceClassification(config).num_parameters()
-    labels = ("workload", "classifier", "longest", "batch_size")
-    metrics = {
-        "/".join([part, *(str(result[key]) for key in labels if result.get(key)), name]): row[
-            "speedup"
-        ]["median"]
-        for part, entries in results.items()
-        for result in entries
-        for name, row in result["settings"].items()
-        if "speedup" in row
-    }
     measured = measured_record(
         name="benchmark",
-        metrics=metrics,
+        metrics={},  # all are under `benchmark`
         split="random token ids",
         sources={name: {"file": "scripts/benchmarking/texts.py"} for name in flags.workloads},
         seed=flags.seed,

@@ -75,8 +75,8 @@ def test_quickstart_page_shows_test_rows_with_true_labels(run: tuple[str, Path])
     """The page must show held-out text, mistakes included."""
     folder = run[1] / "runs" / "quickstart"
     page = (folder / "attention.html").read_text("utf-8")
-    name = "pairs" if "hypothesis" in (folder / "model" / "README.md").read_text("utf-8") else ""
-    rows = (folder / "corpus" / f"{name or 'reviews'}.test.jsonl").read_text("utf-8").splitlines()
+    name = "pairs" if "contradiction" in page else "reviews"
+    rows = (folder / "corpus" / f"{name}.test.jsonl").read_text("utf-8").splitlines()
     labels = re.findall(r"the true label is <bdi>([^<]+)</bdi>", page)
     assert labels == [json.loads(row)["label"] for row in rows[: len(labels)]]
     assert len(labels) == 10
@@ -86,13 +86,8 @@ def test_quickstart_page_shows_test_rows_with_true_labels(run: tuple[str, Path])
 def test_quickstart_stranger_cannot_import_the_package(quickstart: ModuleType) -> None:
     """Installed or not: otherwise the checkpoint's own code would go untested."""
     blocked = quickstart.STRANGER.partition("from transformers")[0]
-    done = subprocess.run(
-        [sys.executable, "-c", f"{blocked}\nimport sase_hf"],
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command = [sys.executable, "-c", f"{blocked}\nimport sase_hf"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert "ModuleNotFoundError: import of sase_hf halted" in done.stderr
 
 
@@ -101,13 +96,12 @@ def test_quickstart_deletes_no_other_files(
     quickstart: ModuleType, tmp_path: Path, place: str
 ) -> None:
     """A mistyped folder must cost nothing, even one with a corpus in it."""
-    thesis = tmp_path / place
-    for path, text in ((tmp_path / "corpus/README.md", "synthetic"), (thesis, "four years")):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/README.md").write_text("synthetic", encoding="utf-8")
+    (tmp_path / place).write_text("four years", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"quickstart.py: --output_dir .* holds other files"):
         quickstart.main(["--output_dir", str(tmp_path)])
-    assert thesis.read_text("utf-8") == "four years"
+    assert (tmp_path / place).read_text("utf-8") == "four years"
 
 
 def test_quickstart_refuses_wrong_flags_in_one_line(quickstart: ModuleType, tmp_path: Path) -> None:
