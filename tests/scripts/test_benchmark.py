@@ -170,39 +170,31 @@ def run_in_turn(
     return ran, times
 
 
-def test_in_turn_alternates_after_a_warm_up_and_repeats_short_calls(
+def test_in_turn_alternates_until_its_rounds_or_seconds_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """But not before quartiles mean something; a very slow warm-up counts as a round."""
     ran, times = run_in_turn(monkeypatch, 4, 1000, a=1.0, b=2.0)
     assert ran == "ab" + "ab" + "ba" + "ab" + "ba", "each begins a round in turn"
     assert times == {"a": [1.0] * 4, "b": [2.0] * 4}
     ran, times = run_in_turn(monkeypatch, 1, 1000, a=1.0, b=1 / 1024)
-    assert ran == "ab" + "abbb"
+    assert ran == "ab" + "abbb", "short calls are repeated"
     assert times == {"a": [1.0], "b": [1 / 1024]}
-
-
-def test_in_turn_ends_after_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But not before quartiles mean something; a very slow warm-up counts as a round."""
     assert run_in_turn(monkeypatch, 9, 11, a=1.0)[1] == {"a": [1.0] * MIN_ROUNDS}
-    ran, times = run_in_turn(monkeypatch, 9, 11, a=1.0, b=1.0)
-    assert times == {"a": [10.0, 1.0, 1.0], "b": [10.0, 1.0, 1.0]}
-    assert ran == "abbaab"
+    assert run_in_turn(monkeypatch, 9, 11, a=1.0, b=1.0)[1]["a"] == [10.0, 1.0, 1.0]
 
 
 def test_batches_contain_every_text_once_grouped_or_not() -> None:
     texts = draw_texts(LENGTHS, 23, 4)
-
-    def read(grouped: bool) -> list[tuple[list[int], int]]:
+    for grouped, widths in ((False, [7, 5, 2]), (True, [7, 3, 1])):
         batches = batches_of(texts, 2, grouped=grouped)
-        return sorted(
+        assert [batch["input_ids"].shape[1] for batch in batches] == widths
+        rows = (
             (ids[mask == 1].tolist(), label.item())
             for batch in batches
             for ids, mask, label in zip(*batch.values(), strict=True)
         )
-
-    assert read(grouped=False) == read(grouped=True) == sorted((t.tolist(), n) for t, n in texts)
-    widths = [batch["input_ids"].shape[1] for batch in batches_of(texts, 2, grouped=True)]
-    assert widths == [7, 3, 1]
+        assert sorted(rows) == sorted((ids.tolist(), label) for ids, label in texts)
 
 
 @pytest.mark.slow
