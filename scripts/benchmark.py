@@ -31,18 +31,8 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 from sase_hf.visualization import check_figure_path
 
-# `product_size` is the number of rows of the matrices whose product is the ceiling, `max_batches`
-# that of batches in a training pass.
-FULL = {
-    "workloads": list(WORKLOADS),
-    "classifiers": list(CLASSIFIERS),
-    "lengths": [250, 500, 1000, 2000, 4000],
-    "num_texts": 10_000,
-    "rounds": 7,
-    "seconds": 60.0,
-    "product_size": 4096,
-    "max_batches": 8,
-}
+# What --quick replaces. `product_size` is the number of rows of the matrices whose product is the
+# ceiling, `max_batches` that of batches in a training pass.
 QUICK = {
     "workloads": ["tweets"],
     "classifiers": ["mlp2000"],
@@ -96,21 +86,22 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line, with the defaults of a full run."""
     parser = make_parser(__doc__)
     add = parser.add_argument
+    every, classifiers, lengths = list(WORKLOADS), list(CLASSIFIERS), [250, 500, 1000, 2000, 4000]
     add("--quick", action="store_true", help="measure less of everything")
     add("--only", nargs="+", choices=PARTS, default=list(PARTS), help="the parts to measure")
-    add("--workloads", nargs="+", choices=WORKLOADS, help="the lengths of texts")
-    add("--classifiers", nargs="+", choices=CLASSIFIERS, help="the classifiers of training steps")
-    add("--lengths", nargs="+", type=positive_int, help="tokens, for the cost against length")
-    add("--num_texts", type=positive_int, help="number of texts to embed")
-    add("--rounds", type=positive_int, help="rounds of each comparison")
-    add("--seconds", type=float, help="after this time a comparison begins no further round")
+    add("--workloads", nargs="+", choices=every, default=every, help="the lengths of texts")
+    add("--classifiers", nargs="+", choices=classifiers, default=classifiers, help="of training")
+    add("--lengths", nargs="+", type=positive_int, default=lengths, help="of texts, in tokens")
+    add("--num_texts", type=positive_int, default=10_000, help="number of texts to embed")
+    add("--rounds", type=positive_int, default=7, help="rounds of each comparison")
+    add("--seconds", type=float, default=60.0, help="no round begins after this time")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="where everything runs")
     add("--threads", type=positive_int, default=1, help="CPU threads")
     add("--seed", type=int, default=0, help="seed of weights and texts")
     add("--fields", type=json.loads, default={}, help="other sizes as JSON: '{\"num_hops\": 10}'")
     add("--record", type=Path, help="JSON file for the results, with settings and hardware")
     add("--plot", type=Path, help="plot of the cost against length, .svg or .png")
-    parser.set_defaults(**FULL)
+    parser.set_defaults(product_size=4096, max_batches=8)
     return parser
 
 

@@ -16,7 +16,7 @@ In seconds, on the model that scripts/quickstart.py left:
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_dataset_flags(parser)
     add = parser.add_argument
     steps = "--integrated_gradients_steps"
-    add(steps, type=int, default=16, help="of the integral; 0 for none (default: %(default)s)")
+    add(steps, type=int, default=16, help="of the integral; 0 for none (default: 16)")
     add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")
     add("--record", type=Path, help="file for the JSON record of the measurement")
     add("--plot", type=Path, help="file for the curves, .png or .svg")
@@ -86,19 +86,18 @@ def measure(flags: argparse.Namespace, arguments: Mapping[str, Any]) -> dict[str
 
 def table(record: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each attribution and each difference, a column for each measure."""
-    rows = next(iter(record["sources"].values()))["rows"]
-    yield f"{'means over ' + format(rows, ',') + ' texts':<48}" + "".join(
-        f"{measure.replace('_area', ' AUC'):>24}" for measure in MEASURES
-    )
+
+    def line(name: str, cells: Iterable[str]) -> str:
+        return f"{name.replace('_', ' '):<48}" + "".join(f"{cell:>24}" for cell in cells)
+
+    [source] = record["sources"].values()
+    headings = (measure.replace("_area", " AUC") for measure in MEASURES)
+    yield line(f"means over {source['rows']:,} texts", headings)
     for name in record["curves"]["deletion"]:
-        values = (record["metrics"][f"{name}_{measure}"] for measure in MEASURES)
-        yield f"{name.replace('_', ' '):<48}" + "".join(f"{value:>24.3f}" for value in values)
+        yield line(name, (f"{record['metrics'][f'{name}_{m}']:.3f}" for m in MEASURES))
     for name, difference in record["differences"].items():
-        cells = (difference[measure] for measure in MEASURES)
-        yield f"{name.replace('_', ' '):<48}" + "".join(
-            f"{cell['mean']:>+8.3f} [{cell['low']:+.3f}, {cell['high']:+.3f}]".rjust(24)
-            for cell in cells
-        )
+        means = (difference[measure] for measure in MEASURES)
+        yield line(name, (f"{d['mean']:+.3f} [{d['low']:+.3f}, {d['high']:+.3f}]" for d in means))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
 """The model as most people write it in PyTorch: what the package is compared with.
 
-A bidirectional `nn.LSTM` over a packed sequence, a masked softmax, the MLP on top. Nothing here
-is slow on purpose, and nothing is tuned. Arguments and outputs have the names of the package.
-
-Shapes: B texts, T tokens, d width of the word vectors, H = 2u width of the states, r hops, c
-labels.
+Nothing here is slow on purpose, and nothing is tuned. Arguments and outputs have the names of the
+package. Shapes: B texts, T tokens, H = 2u width of the states, r hops, c labels.
 """
 
 from types import SimpleNamespace

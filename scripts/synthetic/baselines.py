@@ -25,12 +25,7 @@ def bag_of_words_accuracy(
     """Return the test accuracy of multinomial logistic regression on word counts.
 
     The problem is convex and the weights start at zero, so the result depends on no seed. The two
-    texts of a pair have separate counts.
-
-    Args:
-        splits: "train", "validation" and "test", as `encode_task` returns them for single labels.
-        vocab_size: Length of the tokenizer; the counts take rows * 2 * vocab_size numbers.
-        strengths: Weights of the L2 penalty; the validation split chooses one.
+    texts of a pair have separate counts. The validation split chooses the weight of the L2 penalty.
     """
     counts = {name: _word_counts(split, vocab_size) for name, split in splits.items()}
     labels = {name: torch.tensor(split["labels"][:]) for name, split in splits.items()}
