@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import studying.runs
@@ -86,12 +87,7 @@ def test_train_repeats_a_changed_recipe_and_reports_a_failed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One bad recipe must not stop the others, which take days."""
-
-    def fail(command: list[str], **options: Any) -> SimpleNamespace:
-        assert "--resume_from_checkpoint=true" not in command
-        assert not old_model.exists()
-        return SimpleNamespace(returncode=3)
-
+    fail = Mock(return_value=SimpleNamespace(returncode=3))
     run = write_run(tmp_path)
     run.record.parent.mkdir()
     run.record.write_text(json.dumps({"arguments": settings_of(run), "metrics": {"accuracy": 1}}))
@@ -100,6 +96,8 @@ def test_train_repeats_a_changed_recipe_and_reports_a_failed_run(
     old_model.touch()
     monkeypatch.setattr(studying.runs.subprocess, "run", fail)
     assert not train(write_run(tmp_path, pooling="max"))
+    assert "--resume_from_checkpoint=true" not in fail.call_args.args[0]
+    assert not old_model.exists()
     printed = capsys.readouterr().out
     assert "one-seed42: changed, pooling\n" in printed
     assert "one-seed42: failed with status 3; see " in printed
@@ -141,26 +139,16 @@ def test_study_status_and_detach_use_the_recipes_of_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the background it is the same command, in a session of its own."""
-    started: list[tuple[list[str], dict[str, Any]]] = []
-
-    def start(command: list[str], **options: Any) -> SimpleNamespace:
-        started.append((command, options))
-        return SimpleNamespace(pid=1234)
-
-    script = load_script("study")
+    script, start = load_script("study"), Mock(return_value=SimpleNamespace(pid=1234))
     recipe = str(SCRIPTS / "recipes" / "study" / "snli" / "gated.yaml")
     words = [recipe, f"--runs={tmp_path}", f"--records={tmp_path}", "--seeds", "42", "43"]
     script.main(["status", *words])
-    assert capsys.readouterr().out.splitlines() == [
-        "snli/gated-seed42  missing",
-        "snli/gated-seed43  missing",
-    ]
+    printed = capsys.readouterr().out
+    assert printed == "snli/gated-seed42  missing\nsnli/gated-seed43  missing\n"
     monkeypatch.setattr(script.subprocess, "Popen", start)
     script.main(["run", *words, "--detach"])
-    [(command, options)] = started
-    assert command[1].endswith("scripts/study.py")
-    assert command[2:] == ["run", *words]
-    assert options["start_new_session"]
+    assert start.call_args.args[0][2:] == ["run", *words]
+    assert start.call_args.kwargs["start_new_session"]
     assert capsys.readouterr().out == f"pid 1234, log {tmp_path / 'study.log'}\n"
 
 
