@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_config_derives_widths_and_writes_them(
     ],
 )
 def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Path) -> None:
-    """Every field that can be changed with these comes back, and so do the labels."""
+    """Every number is changed, and every choice that goes with these."""
     fields: dict[str, Any] = {
         "cnn_kernel_sizes": [2, 7],
         "classifier": "pruned_mlp",
@@ -66,20 +67,19 @@ def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Pa
         "pad_token_id": None,
         "id2label": {0: "no", 1: "yes"},
         "problem_type": "single_label_classification",
+        **chosen,
     }
     for name in set(SelfAttentiveConfig.__annotations__) - set(PreTrainedConfig.__annotations__):
         default = getattr(SelfAttentiveConfig, name)
-        if type(default) is int:
-            fields.setdefault(name, default + 1)
-        elif type(default) is float:
-            fields[name] = default / 2 + 0.1
-    config = SelfAttentiveConfig(**fields, **chosen)
+        if type(default) in (int, float):
+            fields.setdefault(name, default + 1 if type(default) is int else default / 2 + 0.1)
+    config = SelfAttentiveConfig(**fields)
     config.save_pretrained(tmp_path)
     loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
     assert loaded.to_dict() == config.to_dict()
-    assert {name: getattr(loaded, name) for name in chosen} == chosen
-    assert (loaded.num_hops, loaded.penalty_coef, loaded.label_smoothing) == (31, 0.6, 0.1)
     assert loaded.cnn_kernel_sizes == (2, 7), "a list in JSON, a tuple in every config"
+    del fields["cnn_kernel_sizes"]
+    assert {name: getattr(loaded, name) for name in fields} == fields
 
 
 def test_config_with_one_label_is_regression() -> None:
@@ -107,18 +107,11 @@ def test_config_refuses_values_of_another_type(field: dict[str, Any]) -> None:
     ("field", "message"),
     [
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
-        ({"dilated_cnn_num_layers": 21}, "dilated_cnn_num_layers is 21"),
         ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is \[3, 1025\]; .* from 1 to"),
-        (
-            {"encoder": "cnn", "cnn_kernel_sizes": [3, 4], "cnn_num_filters": 2**20},
-            "hidden_size is 2097152; it must",
-        ),
         ({"classifier_dropout": 1}, "classifier_dropout is 1; .* at least 0 and below 1"),
         ({"label_smoothing": math.nan}, "label_smoothing is nan"),
         ({"penalty_coef": -1}, "penalty_coef is -1; .* finite"),
-        ({"initializer_range": math.inf}, "initializer_range is inf; .* finite"),
         ({"pad_token_id": 23, "vocab_size": 23}, "pad_token_id is 23; .*vocab_size=23"),
-        ({"num_labels": 0}, "num_labels is 0"),
         ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last'.* encoder='cnn' has no last"),
         ({"encoder": "cnn", "lstm_shortcuts": True}, "lstm_shortcuts needs encoder='bilstm'"),
         ({"relation_gate": True}, "relation_gate needs encoder='relation_n"),
@@ -138,25 +131,11 @@ def test_config_refuses_what_no_model_can_have(field: dict[str, Any], message: s
         SelfAttentiveConfig(**field)
 
 
-def test_config_converts_ids_of_label2id_that_are_text(tmp_path: Path) -> None:
-    """Some configs of transformers have them."""
-    config = SelfAttentiveConfig(id2label={0: "label"}, label2id={"label": "0"})
-    assert config.label2id == {"label": 0}
-    config.save_pretrained(tmp_path)
-    written = json.loads((tmp_path / "config.json").read_text()) | {"label2id": {"label": "0"}}
-    (tmp_path / "config.json").write_text(json.dumps(written))
-    assert SelfAttentiveConfig.from_pretrained(tmp_path).label2id == {"label": 0}
-
-
 @pytest.mark.parametrize("name", ["num_hops", "lstm_hidden_size", "penalty_coef"])
 def test_config_refuses_a_misspelt_field_with_the_right_name(name: str) -> None:
-    """Kept as an unknown attribute, it would leave the default in force unnoticed."""
+    """Kept as an unknown attribute, as other fields are, it would leave the default in force."""
     with pytest.raises(TypeError, match=f"no field '{name[:-1]}'; did you mean '{name}'"):
         SelfAttentiveConfig(**{name[:-1]: 1})
-
-
-def test_config_keeps_unknown_fields_that_resemble_none() -> None:
-    """The Hub and later versions of transformers write some."""
     config = SelfAttentiveConfig(auto_map={"AutoModel": "a.B"}, custom_pipelines={}, torchscript=1)
     assert config.auto_map == {"AutoModel": "a.B"}
 
@@ -179,28 +158,22 @@ def test_config_accepts_right_derived_numbers_only(
     written = config.to_dict() | {name: getattr(config, name)}
     (tmp_path / "config.json").write_text(json.dumps(written))
     assert SelfAttentiveConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
-    refused = f"{name} is 5, but it is derived"
-    with pytest.raises(ValueError, match=refused):
-        tiny.tiny_config(**{name: 5})
-    with pytest.raises(ValueError, match=refused):
-        SelfAttentiveConfig.from_pretrained(tmp_path, **{name: 5})
+    for make in (tiny.tiny_config, partial(SelfAttentiveConfig.from_pretrained, tmp_path)):
+        with pytest.raises(ValueError, match=f"{name} is 5, but it is derived"):
+            make(**{name: 5})
 
 
-def test_config_refuses_to_save_a_value_out_of_range(tmp_path: Path) -> None:
-    config = SelfAttentiveConfig()
-    config.num_hops = 0
-    with pytest.raises(StrictDataclassClassValidationError, match="num_hops is 0"):
-        config.save_pretrained(tmp_path)
-
-
-def test_config_judges_the_overrides_of_a_checkpoint_together(tmp_path: Path) -> None:
-    """Not one by one against what the others are about to replace."""
+def test_config_checks_the_overrides_of_a_checkpoint_together(tmp_path: Path) -> None:
+    """Not one by one against fields that the others replace. Saving checks again."""
     tiny.tiny_config(problem_type="single_label_classification").save_pretrained(tmp_path)
     changes = {"hidden_size": 18, "id2label": {0: "score"}, "problem_type": "regression"}
     config = SelfAttentiveConfig.from_pretrained(tmp_path, **changes, lstm_hidden_size=9)
     assert (config.num_labels, config.problem_type, config.hidden_size) == (1, "regression", 18)
     with pytest.raises(StrictDataclassClassValidationError, match=r"penalty_coef is -1\.0; it"):
         SelfAttentiveConfig.from_pretrained(tmp_path, penalty_coef=-1.0)
+    config.num_hops = 0
+    with pytest.raises(StrictDataclassClassValidationError, match="num_hops is 0"):
+        config.save_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -211,10 +184,14 @@ def test_config_judges_the_overrides_of_a_checkpoint_together(tmp_path: Path) ->
         {"id2label": {"0": "bad", "1": "good"}, "label2id": None},
         {"id2label": {}, "label2id": {"bad": 0, "good": 1}},
         {"id2label": {0: "bad", 1: "good"}, "num_labels": 3},
+        {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": "0", "good": "1"}},
     ],
 )
 def test_config_derives_one_label_map_from_the_other(names: Any, tmp_path: Path) -> None:
-    """Else a checkpoint loaded with other names could not be saved again."""
+    """Otherwise a checkpoint loaded with other names could not be saved again.
+
+    Some configs of transformers have ids that are text.
+    """
     tiny.tiny_config(num_labels=3).save_pretrained(tmp_path)
     SelfAttentiveConfig.from_pretrained(tmp_path, **names).save_pretrained(tmp_path)
     config = SelfAttentiveConfig.from_pretrained(tmp_path)
@@ -225,7 +202,6 @@ def test_config_derives_one_label_map_from_the_other(names: Any, tmp_path: Path)
 def test_config_refuses_label_maps_that_json_would_change(names: Any, tmp_path: Path) -> None:
     """JSON turns numeric keys into text, so the trained model could not be loaded again."""
     tiny.tiny_config().save_pretrained(tmp_path)
-    with pytest.raises(StrictDataclassFieldValidationError, match=r"(id2label|label2id)' with"):
-        SelfAttentiveConfig(**names)
-    with pytest.raises(StrictDataclassFieldValidationError, match=r"(id2label|label2id)' with"):
-        SelfAttentiveConfig.from_pretrained(tmp_path, **names)
+    for make in (SelfAttentiveConfig, partial(SelfAttentiveConfig.from_pretrained, tmp_path)):
+        with pytest.raises(StrictDataclassFieldValidationError, match=r"(id2label|label2id)' with"):
+            make(**names)
