@@ -31,18 +31,22 @@ def random_labels(rng: random.Random, problem_type: str, num_labels: int, count:
 def assert_head_agrees(
     model: SelfAttentivePreTrainedModel,
     batch: dict[str, Tensor],
-    examples: Sequence[Any],
+    pairs: Sequence[tuple[tiny.Ids, tiny.Ids]],
     labels: Sequence[Any],
 ) -> None:
-    """Compare logits, penalty, loss and every gradient with the reference."""
+    """Compare logits, penalty, loss and every gradient with the reference.
+
+    A text classifier reads both texts of a row as one.
+    """
     weights = tiny.reference_weights(model)
     outputs = model(**batch, labels=torch.tensor(labels))
     outputs.loss.backward()
 
     if isinstance(model, SelfAttentiveForNLI):
-        predictions = [reference.classify_pair(model.config, weights, *pair) for pair in examples]
+        predictions = [reference.classify_pair(model.config, weights, *pair) for pair in pairs]
     else:
-        predictions = [reference.classify_text(model.config, weights, text) for text in examples]
+        texts = [one + other for one, other in pairs]
+        predictions = [reference.classify_text(model.config, weights, text) for text in texts]
     expected = reference.loss(model.config, predictions, labels)
     expected.backward()
 
@@ -54,53 +58,35 @@ def assert_head_agrees(
 
 
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
-@pytest.mark.parametrize("pooling", ["self_attention", "generalized", "max"])
+@pytest.mark.parametrize(
+    "fields",
+    [{"matching": "gated"}, {"matching": "concat"}, {"pooling": "generalized"}, {"pooling": "max"}],
+    ids=tiny.name_of,
+)
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
 @pytest.mark.parametrize("problem_type", PROBLEMS)
-def test_text_classifier_is_the_papers(
-    problem_type: str, classifier: str, pooling: str, padding: str
+@pytest.mark.parametrize("head", HEADS)
+def test_head_is_the_papers(
+    head: type[SelfAttentivePreTrainedModel],
+    problem_type: str,
+    classifier: str,
+    fields: dict[str, Any],
+    padding: str,
 ) -> None:
-    """Logits, penalty, loss and gradients, for every problem type and both classifiers.
+    """Logits, penalty, loss and gradients; encoder and pooling are drawn where they are not given.
 
-    The encoder is drawn; that each does its part is shown where the base model is tested.
+    The sentences of a pair go through one encoder, and are matched row by row.
     """
-    rng = random.Random(f"{problem_type} {classifier} {pooling} {padding}")
+    rng = random.Random(f"{head.__name__} {problem_type} {classifier} {fields} {padding}")
     num_labels = rng.randint(2, 4)
+    architectures = tiny.ENCODERS if "pooling" in fields else tiny.ARCHITECTURES
     model = tiny.tiny_model(
-        SelfAttentiveForSequenceClassification,
+        head,
         problem_type=problem_type,
         classifier=classifier,
-        pooling=pooling,
         num_labels=num_labels,
         penalty_coef=0.7,
-        **tiny.random_sizes(rng, **rng.choice(tiny.ENCODERS)),
-    )
-    texts = [tiny.random_text(rng) for _ in range(3)]
-    labels = random_labels(rng, problem_type, num_labels, 3)
-    assert_head_agrees(model, tiny.text_batch(texts, padding, rng, extra=2), texts, labels)
-
-
-@pytest.mark.parametrize("padding", tiny.PADDINGS)
-@pytest.mark.parametrize("matching", ["gated", "concat"])
-@pytest.mark.parametrize("classifier", CLASSIFIERS)
-@pytest.mark.parametrize("problem_type", PROBLEMS)
-def test_entailment_head_is_the_papers(
-    problem_type: str, classifier: str, matching: str, padding: str
-) -> None:
-    """Both sentences of a row go through one encoder, and meet row by row.
-
-    Encoder and pooling are drawn.
-    """
-    rng = random.Random(f"{problem_type} {classifier} {matching} {padding}")
-    num_labels = rng.randint(2, 4)
-    model = tiny.tiny_model(
-        SelfAttentiveForNLI,
-        problem_type=problem_type,
-        classifier=classifier,
-        matching=matching,
-        num_labels=num_labels,
-        penalty_coef=0.3,
-        **tiny.random_sizes(rng, **rng.choice(tiny.ARCHITECTURES)),
+        **tiny.random_sizes(rng, **rng.choice(architectures), **fields),
     )
     pairs = [tiny.random_pair(rng) for _ in range(3)]
     labels = random_labels(rng, problem_type, num_labels, 3)
@@ -117,21 +103,18 @@ def test_loss_with_label_smoothing_and_without_attention(
     single = {"num_labels": 3, "problem_type": "single_label_classification"}
     model = tiny.tiny_model(head, **fields, **single)
     pairs = [tiny.random_pair(rng) for _ in range(3)]
-    examples = pairs if head is SelfAttentiveForNLI else [one + other for one, other in pairs]
-    assert_head_agrees(model, tiny.pair_batch(pairs), examples, [2, 0, 1])
+    assert_head_agrees(model, tiny.pair_batch(pairs), pairs, [2, 0, 1])
 
 
 def test_loss_of_one_output_takes_flat_labels() -> None:
     """Regression labels come as (B,) from a data collator and as (B, 1) from careful callers."""
-    rng = random.Random(0)
     model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=1)
-    assert model.config.problem_type == "regression"
-    texts = [tiny.random_text(rng) for _ in range(3)]
-    batch = tiny.text_batch(texts)
+    pairs = [([1, 2, 3], [4]), ([5], []), ([6, 7], [8])]
+    batch = tiny.pair_batch(pairs)
     labels = torch.tensor([2.5, -1.0, 0.0])
     flat = model(**batch, labels=labels).loss
     assert torch.equal(flat, model(**batch, labels=labels.unsqueeze(1)).loss)
-    assert_head_agrees(model, batch, texts, [[2.5], [-1.0], [0.0]])
+    assert_head_agrees(model, batch, pairs, [[2.5], [-1.0], [0.0]])
 
 
 def test_loss_of_class_ids_needs_no_problem_type() -> None:
@@ -160,9 +143,6 @@ def test_loss_refuses_labels_it_cannot_read(
     )
     with pytest.raises(ValueError, match=message):
         model(**tiny.text_batch([[1, 2, 3], [4, 5]]), labels=labels)
-
-
-# What `Trainer` may ask of the loss: parts of a batch must add up to the whole.
 
 
 @pytest.mark.parametrize("ignored", [False, True])
@@ -206,10 +186,8 @@ def test_loss_of_a_batch_without_labels_is_zero(problem_type: str) -> None:
     model = tiny.tiny_model(
         SelfAttentiveForSequenceClassification, problem_type=problem_type, num_labels=3
     )
-    labels = torch.tensor(random_labels(random.Random(0), problem_type, 3, 2))
-    labels[:] = -100
+    labels = torch.tensor(random_labels(random.Random(0), problem_type, 3, 2)).fill_(-100)
     batch = tiny.text_batch([[1, 2], [3]])
-    assert model(**batch).loss is None
     for items in (None, torch.tensor(0)):  # Trainer counts 0 labels then
         assert model(**batch, labels=labels, num_items_in_batch=items).loss.item() == 0
 
@@ -219,16 +197,14 @@ def test_loss_refuses_labels_withheld_by_trainer(model_class: type) -> None:
     """Trainer's own label smoothing pops them, and the penalty would vanish unnoticed."""
     model = tiny.tiny_model(model_class)
     batch = tiny.pair_batch([([1, 2], [3])])
+    assert model(**batch).loss is None
     with pytest.raises(ValueError, match=r"Set config\.label_smoothing instead of"):
         model(**batch, num_items_in_batch=torch.tensor(1))
     model.config.penalty_coef = 0
     assert model(**batch, num_items_in_batch=torch.tensor(1)).loss is None
 
 
-# Two sentences in a row
-
-
-def test_nli_premise_and_hypothesis_have_attention_of_their_own() -> None:
+def test_nli_sides_have_attention_of_their_own_in_any_order() -> None:
     """`attentions` is (B, 2, r, T): each side's rows are 0 on the tokens of the other."""
     model = tiny.tiny_model(SelfAttentiveForNLI)
     batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7, 8])], "left")
@@ -239,14 +215,9 @@ def test_nli_premise_and_hypothesis_have_attention_of_their_own() -> None:
     for side in (0, 1):
         tokens = (batch["token_type_ids"] == side) & (batch["attention_mask"] == 1)
         assert torch.equal(attention[:, side].sum(1) > 0, tokens)
-
-
-def test_nli_sides_may_be_interleaved() -> None:
-    """The types alone decide; the order of the sentences in the row does not."""
-    model = tiny.tiny_model(SelfAttentiveForNLI)
-    apart = model(torch.tensor([[1, 2, 3, 4]]), token_type_ids=torch.tensor([[0, 0, 1, 1]]))
-    mixed = model(torch.tensor([[3, 1, 4, 2]]), token_type_ids=torch.tensor([[1, 0, 1, 0]]))
-    torch.testing.assert_close(apart.logits, mixed.logits)
+    order = [3, 0, 4, 1, 2]  # the types alone tell the sides apart
+    mixed = model(**{name: tensor[:1, order] for name, tensor in batch.items()})
+    torch.testing.assert_close(mixed.logits, outputs.logits[:1])
 
 
 @pytest.mark.parametrize(
@@ -257,12 +228,8 @@ def test_nli_sides_may_be_interleaved() -> None:
     ],
 )
 def test_nli_refuses_a_pair_without_token_types(types: dict[str, Tensor], message: str) -> None:
-    """Nothing else says where the hypothesis begins."""
     with pytest.raises(ValueError, match=message):
         tiny.tiny_model(SelfAttentiveForNLI)(torch.ones(2, 3, dtype=torch.long), **types)
-
-
-# Dropout
 
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS)

@@ -13,11 +13,9 @@ from sase_hf import SelfAttentiveForNLI, SelfAttentiveModel
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
-every_architecture = pytest.mark.parametrize("fields", tiny.ARCHITECTURES, ids=tiny.name_of)
-
 
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
-@every_architecture
+@pytest.mark.parametrize("fields", tiny.ARCHITECTURES, ids=tiny.name_of)
 def test_states_attention_matrix_penalty_and_gradients_are_the_papers(
     fields: dict[str, Any], padding: str
 ) -> None:

@@ -10,25 +10,22 @@ from sase_hf.models.self_attentive import packing_self_attentive
 from sase_hf.models.self_attentive.packing_self_attentive import Packing, dense_blocks
 
 
+@pytest.mark.parametrize(
+    ("cost", "blocks"),
+    [(0, [(1, 4), (3, 3), (5, 1)]), (17, [(4, 4), (5, 1)]), (18, [(9, 4)])],
+)
 def test_dense_blocks_end_where_another_call_pays(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, cost: int, blocks: list[tuple[int, int]]
 ) -> None:
     """By hand: going on from length 1 to 4 reads 3 positions of padding, and to 9 another 15."""
-    lengths = [9, 4, 4, 1, 0]
-    expected = {
-        0: [(1, 4), (3, 3), (5, 1)],
-        17: [(4, 4), (5, 1)],
-        18: [(9, 4)],
-    }
-    for cost, blocks in expected.items():
-        monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
-        assert dense_blocks(lengths) == blocks
+    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
+    assert dense_blocks([9, 4, 4, 1, 0]) == blocks
 
 
 def test_dense_blocks_cover_every_token_and_little_padding() -> None:
     """Padding that is read costs at most a call for each block; the rest is real tokens."""
     rng = random.Random(0)
-    for _ in range(200):
+    for _ in range(50):
         lengths = sorted((rng.randrange(400) for _ in range(rng.randint(1, 70))), reverse=True)
         blocks = dense_blocks(lengths)
         read = [rows for steps, rows in blocks for _ in range(steps)]
@@ -71,16 +68,9 @@ def test_packing_unpacks_restores_and_reverses(monkeypatch: pytest.MonkeyPatch, 
         assert torch.equal(aligned[: real.sum()], row[real])
         assert torch.equal(turned[: real.sum()], row[real].flip(0))
     assert torch.equal(packing.restore(rows), x * tiny.MASK.unsqueeze(-1))
-    sentence = packing.order[packing.rank]
     assert packing.lengths == [5, 3, 3, 2, 0]
-    assert torch.equal(packed, rows[sentence, packing.step])
-
-
-def test_packing_rows_are_as_long_as_the_longest_text() -> None:
-    """Padding shared by all rows costs no step of the LSTM."""
-    packing = Packing(tiny.MASK[1:4])
-    assert packing.real.shape == (3, 3)
-    assert sum(steps for steps, _ in packing.blocks) == 3
+    assert torch.equal(packed, rows[packing.order[packing.rank], packing.step])
+    assert Packing(tiny.MASK[1:4]).real.shape == (3, 3), "padding shared by all rows is cut off"
 
 
 @pytest.mark.parametrize("cost", tiny.COSTS)
