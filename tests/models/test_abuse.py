@@ -15,14 +15,9 @@ from tiny import tiny_config
 from transformers import pipeline
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.visualization import (
-    attention_html,
-    attention_text,
-    comparison_html,
-    visible,
-)
+from sase_hf.visualization import attention_html, attention_text, comparison_html, visible
 
-NUM_STRINGS = int(os.environ.get("SASE_HF_FUZZED_STRINGS", "600"))
+NUM_STRINGS = int(os.environ.get("SASE_HF_FUZZED_STRINGS", "300"))
 STRINGS_OF_A_PAGE = 50
 
 PIECES = (
@@ -36,7 +31,7 @@ PIECES = (
     *("\ud800", "\udfff", "\ud83d\ude00", "\u2028", "\x85", "\u3164", "\u115f", "\u2800"),
     *("👨\u200d👩\u200d👧", "👍🏽", "🇫🇷🇩🇪", "🏴\U000e0067\U000e007f", "寿司", "שלום", "\U000e0041"),
 )
-EXTREME = ["x" * 1_000_000, "e" + "\u0301" * 10_000, " \n\t" * 1000, "\u202e" * 1000, "<" * 3000]
+EXTREME = ["x" * 300_000, "e" + "\u0301" * 10_000, " \n\t" * 1000, "\u202e" * 1000, "<" * 3000]
 
 
 def fuzzed(seed: int, count: int) -> Iterator[str]:
@@ -64,13 +59,6 @@ def reader_of(model_class: type[Any]) -> Any:
     return pipeline("self-attention", model=model_class(config).eval(), tokenizer=tokenizer)
 
 
-def assert_finite(result: dict[str, Any]) -> None:
-    """Check that all numbers are finite, and that the weights of a hop sum to 1."""
-    assert all(map(math.isfinite, [*result["scores"].values(), result["overlap"]]))
-    for hop in [result["overall"], *result["attention"]]:
-        assert not hop or math.isclose(sum(hop), 1, abs_tol=1e-4)
-
-
 def test_hostile_texts_labels_and_titles_are_shown_as_text() -> None:
     """In a page and in a terminal, which gets no control sequences but ours."""
     reader = reader_of(SelfAttentiveForSequenceClassification)
@@ -79,7 +67,9 @@ def test_hostile_texts_labels_and_titles_are_shown_as_text() -> None:
     for start in range(0, len(results), STRINGS_OF_A_PAGE):
         shown = []
         for place, result in enumerate(results[start : start + STRINGS_OF_A_PAGE], start=start):
-            assert_finite(result)
+            assert all(map(math.isfinite, [*result["scores"].values(), result["overlap"]]))
+            for hop in [result["overall"], *result["attention"]]:
+                assert not hop or math.isclose(sum(hop), 1, abs_tol=1e-4)
             assert result["text"] == strings[place]
             label = strings[-place - 1][:200]
             scores = {label: 0.5, f"other {label}": 0.5}
