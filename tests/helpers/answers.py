@@ -6,7 +6,7 @@ Run in a process of its own by `test_remote_code.py` and `test_loopback.py`:
     python -I answers.py FOLDER OUTPUT.json package    # with sase_hf imported, without the flag
 
 FOLDER holds the checkpoints `base`, `classifier`, `nli` and `cnn`, or is the owner of repositories
-with these names on the Hub. Imported, `answers` gives the same answers for models in memory.
+with these names on the Hub.
 """
 
 import json
@@ -31,81 +31,59 @@ def tensors(outputs: Any) -> dict[str, Any]:
     }
 
 
-def answers(
-    models: dict[str, Any], tokenizer: Any, pipes: dict[str, Any], encoders: dict[str, Any]
-) -> dict[str, Any]:
-    """Ask every model, every pipeline and every SentenceTransformer, alone and in batches."""
+def answers_of_models(models: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """Ask models, those named `nli` pairs, the others texts."""
     import torch
 
+    firsts, seconds = ([pair[side] for pair in PAIRS] for side in ("text", "text_pair"))
+    pairs = tokenizer(firsts, seconds, padding=True, return_tensors="pt")
     texts = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    pairs = tokenizer(
-        [pair["text"] for pair in PAIRS],
-        [pair["text_pair"] for pair in PAIRS],
-        padding=True,
-        return_tensors="pt",
-    )
-    answered: dict[str, Any] = {}
+    answered = {}
     with torch.no_grad():
         for name, model in models.items():
             batch = pairs if name == "nli" else texts
             outputs = model(**batch, output_attentions=True, output_hidden_states=True)
             answered[f"model {name}"] = tensors(outputs)
-    for batch_size in (1, 3):
-        for name, pipe in pipes.items():
-            if name == "zero-shot-classification":
-                said = pipe(TEXTS[:2], candidate_labels=LABELS, batch_size=batch_size)
-            else:
-                said = pipe(PAIRS if name.startswith("nli") else TEXTS, batch_size=batch_size)
-            answered[f"pipeline {name} x{batch_size}"] = said
-        for name, encoder in encoders.items():
-            said = encoder.encode(TEXTS, batch_size=batch_size, show_progress_bar=False)
-            answered[f"SentenceTransformer {name} x{batch_size}"] = said.tolist()
     return answered
 
 
-def pipelines(folder: Path, **flags: Any) -> dict[str, Any]:
-    """Return every pipeline that the checkpoints in a folder serve."""
-    from transformers import pipeline
-
-    classifier, nli = str(folder / "classifier"), str(folder / "nli")
-    return {
-        "text-classification": pipeline("text-classification", classifier, top_k=None, **flags),
-        "nli text-classification": pipeline("text-classification", nli, top_k=None, **flags),
-        "feature-extraction": pipeline("feature-extraction", str(folder / "base"), **flags),
-        "feature-extraction of a head": pipeline("feature-extraction", classifier, **flags),
-        "zero-shot-classification": pipeline("zero-shot-classification", nli, **flags),
-        "self-attention": pipeline("self-attention", classifier, **flags),
-        "nli self-attention": pipeline("self-attention", nli, **flags),
-    }
-
-
-def sentence_transformers(folder: Path, **flags: Any) -> dict[str, Any]:
-    """Return every checkpoint in a folder as a SentenceTransformer."""
-    from sentence_transformers import SentenceTransformer
-
-    return {
-        name: SentenceTransformer(str(folder / name), device="cpu", **flags)
-        for name in ("base", "classifier", "nli", "cnn")
-    }
-
-
 def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
-    """Load everything in a folder by the Auto classes and ask it."""
-    from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+    """Ask everything that loads from a folder, alone and in batches."""
+    from sentence_transformers import SentenceTransformer
+    from transformers import (
+        AutoModel,
+        AutoModelForSequenceClassification,
+        AutoTokenizer,
+        pipeline,
+    )
 
+    load_head = AutoModelForSequenceClassification.from_pretrained
     models = {
         "base": AutoModel.from_pretrained(folder / "base", **flags),
-        "classifier": AutoModelForSequenceClassification.from_pretrained(
-            folder / "classifier", **flags
-        ),
-        "nli": AutoModelForSequenceClassification.from_pretrained(folder / "nli", **flags),
-        "cnn": AutoModelForSequenceClassification.from_pretrained(folder / "cnn", **flags),
+        **{name: load_head(folder / name, **flags) for name in ("classifier", "nli", "cnn")},
         "base of classifier": AutoModel.from_pretrained(folder / "classifier", **flags),
         "base of nli": AutoModel.from_pretrained(folder / "nli", **flags),
     }
     tokenizer = AutoTokenizer.from_pretrained(folder / "classifier", **flags)
-    pipes, encoders = pipelines(folder, **flags), sentence_transformers(folder, **flags)
-    return answers(models, tokenizer, pipes, encoders)
+    answered = answers_of_models(models, tokenizer)
+    for name, task, options, inputs in (
+        ("classifier", "text-classification", {"top_k": None}, TEXTS),
+        ("nli", "text-classification", {"top_k": None}, PAIRS),
+        ("base", "feature-extraction", {}, TEXTS),
+        ("classifier", "feature-extraction", {}, TEXTS),
+        ("nli", "zero-shot-classification", {"candidate_labels": LABELS}, TEXTS[:2]),
+        ("classifier", "self-attention", {}, TEXTS),
+        ("nli", "self-attention", {}, PAIRS),
+    ):
+        pipe = pipeline(task, str(folder / name), **flags)
+        for batch_size in (1, 3):
+            said = pipe(inputs, batch_size=batch_size, **options)
+            answered[f"{task} of {name} x{batch_size}"] = said
+    for name in ("base", "classifier", "nli", "cnn"):
+        encoder = SentenceTransformer(str(folder / name), device="cpu", **flags)
+        said = encoder.encode(TEXTS, batch_size=3, show_progress_bar=False)
+        answered[f"SentenceTransformer {name}"] = said.tolist()
+    return answered
 
 
 def refuse_network(event: str, args: tuple[Any, ...]) -> None:

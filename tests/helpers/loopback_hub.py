@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,14 +29,15 @@ DROP = 0  # instead of a status: break the connection
 Files = dict[str, bytes]
 
 
-@dataclass
 class Repository:
-    """Commits by id, each with all its files, and the names that point to them."""
+    """Commits by id, each with all its files, their messages, and the branches that name them."""
 
-    private: bool = False
-    commits: dict[str, Files] = field(default_factory=dict)
-    messages: dict[str, str] = field(default_factory=dict)
-    branches: dict[str, str] = field(default_factory=dict)
+    def __init__(self, private: bool) -> None:
+        self.private = private
+        self.commits: dict[str, Files] = {}
+        self.messages: dict[str, str] = {}
+        self.branches: dict[str, str] = {}
+        self.add_commit("main", {".gitattributes": b"*.safetensors filter=lfs\n"}, "initial commit")
 
     def add_commit(self, branch: str, files: Files, message: str) -> str:
         """Let a branch point to new contents."""
@@ -50,7 +51,7 @@ class Repository:
         """Resolve a branch or a commit."""
         commit = self.branches.get(revision, revision)
         if commit not in self.commits:
-            raise Refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+            raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         return commit
 
 
@@ -64,6 +65,7 @@ class Hub:
         objects: Large files by SHA-256.
         faults: Status to answer with, or `DROP`, by the name of what is asked: `commit`, `upload`.
         requests: Method and path of what was asked, in order.
+        lock: Taken to change any of these.
     """
 
     address: str = ""
@@ -92,15 +94,10 @@ class Hub:
 class Refusal(Exception):
     """An answer that is an error."""
 
-    def __init__(self, status: int, code: str = "", message: str = "", body: Any = None) -> None:
+    def __init__(self, status: int, message: str, code: str = "", **body: str) -> None:
         super().__init__(message)
-        self.status, self.body = status, {"error": message, **(body or {})}
+        self.status, self.body = status, {"error": message, **body}
         self.headers = {"X-Error-Code": code, "X-Error-Message": message}
-
-
-def is_large(path: str, size: int) -> bool:
-    """Return whether a file is uploaded by LFS."""
-    return path.endswith(".safetensors") or size > 1_000_000
 
 
 def git_name(content: bytes) -> str:
@@ -108,19 +105,20 @@ def git_name(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
 
 
-ROUTES: list[tuple[str, re.Pattern[str], str]] = []
-REPO = r"(?P<repo>[^/]+/[^/]+)"
-REV = r"(?P<revision>[^/]+)"
-
-
-def route(methods: str, pattern: str) -> Callable[[Any], Any]:
-    """Let a method of `Handler` answer what matches."""
-
-    def register(function: Any) -> Any:
-        ROUTES.append((methods, re.compile(pattern), function.__name__))
-        return function
-
-    return register
+REPO, REV = r"(?P<repo>[^/]+/[^/]+)", r"(?P<revision>[^/]+)"
+# Methods and paths, and the methods of `Handler` that answer them.
+ROUTES = {
+    "POST /api/validate-yaml": "validate",
+    "POST /api/repos/create": "create",
+    f"GET /api/models/{REPO}(/revision/{REV})?": "info",
+    f"POST /api/models/{REPO}/branch/(?P<name>.+)": "branch",
+    f"GET /api/models/{REPO}/tree/{REV}(/(?P<folder>.+))?": "tree",
+    f"POST /api/models/{REPO}/preupload/{REV}": "preupload",
+    f"POST /{REPO}\\.git/info/lfs/objects/batch": "batch",
+    "PUT /lfs/(?P<oid>[0-9a-f]{64})": "upload",
+    f"POST /api/models/{REPO}/commit/{REV}": "commit",
+    f"(GET|HEAD) /{REPO}/resolve/{REV}/(?P<path>.+)": "resolve",
+}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -134,64 +132,58 @@ class Handler(BaseHTTPRequestHandler):
         """Stay silent."""
 
     def answer(self) -> None:
-        """Find the route, and answer with what it returns or refuses."""
-        length = int(self.headers.get("Content-Length") or 0)
+        """Find the route, and send what it returns or refuses."""
         path = urlsplit(self.path).path  # still quoted: the name of a branch may hold a slash
+        asked = f"{self.command} {path}"
+        routes = [(re.fullmatch(pattern, asked), name) for pattern, name in ROUTES.items()]
+        found, name = next(route for route in routes if route[0])
         with self.hub.lock:
-            self.hub.requests.append(f"{self.command} {unquote(path)}")
+            self.hub.requests.append(unquote(asked))
         try:
-            for methods, pattern, name in ROUTES:
-                if self.command in methods.split() and (found := pattern.fullmatch(path)):
-                    self.fail_if_told(name, length)
-                    self.body = self.rfile.read(length)
-                    with self.hub.lock:
-                        groups = {k: v and unquote(v) for k, v in found.groupdict().items()}
-                        self.send_json(200, getattr(self, name)(**groups))
-                    return
-            raise Refusal(404, message=f"no route for {self.command} {path}")
+            self.read_body(name)
+            with self.hub.lock:
+                groups = {k: v and unquote(v) for k, v in found.groupdict().items()}
+                self.send_answer(200, getattr(self, name)(**groups))
         except Refusal as refusal:
-            self.send_json(refusal.status, refusal.body, refusal.headers)
+            self.send_answer(refusal.status, refusal.body, refusal.headers)
 
     do_GET = do_HEAD = do_POST = do_PUT = answer
 
-    def fail_if_told(self, name: str, length: int) -> None:
-        """Fail as the test wants; `DROP` breaks the connection half-way through the body."""
-        if name not in self.hub.faults:
+    def read_body(self, name: str) -> None:
+        """Read the body, or fail as the test wants; `DROP` breaks the connection half-way."""
+        length = int(self.headers.get("Content-Length") or 0)
+        status = self.hub.faults.get(name)
+        self.body = self.rfile.read(length // 2 if status == DROP else length)
+        if status is None:
             return
-        status = self.hub.faults[name]
-        self.rfile.read(length // 2 if status == DROP else length)
         self.close_connection = True
         if status == DROP:
             self.connection.shutdown(socket.SHUT_RDWR)
             raise ConnectionAbortedError("as the test wants it")
         # A server may well repeat what it was sent.
-        told = Refusal(status, message=f"as told; {self.headers.get('Authorization')}")
-        told.headers["Connection"] = "close"  # or the client might ask again here
-        raise told
+        refusal = Refusal(status, f"as told; {self.headers.get('Authorization')}")
+        refusal.headers["Connection"] = "close"  # or the client might ask again here
+        raise refusal
 
-    def send_json(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
-        """Send a value; None means that the answer has been sent."""
-        if value is not None:
+    def send_answer(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
+        """Send a file with its headers, or a value as JSON; for HEAD only what is said of it."""
+        if isinstance(value, tuple):
+            content, headers = value
+        else:
             content = json.dumps(value).encode()
-            self.send_content(status, content, {"Content-Type": "application/json"}, headers)
-
-    def send_content(self, status: int, content: bytes, *headers: dict[str, str] | None) -> None:
-        """Send bytes, or for HEAD what would be sent."""
+            headers = {"Content-Type": "application/json", **(headers or {})}
         self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
-        for name, value in (item for some in headers for item in (some or {}).items()):
-            self.send_header(name, value)
+        for name, text in {"Content-Length": str(len(content)), **headers}.items():
+            self.send_header(name, text)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
-
-    # ---- who asks, and what for ------------------------------------------------------------------
 
     def check_user(self, *, writes: bool = False) -> bool:
         """Return whether the client has the token; refuse another one, and writing without."""
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         if token != TOKEN and (token or writes):
-            raise Refusal(401, message="Invalid credentials in Authorization header")
+            raise Refusal(401, "Invalid credentials in Authorization header")
         return bool(token)
 
     def repository(self, repo: str, *, writes: bool = False) -> Repository:
@@ -199,31 +191,25 @@ class Handler(BaseHTTPRequestHandler):
         is_user = self.check_user(writes=writes)
         found = self.hub.repositories.get(repo)
         if found is None or (found.private and not is_user):
-            raise Refusal(404 if is_user else 401, "RepoNotFound", "Repository not found")
+            raise Refusal(404 if is_user else 401, "Repository not found", "RepoNotFound")
         return found
 
-    @route("POST", "/api/validate-yaml")
     def validate(self) -> Any:
         """Find nothing wrong with a card."""
         return {"errors": [], "warnings": []}
 
-    # ---- repositories ----------------------------------------------------------------------------
-
-    @route("POST", "/api/repos/create")
     def create(self) -> Any:
         """Make a repository with its first commit."""
         asked = json.loads(self.body)
         self.check_user(writes=True)
         repo = f"{asked.get('organization') or OWNER}/{asked['name']}"
-        address = {"url": f"{self.hub.address}/{repo}"}
+        url = f"{self.hub.address}/{repo}"
         if repo in self.hub.repositories:
-            raise Refusal(409, message="You already created this model repo", body=address)
+            raise Refusal(409, "You already created this model repo", url=url)
         private = asked.get("visibility") == "private" or bool(asked.get("private"))
-        made = self.hub.repositories[repo] = Repository(private)
-        made.add_commit("main", {".gitattributes": b"*.safetensors filter=lfs\n"}, "initial commit")
-        return address
+        self.hub.repositories[repo] = Repository(private)
+        return {"url": url}
 
-    @route("GET", f"/api/models/{REPO}(/revision/{REV})?")
     def info(self, repo: str, revision: str | None) -> Any:
         """Describe a repository at a revision."""
         found = self.repository(repo)
@@ -232,17 +218,14 @@ class Handler(BaseHTTPRequestHandler):
         known = {"_id": "0", "id": repo, "modelId": repo, "private": found.private, "tags": []}
         return {**known, "sha": commit, "siblings": siblings, "downloads": 0, "likes": 0}
 
-    @route("POST", f"/api/models/{REPO}/branch/(?P<name>.+)")
     def branch(self, repo: str, name: str) -> Any:
         """Make a branch."""
         found = self.repository(repo, writes=True)
         if name in found.branches:
-            raise Refusal(409, message=f"Reference {name} already exists")
-        start = json.loads(self.body or b"{}").get("startingPoint", "main")
-        found.branches[name] = found.commit_of(start)
+            raise Refusal(409, f"Reference {name} already exists")
+        found.branches[name] = found.branches["main"]
         return {}
 
-    @route("GET", f"/api/models/{REPO}/tree/{REV}(/(?P<folder>.+))?")
     def tree(self, repo: str, revision: str, folder: str | None) -> Any:
         """List files with their sizes and digests."""
         found = self.repository(repo)
@@ -252,27 +235,18 @@ class Handler(BaseHTTPRequestHandler):
             if path.startswith(f"{folder}/" if folder else "")
         ]
         if folder and not entries:
-            raise Refusal(404, "EntryNotFound", f"{folder} does not exist on {revision!r}")
+            raise Refusal(404, f"{folder} does not exist on {revision!r}", "EntryNotFound")
         return entries
 
-    # ---- upload ----------------------------------------------------------------------------------
-
-    @route("POST", f"/api/models/{REPO}/preupload/{REV}")
     def preupload(self, repo: str, revision: str) -> Any:
-        """Say which way each file goes."""
+        """Say which way each file goes: weights by LFS."""
         self.repository(repo, writes=True)
-        return {
-            "files": [
-                {
-                    "path": file["path"],
-                    "uploadMode": "lfs" if is_large(file["path"], file["size"]) else "regular",
-                    "shouldIgnore": False,
-                }
-                for file in json.loads(self.body)["files"]
-            ]
-        }
+        files = []
+        for asked in json.loads(self.body)["files"]:
+            mode = "lfs" if asked["path"].endswith(".safetensors") else "regular"
+            files.append({"path": asked["path"], "uploadMode": mode, "shouldIgnore": False})
+        return {"files": files}
 
-    @route("POST", f"/{REPO}\\.git/info/lfs/objects/batch")
     def batch(self, repo: str) -> Any:
         """Say where to put large files."""
         self.repository(repo, writes=True)
@@ -282,20 +256,18 @@ class Handler(BaseHTTPRequestHandler):
         ]
         return {"transfer": "basic", "objects": objects}
 
-    @route("PUT", "/lfs/(?P<oid>[0-9a-f]{64})")
     def upload(self, oid: str) -> Any:
         """Take a large file, if it is whole."""
         if hashlib.sha256(self.body).hexdigest() != oid:
-            raise Refusal(400, message="the digest differs")
+            raise Refusal(400, "the digest differs")
         self.hub.objects[oid] = self.body
         return {}
 
-    @route("POST", f"/api/models/{REPO}/commit/{REV}")
     def commit(self, repo: str, revision: str) -> Any:
         """Put all files of a commit in place at once."""
         found = self.repository(repo, writes=True)
         if revision not in found.branches:
-            raise Refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+            raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         files, message = dict(self.hub.files(repo, revision)), ""
         for line in self.body.splitlines():
             entry = json.loads(line)
@@ -309,22 +281,18 @@ class Handler(BaseHTTPRequestHandler):
             elif entry["key"] == "deletedFile":
                 del files[value["path"]]
             else:
-                raise Refusal(400, message=f"no operation {entry['key']}")
+                raise Refusal(400, f"no operation {entry['key']}")
         commit = found.add_commit(revision, files, message)
         return {"commitUrl": f"{self.hub.address}/{repo}/commit/{commit}", "commitOid": commit}
 
-    # ---- download --------------------------------------------------------------------------------
-
-    @route("GET HEAD", f"/{REPO}/resolve/{REV}/(?P<path>.+)")
-    def resolve(self, repo: str, revision: str, path: str) -> None:
+    def resolve(self, repo: str, revision: str, path: str) -> tuple[bytes, dict[str, str]]:
         """Send a file."""
         found = self.repository(repo)
         commit = found.commit_of(revision)
         if path not in found.commits[commit]:
-            raise Refusal(404, "EntryNotFound", "Entry not found")
+            raise Refusal(404, "Entry not found", "EntryNotFound")
         content = found.commits[commit][path]
-        headers = {"X-Repo-Commit": commit, "ETag": f'"{git_name(content)}"'}
-        self.send_content(200, content, headers)
+        return content, {"X-Repo-Commit": commit, "ETag": f'"{git_name(content)}"'}
 
 
 class _QuietServer(ThreadingHTTPServer):

@@ -12,12 +12,7 @@ import answers
 import pytest
 import torch
 from tiny import tiny_config, tiny_model
-from transformers import (
-    AutoModel,
-    AutoModelForSequenceClassification,
-    TokenizersBackend,
-    pipeline,
-)
+from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from sase_hf import (
     SelfAttentiveForNLI,
@@ -36,67 +31,55 @@ CODE = {
     "relation_network_self_attentive.py",
 }
 NLI_LABELS = dict(enumerate(["entailment", "neutral", "contradiction"]))
+# A base model, both heads, and a classifier of another architecture with a list in its config. The
+# first three share the sizes of their encoder.
+KINDS: dict[str, tuple[type, dict[str, Any]]] = {
+    "base": (SelfAttentiveModel, {}),
+    "classifier": (SelfAttentiveForSequenceClassification, {"num_labels": 3}),
+    "nli": (SelfAttentiveForNLI, {"id2label": NLI_LABELS}),
+    "cnn": (
+        SelfAttentiveForSequenceClassification,
+        {"encoder": "cnn", "cnn_kernel_sizes": [2, 3], "pooling": "generalized"},
+    ),
+}
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> TokenizersBackend:
-    words = [*answers.TEXTS, *(text for pair in answers.PAIRS for text in pair.values())]
-    return build_tokenizer(text for text in words if text)
-
-
-@pytest.fixture(scope="module")
-def models(tokenizer: TokenizersBackend) -> dict[str, torch.nn.Module]:
-    """A base model, both heads, and a classifier of another architecture with a list in its config.
-
-    The three share the sizes of their encoder.
-    """
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The checkpoints, and the models' answers before they were saved, as JSON keeps them."""
     torch.manual_seed(0)
-    cnn = {"encoder": "cnn", "cnn_kernel_sizes": [2, 3], "pooling": "generalized"}
-    kinds: dict[str, tuple[type, dict[str, Any]]] = {
-        "base": (SelfAttentiveModel, {}),
-        "classifier": (SelfAttentiveForSequenceClassification, {"num_labels": 3}),
-        "nli": (SelfAttentiveForNLI, {"id2label": NLI_LABELS}),
-        "cnn": (SelfAttentiveForSequenceClassification, cnn),
-    }
-    return {
-        name: tiny_model(kind, vocab_size=len(tokenizer), **fields)
-        for name, (kind, fields) in kinds.items()
-    }
-
-
-@pytest.fixture(scope="module")
-def folder(
-    tmp_path_factory: pytest.TempPathFactory,
-    models: dict[str, torch.nn.Module],
-    tokenizer: TokenizersBackend,
-) -> Path:
     root = tmp_path_factory.mktemp("checkpoints")
-    for name, model in models.items():
-        model.save_pretrained(root / name)
+    words = [*answers.TEXTS, *(text for pair in answers.PAIRS for text in pair.values())]
+    tokenizer = build_tokenizer(text for text in words if text)
+    models: dict[str, Any] = {}
+    for name, (kind, fields) in KINDS.items():
+        models[name] = tiny_model(kind, vocab_size=len(tokenizer), **fields)
+        models[name].save_pretrained(root / name)
         tokenizer.save_pretrained(root / name)
-    return root
+    models |= {f"base of {name}": models[name].encoder for name in ("classifier", "nli")}
+    return root, json.loads(json.dumps(answers.answers_of_models(models, tokenizer)))
 
 
 @pytest.fixture(scope="module")
-def expected(
-    folder: Path, models: dict[str, torch.nn.Module], tokenizer: TokenizersBackend
-) -> dict[str, object]:
-    """The answers of the models before they were saved, read back from JSON."""
-    bases = {f"base of {name}": models[name].encoder for name in ("classifier", "nli")}
-    pipes, encoders = answers.pipelines(folder), answers.sentence_transformers(folder)
-    answered = answers.answers({**models, **bases}, tokenizer, pipes, encoders)
-    return json.loads(json.dumps(answered))
+def folder(checkpoints: tuple[Path, dict[str, Any]]) -> Path:
+    return checkpoints[0]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", [(), ("package",)])
-def test_checkpoints_answer_bit_equal_in_a_fresh_process(
-    folder: Path, tmp_path: Path, expected: dict[str, object], package: tuple[str, ...]
+def test_checkpoints_answer_bit_equal_with_the_package_and_by_remote_code(
+    checkpoints: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    """Offline: with `trust_remote_code` alone, or with the package imported and no flag."""
+    """Offline, the latter in a fresh process that cannot import the package."""
+    folder, of_models = checkpoints
+    before = set(sys.modules)
+    with_package = json.loads(json.dumps(answers.load_and_answer(folder)))
+    loaded = [name for name in set(sys.modules) - before if name.startswith("transformers_mod")]
+    assert not loaded, "the package's own code answers"
+    assert with_package | of_models == with_package
+
     output = tmp_path / "answers.json"
     done = subprocess.run(
-        [sys.executable, "-I", answers.__file__, str(folder), str(output), *package],
+        [sys.executable, "-I", answers.__file__, str(folder), str(output)],
         env={**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
         cwd=tmp_path,
         capture_output=True,
@@ -105,28 +88,23 @@ def test_checkpoints_answer_bit_equal_in_a_fresh_process(
     )
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(output.read_text(encoding="utf-8"))
-    assert found.keys() == expected.keys()
-    assert not [name for name in expected if found[name] != expected[name]]
+    assert found.keys() == with_package.keys()
+    assert not [name for name in found if found[name] != with_package[name]]
 
 
-def test_every_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path) -> None:
+@pytest.mark.parametrize("name", KINDS)
+def test_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path, name: str) -> None:
     """A head's checkpoint serves AutoModel too, and a head can start from a base model's."""
-    heads = {
-        "base": "SelfAttentiveForSequenceClassification",
-        "classifier": "SelfAttentiveForSequenceClassification",
-        "nli": "SelfAttentiveForNLI",
-        "cnn": "SelfAttentiveForSequenceClassification",
+    head = SelfAttentiveForNLI if name == "nli" else SelfAttentiveForSequenceClassification
+    files = {path.name for path in (folder / name).iterdir()}
+    assert files >= CODE | {"config.json", "model.safetensors", "tokenizer.json"}
+    assert not [file for file in files if file.endswith((".bin", ".pt", ".pkl"))]
+    config = json.loads((folder / name / "config.json").read_text(encoding="utf-8"))
+    assert config["auto_map"] == {
+        "AutoConfig": "configuration_self_attentive.SelfAttentiveConfig",
+        "AutoModel": "modeling_self_attentive.SelfAttentiveModel",
+        "AutoModelForSequenceClassification": f"modeling_self_attentive.{head.__name__}",
     }
-    for name, head in heads.items():
-        files = {path.name for path in (folder / name).iterdir()}
-        assert files >= CODE | {"config.json", "model.safetensors", "tokenizer.json"}
-        assert not [file for file in files if file.endswith((".bin", ".pt", ".pkl"))]
-        config = json.loads((folder / name / "config.json").read_text(encoding="utf-8"))
-        assert config["auto_map"] == {
-            "AutoConfig": "configuration_self_attentive.SelfAttentiveConfig",
-            "AutoModel": "modeling_self_attentive.SelfAttentiveModel",
-            "AutoModelForSequenceClassification": f"modeling_self_attentive.{head}",
-        }
 
 
 def test_each_checkpoint_loads_as_the_head_it_was_saved_from(folder: Path) -> None:
