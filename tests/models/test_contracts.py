@@ -69,27 +69,36 @@ def test_a_row_has_the_same_result_in_every_batch(
     [(torch.float32, 1), (torch.float32, 1000), (torch.bfloat16, 1000), (torch.float16, 1000)],
 )
 @pytest.mark.parametrize(
-    ("pooling", "scored_by"),
-    [("self_attention", "hops.weight"), ("generalized", "feature_weight")],
+    ("fields", "scored_by"),
+    [
+        ({"attention_function": "softmax"}, "hops.weight"),
+        ({"attention_function": "entmax15", "normalize_states": True}, "hops.weight"),
+        ({"attention_function": "sparsemax"}, "hops.weight"),
+        ({"pooling": "generalized"}, "feature_weight"),
+    ],
+    ids=lambda value: tiny.name_of(value) if isinstance(value, dict) else "",
 )
 @pytest.mark.parametrize("model_class", MODELS)
 def test_attention_sums_to_one_over_real_tokens_and_is_zero_on_padding(
-    model_class: type, pooling: str, scored_by: str, scale: int, dtype: torch.dtype
+    model_class: type, fields: dict[str, Any], scored_by: str, scale: int, dtype: torch.dtype
 ) -> None:
-    """In every precision, and also when a saturated softmax leaves one token."""
+    """In every precision, and also when saturated scores leave one token."""
     rng = random.Random(0)
-    model = tiny.tiny_model(model_class, pooling=pooling)
+    model = tiny.tiny_model(model_class, **fields)
     with torch.no_grad():
         model.base_model.pooling.get_parameter(scored_by).mul_(scale)
-    batch = tiny.pair_batch([tiny.random_pair(rng) for _ in range(6)], "holed", rng, extra=5)
-    (attention,) = model.to(dtype)(**batch, output_attentions=True).attentions
+    pairs = [*(tiny.random_pair(rng) for _ in range(6)), ([], [])]
+    batch = tiny.pair_batch(pairs, "holed", rng, extra=5)
+    outputs = model.to(dtype)(**batch, output_attentions=True)
     real = batch["attention_mask"].bool()
     if model_class is SelfAttentiveForNLI:  # (B, 2, r, T): each side has tokens of its own
         types = batch["token_type_ids"]
         real = torch.stack([real & (types == side) for side in (0, 1)], dim=1)
-    sums = attention.sum(-1)
-    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=1e-6)
+    (attention,) = outputs.attentions
+    sums = real.any(-1, keepdim=True).to(attention.dtype).expand(attention.shape[:-1])
+    torch.testing.assert_close(attention.sum(-1), sums, rtol=0, atol=1e-6)
     assert attention.masked_select(~real.unsqueeze(-2)).abs().max() == 0
+    assert outputs.penalty.isfinite().all()
 
 
 @every_model

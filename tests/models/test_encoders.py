@@ -1,4 +1,4 @@
-"""The encoders: equality with torch's LSTM, what a state reads, memory and checkpointing."""
+"""The encoders: equality with torch's LSTM, padding, memory and gradient checkpointing."""
 
 import random
 from typing import Any
@@ -18,12 +18,9 @@ from sase_hf.models.self_attentive import (
     packing_self_attentive,
     relation_network_self_attentive,
 )
-from sase_hf.models.self_attentive.encoders_self_attentive import BiLSTMEncoder, DilatedCNNEncoder
+from sase_hf.models.self_attentive.encoders_self_attentive import BiLSTMEncoder
 from sase_hf.models.self_attentive.packing_self_attentive import Packing
-from sase_hf.models.self_attentive.relation_network_self_attentive import (
-    PairFunction,
-    groups_of_like_length,
-)
+from sase_hf.models.self_attentive.relation_network_self_attentive import PairFunction
 
 
 def _torch_bilstm(encoder: BiLSTMEncoder, width: int, units: int) -> nn.LSTM:
@@ -75,32 +72,6 @@ def test_encoders_never_read_padding(encoder: dict[str, Any]) -> None:
     outputs = model(inputs_embeds=embeds, attention_mask=tiny.MASK, output_attentions=True)
     for tensor in (outputs.last_hidden_state, outputs.sentence_embedding, outputs.attentions[0]):
         assert tensor.isfinite().all()
-
-
-@pytest.mark.parametrize(("size", "num_layers"), [(3, 4), (2, 3), (4, 2), (5, 1)])
-def test_dilated_cnn_reads_as_far_as_the_formula(size: int, num_layers: int) -> None:
-    """1 + (k - 1) (2^L - 1) tokens, an even k one step farther ahead.
-
-    All numbers are positive and cannot cancel, so a gradient of zero is a token not read.
-    """
-    sizes = {"dilated_cnn_kernel_size": size, "dilated_cnn_num_layers": num_layers}
-    encoder = DilatedCNNEncoder(tiny.tiny_config(encoder="dilated_cnn", **sizes))
-    with torch.no_grad():
-        for parameter in encoder.parameters():
-            parameter.uniform_(0.01, 0.1)
-    x = torch.rand(41, 6, requires_grad=True)
-    encoder(x, Packing(torch.ones(1, 41).bool()))[-1][20].sum().backward()
-    steps = 2**num_layers - 1
-    read = range(20 - (size - 1) // 2 * steps, 20 + size // 2 * steps + 1)
-    assert len(read) == 1 + (size - 1) * steps
-    assert x.grad.any(1).nonzero().flatten().tolist() == list(read)
-
-
-def test_groups_of_like_length_waste_little_padding() -> None:
-    """8 has the required share of 10, 7 has not; an empty sentence takes a token."""
-    groups = groups_of_like_length([10, 8, 7, 5, 4, 1, 0], 99)
-    assert groups == [(2, 10), (1, 7), (2, 5), (1, 1), (1, 1)]
-    assert groups_of_like_length([10] * 5, 20) == [(2, 10), (2, 10), (1, 10)]
 
 
 @pytest.mark.parametrize("gate", [False, True])
