@@ -1,4 +1,4 @@
-"""What every test gets: no network, a fixed seed, a process-wide state left as it was found."""
+"""Fixtures of all tests: no network, a fixed seed, a Hub of the test's own, checkpoints."""
 
 import os
 import shutil
@@ -26,13 +26,13 @@ def seed() -> None:
 
 @pytest.fixture
 def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the LSTM read a batch in many blocks, for which tests have too few and short texts."""
+    """Make the LSTM read a batch in many blocks; the texts of tests are too few for that."""
     monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", 0)
 
 
 @pytest.fixture
 def poisoned_memory() -> Iterator[None]:
-    """Fill fresh memory with NaN, so that a tensor nobody initialised is seen at once."""
+    """Fill new tensors with NaN, so that a weight that was never initialised is seen."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -40,10 +40,10 @@ def poisoned_memory() -> Iterator[None]:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
-    """Serve an empty Hub to this process alone, which is logged in there and retries at once."""
+    """Serve an empty Hub to this process, which has a token for it and retries at once."""
     with running_hub() as hub:
         monkeypatch.setenv("HF_TOKEN", TOKEN)
-        # What huggingface_hub has made of the environment when it was imported.
+        # huggingface_hub has read the environment when it was imported.
         monkeypatch.setattr(constants, "ENDPOINT", hub.address)
         template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("/{repo_id}")
         monkeypatch.setattr(
@@ -62,11 +62,11 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
 
 @pytest.fixture(scope="session")
 def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that is fit to be published; tests take copies."""
+    """A checkpoint that can be published; tests copy it."""
     return save_publishable(tmp_path_factory.mktemp("fit") / "model")
 
 
 @pytest.fixture
 def folder(fit: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be spoilt."""
+    """A copy of `fit` that the test may change."""
     return Path(shutil.copytree(fit, tmp_path / "model"))

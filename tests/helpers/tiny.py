@@ -22,9 +22,9 @@ PADDINGS = ("right", "left", "holed")
 MASK = torch.tensor(
     [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 0, 0, 0]]
 ).bool()
-# What another block may cost: at 0 every ended sentence begins one, at the other there is only one.
+# Values of CALL_IN_TOKENS: 0 ends a block where a sentence ends, 10**6 makes one block of all.
 COSTS = (0, 10**6)
-# What float32 leaves of float64 after some hundred operations on numbers near 1.
+# Error of float32 after some hundred operations on numbers near 1.
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 # A sentence's result may change only by the order of float32 sums when its neighbours change.
 NEIGHBOUR_TOLERANCE = {"rtol": 3e-6, "atol": 1e-6}
@@ -43,7 +43,7 @@ ENCODERS: tuple[dict[str, Any], ...] = (
     {"encoder": "relation_network", "relation_gate": True},
 )
 POOLINGS = ("self_attention", "generalized", "max", "mean", "last")
-# What goes together: only a BiLSTM has a last state.
+# All combinations that are allowed: only a BiLSTM has a last state.
 ARCHITECTURES = (
     *(
         {**encoder, "pooling": pooling}
