@@ -9,13 +9,9 @@ import torch
 from rows import write_jsonl
 from safetensors.torch import load_file, save_file
 from script_files import load_script
+from tiny import tiny_model
 
-from sase_hf import (
-    SelfAttentiveConfig,
-    SelfAttentiveForNLI,
-    SelfAttentiveForSequenceClassification,
-    build_tokenizer,
-)
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.hub import write_model_card
 
 TEXTS = [
@@ -33,21 +29,9 @@ def save_checkpoint(folder: Path, *, is_pair: bool = False, **fields: Any) -> st
     """Save a model with random weights and its tokenizer; return the folder."""
     torch.manual_seed(0)
     tokenizer = build_tokenizer([*TEXTS, *(text for pair in PAIRS for text in pair)])
-    sizes = {
-        "vocab_size": len(tokenizer),
-        "embedding_size": 6,
-        "lstm_hidden_size": 4,
-        "attention_size": 5,
-        "num_hops": 3,
-        "classifier_hidden_size": 7,
-        "problem_type": "single_label_classification",
-        "id2label": {0: "bad", 1: "good"},
-    }
+    labels = {"problem_type": "single_label_classification", "id2label": {0: "bad", 1: "good"}}
     head = SelfAttentiveForNLI if is_pair else SelfAttentiveForSequenceClassification
-    model = head(SelfAttentiveConfig(**{**sizes, **fields}))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0, 0.6)
+    model = tiny_model(head, vocab_size=len(tokenizer), **{**labels, **fields})
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)

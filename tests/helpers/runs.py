@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from rows import write_jsonl
 from safetensors.torch import load_file
 from tiny import random_pair, random_text, text_batch
 from torch import Tensor
@@ -80,8 +81,7 @@ def count_rows(prediction: EvalPrediction) -> dict[str, float]:
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> str:
     """Write rows as JSON Lines and return the path as a flag takes it."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
+    return str(write_jsonl(path, rows))
 
 
 def draw_text(rng: random.Random) -> str:
@@ -92,23 +92,17 @@ def draw_text(rng: random.Random) -> str:
 def review_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
     """Return rows whose label stands in the text, so that a model can learn it."""
     rng = random.Random(seed)
-    rows = []
-    for row in range(count):
-        label = STARS[row % len(STARS)]
-        rows.append({"text": f"{draw_text(rng)} {label}", "label": label})
-    return rows
+    labels = [STARS[row % len(STARS)] for row in range(count)]
+    return [{"text": f"{draw_text(rng)} {label}", "label": label} for label in labels]
 
 
 def pair_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
     """Return pairs of texts and their relation."""
     rng = random.Random(seed)
+    labels = [RELATIONS[row % len(RELATIONS)] for row in range(count)]
     return [
-        {
-            "premise": draw_text(rng),
-            "hypothesis": draw_text(rng),
-            "label": RELATIONS[row % len(RELATIONS)],
-        }
-        for row in range(count)
+        {"premise": draw_text(rng), "hypothesis": draw_text(rng), "label": label}
+        for label in labels
     ]
 
 
