@@ -111,7 +111,7 @@ def export_to_onnx(path: Path) -> None:
         (torch.ones(3, 6, dtype=torch.long), torch.ones(3, 6, dtype=torch.long)),
         path,
         dynamo=True,
-        dynamic_shapes=(FREE, FREE, None),
+        dynamic_shapes=(FREE, FREE),
         input_names=("ids", "mask"),
         external_data=False,
         verbose=False,
