@@ -45,15 +45,10 @@ def write_parquet(path: Path, rows: Sequence[Row], **options: Any) -> str:
 
 
 def embed(checkpoint: str, file: str | Sequence[str], output: Path, **settings: Any) -> pa.Table:
-    """Embed files in this process and return the output."""
+    """Embed files in this process; return all shards as one table, in the order of their names."""
     files = (file,) if isinstance(file, str) else tuple(file)
     settings = {"inputs": files, "rows_per_shard": ROWS_PER_SHARD, **settings}
     embed_corpus(EmbeddingJob(checkpoint, output, **settings))
-    return read_output(output)
-
-
-def read_output(output: Path) -> pa.Table:
-    """Return all shards as one table, in the order of their names."""
     return pa.concat_tables([pq.read_table(path) for path in shard_files(output)])
 
 
