@@ -4,18 +4,23 @@ They import torch, transformers, huggingface_hub, the standard library and each 
 as `from .name import Thing`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from .self_attentive.configuration_self_attentive import SelfAttentiveConfig
 from .self_attentive.modeling_self_attentive import (
+    SENTENCE_TRANSFORMER_FILES,
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
+    penalised_loss,
 )
+from .self_attentive.pipeline_self_attentive import TASK
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,16 @@ class Family:
         base_model: The sentence encoder.
         heads: The head that each `--task` trains.
         summaries: A sentence for the model card, by the name of the class.
-        logged_outputs: Outputs of a head, one number per example; their means are logged.
+        logged_outputs: Outputs of a head, one number per example, lower is better; their means are
+            logged.
+        loss: The loss of a head, called with logits, labels, the logged outputs by name, and
+            `config`; evaluation computes it from all rows at once.
+        flags: The help of the flag for each field of the config; fields that the tokenizer decides
+            have none.
+        changeable_fields: Fields of a checkpoint's config that flags may change: no weight depends
+            on them.
+        json_files: What `save_pretrained` writes beside weights, config and code, by file name.
+        pipeline_task: The `pipeline` of transformers that returns the attention.
     """
 
     config: type[PreTrainedConfig]
@@ -35,6 +49,11 @@ class Family:
     heads: Mapping[str, type[PreTrainedModel]]
     summaries: Mapping[str, str]
     logged_outputs: tuple[str, ...]
+    loss: Callable[..., Tensor]
+    flags: Mapping[str, str]
+    changeable_fields: tuple[str, ...]
+    json_files: Mapping[str, Any]
+    pipeline_task: str
 
     @property
     def files(self) -> dict[str, Path]:
@@ -57,6 +76,47 @@ FAMILIES = {
             "SelfAttentiveForNLI": "A classifier of sentence pairs: premise and hypothesis.",
         },
         logged_outputs=("penalty",),
+        loss=penalised_loss,
+        flags={
+            "embedding_size": "Width of a word vector.",
+            "encoder": "What turns the word vectors into states.",
+            "lstm_hidden_size": "bilstm: LSTM units per direction.",
+            "num_lstm_layers": "bilstm: layers.",
+            "lstm_shortcuts": "bilstm: let each layer read the word vectors and all layers below.",
+            "cnn_kernel_sizes": "cnn: widths of the convolutions in tokens.",
+            "cnn_num_filters": "cnn: filters of each width.",
+            "dilated_cnn_hidden_size": "dilated_cnn: width of the states.",
+            "dilated_cnn_kernel_size": "dilated_cnn: tokens that a layer reads.",
+            "dilated_cnn_num_layers": "dilated_cnn: layers, with gaps of 1, 2, 4, ... tokens.",
+            "relation_hidden_size": "relation_network: width of the states.",
+            "relation_gate": "relation_network: weigh each pair of tokens by a sigmoid gate.",
+            "pooling": "What turns the states into the sentence matrix.",
+            "attention_size": "Hidden units of the attention MLP.",
+            "num_hops": "Rows of the attention matrix.",
+            "attention_function": "Scores to weights; entmax15 and sparsemax give most tokens 0.",
+            "normalize_states": "Normalise the states that the attention reads: sharper hops.",
+            "penalty": "What keeps the hops apart; frobenius is equation 8 of the paper.",
+            "penalty_coef": "Weight of the attention penalty in the loss.",
+            "classifier": "One hidden layer, or the pruned layer of Appendix A.",
+            "classifier_hidden_size": "mlp: hidden units.",
+            "pruned_row_size": "pruned_mlp: hidden units that read one row of the sentence matrix.",
+            "pruned_column_size": "pruned_mlp: hidden units that read one column of it.",
+            "matching": "How two sentences are compared; gated is that of Appendix B.",
+            "embedding_dropout": "Dropout of the word vectors.",
+            "classifier_dropout": "Dropout of the classifier's input and hidden layer.",
+            "label_smoothing": "Share of the target probability that is spread over all labels.",
+            "freeze_embeddings": "Keep the word vectors as they are.",
+            "initializer_range": "Standard deviation of new word vectors.",
+        },
+        changeable_fields=(
+            "penalty_coef",
+            "embedding_dropout",
+            "classifier_dropout",
+            "label_smoothing",
+            "freeze_embeddings",
+        ),
+        json_files=SENTENCE_TRANSFORMER_FILES,
+        pipeline_task=TASK,
     ),
 }
 

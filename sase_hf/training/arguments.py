@@ -4,53 +4,18 @@
 training: transformers' `TrainingArguments` with more fields and other defaults.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, make_dataclass
 from enum import Enum
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import torch
-from transformers import PreTrainedConfig, TrainingArguments
+from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
 from ..models import FAMILIES
 
-LOWER_IS_BETTER = frozenset({"mse", "rmse", "mae", "penalty"})
-
-# Fields of a config that the tokenizer decides.
-TOKENIZER_FIELDS = frozenset({"vocab_size", "pad_token_id"})
-
-CONFIG_HELP = {
-    "embedding_size": "Width of a word vector.",
-    "encoder": "What turns the word vectors into states.",
-    "lstm_hidden_size": "bilstm: LSTM units per direction.",
-    "num_lstm_layers": "bilstm: layers.",
-    "lstm_shortcuts": "bilstm: let each layer read the word vectors and all layers below.",
-    "cnn_kernel_sizes": "cnn: widths of the convolutions in tokens.",
-    "cnn_num_filters": "cnn: filters of each width.",
-    "dilated_cnn_hidden_size": "dilated_cnn: width of the states.",
-    "dilated_cnn_kernel_size": "dilated_cnn: tokens that a layer reads.",
-    "dilated_cnn_num_layers": "dilated_cnn: layers, with gaps of 1, 2, 4, ... tokens.",
-    "relation_hidden_size": "relation_network: width of the states.",
-    "relation_gate": "relation_network: weigh each pair of tokens by a sigmoid gate.",
-    "pooling": "What turns the states into the sentence matrix.",
-    "attention_size": "Hidden units of the attention MLP.",
-    "num_hops": "Rows of the attention matrix.",
-    "attention_function": "From scores to weights; entmax15 and sparsemax give most tokens 0.",
-    "normalize_states": "Normalise the states before the attention reads them: sharper hops.",
-    "penalty": "What keeps the hops apart; frobenius is equation 8 of the paper.",
-    "penalty_coef": "Weight of the attention penalty in the loss.",
-    "classifier": "One hidden layer, or the pruned layer of Appendix A.",
-    "classifier_hidden_size": "mlp: hidden units.",
-    "pruned_row_size": "pruned_mlp: hidden units that read one row of the sentence matrix.",
-    "pruned_column_size": "pruned_mlp: hidden units that read one column of it.",
-    "matching": "How two sentences are compared; gated is that of Appendix B.",
-    "embedding_dropout": "Dropout of the word vectors.",
-    "classifier_dropout": "Dropout of the classifier's input and hidden layer.",
-    "label_smoothing": "Share of the target probability that is spread over all labels.",
-    "freeze_embeddings": "Keep the word vectors as they are.",
-    "initializer_range": "Standard deviation of new word vectors.",
-}
+LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
 
 
 def _flag(text: str, default: Any = None, **metadata: Any) -> Any:
@@ -58,15 +23,14 @@ def _flag(text: str, default: Any = None, **metadata: Any) -> Any:
 
 
 def _config_flags() -> Iterator[tuple[str, Any, Any]]:
-    """Yield a flag for each field of each family's config: name, type and dataclass field."""
-    entries = {entry.name: entry for family in FAMILIES.values() for entry in fields(family.config)}
-    for stock in fields(PreTrainedConfig):
-        entries.pop(stock.name, None)
-    for name, entry in entries.items():
-        if name in TOKENIZER_FIELDS:
-            continue
+    """Yield the name, type and dataclass field of each flag in the table of families."""
+    flags = {
+        name: (family, text) for family in FAMILIES.values() for name, text in family.flags.items()
+    }
+    for name, (family, text) in flags.items():
+        entry = family.config.__dataclass_fields__[name]
         default: Any = entry.default
-        metadata: dict[str, Any] = {"help": f"{CONFIG_HELP[name]} (default: {default})"}
+        metadata: dict[str, Any] = {"help": f"{text} (default: {default})"}
         kind: Any = type(default)
         if get_origin(entry.type) is Literal:
             metadata["choices"] = get_args(entry.type)
@@ -105,7 +69,7 @@ class _ModelChoice:
         default=None,
         metadata={
             "help": "Word vectors to start from: GloVe or fastText text, word2vec text or binary, "
-            "also gzip or zip. They set embedding_size; those of several files stand side by side."
+            "also gzip or zip. They set embedding_size; those of several files are concatenated."
         },
     )
     word_vectors_member: str | None = _flag("The file to read in a zip that holds several.")
@@ -131,19 +95,21 @@ class ModelArguments(
 
     def given_config_fields(self) -> dict[str, Any]:
         """Return the fields of the config that were set."""
-        return _given(self, {name for name, _, _ in CONFIG_FLAGS})
+        return self._given([name for name, _, _ in CONFIG_FLAGS])
 
     def given_tokenizer_options(self) -> dict[str, Any]:
         """Return the options that were set for the tokenizer to build."""
-        return _given(self, {"vocab_size", "min_frequency", "lowercase"})
+        return self._given(["vocab_size", "min_frequency", "lowercase"])
+
+    def _given(self, names: list[str]) -> dict[str, Any]:
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 @dataclass
 class RunArguments(TrainingArguments):
     """`TrainingArguments` with defaults for small models that are trained from scratch.
 
-    Every flag works as in transformers. `label_names` there names columns of a batch, which our
-    models fix; here it is a flag of `DataArguments`.
+    Every flag works as in transformers but `label_names`, which belongs to `DataArguments`.
     """
 
     _argument_group_name: ClassVar[str] = "training (transformers.TrainingArguments)"
@@ -192,10 +158,7 @@ class RunArguments(TrainingArguments):
     )
     metric_name: list[str] | None = field(
         default=None,
-        metadata={
-            "help": "Metrics, each a name, a folder or a Hub name for `evaluate`; by default those "
-            "of the package for the kind of labels."
-        },
+        metadata={"help": "Metrics, names or folders for `evaluate`; by default those that fit."},
     )
     early_stopping_patience: int | None = _flag(
         "Stop after this number of evaluations without a better metric_for_best_model."
@@ -207,10 +170,7 @@ class RunArguments(TrainingArguments):
     def __post_init__(self) -> None:
         """Check the new fields; set what depends on the metric and on the machine."""
         if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
-            raise ValueError(
-                f"--max_batch_tokens is {self.max_batch_tokens}; it must be 1 or more. Leave it "
-                "out to read batches whole"
-            )
+            raise ValueError(f"--max_batch_tokens is {self.max_batch_tokens}; it must be 1 or more")
         metric = (self.metric_for_best_model or "").removeprefix("eval_")
         if self.greater_is_better is None and metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows this of the loss only
@@ -234,9 +194,3 @@ def changed_arguments(*groups: Any) -> dict[str, Any]:
             if not is_private and value != getattr(default, entry.name):
                 changed[entry.name] = value.value if isinstance(value, Enum) else value
     return changed
-
-
-def _given(group: Any, names: Set[str]) -> dict[str, Any]:
-    """Return the fields among `names` that are not None, in the order they are declared."""
-    values = {entry.name: getattr(group, entry.name) for entry in fields(group)}
-    return {name: value for name, value in values.items() if name in names and value is not None}

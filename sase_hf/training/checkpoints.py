@@ -73,8 +73,7 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
         reasons.append(f"{folder.name}: {reason}")
     raise FileNotFoundError(
         f"no complete checkpoint in {output_dir} to resume from ("
-        f"{'; '.join(reasons) or 'it holds no checkpoint'}). Leave out --resume_from_checkpoint "
-        "and choose a new --output_dir to start anew"
+        f"{'; '.join(reasons) or 'it holds none'}). Start anew in another --output_dir"
     )
 
 
@@ -86,7 +85,7 @@ def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | 
         return newest_complete_checkpoint(output_dir)
     if (reason := why_incomplete(requested)) is not None:
         raise ValueError(
-            f"cannot resume from {requested}: {reason}. `--resume_from_checkpoint true` takes the "
-            "newest complete checkpoint in --output_dir"
+            f"cannot resume from {requested}: {reason}. Give --resume_from_checkpoint no value to "
+            "take the newest complete one in --output_dir"
         )
     return Path(requested)

@@ -51,15 +51,9 @@ def run(
     A trained model is in `output_dir` afterwards with its tokenizer, its code and a README.md, and
     loads by `from_pretrained`; predictions are in `predictions.jsonl` there, a line for each row.
 
-    Args:
-        model_args: Which model.
-        data_args: Which rows.
-        training_args: How; `label_smoothing_factor` goes to the config, where the penalty is safe.
-
     Returns:
-        `metrics` (all, named as in the logs), `record` (those of one split, the test split if it
-        was measured, with their circumstances; after training also its `history`, an entry for
-        every evaluation on the way), `output_dir`.
+        `metrics` (all, named as in the logs), `record` (as `measured_record`, of the test split if
+        it was measured, after training with its `history`: every evaluation), `output_dir`.
 
     Raises:
         ValueError: If arguments contradict one another, the data or a checkpoint.
@@ -134,8 +128,8 @@ def move_label_smoothing(model_args: ModelArguments, training_args: RunArguments
         return
     if model_args.label_smoothing not in (None, smoothing):
         raise ValueError(
-            f"--label_smoothing is {model_args.label_smoothing} and --label_smoothing_factor "
-            f"{smoothing}; both mean the same here, give one of them"
+            f"--label_smoothing is {model_args.label_smoothing}, --label_smoothing_factor "
+            f"{smoothing}; both mean the same, give one"
         )
     model_args.label_smoothing = smoothing
     training_args.label_smoothing_factor = 0.0
@@ -147,32 +141,31 @@ def log_summary(
     data_args: DataArguments,
     training_args: RunArguments,
 ) -> None:
-    """Log what a reader wants to see before waiting: rows, labels, words, sizes."""
+    """Log rows, labels, words and sizes before training."""
     rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
     columns = f"{', '.join(data_args.text_column_names)} -> {data_args.label_column_name}"
     logger.info(f"rows: {rows} ({columns})")
     names = setup.task.label_names
     shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
     logger.info(f"labels: {len(names)} ({shown}), {setup.task.problem_type}")
+    logger.info(f"vocabulary: {len(setup.tokenizer):,} words")
     limit = data_args.max_seq_length or setup.tokenizer.model_max_length
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
-    logger.info(f"vocabulary: {len(setup.tokenizer):,} words")
     if cut:
         logger.info(f"length: {cut:,} rows reach the limit of {limit:,} tokens (--max_seq_length)")
     for path, share in zip(model_args.word_vectors or [], setup.vectors_found, strict=False):
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
     model = setup.model
-    total, others = (model.num_parameters(exclude_embeddings=without) for without in (False, True))
+    logger.info(f"model: {type(model).__name__}, {model.num_parameters():,} parameters")
     logger.info(
-        f"model: {type(model).__name__}, {total:,} parameters, {others:,} without word vectors"
+        f"training: processes {training_args.world_size}, {training_args.device}, seed "
+        f"{training_args.seed}"
     )
-    processes = f"{training_args.world_size} process{'es' * (training_args.world_size > 1)}"
-    logger.info(f"training: {processes} on {training_args.device}, seed {training_args.seed}")
 
 
 def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAttentiveTrainer:
     """Return a trainer of the model, with the metrics that were asked for or that fit."""
-    check_best_metric(training_args, setup.task)
+    check_best_metric(training_args, setup)
     metrics = load_metrics(training_args.metric_name, setup.task.problem_type)
     patience = training_args.early_stopping_patience
     callbacks = [] if patience is None else [EarlyStoppingCallback(patience)]

@@ -9,9 +9,6 @@ from typing import Any
 import torch
 from datasets import DatasetDict
 from transformers import AutoTokenizer, PreTrainedModel, TokenizersBackend
-from transformers.integrations import (  # type: ignore[attr-defined]
-    get_available_reporting_integrations,
-)
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.arguments import DataArguments
@@ -23,15 +20,6 @@ from ..models import FAMILIES
 from ..utils.files import check_output
 from ..utils.loading import load_config, reraise_as_value_error, reraise_naming
 from .arguments import ModelArguments, RunArguments
-
-# Fields of a checkpoint's config that flags may change: no weight depends on them.
-CHANGEABLE_FIELDS = (
-    "penalty_coef",
-    "embedding_dropout",
-    "classifier_dropout",
-    "label_smoothing",
-    "freeze_embeddings",
-)
 
 BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
 
@@ -48,45 +36,24 @@ class TrainingSetup:
 
 
 def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> None:
-    """Raise if arguments must fail later, before anything is loaded."""
+    """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
         raise ValueError("nothing to do; give --do_train, --do_eval or --do_predict")
     if not training_args.do_train and model_args.model_name_or_path is None:
-        raise ValueError(
-            "without --do_train there is no model to evaluate or to predict with; give "
-            "--model_name_or_path with a checkpoint"
-        )
-    for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
-        if (value := getattr(training_args, name)) < 1:
-            raise ValueError(f"--{name} is {value}; it must be 1 or more")
-    epochs = training_args.num_train_epochs
-    if training_args.do_train and training_args.max_steps <= 0 and epochs <= 0:
-        raise ValueError(f"--num_train_epochs is {epochs:g}; it must be above 0")
-    installed = get_available_reporting_integrations()
-    asked: Any = training_args.report_to  # always a list by now
-    for name in asked:
-        if name not in installed:
-            raise ValueError(
-                f"--report_to is {name}, which is unknown or not installed; installed are "
-                f"{', '.join(installed) or 'none'}"
-            )
-    record = training_args.record
-    if record and Path(record).absolute() == Path(str(training_args.output_dir)).absolute():
-        raise ValueError(f"--record {record} is the --output_dir; name a file in it")
-    check_output(record)
+        raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
+    check_output(training_args.record)
     if training_args.early_stopping_patience is not None and (
         not training_args.load_best_model_at_end
         or training_args.eval_strategy == IntervalStrategy.NO
     ):
         raise ValueError(
-            "--early_stopping_patience needs evaluations and the best model kept; add "
-            "--eval_strategy epoch --load_best_model_at_end"
+            "--early_stopping_patience needs evaluations and the best model; add --eval_strategy "
+            "epoch --load_best_model_at_end"
         )
     strategy = HubStrategy(training_args.hub_strategy)
     if training_args.push_to_hub and strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
         raise ValueError(
-            f"--hub_strategy is {strategy.value}, but the model is pushed once, after training; "
-            "leave the flag out"
+            f"--hub_strategy is {strategy.value}, but the model is pushed only after training"
         )
 
 
@@ -94,8 +61,8 @@ def protect_earlier_run(output_dir: str, checkpoint: Path | None) -> None:
     """Refuse to train into a folder that is not empty, unless a run in it is resumed."""
     if checkpoint is None and os.path.isdir(output_dir) and os.listdir(output_dir):
         raise ValueError(
-            f"--output_dir {output_dir} is not empty. Continue the run in it with "
-            "--resume_from_checkpoint, choose another folder, or delete this one"
+            f"--output_dir {output_dir} is not empty. Continue its run with "
+            "--resume_from_checkpoint, or choose another folder"
         )
 
 
@@ -107,21 +74,19 @@ def check_splits(task: TaskData, training_args: RunArguments) -> None:
         ("test", "do_predict", "--test_file"),
     ):
         if getattr(training_args, step) and split not in task.splits:
-            raise ValueError(
-                f"--{step} needs a {split} split, but the data have only {', '.join(task.splits)}; "
-                f"give {way_out}"
-            )
+            raise ValueError(f"--{step} needs a {split} split; give {way_out}")
 
 
-def check_best_metric(training_args: RunArguments, task: TaskData) -> None:
+def check_best_metric(training_args: RunArguments, setup: TrainingSetup) -> None:
     """Raise before training what `Trainer` would raise after the first evaluation."""
     name = training_args.metric_for_best_model
-    measured = ("loss", "penalty", *DEFAULT_METRICS[task.problem_type])
+    logged = FAMILIES[setup.model.config.model_type].logged_outputs
+    measured = ("loss", *logged, *DEFAULT_METRICS[setup.task.problem_type])
     is_known = name is None or name.removeprefix("eval_") in measured
     if training_args.metric_name is None and not is_known:
         raise ValueError(
-            f"--metric_for_best_model is {name}; what is measured is {', '.join(measured)}. "
-            "Choose one of them, or measure another with --metric_name"
+            f"--metric_for_best_model is {name}; choose {', '.join(measured)}, or measure another "
+            "metric with --metric_name"
         )
 
 
@@ -140,14 +105,22 @@ def assemble(
         OSError: If a file or the checkpoint is not there or cannot be read.
     """
     source = str(checkpoint) if checkpoint else model_args.model_name_or_path
-    options = _hub_options(model_args, data_args)
+    options = {
+        "revision": model_args.model_revision,
+        "cache_dir": data_args.cache_dir,
+        "token": data_args.token,
+        "trust_remote_code": False,  # the classes are here; code in a repository is not run
+    }
     config = None if source is None else load_config(source, **options)
     task = load_rows(model_args, data_args, config)
     head = _choose_head(model_args, data_args, config)
     found: list[float] = []
     tokenizer: Any
     if source is None:
-        tokenizer = _new_tokenizer(model_args, data_args, task)
+        tokenizer = _new_tokenizer(model_args, task, options)
+        if data_args.max_seq_length is not None:
+            # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
+            tokenizer.model_max_length = data_args.max_seq_length
         model, found = _new_model(head, model_args, task, tokenizer)
     else:
         _apply_changes(config, model_args, task, is_resumed=checkpoint is not None)
@@ -164,15 +137,6 @@ def assemble(
     return TrainingSetup(task, rows, tokenizer, model, found)
 
 
-def _hub_options(model_args: ModelArguments, data_args: DataArguments) -> dict[str, Any]:
-    return {
-        "revision": model_args.model_revision,
-        "cache_dir": data_args.cache_dir,
-        "token": data_args.token,
-        "trust_remote_code": False,  # the classes are here; code in a repository is not run
-    }
-
-
 def load_rows(model_args: ModelArguments, data_args: DataArguments, config: Any = None) -> TaskData:
     """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
     problem_type, label_names = data_args.problem_type, data_args.label_names
@@ -180,8 +144,8 @@ def load_rows(model_args: ModelArguments, data_args: DataArguments, config: Any 
         own_names = [name for _, name in sorted((config.id2label or {}).items())]
         if label_names not in (None, own_names):
             raise ValueError(
-                f"--label_names are {label_names}, but the checkpoint's labels are {own_names}. "
-                "Leave the flag out, or train other labels with --ignore_mismatched_sizes"
+                f"--label_names are {label_names}, but the checkpoint's labels are {own_names}; "
+                "to train other labels, add --ignore_mismatched_sizes"
             )
         problem_type, label_names = problem_type or config.problem_type, own_names
     return load_task(replace(data_args, problem_type=problem_type, label_names=label_names))
@@ -199,47 +163,40 @@ def _choose_head(
         saved = {head.__name__: name for name, head in heads.items()}
         own_task = saved.get((config.architectures or [""])[0], task)
         if model_args.task not in (None, own_task):
-            raise ValueError(
-                f"--task is {model_args.task}, but the checkpoint is for {own_task}; leave the "
-                "flag out"
-            )
+            raise ValueError(f"--task is {model_args.task}, but the checkpoint is for {own_task}")
         task = own_task
-    if task == "nli" and len(columns) != 2:
+    if getattr(heads[task], "reads_pairs", False) and len(columns) != 2:
         raise ValueError(
-            f"a model for nli reads two texts, but --text_column_names is {','.join(columns)}; "
-            "name both columns: --text_column_names premise,hypothesis"
+            f"a model for {task} reads two texts, but --text_column_names is {','.join(columns)}; "
+            "name two columns, such as premise,hypothesis"
         )
     return heads[task]
 
 
-def _new_tokenizer(model_args: ModelArguments, data_args: DataArguments, task: TaskData) -> Any:
+def _new_tokenizer(
+    model_args: ModelArguments, task: TaskData, hub_options: dict[str, Any]
+) -> TokenizersBackend:
+    """Load the tokenizer that was asked for, or build one from the training rows."""
     options = model_args.given_tokenizer_options()
     name, member = model_args.tokenizer_name, model_args.word_vectors_member
-    tokenizer: Any
     if name is not None:
         if options:
             raise ValueError(
-                f"--tokenizer_name names a ready tokenizer, which {_flags(options)} cannot change; "
-                "leave out the one or the other"
+                f"{_flags(options)} cannot change a ready tokenizer; leave out --tokenizer_name"
             )
         with reraise_naming(name):
-            tokenizer = AutoTokenizer.from_pretrained(name, **_hub_options(model_args, data_args))
-    elif "train" not in task.splits:
+            tokenizer: Any = AutoTokenizer.from_pretrained(name, **hub_options)
+            return tokenizer
+    if "train" not in task.splits:
         raise ValueError("a new model takes its words from training rows; give --train_file")
-    else:
-        if model_args.extend_vocabulary:
-            if not model_args.word_vectors:
-                raise ValueError("--extend_vocabulary needs the words of --word_vectors")
-            files = model_args.word_vectors
-            words = (read_words(path, member=member) for path in files)
-            options["extra_words"] = chain.from_iterable(words)
-        train = task.splits["train"]
-        columns = [column for column in ("text", "text_pair") if column in train.column_names]
-        tokenizer = build_tokenizer(chain.from_iterable(train[c] for c in columns), **options)
-    if data_args.max_seq_length is not None:
-        # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
-        tokenizer.model_max_length = data_args.max_seq_length
-    return tokenizer
+    if model_args.extend_vocabulary:
+        if not model_args.word_vectors:
+            raise ValueError("--extend_vocabulary needs the words of --word_vectors")
+        words = (read_words(path, member=member) for path in model_args.word_vectors)
+        options["extra_words"] = chain.from_iterable(words)
+    train = task.splits["train"]
+    columns = [column for column in ("text", "text_pair") if column in train.column_names]
+    return build_tokenizer(chain.from_iterable(train[c] for c in columns), **options)
 
 
 def _new_model(
@@ -251,19 +208,14 @@ def _new_model(
     """Return a new model and the share of its vocabulary found in each file of word vectors."""
     sizes = model_args.given_config_fields()
     files, member = model_args.word_vectors or [], model_args.word_vectors_member
-    if member is not None and len(files) > 1:
-        raise ValueError(
-            f"--word_vectors_member is {member}, but --word_vectors names {len(files)} files; "
-            "name the archive alone"
-        )
     loaded = [load_word_vectors(path, tokenizer, member=member) for path in files]
     if loaded:
         vectors = torch.cat([matrix for matrix, _ in loaded], dim=1)
         width = vectors.shape[1]
         if sizes.setdefault("embedding_size", width) != width:
             raise ValueError(
-                f"--embedding_size is {sizes['embedding_size']}, but the vectors in "
-                f"{', '.join(files)} are {width} wide; leave the flag out"
+                f"--embedding_size is {sizes['embedding_size']}, but the vectors of "
+                f"{', '.join(files)} are {width} wide"
             )
     shape = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **sizes}
     config_class: Any = head.config_class
@@ -287,18 +239,15 @@ def _apply_changes(
     building += [name for name in BUILDING_FLAGS if getattr(model_args, name)]
     if building and not is_resumed:
         raise ValueError(
-            f"{_flags(building)} shape a new model, but --model_name_or_path names one with its "
-            "own tokenizer and word vectors; leave out the one or the other"
+            f"{_flags(building)} shape a new model, but --model_name_or_path names a trained one"
         )
+    changeable = FAMILIES[config.model_type].changeable_fields
     for name, value in model_args.given_config_fields().items():
         own = getattr(config, name)
-        if name in CHANGEABLE_FIELDS:
+        if name in changeable:
             setattr(config, name, value)
         elif (tuple(value) if isinstance(own, tuple) else value) != own:
-            raise ValueError(
-                f"--{name} is {value}, but the checkpoint was made with {own}; leave the flag out, "
-                "or train a new model"
-            )
+            raise ValueError(f"--{name} is {value}, but the checkpoint was made with {own}")
     if model_args.ignore_mismatched_sizes:
         for name, value in _label_fields(task).items():
             setattr(config, name, value)

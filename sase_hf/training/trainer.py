@@ -29,16 +29,16 @@ from transformers.trainer_utils import (
 )
 
 from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
+from ..data.labels import IGNORED_LABEL
 from ..models import FAMILIES
-from ..models.self_attentive.modeling_self_attentive import IGNORED_LABEL, penalised_loss
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
 
 
 class SelfAttentiveTrainer(Trainer):
     """`transformers.Trainer` for the heads in `sase_hf.models.FAMILIES`.
 
-    `penalty` in the training logs and `eval_penalty` in the metrics are the mean of
-    ||A A^T - I||_F^2 without its coefficient, over the rows and processes that the loss covers.
+    The means of the `logged_outputs` of the family are in the training logs (`penalty`) and in the
+    metrics (`eval_penalty`), over the rows and processes that the loss covers.
 
     Args:
         model: As for `Trainer`.
@@ -62,22 +62,17 @@ class SelfAttentiveTrainer(Trainer):
         max_batch_tokens: int | None = None,
         **kwargs: Any,
     ) -> None:
-        if args is not None and args.push_to_hub:
-            raise ValueError(
-                "push_to_hub is on, but the pushes of `Trainer` upload everything in output_dir, "
-                "a pickle with the Hub token among it. Turn push_to_hub off and call "
-                "sase_hf.hub.push(output_dir, repo_id) after training"
-            )
         super().__init__(model, args, **kwargs)
         if self.args.n_gpu > 1:
             raise ValueError(
                 f"{self.args.n_gpu} GPUs are visible to one process; start one process per GPU: "
-                f"torchrun --nproc_per_node {self.args.n_gpu} scripts/train.py ..., or make one "
-                "GPU visible: CUDA_VISIBLE_DEVICES=0"
+                f"torchrun --nproc_per_node {self.args.n_gpu} scripts/train.py ..., or set "
+                "CUDA_VISIBLE_DEVICES=0"
             )
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.max_batch_tokens = max_batch_tokens
-        self.logged_outputs = FAMILIES[self.model.config.model_type].logged_outputs
+        self.family = FAMILIES[self.model.config.model_type]
+        self.logged_outputs = self.family.logged_outputs
         # Sums of weight * output for each logged output, then of the weights: since the last log,
         # and over the current evaluation.
         self._train_sums = torch.zeros(len(self.logged_outputs) + 1, device=self.args.device)
@@ -114,10 +109,11 @@ class SelfAttentiveTrainer(Trainer):
             for name, total in zip(self.logged_outputs, totals, strict=True)
         }
 
-    def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: the stock method uploads all of output_dir, predictions and logs included."""
+    def init_hf_repo(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse to push: `Trainer` uploads all of output_dir, also a pickle with the Hub token."""
         raise ValueError(
-            "this would upload everything in output_dir; call sase_hf.hub.push(output_dir, repo_id)"
+            "Trainer would push everything in output_dir. Turn push_to_hub off and call "
+            "sase_hf.hub.push(output_dir, repo_id) after training"
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -176,13 +172,13 @@ class SelfAttentiveTrainer(Trainer):
         if output.metrics is None or not self._eval_sums[-1]:
             return output
         means = self._means(self._eval_sums)
-        output.metrics.update({f"{metric_key_prefix}_{name}": means[name] for name in means})
+        output.metrics.update({f"{metric_key_prefix}_{name}": mean for name, mean in means.items()})
         is_model_loss = self.label_smoother is None and self.compute_loss_func is None
         are_logits = self.preprocess_logits_for_metrics is None and ignore_keys is None
         if is_model_loss and are_logits and isinstance(output.predictions, np.ndarray):
             logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
-            penalty = torch.full((len(logits),), means["penalty"])
-            loss = penalised_loss(logits, labels, penalty, self.model.config)
+            outputs = {name: torch.full((len(logits),), mean) for name, mean in means.items()}
+            loss = self.family.loss(logits, labels, config=self.model.config, **outputs)
             output.metrics[f"{metric_key_prefix}_loss"] = loss.item()
         return output
 
@@ -225,7 +221,7 @@ class SelfAttentiveTrainer(Trainer):
             f"the {what} after {self.state.global_step} updates; training stops here. "
             f"Newest checkpoint: {saved[0] if saved else 'none yet'}. Try a lower --learning_rate "
             f"(now {self.args.learning_rate:g}) or --max_grad_norm (now "
-            f"{self.args.max_grad_norm:g}), and look for huge values in the word vectors or labels"
+            f"{self.args.max_grad_norm:g}), and check the word vectors and labels"
         )
 
     def train(

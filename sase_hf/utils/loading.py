@@ -12,7 +12,6 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer, TokenizersBackend, pipeline
 
 from ..models import FAMILIES
-from ..models.self_attentive.pipeline_self_attentive import TASK, SelfAttentionPipeline
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # NAME, or OWNER/NAME
 
@@ -95,12 +94,11 @@ def load_config(checkpoint: str, **options: Any) -> Any:
     return config
 
 
-def load_pipeline(checkpoint: str) -> SelfAttentionPipeline:
-    """Load the `self-attention` pipeline of a checkpoint; raises as `load_checkpoint` does."""
+def load_pipeline(checkpoint: str) -> Any:
+    """Load the pipeline that returns attention; raises as `load_checkpoint` does."""
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
-    make_pipeline: Any = pipeline  # its overloads know only the tasks of transformers
-    explain: SelfAttentionPipeline = make_pipeline(TASK, model=model, tokenizer=tokenizer)
-    return explain
+    task: Any = FAMILIES[model.config.model_type].pipeline_task
+    return pipeline(task, model=model, tokenizer=tokenizer)
 
 
 @contextmanager

@@ -87,23 +87,11 @@ def test_recipe_that_cannot_be_read_is_refused(
         parse_arguments([recipe(text, name)])
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--nm_hops", "3"], "no flag --nm_hops; did you mean --num_hops"),
-        (["--zzzzz"], "no flag --zzzzz; --help_all lists all flags"),
-        (["--num_hops", "3", "run.yaml"], "unexpected 'run.yaml': a recipe comes first"),
-    ],
-)
-def test_unknown_flag_is_refused_with_the_closest_one(words: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        parse_arguments(words)
-
-
-def test_wrong_choice_lists_the_choices_of_the_config(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        parse_arguments(["--pooling", "median"])
-    assert "'self_attention', 'generalized', 'max', 'mean', 'last'" in capsys.readouterr().err
+def test_unknown_flag_is_refused_with_the_closest_one() -> None:
+    with pytest.raises(ValueError, match="no flag --nm_hops; did you mean --num_hops"):
+        parse_arguments(["--nm_hops", "3"])
+    with pytest.raises(ValueError, match=r"unexpected 'run\.yaml': a recipe comes first"):
+        parse_arguments(["--num_hops", "3", "run.yaml"])
 
 
 def test_model_arguments_have_a_flag_for_each_field_of_the_config() -> None:
@@ -128,14 +116,9 @@ def test_help_lists_common_flags_and_help_all_lists_all(capsys: pytest.CaptureFi
     assert {entry.name for entry in fields(TrainingArguments) if entry.init} <= shown["--help_all"]
 
 
-def test_text_column_names_are_split_at_commas() -> None:
-    """As transformers' own scripts take them; a recipe may write a list instead."""
-    _, comma, _ = parse_arguments(["--text_column_names", "premise, hypothesis"])
-    _, several, _ = parse_arguments(["--text_column_names", "premise", "hypothesis"])
-    assert comma.text_column_names == several.text_column_names == ["premise", "hypothesis"]
-
-
-@pytest.mark.parametrize(("metric", "greater"), [("eval_mse", False), ("pearson", True)])
+@pytest.mark.parametrize(
+    ("metric", "greater"), [("eval_mse", False), ("penalty", False), ("pearson", True)]
+)
 def test_run_arguments_minimise_errors(metric: str, greater: bool, tmp_path: Path) -> None:
     run = RunArguments(str(tmp_path), metric_for_best_model=metric, use_cpu=True)
     assert run.greater_is_better is greater
@@ -170,7 +153,6 @@ def test_recipe_of_the_project_is_complete(path: Path) -> None:
     _, data, training = parse_arguments([str(path), "--use_cpu"])
     stated = read_recipe(path)
     assert {"output_dir", "seed", "num_hops", "penalty_coef", "num_train_epochs"} <= stated.keys()
-    assert training.do_train
-    assert training.do_eval
+    assert (training.do_train, training.do_eval) == (True, True)
     assert data.train_file.startswith("data/")
     assert training.output_dir == f"runs/{path.stem}"

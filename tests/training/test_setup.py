@@ -105,19 +105,11 @@ def test_setup_makes_any_encoder(reviews: dict[str, str]) -> None:
     assert gated.model.config.relation_gate
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"embedding_size": 6}, r"--embedding_size is 6, but the vectors in .* are 3 wide"),
-        ({"word_vectors_member": "a.txt"}, r"--word_vectors_member is a\.txt, .* names 2 files"),
-    ],
-)
-def test_setup_refuses_flags_that_contradict_the_vectors(
-    options: dict[str, Any], message: str, reviews: dict[str, str], vectors: Path
+def test_setup_refuses_another_width_than_that_of_the_vectors(
+    reviews: dict[str, str], vectors: Path
 ) -> None:
-    files = [vectors, vectors] if "word_vectors_member" in options else [vectors]
-    with pytest.raises(ValueError, match=message):
-        set_up(**{**reviews, "word_vectors": files, **options})
+    with pytest.raises(ValueError, match=r"--embedding_size is 6, but the vectors of .* 3 wide"):
+        set_up(**reviews, word_vectors=vectors, embedding_size=6)
 
 
 def test_setup_takes_a_ready_tokenizer(reviews: dict[str, str], tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_trainer_does_not_save_weights_that_are_not_finite(tmp_path: Path) -> No
 
 def test_trainer_refuses_several_gpus_in_one_process_and_pushes(tmp_path: Path) -> None:
     training = make_trainer(tmp_path)
-    with pytest.raises(ValueError, match=r"call sase_hf\.hub\.push\(output_dir, repo_id\) after"):
+    with pytest.raises(ValueError, match=r"Turn push_to_hub off and call sase_hf\.hub\.push"):
         make_trainer(tmp_path, push_to_hub=True)
     training.args._n_gpu = 2
     with pytest.raises(ValueError, match=r"2 GPUs .* torchrun --nproc_per_node 2 scripts/train.py"):
