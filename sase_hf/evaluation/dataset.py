@@ -43,9 +43,7 @@ class EvaluationDataset:
     def batches(self, batch_size: int, description: str) -> Iterator[tuple[list[int], Batch]]:
         """Yield the numbers of rows and their padded batch, shape (B, T), the longest rows first.
 
-        Args:
-            batch_size: Rows in a batch.
-            description: The label of the progress bar.
+        `description` is the label of the progress bar.
         """
         order = longest_first(self.rows)
         collate, device = DataCollatorWithPadding(self.tokenizer), self.model.device
@@ -68,16 +66,7 @@ class EvaluationDataset:
         arguments: Mapping[str, Any],
         wall_seconds: float,
     ) -> dict[str, Any]:
-        """Return the record of a measurement on these rows, as `measured_record` does.
-
-        Args:
-            name: The name of the measurement.
-            checkpoint: The folder of the model, or its name on the Hub.
-            metrics: The results.
-            flags: The flags of the script, those of `add_dataset_flags` among them.
-            arguments: The flags that differ from their defaults.
-            wall_seconds: Duration.
-        """
+        """Return the `measured_record` of a script with the flags of `add_dataset_flags`."""
         record = measured_record(
             name=name,
             metrics=metrics,
@@ -118,12 +107,7 @@ def add_dataset_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace) -> TaskData:
-    """Read the rows of a file for a model, as a test split, which may lack labels.
-
-    Args:
-        checkpoint: The name of the model in errors.
-        model: The head; the file may hold only labels of the model.
-        flags: `file`, `text_column_names` and `label_column_name`.
+    """Read the rows of `flags.file` for a model, as a test split, which may lack labels.
 
     Raises:
         ValueError: If the rows do not fit the model, or the file breaks its format.
@@ -149,13 +133,7 @@ def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace
 def load_evaluation_dataset(checkpoint: str, flags: argparse.Namespace) -> EvaluationDataset:
     """Load a checkpoint, and rows of a file in an order drawn with the seed; labels are dropped.
 
-    Args:
-        checkpoint: A folder or a name on the Hub.
-        flags: The flags of `add_dataset_flags`.
-
-    Raises:
-        ValueError: If the model cannot be used, or the rows do not fit.
-        OSError: If there is no such file or checkpoint.
+    Raises as `load_checkpoint` and `read_file` do.
     """
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     task = read_file(checkpoint, model, flags)

@@ -45,27 +45,23 @@ def measure_faithfulness(
 ) -> dict[str, Any]:
     """Compare attention, as an attribution, with random scores and Integrated Gradients.
 
-    Integrated Gradients know the class, and their sign says whether a token supports it; attention
-    has neither. So they are an attribution twice: with their sign, and without it as
-    `integrated_gradients_unsigned`.
+    Integrated Gradients have a sign, positive where a token supports the class; attention has none.
+    So they are an attribution twice: as they are, and without their sign as
+    `integrated_gradients_unsigned`. Each attribution has four measures, means over the texts:
 
-    Each attribution has four measures, means over the texts:
+    - `deletion_area` (lower is better), `insertion_area` (higher is better): the areas under its
+      curves over the share of the text, from 0 to 1, the empty text included;
+    - `comprehensiveness` (higher is better), `sufficiency` (lower is better): how far the
+      probability falls when its first tokens are removed, or when only these are left, mean over
+      `EARLY_PERCENTS`.
 
-    - `deletion_area`, `insertion_area`: deletion AUC and insertion AUC, the areas under its curves
-      over the share of the text, from 0 to 1; a lower deletion AUC and a higher insertion AUC are
-      better;
-    - `comprehensiveness`, `sufficiency`: how far the probability falls when its first tokens are
-      removed, or when only these are left, mean over `EARLY_PERCENTS`; a higher comprehensiveness
-      and a lower sufficiency are better.
-
-    The AUCs include the step to the empty text, whose probability is the same for all attributions.
-    The tokens of both sentences of a pair are in one order; the attention in each sentence sums to
+    The tokens of both sentences of a pair are in one order. The attention in each sentence sums to
     the same, so the words of the shorter one tend to come first.
 
     Args:
         dataset: A classifier and its texts.
-        integrated_gradients_steps: Steps of the integral; 0 for no Integrated Gradients.
-        random_orders: Random orders for each text; their curves are averaged.
+        integrated_gradients_steps: Steps of the integral; 0 leaves Integrated Gradients out.
+        random_orders: Random orders of each text; their curves are averaged.
         batch_size: Texts in a batch.
         seed: Of the random orders and of the resampling.
 
@@ -78,16 +74,13 @@ def measure_faithfulness(
 
     Raises:
         ValueError: If the model is not a single-label classifier, an argument is out of range, or a
-            score or a probability is not finite.
+            score is not finite.
         ImportError: If Captum is needed and missing.
     """
     # transformers leaves the problem type of a single-label model open.
     problem_type = dataset.model.config.problem_type or SINGLE_LABEL
     if problem_type != SINGLE_LABEL:
-        raise ValueError(
-            f"the model's problem_type is {problem_type!r}; these curves follow the probability of "
-            f"one class, so it must be {SINGLE_LABEL!r}"
-        )
+        raise ValueError(f"problem_type is {problem_type!r}; it must be {SINGLE_LABEL!r}")
     if integrated_gradients_steps < 0 or random_orders < 1:
         raise ValueError(
             f"integrated_gradients_steps is {integrated_gradients_steps} and random_orders is "
@@ -120,12 +113,12 @@ def measure_faithfulness(
 def probability_curves(
     model: PreTrainedModel, batch: Batch, classes: Tensor, scores: Sequence[Tensor]
 ) -> Tensor:
-    """Return the probability of a class while tokens are removed, and while they are inserted.
+    """Return the probability of each text's class while tokens are removed, and inserted.
 
     Args:
         model: A classifier.
         batch: What it reads, the whole texts.
-        classes: A class id for each text, shape (B,).
+        classes: Shape (B,).
         scores: K attributions of shape (B, T).
 
     Returns:
@@ -154,20 +147,13 @@ def probability_curves(
         first, last = ends if is_deletion else reversed(ends)
         curves.append(torch.cat([first, *between, last], 1))
     stacked = torch.stack(curves, 1)  # (K * B, 2, S)
-    if not stacked.isfinite().all():
-        raise ValueError(
-            f"{model.name_or_path or 'the model'} gives probabilities that are not finite; name "
-            "another checkpoint"
-        )
     return stacked.unflatten(0, (len(scores), -1)).transpose(1, 2)
 
 
 def summarise(curves: Mapping[str, np.ndarray], seed: int) -> dict[str, Any]:
-    """Return `metrics`, `differences` and `curves` as `measure_faithfulness` does.
+    """Return what `measure_faithfulness` does, from the curves of each attribution by its name.
 
-    Args:
-        curves: For each attribution, such as "attention", those of single texts (2, texts, S).
-        seed: Of the resampling.
+    These are the curves of single texts, shape (2, texts, S).
     """
     measured = {name: measures(own) for name, own in curves.items()}
     means = {name: own.mean(1) for name, own in curves.items()}
@@ -225,14 +211,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def random_scores(like: Tensor, numbers: Sequence[int], count: int, seed: int) -> list[Tensor]:
-    """Draw `count` random attributions of shape (B, T), for each text on its own.
-
-    Args:
-        like: An attribution of shape (B, T).
-        numbers: The numbers of the B texts; a draw depends on them and the seed, not on the batch.
-        count: The number of attributions.
-        seed: The seed.
-    """
+    """Draw `count` attributions of shape (B, T), for each text by its number and the seed."""
     texts = [np.random.default_rng((seed, number)) for number in numbers]
     # Token by token, so that padding does not change the scores of the real tokens.
     drawn = np.stack([text.random((like.shape[1], count)) for text in texts])
@@ -247,7 +226,7 @@ def integrated_gradients(
     Args:
         model: A classifier.
         batch: What it reads.
-        classes: A class id for each text, shape (B,).
+        classes: Shape (B,).
         steps: Points of the Gauss-Legendre rule between the baseline and the text.
 
     Returns:
@@ -258,8 +237,8 @@ def integrated_gradients(
         from captum.attr import IntegratedGradients
     except ImportError as reason:
         raise ImportError(
-            "Integrated Gradients need captum: pip install 'sase_hf[captum]', or leave them out "
-            "with --integrated_gradients_steps 0"
+            "Integrated Gradients need captum: pip install 'sase_hf[captum]', or give "
+            "--integrated_gradients_steps 0"
         ) from reason
     others = {name: part for name, part in batch.items() if name != "input_ids"}
 
@@ -291,9 +270,8 @@ def ranks_of(scores: Tensor, real: Tensor) -> Tensor:
     """
     bad = (~scores.isfinite() & real).any(1)
     if bad.any():
-        text = int(bad.long().argmax())
         raise ValueError(
-            f"text {text} of the batch has a score that is not finite; look for NaN in the weights"
+            f"the scores of text {int(bad.long().argmax())} of the batch are not finite"
         )
     order = scores.masked_fill(~real, -torch.inf).argsort(dim=1, descending=True, stable=True)
     return order.argsort(dim=1)

@@ -8,6 +8,7 @@ token.
 import json
 import os
 import platform
+import re
 import reprlib
 import subprocess
 import tempfile
@@ -23,8 +24,7 @@ import numpy as np
 import torch
 from transformers import EvalPrediction, PreTrainedConfig
 
-from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from ..models.self_attentive.modeling_self_attentive import IGNORED_LABEL
+from ..data.labels import IGNORED_LABEL, MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..utils.files import FilePath, atomic_write
 from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1
@@ -63,10 +63,20 @@ def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluat
     for name in names or fitting:
         if name in METRICS and name not in fitting:
             raise ValueError(
-                f"metric {name!r} does not fit a problem of type {problem_type}; use "
-                f"{' or '.join(fitting)}, or another module of evaluate"
+                f"metric {name!r} does not fit {problem_type}; use {' or '.join(fitting)}"
             )
-        modules.append(_load_metric(name))
+        if name in METRICS:
+            # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
+            with tempfile.TemporaryDirectory() as scratch:
+                modules.append(METRICS[name](keep_in_memory=True, cache_dir=scratch))
+            continue
+        try:
+            modules.append(evaluate.load(name))
+        except (OSError, ImportError) as reason:
+            raise ValueError(
+                f"metric {name!r} is not one of {', '.join(METRICS)}, and evaluate cannot load it: "
+                f"{reason}"
+            ) from reason
     return modules
 
 
@@ -76,13 +86,8 @@ def metrics_function(
     """Return the `compute_metrics` of a `Trainer`.
 
     The modules get class ids (the largest logit); for multi-label problems a 0 or 1 for every label
-    (1 where the probability is above 0.5); for regression the outputs themselves.
-
-    It raises ValueError if a result is not a number, which a `Trainer` could not log.
-
-    Args:
-        modules: What `load_metrics` returned.
-        problem_type: One of `labels.PROBLEM_TYPES`.
+    (1 where the probability is above 0.5); for regression the outputs themselves. It raises
+    ValueError if a result is not a number, which a `Trainer` could not log.
     """
     combined = evaluate.combine(list(modules))
 
@@ -98,7 +103,10 @@ def metrics_function(
         else:
             predictions = logits.reshape(labels.shape)
         results = combined.compute(predictions=predictions, references=labels)
-        return {name: _number(name, value) for name, value in results.items()}
+        for name, value in results.items():
+            if not isinstance(value, int | float | np.number):
+                raise ValueError(f"metric {name!r} is {reprlib.repr(value)}, not a number")
+        return {name: float(value) for name, value in results.items()}
 
     return compute
 
@@ -145,23 +153,21 @@ def measured_record(
         config: The config of the model.
         num_parameters: Of the whole model.
         wall_seconds: Duration; of a resumed run, that of its last part.
-
-    Raises:
-        TypeError: If a value has no form in JSON.
     """
-    record: dict[str, Any] = {
-        "name": name,
-        "split": split,
-        "metrics": metrics,
-        "sources": sources,
-        "seed": seed,
-        "arguments": arguments,
-        "config": config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config,
-        "num_parameters": num_parameters,
-        "wall_seconds": round(wall_seconds, 1),
-        **describe_environment(),
-    }
-    return redact(record)
+    return redact(
+        {
+            "name": name,
+            "split": split,
+            "metrics": metrics,
+            "sources": sources,
+            "seed": seed,
+            "arguments": arguments,
+            "config": config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config,
+            "num_parameters": num_parameters,
+            "wall_seconds": round(wall_seconds, 1),
+            **describe_environment(),
+        }
+    )
 
 
 def write_record(record: Mapping[str, Any], path: FilePath) -> None:
@@ -183,14 +189,14 @@ def describe_environment() -> dict[str, Any]:
 
 def describe_hardware() -> dict[str, Any]:
     """Describe the machine without naming it."""
-    memory, names = None, []
+    memory, cpu = None, platform.processor() or platform.machine()
     if hasattr(os, "sysconf"):
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     with suppress(OSError):  # Python knows the name of the processor on few systems
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        if name := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
+            cpu = name[1]
     return {
-        "cpu": names[0] if names else platform.processor() or platform.machine(),
+        "cpu": cpu,
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
@@ -203,7 +209,7 @@ def describe_hardware() -> dict[str, Any]:
 def _version(package: str) -> str | None:
     try:
         return version(package)
-    except PackageNotFoundError:
+    except PackageNotFoundError:  # run from a folder that is not installed
         return None
 
 
@@ -222,29 +228,6 @@ def _checkout(root: Path) -> dict[str, Any] | None:
         return {"commit": git("rev-parse", "HEAD"), "modified": bool(changes)}
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-def _load_metric(name: str) -> evaluate.EvaluationModule:
-    if name in METRICS:
-        # Without a folder, a metric makes one in the user's cache, even if it keeps all in memory.
-        with tempfile.TemporaryDirectory() as scratch:
-            return METRICS[name](keep_in_memory=True, cache_dir=scratch)
-    try:
-        return evaluate.load(name)
-    except (OSError, ImportError) as reason:
-        raise ValueError(
-            f"metric {name!r} is not one of {', '.join(METRICS)}, and evaluate cannot load it: "
-            f"{reason}. Give the name of one on the Hub, or the path of a module"
-        ) from reason
-
-
-def _number(name: str, value: Any) -> float:
-    if not isinstance(value, int | float | np.number):
-        raise ValueError(
-            f"metric {name!r} is {reprlib.repr(value)}, not a number; choose a metric with one "
-            "number as result"
-        )
-    return float(value)
 
 
 __all__ = [

@@ -65,8 +65,10 @@ def model_card(
     if unknown := sorted(set(about) - set(known)):
         raise ValueError(f"{', '.join(unknown)}: not a field of a card; use {', '.join(known)}")
     family = FAMILIES[config.model_type]
+    classes = {cls.__name__: cls for cls in (family.base_model, *family.heads.values())}
     architecture = (config.architectures or [family.base_model.__name__])[0]
-    is_head = architecture != family.base_model.__name__
+    model_class: Any = classes[architecture]
+    is_head = model_class is not family.base_model
     labels = {int(index): label for index, label in (config.id2label or {}).items()}
     arguments = record.get("arguments", {})
     card = ModelCard.from_template(
@@ -79,9 +81,9 @@ def model_card(
         is_licensed="license" in about,
         title=_escape(name),
         summary=family.summaries[architecture],
-        auto_class="AutoModelForSequenceClassification" if is_head else "AutoModel",
+        auto_class=model_class._auto_class,
         is_head=is_head,
-        is_pair=architecture == family.heads["nli"].__name__,
+        is_pair=model_class.reads_pairs,
         checkpoint=json.dumps(repo_id or "."),
         is_local=repo_id is None,
         has_labels=is_head and config.problem_type != REGRESSION,
@@ -102,17 +104,8 @@ def write_model_card(
 ) -> Path:
     """Write `README.md` into the folder of a checkpoint, and return its path.
 
-    Licence, language and datasets of a card that is there already stay; all else is replaced.
-
-    Args:
-        checkpoint_dir: A folder that `save_pretrained` wrote.
-        record: As for `model_card`.
-        repo_id: As for `model_card`.
-        about: As for `model_card`.
-
-    Raises:
-        OSError: If the folder holds no checkpoint.
-        ValueError: As for `model_card`.
+    Licence, language and datasets of a card that is there already stay; all else is replaced. The
+    arguments are those of `model_card`. Raises OSError if the folder holds no checkpoint.
     """
     folder, path = Path(checkpoint_dir), Path(checkpoint_dir, REPOCARD_NAME)
     weight_files(folder)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -15,20 +14,13 @@ from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHT
 from yaml import YAMLError
 
 from ..evaluation.privacy import TOKEN
-from ..models import FAMILIES
-from ..models.self_attentive.modeling_self_attentive import SENTENCE_TRANSFORMER_FILES
+from ..models import FAMILIES, Family
 from ..utils.loading import load_checkpoint
 
 HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
-# Beside the weights and the code of the family, all that goes up: a folder that a run leaves holds
-# predictions, logs and pickles as well.
-PUBLIC_NAMES = (
-    REPOCARD_NAME,
-    CONFIG_NAME,
-    "tokenizer.json",
-    TOKENIZER_CONFIG_FILE,
-    *SENTENCE_TRANSFORMER_FILES,
-)
+# What goes up beside the weights and the files of the family. A run leaves more in its folder:
+# predictions, logs and pickles.
+PUBLIC_NAMES = (REPOCARD_NAME, CONFIG_NAME, "tokenizer.json", TOKENIZER_CONFIG_FILE)
 
 
 @dataclass(frozen=True)
@@ -63,48 +55,37 @@ def prepare(
             card lacks a field; or a text holds a token.
     """
     folder = Path(checkpoint)
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {checkpoint}; name the folder of a checkpoint")
     weights = weight_files(folder)
     model, tokenizer = load_checkpoint(str(checkpoint), strict=True)
-    code = FAMILIES[model.config.model_type].files
-    names = [name for name in (*PUBLIC_NAMES, *code) if (folder / name).is_file()]
-    _check_code(folder, model, code)
+    family = FAMILIES[model.config.model_type]
+    names = [*PUBLIC_NAMES, *family.json_files, *family.files]
+    names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
+    _check_code(folder, model, family)
     _check_card(folder / REPOCARD_NAME, needs_license=needs_license)
     labels = (model.config.id2label or {}).values() if model.is_head else ()
     if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
         raise ValueError(
             f"the labels are called {', '.join(unnamed[:3])}. Name them with --label_names when "
-            "training, or set model.config.id2label and label2id and save the model again"
+            "training, or in model.config.id2label and label2id"
         )
     if len(tokenizer) > model.config.vocab_size:
         raise ValueError(
             f"the tokenizer in {checkpoint} has {len(tokenizer):,} words, the model "
-            f"{model.config.vocab_size:,}; put the tokenizer there that the model was trained with"
+            f"{model.config.vocab_size:,}; replace it with the one that the model was trained with"
         )
-    for name in (*names, *weights):
+    for name in names:
         if TOKEN.search(_text_of(folder / name)):
-            raise ValueError(
-                f"{name} in {checkpoint} holds a Hugging Face token; take it out, and revoke it if "
-                "anybody else may have seen the file"
-            )
-    files: dict[str, Path | bytes] = {name: folder / name for name in sorted([*names, *weights])}
+            raise ValueError(f"{name} in {checkpoint} holds a Hugging Face token; take it out")
+    files: dict[str, Path | bytes] = {name: folder / name for name in names}
     if handler:
         needed = [
             line
             for line in metadata.requires("sase_hf") or ()
             if re.match(r"(torch|transformers)\b(?!-)", line)
         ]
-        added = {"handler.py": HANDLER.read_bytes(), "requirements.txt": "\n".join(needed).encode()}
-        for name, content in added.items():
-            if (folder / name).exists() and (folder / name).read_bytes() != content:
-                raise ValueError(
-                    f"{name} in {folder} is not that of sase_hf; take it away, or leave --handler "
-                    "out and upload your own by hand"
-                )
-        files |= added
+        files |= {"handler.py": HANDLER, "requirements.txt": "\n".join(needed).encode()}
     return Publication(
-        auto_class="AutoModelForSequenceClassification" if model.is_head else "AutoModel",
+        auto_class=model._auto_class,
         files=files,
         left_out=sorted(
             f"{path.name}/" if path.is_dir() else path.name
@@ -138,16 +119,16 @@ def weight_files(folder: Path) -> list[str]:
     return [SAFE_WEIGHTS_INDEX_NAME, *sorted(shards)]
 
 
-def _check_code(folder: Path, model: Any, code: Mapping[str, Path]) -> None:
+def _check_code(folder: Path, model: Any, family: Family) -> None:
     """Raise ValueError if other code than this package's would run; only this was checked."""
     other = [
         name
-        for name, path in code.items()
+        for name, path in family.files.items()
         if not (folder / name).is_file() or (folder / name).read_bytes() != path.read_bytes()
     ]
     read = {
         name: json.loads((folder / name).read_text(encoding="utf-8"))
-        for name in (CONFIG_NAME, TOKENIZER_CONFIG_FILE, *SENTENCE_TRANSFORMER_FILES)
+        for name in (CONFIG_NAME, TOKENIZER_CONFIG_FILE, *family.json_files)
         if (folder / name).is_file()
     }
     expected = model.code_references()
@@ -156,13 +137,13 @@ def _check_code(folder: Path, model: Any, code: Mapping[str, Path]) -> None:
         for key in ("auto_map", "custom_pipelines")
         if read[CONFIG_NAME].get(key) != expected.get(key)
     ]
-    other += [n for n, content in SENTENCE_TRANSFORMER_FILES.items() if read.get(n) != content]
+    other += [name for name, content in family.json_files.items() if read.get(name) != content]
     if "auto_map" in read.get(TOKENIZER_CONFIG_FILE, ()):
         other.append(f"auto_map in {TOKENIZER_CONFIG_FILE}")
     if other:
         raise ValueError(
             f"{', '.join(other)} in {folder}: not what this version of sase_hf writes. Load the "
-            "checkpoint with sase_hf and save it with save_pretrained"
+            "checkpoint and save it with save_pretrained"
         )
 
 
@@ -176,10 +157,7 @@ def _check_card(path: Path, *, needs_license: bool) -> None:
         raise ValueError(f"cannot read the front matter of {path}: {reason}") from None
     examples = {"license": "apache-2.0", "language": "en"} if needs_license else {}
     if missing := [f"{name}: {value}" for name, value in examples.items() if not data.get(name)]:
-        raise ValueError(
-            f"{path} lacks fields that readers need. Add lines like these between the two lines of "
-            f"dashes at its top: {', '.join(missing)}"
-        )
+        raise ValueError(f"the front matter of {path} lacks lines such as: {', '.join(missing)}")
 
 
 __all__ = ["HANDLER", "Publication", "prepare", "weight_files"]

@@ -105,27 +105,15 @@ def push(
 def create_repository(repo_id: str, *, private: bool = False, token: str | None = None) -> str:
     """Create a repository unless it exists; a run does so before it trains for hours.
 
-    Args:
-        repo_id: `OWNER/NAME`, or `NAME` for one of the user's own.
-        private: Make it private; an existing one must be private already.
-        token: For the Hub; by default the one of this machine.
-
-    Returns:
-        Its full name.
-
-    Raises:
-        OSError: If the Hub refuses or cannot be reached.
-        ValueError: If the name is not valid, or if `private` and the repository is public.
+    `repo_id` is `OWNER/NAME`, or `NAME` for one of the user's own; its full name is returned.
+    Otherwise as for `push`.
     """
     validate_repo_id(repo_id)
     api = HfApi(token=token)
     with reraise_naming(repo_id):
         repo_id = api.create_repo(repo_id, private=private or None, exist_ok=True).repo_id
         if private and not api.model_info(repo_id).private:  # `create_repo` leaves it as it is
-            raise ValueError(
-                f"{repo_id} exists and is public; make it private in its settings first, or name "
-                "another repository"
-            )
+            raise ValueError(f"{repo_id} exists and is public; make it private in its settings")
     return repo_id
 
 
@@ -143,9 +131,7 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
             way_out = "unset HF_HUB_OFFLINE, or give --dry-run, which needs no network"
         reason = TOKEN.sub("[token]", " ".join(str(cause).split())).rstrip(".")
         # Without the original, whose traceback shows the request.
-        raise OSError(
-            f"cannot push to {repo_id}: {reason}. No file changed there; {way_out}"
-        ) from None
+        raise OSError(f"cannot push to {repo_id}: {reason}. No file changed; {way_out}") from None
 
 
 __all__ = ["Push", "create_repository", "push"]

@@ -51,13 +51,15 @@ HOSTILE_NAMES = [
     "www.example.org someone@example.org https://example.org",
     "right-to-left \u202e override, a bell \x07 and a NUL \x00",
     "- !!python/object/apply:os.system [ls]",
+    'x"; import os\n```\nos.remove("y")',
     "x" * 10_000,
 ]
 
 
 def card_of(record: dict[str, Any] | None = None, name: str = "rooms", **fields: Any) -> ModelCard:
     """Render the card of a tiny classifier and read it back as the Hub does."""
-    return ModelCard(model_card(tiny_config(**fields), record, name=name, num_parameters=1234))
+    text = model_card(tiny_config(**fields), record, name=name, num_parameters=1234, repo_id=name)
+    return ModelCard(text)
 
 
 def saved(model_class: type[PreTrainedModel], folder: Path) -> PreTrainedModel:
@@ -227,6 +229,9 @@ def test_card_escapes_names(name: str) -> None:
     assert card.data.model_name == card.data.eval_results[0].metric_type
     headings = re.compile(r"^## .*", re.MULTILINE)
     assert headings.findall(card.text) == headings.findall(harmless.text)
+    loading = re.findall(r"```python\n(.*?)\n```", card.text, re.DOTALL)[0]
+    assigned = next(node for node in ast.parse(loading).body if isinstance(node, ast.Assign))
+    assert ast.literal_eval(assigned.value) == name
     prose = re.sub(r"```.*?```", "", card.text, flags=re.DOTALL)
     assert not re.search(r"<[a-z!/]", prose)
     assert all(letter.isprintable() or letter == "\n" for letter in str(card))
@@ -272,11 +277,3 @@ def test_write_model_card_counts_parameters_and_keeps_owned_fields(
     assert f"| parameters | {model.num_parameters():,} |" in card.text
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
     assert card.data.datasets == ["someone/rooms", "a/b"]
-
-
-def test_card_examples_load_the_repository_whatever_its_name() -> None:
-    name = 'x"; import os\n```\nos.remove("y")'
-    card = model_card(tiny_config(), name="x", num_parameters=9, repo_id=name)
-    loading = re.findall(r"```python\n(.*?)\n```", card, re.DOTALL)[0]
-    assigned = next(node for node in ast.parse(loading).body if isinstance(node, ast.Assign))
-    assert ast.literal_eval(assigned.value) == name

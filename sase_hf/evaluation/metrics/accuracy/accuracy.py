@@ -16,15 +16,9 @@ class Accuracy(evaluate.Metric):  # type: ignore[misc]
 
     def _info(self) -> evaluate.MetricInfo:
         value = datasets.Value("int64")
-        return evaluate.MetricInfo(
-            description=__doc__ or "",
-            citation="",
-            inputs_description=__doc__ or "",
-            features=[  # of rows with several labels, and of rows with one
-                datasets.Features(predictions=kind, references=kind)
-                for kind in (datasets.List(value), value)
-            ],
-        )
+        kinds = (datasets.List(value), value)  # rows with several labels, and rows with one
+        features = [datasets.Features(predictions=kind, references=kind) for kind in kinds]
+        return evaluate.MetricInfo(description=__doc__ or "", citation="", features=features)
 
     def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
         predicted, true = np.array(predictions), np.array(references)
