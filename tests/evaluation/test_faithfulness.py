@@ -59,29 +59,25 @@ def slow_curve(
 ) -> list[float]:
     """Delete the tokens one by one, or all others, and ask the model each time."""
     order = sorted(range(len(tokens)), key=lambda place: -scores[place])
-    curve = []
-    for percent in PERCENTS:
-        first = set(order[: math.ceil(Fraction(percent, 100) * len(tokens))])
-        left = [
-            token for place, token in enumerate(tokens) if (place in first) == (way == "insertion")
-        ]
-        curve.append(probability(model, left, label))
-    return curve
+    by_count: dict[int, float] = {}
+    counts = [math.ceil(Fraction(percent, 100) * len(tokens)) for percent in PERCENTS]
+    for count in set(counts):
+        first, inserts = set(order[:count]), way == "insertion"
+        left = [token for place, token in enumerate(tokens) if (place in first) == inserts]
+        by_count[count] = probability(model, left, label)
+    return [by_count[count] for count in counts]
 
 
 @pytest.mark.parametrize("is_pair", [False, True])
-@pytest.mark.parametrize("padding", ["right", "holed"])
-def test_probability_curves_equal_those_of_texts_without_the_tokens(
-    is_pair: bool, padding: str
-) -> None:
+def test_probability_curves_equal_those_of_texts_without_the_tokens(is_pair: bool) -> None:
     rng = random.Random(2)
     if is_pair:
         model: Any = tiny_model(SelfAttentiveForNLI, **LABELS)
-        pairs = [random_pair(rng) for _ in range(4)]
-        batch = pair_batch(pairs, padding, rng)
+        pairs = [random_pair(rng) for _ in range(3)]
+        batch = pair_batch(pairs, "holed", rng)
         tokens = [[*((i, 0) for i in left), *((i, 1) for i in right)] for left, right in pairs]
     else:
-        model, batch = classifier(), text_batch(TEXTS, padding, rng)
+        model, batch = classifier(), text_batch(TEXTS, "holed", rng)
         tokens = [[(token, 0) for token in text] for text in TEXTS]
     scores = [torch.rand(batch["input_ids"].shape) for _ in range(2)]
     classes = torch.tensor([rng.randrange(3) for _ in tokens])
@@ -103,7 +99,7 @@ def test_ranks_keep_the_order_of_equal_scores_and_put_padding_last() -> None:
     scores = torch.tensor([[0.2, 0.9, 0.2, 0.9, 5.0], [0.0, -1.0, 0.0, 0.0, 5.0]])
     real = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 1, 0]]).bool()
     assert ranks_of(scores, real).tolist() == [[2, 0, 3, 1, 4], [0, 2, 3, 1, 4]]
-    with pytest.raises(ValueError, match=r"text 0 of the batch has a score that is not finite"):
+    with pytest.raises(ValueError, match=r"scores of text 0 of the batch are not finite"):
         ranks_of(torch.tensor([[math.nan, 0.0]]), torch.ones(1, 2).bool())
 
 
@@ -153,22 +149,17 @@ def test_measures_are_areas_and_falls() -> None:
 
 
 def test_mean_with_interval_agrees_with_the_normal_distribution() -> None:
-    values = np.random.default_rng(0).normal(1, 2, 1000)
+    values = np.random.default_rng(0).normal(1, 2, 300)
     interval = mean_with_interval(values, seed=0)
     half = 1.96 * values.std() / math.sqrt(len(values))
-    assert interval["mean"] == pytest.approx(values.mean())
-    assert interval["low"] == pytest.approx(values.mean() - half, abs=0.1 * half)
-    assert interval["high"] == pytest.approx(values.mean() + half, abs=0.1 * half)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_checkpoint(tmp_path_factory.mktemp("checkpoint") / "tiny")
+    bounds = [values.mean(), values.mean() - half, values.mean() + half]
+    assert list(interval.values()) == pytest.approx(bounds, abs=0.1 * half)
 
 
 @pytest.fixture
-def dataset(checkpoint: str) -> EvaluationDataset:
-    """The checkpoint and texts of it, an empty one among them."""
+def dataset(tmp_path: Path) -> EvaluationDataset:
+    """A checkpoint and texts of it, an empty one among them."""
+    checkpoint = save_checkpoint(tmp_path / "tiny")
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     model = SelfAttentiveForSequenceClassification.from_pretrained(checkpoint).eval()
     texts = ["The soup was cold.", "", "Good!", "A warm place with friendly people.", "?"]
@@ -179,7 +170,7 @@ def dataset(checkpoint: str) -> EvaluationDataset:
 def test_measure_faithfulness_does_not_depend_on_the_batch_size(dataset: EvaluationDataset) -> None:
     options: dict[str, Any] = {"integrated_gradients_steps": 4, "random_orders": 2}
     together = measure_faithfulness(dataset, batch_size=5, **options)
-    alone = measure_faithfulness(dataset, batch_size=1, **options)
+    alone = measure_faithfulness(dataset, batch_size=2, **options)
     assert together["metrics"] == pytest.approx(alone["metrics"], abs=1e-5)
     rankings = ["attention", "random", "integrated_gradients", "integrated_gradients_unsigned"]
     assert list(together["curves"]["deletion"]) == rankings
@@ -199,7 +190,7 @@ def test_measure_faithfulness_names_what_it_needs(
     with pytest.raises(ImportError, match=r"need captum: pip install 'sase_hf\[captum\]'"):
         measure_faithfulness(dataset, integrated_gradients_steps=4)
     dataset.model.config.problem_type = "regression"
-    with pytest.raises(ValueError, match=r"problem_type is 'regression'; .* it must be 'single_"):
+    with pytest.raises(ValueError, match=r"problem_type is 'regression'; it must be 'single_"):
         measure_faithfulness(dataset)
 
 
@@ -229,17 +220,14 @@ def test_script_writes_a_record_and_a_plot(
 
 
 @pytest.mark.parametrize(
-    ("fields", "flags", "message"),
+    ("flag", "message"),
     [
-        ({}, ["--text_column_names=body"], "rows.jsonl.gz has no column 'body'; it has 'text'"),
-        ({}, ["--plot=curves.html"], "'curves.html'; the name must end in .png or .svg"),
-        ({}, ["--random_orders=0"], "random_orders is 0; "),
-        ({"pooling": "max"}, [], "has pooling='max', which attends to nothing; name a"),
+        ("--text_column_names=body", "rows.jsonl.gz has no column 'body'; it has 'text'"),
+        ("--plot=curves.html", "'curves.html'; the name must end in .png or .svg"),
+        ("--random_orders=0", "random_orders is 0; "),
     ],
 )
-def test_script_answers_mistakes_in_one_line(
-    fields: dict[str, str], flags: list[str], message: str, tmp_path: Path
-) -> None:
-    words = [save_checkpoint(tmp_path / "tiny", **fields), f"--file={write_texts(tmp_path)}"]
+def test_script_answers_mistakes_in_one_line(flag: str, message: str, tmp_path: Path) -> None:
+    words = [save_checkpoint(tmp_path / "tiny"), f"--file={write_texts(tmp_path)}", flag]
     with pytest.raises(SystemExit, match=rf"^faithfulness\.py: .*{re.escape(message)}"):
-        script_main("faithfulness")([*words, *flags])
+        script_main("faithfulness")(words)

@@ -52,11 +52,10 @@ def test_metric_agrees_with_numbers_by_hand(
     assert measure(name, predictions, references) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("same", [0.0, 0.1, 1e9])
-def test_pearson_is_not_defined_for_equal_numbers(same: float) -> None:
-    """Whatever rounding makes of their mean; a 0 would look like a result."""
-    assert math.isnan(measure("pearson", [same] * 3, [1.0, 2.0, 3.0]))
-    assert math.isnan(measure("pearson", [1.0, 2.0, 3.0], [same] * 3))
+def test_pearson_is_not_defined_for_equal_numbers() -> None:
+    """A 0 would look like a result; the mean of three times 0.1 is not exactly 0.1."""
+    assert math.isnan(measure("pearson", [0.1] * 3, [1.0, 2.0, 3.0]))
+    assert math.isnan(measure("pearson", [1.0, 2.0, 3.0], [0.1] * 3))
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -1,7 +1,11 @@
 """Rows to train on, as a trainer takes them and as files, and the arguments of tiny runs."""
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -136,6 +140,31 @@ def run_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
 def train_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
     """Train; see `run_tiny`."""
     return run_tiny(output_dir, do_train=True, **options)
+
+
+def launch(commands: dict[Path, list[str]]) -> None:
+    """Run Python modules at the same time, each in a new folder of its own; all must succeed."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    processes = {}
+    for folder, words in commands.items():
+        folder.mkdir()
+        with (folder / "log.txt").open("w") as log:
+            processes[folder] = subprocess.Popen(
+                [sys.executable, "-m", *words],
+                cwd=folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+    try:
+        for folder, process in reversed(processes.items()):
+            assert process.wait(timeout=250) == 0, (folder / "log.txt").read_text()[-4000:]
+    finally:
+        for process in processes.values():
+            if process.poll() is None:  # the others wait for one that has failed
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
 def weights(folder: Path) -> dict[str, Tensor]:

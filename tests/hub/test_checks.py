@@ -77,7 +77,7 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "tokenizer of another model": (
         lambda f: build_tokenizer([" ".join(f"w{i}" for i in range(99))]).save_pretrained(f),
-        r"has 10\d words, the model \d+; put the tokenizer there",
+        r"has 10\d words, the model \d+; replace it with the one that",
     ),
 }
 

@@ -62,28 +62,30 @@ def expected(hub: Hub, tmp_path: Path) -> Answers:
     return answered
 
 
-def answers_of_fresh_process(home: Path, settings: dict[str, str], *package: str) -> Answers:
-    """Let a fresh process load everything by name; its caches are in `home`."""
-    output = home / "answers.json"
-    home.mkdir(exist_ok=True)
-    command = [sys.executable, "-I", answers.__file__, OWNER, str(output), *package]
-    environment = {**os.environ, **settings}
-    done = subprocess.run(
-        command, env=environment, cwd=home, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    answered: Answers = json.loads(output.read_text(encoding="utf-8"))
-    return answered
-
-
-def test_pushed_checkpoints_load_in_fresh_processes(
+def test_pushed_checkpoints_load_as_remote_code_in_a_fresh_process(
     hub: Hub, expected: Answers, tmp_path: Path
 ) -> None:
-    """By remote code without package and account; with the package, their code is not fetched."""
-    remote, package = tmp_path / "remote", tmp_path / "package"
-    assert answers_of_fresh_process(remote, hub.environment(remote, token="")) == expected
-    hub.requests.clear()
-    assert answers_of_fresh_process(package, hub.environment(package), "package") == expected
+    """Without the package and without an account."""
+    home, output = tmp_path / "home", tmp_path / "answers.json"
+    home.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-I", answers.__file__, OWNER, str(output)],
+        env={**os.environ, **hub.environment(home, token="")},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads(output.read_text(encoding="utf-8")) == expected
+
+
+def test_pushed_checkpoint_loads_with_the_package_without_its_code(
+    hub: Hub, tmp_path: Path
+) -> None:
+    save_and_push(tmp_path)
+    model = AutoModelForSequenceClassification.from_pretrained(NAME)
+    assert type(model) is SelfAttentiveForSequenceClassification
     got = [request for request in hub.requests if request.startswith("GET ")]
     assert [request for request in got if request.endswith("model.safetensors")]
     assert not [request for request in got if request.endswith("_self_attentive.py")]
