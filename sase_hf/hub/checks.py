@@ -25,28 +25,17 @@ PUBLIC_NAMES = (REPOCARD_NAME, CONFIG_NAME, "tokenizer.json", TOKENIZER_CONFIG_F
 
 @dataclass(frozen=True)
 class Publication:
-    """A checkpoint that is fit to be public.
+    """A checkpoint that is fit to be public."""
 
-    Attributes:
-        auto_class: The Auto class that loads it.
-        files: What goes up, by name.
-        left_out: What else the folder holds; names of folders end in a slash.
-    """
-
-    auto_class: str
-    files: dict[str, Path | bytes]
-    left_out: list[str]
+    auto_class: str  # the Auto class that loads it
+    files: dict[str, Path | bytes]  # what goes up, by name
+    left_out: list[str]  # what else the folder holds; names of folders end in a slash
 
 
 def prepare(
     checkpoint: str | Path, *, handler: bool = False, needs_license: bool = True
 ) -> Publication:
-    """Choose the public files of a checkpoint and check them.
-
-    Args:
-        checkpoint: A folder that `save_pretrained` wrote, with its tokenizer and its card.
-        handler: Add what serves the model on Inference Endpoints.
-        needs_license: Raise if the card names no licence or no language.
+    """Choose the public files of a checkpoint and check them; the arguments are those of `push`.
 
     Raises:
         OSError: If there is no such folder, or it lacks a file.

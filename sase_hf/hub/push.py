@@ -122,8 +122,8 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
     """Raise the errors of the Hub's client as OSError with repository and way out, no token."""
     try:
         yield
-    # RuntimeError: a file could not be sent.
     except (errors.HTTPError, OSError, RuntimeError) as error:  # type: ignore[attr-defined]
+        # RuntimeError: a file could not be sent; its cause has the reason.
         cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
         status = getattr(getattr(cause, "response", None), "status_code", 0)
         way_out = _WAYS_OUT.get(status, "push again when the Hub can be reached")

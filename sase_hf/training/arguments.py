@@ -119,21 +119,10 @@ class RunArguments(TrainingArguments):
     do_train: bool = _flag("Train.", default=False)
     do_eval: bool = _flag("Evaluate on the validation rows at the end.", default=False)
     do_predict: bool = _flag("Predict the test rows into predictions.jsonl.", default=False)
-    train_sampling_strategy: str = _flag(
-        "The order of rows. group_by_length saves most of the padding, in training and after it.",
-        "random",
-        choices=TrainingArguments.__dataclass_fields__["train_sampling_strategy"].metadata[
-            "choices"
-        ],
-    )
     learning_rate: float = _flag("Largest learning rate of the schedule.", 1e-3)
     per_device_train_batch_size: int = _flag("Rows per process and step.", 32)
     per_device_eval_batch_size: int = _flag("Rows per process and step of evaluation.", 64)
     logging_steps: float = _flag("Updates from one log to the next; below 1, a share of all.", 50)
-    logging_nan_inf_filter: bool = _flag(
-        "Leave losses that are not finite out of the logs. Training stops at them in any case.",
-        default=False,
-    )
     save_strategy: SaveStrategy | str = field(
         default="epoch", metadata={"help": "When to save a checkpoint."}
     )

@@ -15,19 +15,17 @@ from typing import Any
 
 import yaml
 from transformers import HfArgumentParser, TrainingArguments
-from transformers.hf_argparser import string_to_bool
 
 from ..data.arguments import DataArguments
 from .arguments import ModelArguments, RunArguments
 
 HELP_ALL_FLAG = "--help_all"
-MAX_SHOWN_CHOICES = 5
-METAVARS: dict[Any, str] = {int: "INT", float: "FLOAT", string_to_bool: "BOOL"}
 
 # What `--help` lists of the flags of transformers, beside those that RunArguments declares itself.
 COMMON_FLAGS = {
     "num_train_epochs",
     "gradient_accumulation_steps",
+    "train_sampling_strategy",
     "lr_scheduler_type",
     "warmup_steps",
     "weight_decay",
@@ -58,12 +56,11 @@ def parse_arguments(
     if HELP_ALL_FLAG in words or not words:
         parser.print_help()
         parser.exit()
-    known = {action.dest for action in parser._actions}
     if not words[0].startswith("-"):
         words = [*_recipe_words(Path(words[0])), *words[1:]]
     _, unknown = parser.parse_known_args(words)
     if unknown:
-        raise ValueError(_unknown_message(unknown[0], known))
+        raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
     groups: Any = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
     model_args, data_args, training_args = groups
     return model_args, data_args, training_args
@@ -122,8 +119,6 @@ def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:
             action.help = argparse.SUPPRESS
             continue
         action.option_strings = names[:1]  # help lists one spelling of a flag, all of them work
-        if action.choices is None or len(list(action.choices)) > MAX_SHOWN_CHOICES:
-            action.metavar = METAVARS.get(action.type, "TEXT")
         if action.default not in (None, False, argparse.SUPPRESS, "", []):
             default = action.default
             shown = " ".join(default) if isinstance(default, list) else default

@@ -146,8 +146,7 @@ def log_summary(
     columns = f"{', '.join(data_args.text_column_names)} -> {data_args.label_column_name}"
     logger.info(f"rows: {rows} ({columns})")
     names = setup.task.label_names
-    shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-    logger.info(f"labels: {len(names)} ({shown}), {setup.task.problem_type}")
+    logger.info(f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}")
     logger.info(f"vocabulary: {len(setup.tokenizer):,} words")
     limit = data_args.max_seq_length or setup.tokenizer.model_max_length
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
@@ -157,10 +156,7 @@ def log_summary(
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
     model = setup.model
     logger.info(f"model: {type(model).__name__}, {model.num_parameters():,} parameters")
-    logger.info(
-        f"training: processes {training_args.world_size}, {training_args.device}, seed "
-        f"{training_args.seed}"
-    )
+    logger.info(f"device: {training_args.device}, processes: {training_args.world_size}")
 
 
 def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAttentiveTrainer:
@@ -168,7 +164,6 @@ def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAtten
     check_best_metric(training_args, setup)
     metrics = load_metrics(training_args.metric_name, setup.task.problem_type)
     patience = training_args.early_stopping_patience
-    callbacks = [] if patience is None else [EarlyStoppingCallback(patience)]
     return SelfAttentiveTrainer(
         setup.model,
         training_args,
@@ -177,7 +172,7 @@ def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAtten
         eval_dataset=setup.rows.get("validation"),
         processing_class=setup.tokenizer,
         compute_metrics=metrics_function(metrics, setup.task.problem_type),
-        callbacks=callbacks,
+        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
     )
 
 

@@ -95,10 +95,7 @@ def assemble(
 ) -> TrainingSetup:
     """Load the rows and build the model for them, or load that of a checkpoint.
 
-    Args:
-        model_args: Sizes of a new model, or the checkpoint to start from.
-        data_args: Where the rows are.
-        checkpoint: A checkpoint to resume; it comes before the one that `model_args` names.
+    `checkpoint` is one to resume; it comes before the one that `model_args` names.
 
     Raises:
         ValueError: If an argument contradicts another one, the checkpoint or the data.
@@ -233,7 +230,7 @@ def _apply_changes(
 ) -> None:
     """Change a checkpoint's config as the arguments ask; refuse what its weights do not allow.
 
-    A run is resumed with the flags that began it, those for tokenizer and word vectors among them.
+    A run is resumed with the flags that started it, also those for tokenizer and word vectors.
     """
     building = [*model_args.given_tokenizer_options()]
     building += [name for name in BUILDING_FLAGS if getattr(model_args, name)]

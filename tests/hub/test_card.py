@@ -42,9 +42,7 @@ RECORD: dict[str, Any] = {
 HEADS = [SelfAttentiveForSequenceClassification, SelfAttentiveForNLI]
 HOSTILE_NAMES = [
     "---\nlicense: other\n---",
-    "a: b # c",
     "<script>alert(1)</script>",
-    '<img src=x onerror="alert(1)">',
     "{{ 7 * 7 }}{% raw %}",
     "[click](https://example.org) ![x](y) `code` *bold* | cell",
     "\\`code\\` and \\*bold\\*",
@@ -144,7 +142,6 @@ def test_card_shows_what_an_export_measured() -> None:
         ({}, "It is the model of"),
         ({"encoder": "cnn"}, "own attention; the encoder `cnn` replaces the BiLSTM."),
         ({"pooling": "generalized"}, "own attention, with a weight for every feature."),
-        ({"num_lstm_layers": 2, "lstm_shortcuts": True}, "own attention; each layer of"),
         ({"encoder": "cnn", "pooling": "max"}, "\n`max` pooling replaces the attention; the"),
         ({"classifier": "pruned_mlp"}, "(p) and column (q) | `pruned_mlp`, 2, 3 |"),
     ],
@@ -196,9 +193,6 @@ def test_model_cards_script_renders_and_names_what_is_missing(
     model_cards.main(["--folder", str(tmp_path)])
     assert capsys.readouterr().out == f"{tmp_path / 'rooms.md'}\n"
     assert "# Rooms\n" in (tmp_path / "rooms.md").read_text()
-    record.write_text('{"num_parameters": 9}')
-    with pytest.raises(SystemExit, match=r"record.json has no 'config'; name a record"):
-        model_cards.main(["--folder", str(tmp_path)])
     source.write_text("record: record.json\n")
     with pytest.raises(SystemExit, match=r"rooms.yaml has no field 'name'"):
         model_cards.main(["--folder", str(tmp_path)])

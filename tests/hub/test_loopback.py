@@ -12,7 +12,7 @@ import pytest
 import torch
 from checkpoints import write_owned_card
 from huggingface_hub import constants
-from loopback_hub import OWNER, TOKEN, Hub
+from loopback_hub import OWNER, Hub
 from tiny import tiny_model
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 
@@ -41,7 +41,7 @@ NAME = f"{OWNER}/classifier"
 Answers = dict[str, Any]
 
 
-def save_and_push(folder: Path, name: str = "classifier", **options: Any) -> str:
+def save_and_push(folder: Path, name: str = "classifier") -> str:
     """Push a tiny checkpoint with random weights; return the commit."""
     words = [*answers.TEXTS, *(text for pair in answers.PAIRS for text in pair.values())]
     tokenizer = build_tokenizer(text for text in words if text)
@@ -50,7 +50,7 @@ def save_and_push(folder: Path, name: str = "classifier", **options: Any) -> str
     model.save_pretrained(folder / name)
     tokenizer.save_pretrained(folder / name)
     write_owned_card(folder / name)
-    return str(push(folder / name, f"{OWNER}/{name}", **options).commit)
+    return str(push(folder / name, f"{OWNER}/{name}").commit)
 
 
 @pytest.fixture
@@ -80,35 +80,16 @@ def test_pushed_checkpoints_load_as_remote_code_in_a_fresh_process(
     assert json.loads(output.read_text(encoding="utf-8")) == expected
 
 
-def test_pushed_checkpoint_loads_with_the_package_without_its_code(
-    hub: Hub, tmp_path: Path
-) -> None:
-    save_and_push(tmp_path)
-    model = AutoModelForSequenceClassification.from_pretrained(NAME)
-    assert type(model) is SelfAttentiveForSequenceClassification
-    got = [request for request in hub.requests if request.startswith("GET ")]
-    assert [request for request in got if request.endswith("model.safetensors")]
-    assert not [request for request in got if request.endswith("_self_attentive.py")]
-
-
-def test_private_checkpoint_loads_only_with_a_token(
+def test_pushed_checkpoint_loads_with_the_package_and_offline_once_cached(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_and_push(tmp_path, private=True)
-    monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(OSError, match=r"(?s)someone/classifier is not a.*pass a token having"):
-        AutoModelForSequenceClassification.from_pretrained(NAME)
-    model = AutoModelForSequenceClassification.from_pretrained(NAME, token=TOKEN)
-    assert model.config.id2label == RATINGS
-
-
-def test_pushed_checkpoint_loads_offline_once_cached(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By name or by commit, without a request."""
+    """By name or by commit; the package does not fetch the code of the repository."""
     commit = save_and_push(tmp_path)
     first = AutoModelForSequenceClassification.from_pretrained(NAME).state_dict()
     AutoTokenizer.from_pretrained(NAME, trust_remote_code=False)
+    got = [request for request in hub.requests if request.startswith("GET ")]
+    assert [request for request in got if request.endswith("model.safetensors")]
+    assert not [request for request in got if request.endswith("_self_attentive.py")]
     hub.requests.clear()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     for revision in ("main", commit):
@@ -116,16 +97,3 @@ def test_pushed_checkpoint_loads_offline_once_cached(
         assert all(torch.equal(weight, first[key]) for key, weight in model.state_dict().items())
         AutoTokenizer.from_pretrained(NAME, revision=revision, trust_remote_code=False)
     assert hub.requests == []
-
-
-def test_pinned_revision_does_not_change(hub: Hub, tmp_path: Path) -> None:
-    """Whatever is pushed afterwards."""
-    commits = [save_and_push(tmp_path), save_and_push(tmp_path)]
-    biases = [
-        AutoModelForSequenceClassification.from_pretrained(
-            NAME, revision=revision, cache_dir=tmp_path / revision
-        ).classifier.output.bias
-        for revision in (*commits, "main")
-    ]
-    assert not torch.equal(biases[0], biases[1])
-    assert torch.equal(biases[1], biases[2])

@@ -3,11 +3,10 @@
 import os
 import random
 import signal
-import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 import torch
 from runs import QUIET, TINY_MODEL, flags, same_weights, weights, write_splits
 from script_files import load_script
-from tensorboardX.proto.event_pb2 import Event
 
 from sase_hf.training.checkpoints import list_checkpoints
 
@@ -48,31 +46,6 @@ def test_train_prints_results_and_files(
     assert table["predictions"] == str(folder / "predictions.jsonl")
     assert table["record"] == str(record)
     assert Path(table["predictions"]).is_file()
-
-
-def test_train_reports_loss_and_penalty_to_a_tracker(main: Main, tmp_path: Path) -> None:
-    options = {**QUIET, **TINY_MODEL, **write_splits(tmp_path), "report_to": "tensorboard"}
-    # Without an evaluation at the end, whose file tensorboardX gives the name of one that was begun
-    # in the same second.
-    options |= {"max_steps": 2, "logging_steps": 1, "eval_strategy": "no"}
-    main(["--do_train", *flags(**options, output_dir=tmp_path / "run")])
-    scalars = [
-        (value.tag, event.step)
-        for path in (tmp_path / "run").rglob("events.out.tfevents.*")
-        for event in read_events(path)
-        for value in event.summary.value
-    ]
-    assert scalars.count(("train/loss", 1)) == scalars.count(("train/loss", 2)) == 1
-    assert {("train/penalty", 1), ("train/penalty", 2)} <= {*scalars}
-
-
-def read_events(path: Path) -> Iterator[Event]:
-    """Yield what a file of TensorBoard's holds: records with a length and two checksums each."""
-    content = path.read_bytes()
-    while content:
-        (length,) = struct.unpack("<Q", content[:8])
-        yield Event.FromString(content[12 : 12 + length])
-        content = content[16 + length :]
 
 
 @pytest.mark.parametrize(

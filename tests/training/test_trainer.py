@@ -193,16 +193,6 @@ def test_trainer_learns_the_same_with_evaluations(tmp_path: Path) -> None:
     assert same_weights(weights_of(watched), weights_of(alone))
 
 
-def test_trainer_orders_rows_by_data_seed(tmp_path: Path) -> None:
-    """So that the seed of the weights can change while the rows come as before."""
-    options = {"train_sampling_strategy": "group_by_length"}
-    orders = [
-        list(make_trainer(tmp_path, seed=seed, data_seed=data_seed, **options)._get_train_sampler())
-        for seed, data_seed in ((1, 7), (2, 7), (7, None), (1, 8))
-    ]
-    assert orders[0] == orders[1] == orders[2] != orders[3]
-
-
 def test_trainer_predicts_in_the_order_of_the_rows(tmp_path: Path) -> None:
     """The stock Trainer returns them in the order of the batches, which sorting changes."""
     training = make_trainer(tmp_path, train_sampling_strategy="group_by_length")
