@@ -175,7 +175,7 @@ def test_write_record_sorts_keys_and_writes_null_for_nan(tmp_path: Path) -> None
 def test_record_names_the_commit_of_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And whether its files differ; a package inside another project's checkout has none."""
+    """And whether its files differ; outside a checkout it is None."""
     checkout = tmp_path / "checkout"
     module = checkout / "sase_hf" / "evaluation" / "records.py"
     module.parent.mkdir(parents=True)
@@ -195,4 +195,4 @@ def test_record_names_the_commit_of_the_checkout(
     inner = checkout / "site" / "sase_hf" / "evaluation" / "records.py"
     inner.parent.mkdir(parents=True)
     monkeypatch.setattr(records, "__file__", str(inner))
-    assert record_of()["code"] is None
+    assert record_of()["code"] is None, "it is inside the checkout of another project"

@@ -26,19 +26,11 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from sase_hf import SelfAttentiveForNLI
 from sase_hf.training.run import PREDICTIONS_NAME
 
-PAIR_COLUMNS = {"text_column_names": "premise,hypothesis"}
-
 
 @pytest.fixture(scope="module")
 def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Flags for files of labelled reviews."""
     return write_splits(tmp_path_factory.mktemp("reviews"))
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Flags for files of labelled pairs."""
-    return write_splits(tmp_path_factory.mktemp("pairs"), pair_rows) | PAIR_COLUMNS
 
 
 @pytest.fixture(scope="module")
@@ -111,10 +103,11 @@ def test_run_writes_a_record_without_local_paths(trained: tuple[Path, dict[str, 
     assert str(folder.parent) not in json.dumps(record)
 
 
-def test_run_trains_a_model_for_pairs(pairs: dict[str, str], tmp_path: Path) -> None:
+def test_run_trains_a_model_for_pairs(tmp_path: Path) -> None:
     outcome = train_tiny(
         tmp_path / "run",
-        **pairs,
+        **write_splits(tmp_path, pair_rows),
+        text_column_names="premise,hypothesis",
         label_names=list(RELATIONS),
         max_steps=2,
         max_seq_length=8,
@@ -191,6 +184,7 @@ def test_run_is_decided_by_its_seed(reviews: dict[str, str], tmp_path: Path) -> 
     assert not same_weights(first, other)
 
 
+@pytest.mark.slow
 def test_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: Path) -> None:
     """Word vectors and tokenizer flags included: the checkpoint holds what they made."""
     vectors = tmp_path / "vectors.txt"
@@ -211,6 +205,7 @@ def test_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: Pa
     assert same_weights(weights(folder), whole)
 
 
+@pytest.mark.slow
 def test_run_resumes_the_patience_of_early_stopping(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
@@ -232,6 +227,7 @@ def test_run_resumes_the_patience_of_early_stopping(
     assert resumed["metrics"]["epoch"] == 3
 
 
+@pytest.mark.slow
 def test_run_records_every_evaluation_over_a_resume(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:

@@ -160,6 +160,7 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
     assert (config.penalty_coef, config.label_smoothing) == (0.25, 0.1)
 
 
+@pytest.mark.slow
 def test_checkpoint_accepts_flags_that_repeat_it(reviews: dict[str, str], tmp_path: Path) -> None:
     """A list of widths too, which a config keeps as a tuple: else no such run could go on."""
     cnn = {**TINY_MODEL, "encoder": "cnn", "cnn_kernel_sizes": [2, 3], "cnn_num_filters": 2}

@@ -213,7 +213,8 @@ def test_trainer_evaluates_the_same_in_parts(tmp_path: Path) -> None:
     parts.max_batch_tokens = 20
     labels = [-100 if i % 5 == 0 or i < 8 else label for i, label in enumerate(ROWS["labels"])]
     rows = ROWS.remove_columns("labels").add_column("labels", labels)
-    calls = count_calls(parts.model)
+    calls: list[int] = []
+    parts.model.register_forward_hook(lambda *_: calls.append(1))
     for name, value in whole.evaluate(rows).items():
         if not name.endswith(TIMINGS):
             assert parts.evaluate(rows)[name] == pytest.approx(value, abs=1e-5), name
@@ -227,13 +228,6 @@ def test_trainer_evaluates_the_same_in_parts(tmp_path: Path) -> None:
     for split in (rows, ROWS.remove_columns("labels")):
         expected = whole.predict(split).predictions
         np.testing.assert_allclose(parts.predict(split).predictions, expected, atol=1e-6)
-
-
-def count_calls(model: torch.nn.Module) -> list[int]:
-    """Note every call of a model from now on."""
-    calls: list[int] = []
-    model.register_forward_hook(lambda *_: calls.append(1))
-    return calls
 
 
 def test_trainer_evaluates_the_mean_loss_and_penalty_of_rows(tmp_path: Path) -> None:
