@@ -59,7 +59,7 @@ def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluat
         ValueError: If a metric does not fit the problem type or cannot be loaded.
     """
     fitting = DEFAULT_METRICS[problem_type]
-    modules = []
+    modules: list[evaluate.EvaluationModule] = []
     for name in names or fitting:
         if name in METRICS and name not in fitting:
             raise ValueError(

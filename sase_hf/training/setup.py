@@ -172,7 +172,7 @@ def _choose_head(
 
 def _new_tokenizer(
     model_args: ModelArguments, task: TaskData, hub_options: dict[str, Any]
-) -> TokenizersBackend:
+) -> Any:
     """Load the tokenizer that was asked for, or build one from the training rows."""
     options = model_args.given_tokenizer_options()
     name, member = model_args.tokenizer_name, model_args.word_vectors_member
@@ -182,8 +182,7 @@ def _new_tokenizer(
                 f"{_flags(options)} cannot change a ready tokenizer; leave out --tokenizer_name"
             )
         with reraise_naming(name):
-            tokenizer: Any = AutoTokenizer.from_pretrained(name, **hub_options)
-            return tokenizer
+            return AutoTokenizer.from_pretrained(name, **hub_options)
     if "train" not in task.splits:
         raise ValueError("a new model takes its words from training rows; give --train_file")
     if model_args.extend_vocabulary:
