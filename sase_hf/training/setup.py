@@ -170,9 +170,7 @@ def _choose_head(
     return heads[task]
 
 
-def _new_tokenizer(
-    model_args: ModelArguments, task: TaskData, hub_options: dict[str, Any]
-) -> Any:
+def _new_tokenizer(model_args: ModelArguments, task: TaskData, hub_options: dict[str, Any]) -> Any:
     """Load the tokenizer that was asked for, or build one from the training rows."""
     options = model_args.given_tokenizer_options()
     name, member = model_args.tokenizer_name, model_args.word_vectors_member
