@@ -1,7 +1,6 @@
-"""What a result of the `self-attention` pipeline holds, as words with weights, ready to be shown.
+"""A result of the `self-attention` pipeline as words with weights, ready to be shown.
 
-Every renderer starts with `parse_results`, so all show the same words, and nothing in a text stays
-hidden (`visible`).
+All renderers show these words, and nothing in a text stays hidden (`visible`).
 """
 
 import heapq
@@ -84,27 +83,18 @@ def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list
 
 
 def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:
-    """Return the one or two texts of a result of the `self-attention` pipeline.
-
-    Raises:
-        ValueError: If it is not from that pipeline, or is not finite; calls it by its name.
-    """
-    is_dict = isinstance(result, Mapping)
-    missing = [field for field in FIELDS if not is_dict or field not in result]
+    """Return the one or two texts of a result; raises ValueError with its name in the message."""
+    missing = [field for field in FIELDS if field not in result]
     if missing:
         raise ValueError(
             f"{name} is {reprlib.repr(result)}, without {', '.join(missing)}; it must be a dict "
             "from pipeline('self-attention', ...)"
         )
-    if isinstance(result["text"], str):
-        texts = [_attended_text(result)]
-    else:
-        fields = [
-            field for field in (*FIELDS[2:], "spans", "overlap", "truncated") if field in result
-        ]
-        texts = [
-            _attended_text({field: result[field][side] for field in fields}) for side in (0, 1)
-        ]
+    sides = [result]
+    if not isinstance(result["text"], str):
+        fields = result.keys() & {*FIELDS[2:], "spans", "overlap", "truncated"}
+        sides = [{field: result[field][side] for field in fields} for side in (0, 1)]
+    texts = [_attended_text(side) for side in sides]
     weights = [weight for text in texts for view in text.views for weight in view]
     if not all(map(math.isfinite, (result["score"], *weights))):
         raise ValueError(
@@ -116,15 +106,14 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
 
 def _attended_text(result: Result) -> AttendedText:
     """Describe the text of a result, or one text of a pair."""
-    text, overall, hops = result["text"], result["overall"], result["attention"]
-    tokens_of_words, words = _words(text, result["offsets"])
+    tokens_of_words, words = _words(result["text"], result["offsets"])
     return AttendedText(
-        text=text,
-        shown=_shown_characters(text),
+        text=result["text"],
+        shown=_shown_characters(result["text"]),
         words=words,
         views=[
             [sum(weights[token] for token in tokens) for tokens in tokens_of_words]
-            for weights in (overall, *hops)
+            for weights in (result["overall"], *result["attention"])
         ],
         spans=result.get("spans", []),
         overlap=result.get("overlap"),

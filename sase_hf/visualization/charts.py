@@ -1,4 +1,4 @@
-"""Charts of what was measured: faithfulness, entropy and overlap, and accuracy, by matplotlib."""
+"""Charts of faithfulness, of entropy and overlap, and of accuracy; they need matplotlib."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure:
 
     Args:
         curves: The `curves` of `measure_faithfulness`, or of its record.
-
-    Raises:
-        ImportError: If matplotlib is missing.
     """
     titles = {
         "deletion": "Words taken out, those ranked highest first",
@@ -56,9 +53,6 @@ def accuracy_figure(curves: Mapping[str, Mapping[str, Sequence[tuple[float, floa
     Args:
         curves: For each task the models by name, each with epochs and accuracies from 0 to 1, or
             with nothing to draw; the same models for all tasks.
-
-    Raises:
-        ImportError: If matplotlib is missing.
     """
     panels = {
         task: {
@@ -82,11 +76,7 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
     and 95th percentile.
 
     Args:
-        statistics: For the name of each checkpoint what
-            `sase_hf.evaluation.attention.measure_attention` returned.
-
-    Raises:
-        ImportError: If matplotlib is missing.
+        statistics: What `measure_attention` returned, by the name of the checkpoint.
     """
     num_hops = max(len(measured["entropy"]["hops"]) for measured in statistics.values())
     figure = new_figure(max(6.0, 0.8 + num_hops * (0.25 + 0.22 * len(statistics))), 6)
@@ -147,6 +137,3 @@ def _finish(figure: Figure, names: Sequence[str], keys: Sequence[Artist]) -> Non
         columns = min(len(names), 4)
         figure.legend(keys, names, loc="outside upper center", ncols=columns, frameon=False)
     draw_literally(figure)
-
-
-__all__ = ["accuracy_figure", "curves_figure", "statistics_figure"]

@@ -10,6 +10,7 @@ import os
 import unicodedata
 import warnings
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from .attended_text import AttendedText, Result, label_text, parse_result, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
 FIGURE_ENDINGS = (".png", ".svg")
@@ -52,10 +54,10 @@ THEMES = {
 class _Line(NamedTuple):
     """Words that stand side by side; `edges` are where they begin and the last ends, in inches."""
 
+    heading: str
     words: list[str]
     edges: list[float]
     weights: list[list[float]]  # of all hops together, then of each hop
-    heading: str = ""
     note: str = ""
 
 
@@ -63,9 +65,8 @@ def attention_figure(result: Result, title: str = "", *, theme: str = "light") -
     """Draw where a model looked in one text, or in both of a pair.
 
     The words stand above their cells. The first row of cells is the overall attention, the others
-    are the hops (section 2.3 of the paper). Colours go by the square root of the weights, so that a
-    hop that reads many words can be seen beside one that reads a single word. Long texts are
-    wrapped; a note says if words beyond `MAX_WORDS` or hops beyond `MAX_HOPS` are left out.
+    are the hops (section 2.3 of the paper). Long texts are wrapped; a note says if words beyond
+    `MAX_WORDS` or hops beyond `MAX_HOPS` are left out.
 
     Args:
         result: What the `self-attention` pipeline returned for one input; a `true_label` that was
@@ -118,58 +119,75 @@ def comparison_figure(
     figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
     panels = figure.subplots(num_lines, len(models), squeeze=False)
     largest = max((max(row, default=0) for line in lines for row in line.weights), default=0)
-    from matplotlib.colors import LinearSegmentedColormap, PowerNorm
-
-    scale: dict[str, Any] = {
-        "cmap": LinearSegmentedColormap.from_list("attention", colours.weights),
-        "norm": PowerNorm(0.5, vmin=0, vmax=largest or 1),
-    }
-    for column, model in enumerate(models):
-        for row, axes in enumerate(panels[:, column]):
-            if row < len(model):
-                _draw_line(axes, model[row], width, colours, scale)
-            else:
-                axes.remove()
+    scale = _colours_of_weights(colours, largest)
+    for model, column in zip(models, panels.T, strict=True):
+        for axes in column[len(model) :]:
+            axes.remove()
+        for axes, line in zip(column, model, strict=False):
+            _draw_line(axes, line, width, colours.paper, scale)
     if largest:
-        _draw_scale(figure, largest, scale)
+        bar = figure.colorbar(
+            scale,
+            ax=figure.axes,
+            location="bottom",
+            anchor=(0, 0),
+            shrink=min(1, 2 / figure.get_figwidth()),
+            aspect=20,
+            pad=0.02,
+        )
+        ticks = [0, largest / 4, largest]  # their colours are evenly spaced
+        bar.set_ticks(ticks, labels=[f"{weight:.2g}" for weight in ticks], size=SMALL_SIZE)
+        bar.set_label("share of the attention", size=SMALL_SIZE)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(length=0)
     draw_literally(figure, colours.ink)
     return figure
+
+
+def _colours_of_weights(colours: Theme, largest: float) -> ScalarMappable:
+    """Return what turns a weight into a colour.
+
+    Colours go by the square root of the weights, so that a hop that reads many words can be seen
+    beside one that reads a single word.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+
+    ramp = LinearSegmentedColormap.from_list("attention", colours.weights)
+    return ScalarMappable(PowerNorm(0.5, vmin=0, vmax=largest or 1), ramp)
 
 
 def _lines(name: str, result: Result, width: float) -> list[_Line]:
     """Return the texts of a result as lines of up to a width in inches."""
     texts = parse_result(result, f"the result of {name!r}" if name else "the result")
-    facts = [name] if name else []
-    facts.append(f"predicted ({result['score']:.3f}): {label_text(result['label'])}")
+    titles = [name] if name else []
+    titles.append(f"predicted ({result['score']:.3f}): {label_text(result['label'])}")
     if "true_label" in result:
-        facts.append(f"true label: {label_text(result['true_label'])}")
+        titles.append(f"true label: {label_text(result['true_label'])}")
     lines = []
-    for number, text in enumerate(texts):
-        titles = facts if number == 0 else []
-        titles = [*titles, ("First text", "Second text")[number]] if len(texts) > 1 else titles
-        longest = int(width / LETTER_WIDTH)
-        heading = "\n".join(plain(title, longest) for title in titles)
-        wrapped = _wrapped(text, width)
-        wrapped[0] = wrapped[0]._replace(heading=heading)
-        wrapped[-1] = wrapped[-1]._replace(note=_note(text))
-        lines += wrapped
+    for text, ordinal in zip(texts, ("First", "Second"), strict=False):
+        titles += [f"{ordinal} text"] if len(texts) > 1 else []
+        heading = "\n".join(plain(title, int(width / LETTER_WIDTH)) for title in titles)
+        lines += _wrapped(text, width, heading)
+        titles = []
     return lines
 
 
-def _wrapped(text: AttendedText, width: float) -> list[_Line]:
+def _wrapped(text: AttendedText, width: float, heading: str) -> list[_Line]:
     """Cut a text into lines of up to a width in inches; an empty text has one line."""
-    rows = len(text.views[: MAX_HOPS + 1])
-    lines = [_Line([], [0.0], [[] for _ in range(rows)])]
+    views = text.views[: MAX_HOPS + 1]
+    lines = [_Line(heading, [], [0.0], [[] for _ in views])]
     for place, span in enumerate(text.words[:MAX_WORDS]):
         word = plain(text.part(*span), MAX_WORD_LENGTH)
         wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in word)
         room = (len(word) + wide + 1.2) * LETTER_WIDTH
         if lines[-1].words and lines[-1].edges[-1] + room > width:
-            lines.append(_Line([], [0.0], [[] for _ in range(rows)]))
+            lines.append(_Line("", [], [0.0], [[] for _ in views]))
         lines[-1].words.append(word)
         lines[-1].edges.append(lines[-1].edges[-1] + room)
-        for weights, view in zip(lines[-1].weights, text.views, strict=False):
+        for weights, view in zip(lines[-1].weights, views, strict=True):
             weights.append(view[place])
+    lines[-1] = lines[-1]._replace(note=_note(text))
     return lines
 
 
@@ -179,7 +197,7 @@ def _note(text: AttendedText) -> str:
     if not text.words:
         notes.append("The text holds no words." if text.text else "The text is empty.")
     if len(text.words) > MAX_WORDS:
-        notes.append(f"Only the first {MAX_WORDS:,} of {len(text.words):,} words are shown.")
+        notes.append(f"Only the first {MAX_WORDS} of {len(text.words):,} words are shown.")
     if len(text.views) > MAX_HOPS + 1:
         notes.append(f"Only the first {MAX_HOPS} of {len(text.views) - 1:,} hops are shown.")
     if text.truncated:
@@ -187,9 +205,7 @@ def _note(text: AttendedText) -> str:
     return "\n".join(notes)
 
 
-def _draw_line(
-    axes: Axes, line: _Line, width: float, colours: Theme, scale: Mapping[str, Any]
-) -> None:
+def _draw_line(axes: Axes, line: _Line, width: float, paper: str, scale: ScalarMappable) -> None:
     """Draw words above a row of cells for all hops together, and one for each hop."""
     axes.set_title(line.heading, loc="left", size=SMALL_SIZE)
     axes.set_xlabel(line.note, loc="left", size=SMALL_SIZE, style="italic")
@@ -201,35 +217,15 @@ def _draw_line(
     if not line.words:
         return
     num_rows = len(line.weights)
-    edges: dict[str, Any] = {"edgecolors": colours.paper, "linewidth": 1.5}
-    axes.pcolormesh(line.edges, range(num_rows + 1), line.weights, **edges, **scale)
-    axes.axhline(1, color=colours.paper, linewidth=4)
+    colours: dict[str, Any] = {"cmap": scale.cmap, "norm": scale.norm, "edgecolors": paper}
+    axes.pcolormesh(line.edges, range(num_rows + 1), line.weights, linewidth=1.5, **colours)
+    axes.axhline(1, color=paper, linewidth=4)
     axes.set_xlim(0, width)
     axes.set_ylim(num_rows, 0)
-    centres = [(start + end) / 2 for start, end in zip(line.edges, line.edges[1:], strict=False)]
+    centres = [sum(edges) / 2 for edges in pairwise(line.edges)]
     axes.set_xticks(centres, line.words, size=WORD_SIZE)
     names = ["all hops", *(f"hop {number}" for number in range(1, num_rows))]
     axes.set_yticks([row + 0.5 for row in range(num_rows)], names, size=SMALL_SIZE)
-
-
-def _draw_scale(figure: Figure, largest: float, scale: Mapping[str, Any]) -> None:
-    """Draw the colours below everything, with the weights that they stand for."""
-    from matplotlib.cm import ScalarMappable
-
-    bar = figure.colorbar(
-        ScalarMappable(**scale),
-        ax=figure.axes,
-        location="bottom",
-        anchor=(0, 0),
-        shrink=min(1, 2 / figure.get_figwidth()),
-        aspect=20,
-        pad=0.02,
-    )
-    ticks = [0, largest / 4, largest]  # their colours are evenly spaced
-    bar.set_ticks(ticks, labels=[f"{weight:.2g}" for weight in ticks], size=SMALL_SIZE)
-    bar.set_label("share of the attention", size=SMALL_SIZE)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0)
 
 
 def plain(text: object, longest: int = 100) -> str:
@@ -238,7 +234,7 @@ def plain(text: object, longest: int = 100) -> str:
 
 
 def draw_literally(figure: Figure, ink: str | None = None) -> None:
-    """Let `$` begin no formula in a figure, and give all of its text one colour."""
+    """Draw `$` in the texts of a figure as it is, and give them all one colour."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -250,17 +246,14 @@ def draw_literally(figure: Figure, ink: str | None = None) -> None:
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of a size in inches."""
-    _require_matplotlib()
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
+    return _figure_class()(figsize=(width, height), layout="constrained")
 
 
 def check_figure_path(path: str | os.PathLike[str]) -> None:
     """Raise ValueError or ImportError if no figure can be written to a file of this name."""
     if Path(path).suffix.lower() not in FIGURE_ENDINGS:
         raise ValueError(f"the figure is {Path(path).name!r}; the name must end in .png or .svg")
-    _require_matplotlib()
+    _figure_class()
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
@@ -272,7 +265,6 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 
     Raises:
         ValueError: If the ending is another one.
-        ImportError: If matplotlib is missing.
     """
     check_figure_path(path)
     from matplotlib import rc_context
@@ -287,20 +279,9 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
         figure.savefig(path, format=kind, dpi=DOTS_PER_INCH, metadata=dict.fromkeys(unwanted))
 
 
-def _require_matplotlib() -> None:
+def _figure_class() -> type[Figure]:
     try:
-        import matplotlib.figure  # noqa: F401
+        from matplotlib.figure import Figure
     except ImportError as reason:
         raise ImportError("figures need matplotlib: pip install 'sase_hf[viz]'") from reason
-
-
-__all__ = [
-    "FIGURE_ENDINGS",
-    "attention_figure",
-    "check_figure_path",
-    "comparison_figure",
-    "draw_literally",
-    "new_figure",
-    "plain",
-    "save_figure",
-]
+    return Figure

@@ -27,6 +27,3 @@ class Attention:
     def __repr__(self) -> str:
         several = [self.results] if isinstance(self.results, Mapping) else self.results
         return "\n".join(f"{one['label']}: {attention_text(one, color=False)}" for one in several)
-
-
-__all__ = ["Attention"]

@@ -11,16 +11,17 @@ the page once, and the chooser needs no script.
 import html
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from .attended_text import AttendedText, Result, label_text, parse_results, shortened, visible
 
+FRAME = Path(__file__).with_name("page.html")
 STYLE_SHEET = Path(__file__).with_name("page.css")
 
 # What is shown of a text, and how many weights of single hops the texts of a page share.
 MAX_WORDS = 100_000
-MAX_CHARACTERS = 1_000_000
 MAX_HOP_WEIGHTS = 500_000
 
 MIN_SHARE = 0.04  # of the strongest word: the colour of less could not be seen
@@ -32,51 +33,7 @@ MIN_CONTENTS = 4  # texts from which on a page has a table of contents
 
 Parsed = tuple[Result, list[AttendedText]]
 
-_HOW_TO_READ = (
-    "The stronger its colour and the thicker the line under it, the more attention a word gets, "
-    "measured against the strongest word of the same view. Choose a hop to see what it reads "
-    'alone<span class="pointing">; point at a word for its share</span>.'
-)
 _LIMITS = "Attention shows what was read, not why the answer is what it is."
-
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-html {{ background: light-dark(#f6f4ef, #16171a); color-scheme: light dark; }}
-@media print {{ html {{ background: none; color-scheme: light; }} }}
-body {{ margin: 0; }}
-{style}
-</style>
-</head>
-<body>
-<main class="sase-attention page">
-<header>
-<h1>{title}</h1>
-<p class="lead">{lead}</p>
-{scale}
-</header>
-{body}
-<footer>{limits}</footer>
-</main>
-</body>
-</html>
-"""
-
-_FRAGMENT = """\
-<section class="sase-attention">
-<style>
-{style}
-</style>
-{body}
-<footer>{scale} {limits}</footer>
-</section>
-"""
 
 _SCALE = (
     '<p class="scale"><span>less</span>'
@@ -106,7 +63,7 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
     """
     parsed = parse_results(results)
     contents = [_contents(parsed)] if len(parsed) >= MIN_CONTENTS else []
-    return _page([*contents, *_articles(parsed, "text")], title, _num_views(parsed))
+    return _page([*contents, *_articles(parsed, "text")], title, parsed)
 
 
 def attention_fragment(results: Result | Sequence[Result]) -> str:
@@ -125,9 +82,11 @@ def attention_fragment(results: Result | Sequence[Result]) -> str:
         ValueError: As for `attention_html`.
     """
     parsed = parse_results(results)
-    body = _joined(*_articles(parsed, f"a{uuid.uuid4().hex[:12]}"))
-    style = _style(_num_views(parsed))
-    return _FRAGMENT.format(style=style, body=body, scale=_SCALE, limits=_LIMITS)
+    body = "\n".join(_articles(parsed, f"a{uuid.uuid4().hex[:12]}"))
+    return (
+        f'<section class="sase-attention">\n<style>\n{_style(parsed)}\n</style>\n{body}\n'
+        f"<footer>{_SCALE} {_LIMITS}</footer>\n</section>\n"
+    )
 
 
 def comparison_html(
@@ -152,39 +111,35 @@ def comparison_html(
         raise ValueError(f"{len(results)} model(s) cannot be compared; give two or more")
     parsed = {name: parse_results(own) for name, own in results.items()}
     texts_of = {name: [result["text"] for result, _ in own] for name, own in parsed.items()}
-    first = next(iter(texts_of.values()))
-    for name, own_texts in texts_of.items():
-        if own_texts != first:
+    first, *others = texts_of
+    for name in others:
+        if texts_of[name] != texts_of[first]:
             raise ValueError(
-                f"the texts of {name!r} differ from those of {next(iter(parsed))!r}; give the "
-                "results of all models for the same texts in the same order"
+                f"the texts of {name!r} differ from those of {first!r}; give the results of all "
+                "models for the same texts in the same order"
             )
-    room = MAX_HOP_WEIGHTS // max(1, len(parsed) * len(first))
+    room = MAX_HOP_WEIGHTS // max(1, len(parsed) * len(texts_of[first]))
     groups = []
     for number, row in enumerate(zip(*parsed.values(), strict=True), start=1):
         groups += [f'<section class="group" id="text-{number}">', f"<h2>Text {number}</h2>"]
         groups.append('<div class="models">')
-        for place, (name, (result, texts)) in enumerate(zip(parsed, row, strict=True), start=1):
-            heading = f"<h3><bdi>{_escaped(name)}</bdi></h3>\n<p>{_prediction(result)}</p>"
-            groups.append(_article(result, texts, heading, f"text-{number}-{place}", room))
+        for place, (name, one) in enumerate(zip(parsed, row, strict=True), start=1):
+            heading = f"<h3><bdi>{_escaped(name)}</bdi></h3>\n<p>{_prediction(one[0])}</p>"
+            groups.append(_article(one, heading, f"text-{number}-{place}", room))
         groups.append("</div>\n</section>")
-    return _page(groups, title, max(map(_num_views, parsed.values())))
+    return _page(groups, title, [*chain(*parsed.values())])
 
 
-def _page(parts: Sequence[str], title: str, num_views: int) -> str:
+def _page(parts: Sequence[str], title: str, parsed: Sequence[Parsed]) -> str:
     """Put pieces of HTML into the frame of a page."""
-    return _PAGE.format(
-        title=_escaped(title),
-        style=_style(num_views),
-        lead=_HOW_TO_READ,
-        scale=_SCALE,
-        body=_joined(*parts),
-        limits=_LIMITS,
-    )
+    frame, body = FRAME.read_text(encoding="utf-8"), "\n".join(parts)
+    texts = {"title": _escaped(title), "scale": _SCALE, "limits": _LIMITS}
+    return frame.format(style=_style(parsed), body=body, **texts)
 
 
-def _style(num_views: int) -> str:
-    """Return the style sheet, with a rule for each view that can be chosen."""
+def _style(parsed: Sequence[Parsed]) -> str:
+    """Return the style sheet, with a rule for each hop that can be chosen."""
+    num_views = max((len(texts[0].views) for _, texts in parsed), default=0)
     rules = "\n".join(
         f'.sase-attention .result:has(input[value="{view}"]:checked) .words span '
         f"{{ --w: var(--{view}, 0); }}"
@@ -193,18 +148,9 @@ def _style(num_views: int) -> str:
     return f"{STYLE_SHEET.read_text(encoding='utf-8').strip()}\n{rules}"
 
 
-def _num_views(parsed: Sequence[Parsed]) -> int:
-    """Return the largest number of views of a text."""
-    return max((len(texts[0].views) for _, texts in parsed), default=0)
-
-
 def _escaped(text: object) -> str:
     """Return a text as HTML that shows it, in an element or in a quoted attribute."""
     return html.escape(visible(text))
-
-
-def _joined(*parts: str) -> str:
-    return "\n".join(parts)
 
 
 def _percent(share: float) -> str:
@@ -212,65 +158,61 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.095 or share == 0 else f"{share:.1%}"
 
 
-def _articles(parsed: Sequence[Parsed], prefix: str) -> list[str]:
-    """Show each result in an article of its own."""
-    if not parsed:
-        return ['<p class="note">There are no texts.</p>']
-    room = MAX_HOP_WEIGHTS // len(parsed)
-    articles = []
-    for number, (result, texts) in enumerate(parsed, start=1):
-        count = f'<span class="number">{number}</span> ' if len(parsed) > 1 else ""
-        heading = f"<h2>{count}{_prediction(result)}</h2>"
-        articles.append(_article(result, texts, heading, f"{prefix}-{number}", room))
-    return articles
-
-
-def _article(
-    result: Result, texts: Sequence[AttendedText], heading: str, name: str, room: int
-) -> str:
-    """Show one result: its texts with their hop chooser, and the facts about it beside them.
-
-    Args:
-        result: The result.
-        texts: Its one or two texts.
-        heading: What stands above, as HTML.
-        name: Unique in the document.
-        room: How many weights of single hops may be shown; with more, no hop can be chosen.
-    """
-    kind, titles = "result", ["Most attended"]
-    if len(texts) > 1:
-        kind, titles = "result pair", ["Most attended in the first", "Most attended in the second"]
-    facts = [_scores_table(result), *map(_spans_list, texts, titles), _overlap_note(texts)]
-    return _joined(
-        f'<article class="{kind}" id="{name}">\n<header>',
-        f"{heading}{_verdict(result)}",
-        '</header>\n<div class="reading">',
-        _texts_with_views(texts, name, room),
-        "</div>\n<aside>",
-        *(f"<div>\n{fact}\n</div>" for fact in facts if fact),
-        "</aside>\n</article>",
-    )
-
-
 def _contents(parsed: Sequence[Parsed]) -> str:
     """List the texts with their predictions, each linked to its article."""
     rows = []
     for number, (result, texts) in enumerate(parsed, start=1):
         begin = " / ".join(_escaped(shortened(text.text)) for text in texts)
-        known = ""
-        if "true_label" in result:
-            word = {True: ", right", False: ", wrong", None: ""}[_is_right(result)]
-            known = f"<bdi>{_escaped(label_text(result['true_label']))}</bdi>{word}"
+        known, verdict = _true_label(result)
+        known = ", ".join(filter(None, (known, verdict.lower())))
         rows.append(
             f'<tr><td>{number}</td><td><a href="#text-{number}" dir="auto">{begin or "(empty)"}</a>'
-            f"</td><td><bdi>{_escaped(result['label'])}</bdi></td><td>{known}</td></tr>"
+            f"</td><td><bdi>{_escaped(result['label'])}</bdi></td><td>{known}</td></tr>\n"
         )
-    heads = '<th scope="col">No.</th><th scope="col">Text</th>'
-    heads += '<th scope="col">Predicted</th><th scope="col">True label</th>'
-    table = _joined(
-        f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>", *rows, "</tbody>\n</table>"
+    heads = ("No.", "Text", "Predicted", "True label")
+    return (
+        '<nav aria-label="Texts">\n<table>\n<thead><tr>'
+        + "".join(f'<th scope="col">{head}</th>' for head in heads)
+        + f"</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n</nav>"
     )
-    return f'<nav aria-label="Texts">\n{table}\n</nav>'
+
+
+def _articles(parsed: Sequence[Parsed], prefix: str) -> list[str]:
+    """Show each result in an article of its own."""
+    articles = []
+    for number, one in enumerate(parsed, start=1):
+        count = f'<span class="number">{number}</span> ' if len(parsed) > 1 else ""
+        heading = f"<h2>{count}{_prediction(one[0])}</h2>"
+        room = MAX_HOP_WEIGHTS // len(parsed)
+        articles.append(_article(one, heading, f"{prefix}-{number}", room))
+    return articles or ['<p class="note">There are no texts.</p>']
+
+
+def _article(parsed: Parsed, heading: str, name: str, room: int) -> str:
+    """Show one result: its texts with their hop chooser, and the facts about it beside them.
+
+    Args:
+        parsed: The result with its texts.
+        heading: What stands above, as HTML.
+        name: Unique in the document.
+        room: How many weights of single hops may be shown; with more, no hop can be chosen.
+    """
+    result, texts = parsed
+    kind, titles = "result", ["Most attended"]
+    if len(texts) > 1:
+        kind, titles = "result pair", ["Most attended in the first", "Most attended in the second"]
+    facts = [_scores_table(result), *map(_spans_list, texts, titles), _overlap_note(texts)]
+    return "\n".join(
+        [
+            f'<article class="{kind}" id="{name}">\n<header>',
+            f"{heading}{_verdict(result)}",
+            '</header>\n<div class="reading">',
+            _texts_with_views(texts, name, room),
+            "</div>\n<aside>",
+            *(f"<div>\n{fact}\n</div>" for fact in facts if fact),
+            "</aside>\n</article>",
+        ]
+    )
 
 
 def _prediction(result: Result) -> str:
@@ -281,78 +223,66 @@ def _prediction(result: Result) -> str:
     return f'<small>Predicted</small> {label} <span class="score">{number}</span>'
 
 
+def _true_label(result: Result) -> tuple[str, str]:
+    """Return the true label, if it is known, and "Right" or "Wrong" if it is one of several."""
+    if "true_label" not in result:
+        return "", ""
+    known: Any = result["true_label"]
+    label = f"<bdi>{_escaped(label_text(known))}</bdi>"
+    if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
+        return label, ""
+    return label, "Right" if str(known) == str(result["label"]) else "Wrong"
+
+
 def _verdict(result: Result) -> str:
     """Say in words whether the prediction is right, if the true label is known."""
-    if "true_label" not in result:
-        return ""
-    label = f"<bdi>{_escaped(label_text(result['true_label']))}</bdi>"
-    if (is_right := _is_right(result)) is None:
-        return f'<p class="verdict">True: {label}</p>'
-    word = "Right" if is_right else "Wrong"
-    return f'<p class="verdict {word.lower()}"><b>{word}</b>: the true label is {label}</p>'
-
-
-def _is_right(result: Result) -> bool | None:
-    """Return whether the true label was predicted; None for a regression and for several labels."""
-    known: Any = result["true_label"]
-    if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
-        return None
-    return str(known) == str(result["label"])
+    label, word = _true_label(result)
+    if word:
+        return f'<p class="verdict {word.lower()}"><b>{word}</b>: the true label is {label}</p>'
+    return label and f'<p class="verdict">True: {label}</p>'
 
 
 def _texts_with_views(texts: Sequence[AttendedText], name: str, room: int) -> str:
     """Show the one or two texts of a result, and below them a line for each view."""
-    coloured = [_coloured_words(text) for text in texts]
-    has_hops = sum(len(hop) for views in coloured for hop in views[1:]) <= room
-    sections = []
-    for number, (text, views) in enumerate(zip(texts, coloured, strict=True)):
+    hop_weights = (
+        share
+        for text in texts
+        for view in range(1, len(text.views))
+        for share in text.relative_weights(view)[:MAX_WORDS]
+    )
+    has_hops = sum(share >= MIN_SHARE for share in hop_weights) <= room
+    shown = ['<div class="texts">']
+    for number, text in enumerate(texts):
         heading = [f"<h4>{('First', 'Second')[number]} text</h4>"] if len(texts) > 1 else []
-        running = _running_text(text, views if has_hops else views[:1])
         notes = [f'<p class="note">{note}</p>' for note in _notes(text, has_hops)]
-        sections.append(_joined("<section>", *heading, running, *notes, "</section>"))
-    shown = _joined('<div class="texts">', *sections, "</div>")
-    if not any(text.words for text in texts):
-        return shown  # there is nothing to choose
-    lines = ["<legend>What each hop reads</legend>", *_lines(texts, name if has_hops else None)]
-    return _joined(shown, '<fieldset class="views">', *lines, "</fieldset>")
-
-
-def _coloured_words(text: AttendedText) -> list[list[tuple[int, float]]]:
-    """Return for every view the places of the words that are coloured, each with its share."""
-    return [
-        [
-            (place, share)
-            for place, share in enumerate(text.relative_weights(view)[:MAX_WORDS])
-            if share >= MIN_SHARE
-        ]
-        for view in range(len(text.views))
-    ]
+        shown += ["<section>", *heading, _running_text(text, has_hops), *notes, "</section>"]
+    shown.append("</div>")
+    if any(text.words for text in texts):  # otherwise there is nothing to choose
+        shown += ['<fieldset class="views">', "<legend>What each hop reads</legend>"]
+        shown += [*_lines(texts, name if has_hops else None), "</fieldset>"]
+    return "\n".join(shown)
 
 
 def _end(text: AttendedText) -> int:
     """Return the position up to which a text is shown."""
-    words = text.words
-    end = len(text.text) if len(words) <= MAX_WORDS else words[MAX_WORDS - 1][1]
-    return min(end, MAX_CHARACTERS)
+    return len(text.text) if len(text.words) <= MAX_WORDS else text.words[MAX_WORDS - 1][1]
 
 
-def _running_text(text: AttendedText, views: Sequence[Sequence[tuple[int, float]]]) -> str:
+def _running_text(text: AttendedText, has_hops: bool) -> str:
     """Return the text with its own spacing, each word with its weights."""
-    styles: dict[int, list[str]] = {}
-    for view, words in enumerate(views):
-        for place, share in words:
-            styles.setdefault(place, []).append(f"--{view}:{share:.2f}".replace(":0.", ":."))
-    pieces, done, shown_end = [], 0, _end(text)
-    for place in sorted(styles):
-        start, end = text.words[place]
-        if end > shown_end:
-            break
-        style, title = ";".join(styles[place]), _word_title(text, place)
+    views = [text.relative_weights(view) for view in range(len(text.views) if has_hops else 1)]
+    pieces, done = [], 0
+    for place, (start, end) in enumerate(text.words[:MAX_WORDS]):
+        shares = [(view, shares[place]) for view, shares in enumerate(views)]
+        weights = [f"--{view}:{share:.2f}" for view, share in shares if share >= MIN_SHARE]
+        if not weights:
+            continue
+        style, title = ";".join(weights).replace(":0.", ":."), _word_title(text, place)
         word = html.escape(text.part(start, end))
         pieces.append(html.escape(text.part(done, start)))
         pieces.append(f'<span style="{style}" title="{title}">{word}</span>')
         done = end
-    pieces.append(html.escape(text.part(done, shown_end)))
+    pieces.append(html.escape(text.part(done, _end(text))))
     return f'<p class="words" dir="auto">{"".join(pieces)}</p>'
 
 
@@ -367,10 +297,8 @@ def _word_title(text: AttendedText, place: int) -> str:
 
 def _notes(text: AttendedText, has_hops: bool) -> Iterator[str]:
     """Yield what was not read of a text, and what is not shown."""
-    if not text.text:
-        yield "The text is empty."
-    elif not text.words:
-        yield "The text holds no words."
+    if not text.words:
+        yield "The text holds no words." if text.text else "The text is empty."
     if text.truncated:
         yield f"Tokens cut off at the end and not read: {text.truncated:,}."
     if (end := _end(text)) < len(text.text):
@@ -412,35 +340,35 @@ def _strip(text: AttendedText, view: int) -> str:
 def _top_words(text: AttendedText, view: int) -> str:
     """Name the strongest words of a view, with their share of its attention."""
     top = text.top_words(view, TOP_WORDS)
-    named = [item for item in top if item[1] >= MIN_TOP_WEIGHT] or top[:1]
     return " ".join(
         f"<b><bdi>{html.escape(shortened(word))}</bdi> {_percent(weight)}</b>"
-        for word, weight in named
+        for word, weight in [item for item in top if item[1] >= MIN_TOP_WEIGHT] or top[:1]
     )
 
 
 def _scores_table(result: Result) -> str:
-    """Show the score of each label: a table with bars."""
+    """Show the score of each label, of very many the best: a table with bars."""
     scores: dict[Any, float] = dict(result.get("scores") or {result["label"]: result["score"]})
-    are_shares = all(0 <= score <= 1 for score in scores.values())
-    are_probabilities = are_shares and len(scores) > 1 and abs(sum(scores.values()) - 1) < 1e-3
-    names = sorted(scores, key=lambda name: -scores[name])[:MAX_LABELS]
-    if len(names) == len(scores):
-        names = list(scores)
-    rows = []
+    are_shares = len(scores) > 1 and all(0 <= score <= 1 for score in scores.values())
+    are_probabilities = are_shares and abs(sum(scores.values()) - 1) < 1e-3
+    names = list(scores)
+    if left_out := max(len(names) - MAX_LABELS, 0):
+        names = sorted(names, key=lambda name: -scores[name])[:MAX_LABELS]
+    title = "Probabilities" if are_probabilities else "Scores"
+    lines = [f"<h4>{title}</h4>", '<table class="scores">']
     for name in names:
         score = scores[name]
         row = ' class="predicted"' if name == result["label"] else ""
-        bar = f'<i style="--w:{score:.3f}"></i>' if are_shares and len(scores) > 1 else ""
+        bar = f'<i style="--w:{score:.3f}"></i>' if are_shares else ""
         number = f"{score:.1%}" if are_probabilities else f"{score:.3f}"
-        rows.append(
+        lines.append(
             f'<tr{row}><th scope="row"><bdi>{_escaped(name)}</bdi></th>'
             f'<td class="bar">{bar}</td><td>{number}</td></tr>'
         )
-    left_out = len(scores) - len(names)
-    note = [f'<p class="note">and {left_out:,} labels with lower scores</p>'] if left_out else []
-    title = "Probabilities" if are_probabilities else "Scores"
-    return _joined(f"<h4>{title}</h4>", '<table class="scores">', *rows, "</table>", *note)
+    lines.append("</table>")
+    if left_out:
+        lines.append(f'<p class="note">and {left_out:,} labels with lower scores</p>')
+    return "\n".join(lines)
 
 
 def _spans_list(text: AttendedText, title: str) -> str:
@@ -451,7 +379,7 @@ def _spans_list(text: AttendedText, title: str) -> str:
         f"<li><bdi>{_escaped(shortened(span['text']))}</bdi> <b>{_percent(span['weight'])}</b></li>"
         for span in text.spans[:TOP_SPANS]
     ]
-    return _joined(f"<h4>{title}</h4>", '<ol class="spans">', *items, "</ol>")
+    return "\n".join([f"<h4>{title}</h4>", '<ol class="spans">', *items, "</ol>"])
 
 
 def _overlap_note(texts: Sequence[AttendedText]) -> str:
@@ -465,6 +393,3 @@ def _overlap_note(texts: Sequence[AttendedText]) -> str:
         f'<h4>Overlap of the hops</h4>\n<p class="overlap">{numbers} '
         "<small>0: the hops share no word, 1: all read the same word</small></p>"
     )
-
-
-__all__ = ["attention_fragment", "attention_html", "comparison_html"]

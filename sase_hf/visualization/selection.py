@@ -21,7 +21,7 @@ def select_predictions(
     Args:
         labels: The predicted label of every text.
         scores: Their scores.
-        true_labels: The true labels; only `kind="wrong"` needs them.
+        true_labels: Only `kind="wrong"` needs them.
         kind: One of `KINDS`: "confident" draws among the predictions with at least `min_score`,
             "wrong" among those of them that are wrong, "random" among all.
         per_label: How many to draw of each predicted label.
@@ -32,7 +32,7 @@ def select_predictions(
         Their indices: label by label in alphabetical order, ascending in each label.
 
     Raises:
-        ValueError: If an argument is out of range, or no prediction fits.
+        ValueError: If there is no such kind, or no prediction fits.
     """
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; allowed are {', '.join(KINDS)}")
@@ -54,6 +54,3 @@ def select_predictions(
         for _, places in sorted(drawn_from.items())
         for place in sorted(rng.sample(places, min(per_label, len(places))))
     ]
-
-
-__all__ = ["KINDS", "select_predictions"]

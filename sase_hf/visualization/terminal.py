@@ -77,12 +77,6 @@ def _colored(text: AttendedText, view: int) -> str:
 def _style(share: float) -> str:
     """Return the escape sequence for a word with a share of the strongest word's weight."""
     background = (round(low + share * (high - low)) for low, high in zip(PAPER, MARK, strict=True))
-    extras = [
-        *(["1"] if share >= BOLD_SHARE else []),
-        *(["4"] if share >= UNDERLINED_SHARE else []),
-    ]
-    numbers = ["0", *extras, "38;2", *map(str, INK), "48;2", *map(str, background)]
-    return f"\x1b[{';'.join(numbers)}m"
-
-
-__all__ = ["attention_text", "has_true_color"]
+    extras = "1;" * (share >= BOLD_SHARE) + "4;" * (share >= UNDERLINED_SHARE)
+    ink, paper = (";".join(map(str, colour)) for colour in (INK, background))
+    return f"\x1b[0;{extras}38;2;{ink};48;2;{paper}m"
