@@ -145,6 +145,3 @@ def view(explain: Pipeline, texts: Sequence[str]) -> str:
 
 def _note(text: str) -> str:
     return f'<p class="quiet">{html.escape(text)}</p>'
-
-
-__all__ = ["TITLE", "build_page", "serve", "view"]

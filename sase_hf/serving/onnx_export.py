@@ -1,8 +1,8 @@
 """A checkpoint as a folder that ONNX Runtime serves without torch.
 
-The folder holds `model.onnx` and, if asked for, `model_int8.onnx`, the config, the tokenizer,
-`predictor.py`, which reads texts with these files, and `export.json`, which says how far each graph
-is from the model. The graphs take batches of any size and texts of any length.
+The folder holds `model.onnx` and, if asked for, `model_int8.onnx`; the config and the tokenizer;
+`predictor.py`, which reads texts with these files; and `export.json`, with the difference of each
+graph from the model. The graphs take batches of any size and texts of any length.
 """
 
 import json
@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
 from torch import Tensor, nn
 from transformers import PreTrainedModel, TokenizersBackend
 from transformers.utils import CONFIG_NAME
@@ -58,7 +57,7 @@ def export(
         checkpoint: A folder or a name on the Hub: a head or an encoder alone.
         folder: Output folder; it must be new or empty.
         int8: Also write a graph with int8 weights.
-        task: Rows as their test split, on which every graph is compared with the model.
+        task: Its test split has the rows on which every graph is compared with the model.
 
     Returns:
         The content of `export.json`.
@@ -79,9 +78,10 @@ def export(
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
         draft = Path(scratch, folder.name)
         draft.mkdir()
+        graph = _Graph(model).eval()
         try:
             in_fresh_process(_export_checkpoint, checkpoint, draft, int8)
-            files = _compare_files(draft, model)
+            files = {path.name: _compare(graph, path) for path in sorted(draft.glob("*.onnx"))}
         except Exception as reason:  # of the exporter, onnx or onnxruntime
             raise ValueError(
                 f"cannot export {checkpoint}: {reason!s:.300}; nothing was written. The versions "
@@ -93,8 +93,8 @@ def export(
         report = {
             "checkpoint": describe_checkpoint(checkpoint),
             "architecture": type(model).__name__,
-            "inputs": list(_Graph(model).inputs),
-            "outputs": list(_Graph(model).outputs),
+            "inputs": list(graph.inputs),
+            "outputs": list(graph.outputs),
             "tolerance": TOLERANCE,
             "files": files,
             "versions": {package: version(package) for package in PACKAGES},
@@ -103,7 +103,7 @@ def export(
             report["measured"] = {
                 "source": task.sources["test"],
                 "hardware": describe_hardware(),
-                "results": _compare_on_rows(draft, model, task.splits["test"]),
+                "results": {name: _compare_on_rows(draft, name, model, task) for name in files},
             }
         write_record(report, draft / "export.json")
         draft.replace(folder)
@@ -119,7 +119,7 @@ def write_graphs(model: PreTrainedModel, path: Path, int8_path: Path | None) -> 
         model: The base model or a head, on the CPU, in float32 and in evaluation mode.
         path: Output file.
         int8_path: Output file of a second graph, whose matrix products have int8 weights and
-            quantize their inputs on the way; None for no such file.
+            quantize their inputs; None for none.
     """
     # torch's exporter warns about itself.
     warnings.simplefilter("ignore")
@@ -176,9 +176,8 @@ def _export_checkpoint(checkpoint: str, folder: Path, int8: bool) -> None:
 
 
 def _write_config(folder: Path, model: PreTrainedModel, tokenizer: TokenizersBackend) -> None:
-    """Write the config without what it says of this machine and of code."""
+    """Write the config without paths of this machine and without code, which stays behind."""
     fields = json.loads(model.config.to_json_string(use_diff=False))
-    # The first is the path on this machine, the others name code that is not in the folder.
     for name in ("_name_or_path", "auto_map", "custom_pipelines"):
         fields.pop(name, None)
     # Text Embeddings Inference requires these in every config.
@@ -188,35 +187,29 @@ def _write_config(folder: Path, model: PreTrainedModel, tokenizer: TokenizersBac
     (folder / CONFIG_NAME).write_text(text, encoding="utf-8")
 
 
-# ---- graphs and model compared -------------------------------------------------------------------
-
-
-def _compare_files(folder: Path, model: PreTrainedModel) -> dict[str, dict[str, float]]:
-    """Return the size of each graph and its difference from the model on random batches.
+def _compare(graph: _Graph, path: Path) -> dict[str, float]:
+    """Return the size of an ONNX file and its difference from the model on random batches.
 
     Raises:
         ValueError: If `model.onnx` differs.
     """
     import onnxruntime
 
-    graph, files = _Graph(model).eval(), {}
-    for path in sorted(folder.glob("*.onnx")):
-        session = onnxruntime.InferenceSession(path)
-        largest = 0.0
-        for batch in _random_batches(model.config.vocab_size):
-            feed = dict(zip(graph.inputs, batch, strict=False))
-            with torch.inference_mode():
-                expected = graph(**feed)
-            found = session.run(graph.outputs, {name: part.numpy() for name, part in feed.items()})
-            for one, other in zip(found, expected, strict=True):
-                largest = max(largest, _relative_difference(one, other.numpy()))
-        if path.name == MODEL and largest > TOLERANCE:
-            raise ValueError(
-                f"{MODEL} differs from the model by {largest:.1e} of the largest output; max "
-                f"{TOLERANCE:.0e}"
-            )
-        files[path.name] = {"bytes": path.stat().st_size, "largest_difference": largest}
-    return files
+    session = onnxruntime.InferenceSession(path)
+    largest = 0.0
+    for batch in _random_batches(graph.model.config.vocab_size):
+        feed = dict(zip(graph.inputs, batch, strict=False))
+        with torch.inference_mode():
+            expected = graph(**feed)
+        found = session.run(graph.outputs, {name: part.numpy() for name, part in feed.items()})
+        for one, other in zip(found, expected, strict=True):
+            largest = max(largest, _relative_difference(one, other.numpy()))
+    if path.name == MODEL and largest > TOLERANCE:
+        raise ValueError(
+            f"{MODEL} differs from the model by {largest:.1e} of the largest output; max "
+            f"{TOLERANCE:.0e}"
+        )
+    return {"bytes": path.stat().st_size, "largest_difference": largest}
 
 
 def _random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
@@ -236,46 +229,32 @@ def _random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
             yield ids, mask.long(), second.long()
 
 
-def _compare_on_rows(folder: Path, model: Any, rows: Dataset) -> dict[str, dict[str, float]]:
-    """Return for each graph how well its outputs agree with the model's."""
-    columns = [name for name in ("text", "text_pair") if name in rows.column_names]
-    texts = rows.select_columns(columns).to_list()
-    results = {}
-    for path in sorted(folder.glob("*.onnx")):
-        predictor = Predictor(folder, int8=path.name == INT8_MODEL)
-        found = predictor.read(texts)
-        expected = np.empty_like(found)
-        for numbers, feed in predictor.batches(texts):
-            with torch.inference_mode():
-                outputs = model(**{name: torch.from_numpy(part) for name, part in feed.items()})
-            expected[numbers] = outputs["logits" if model.is_head else "sentence_embedding"]
-        results[path.name] = {
-            "largest_difference": _relative_difference(found, expected),
-            **_agreement(found, expected, model),
-        }
-    return results
+def _compare_on_rows(folder: Path, name: str, model: Any, task: TaskData) -> dict[str, float]:
+    """Return how well an ONNX file agrees with the model on the rows of a task.
 
-
-def _agreement(found: Array, expected: Array, model: Any) -> dict[str, float]:
-    """Return the share of rows with the same labels, or the mean cosine of embeddings.
-
-    A regression has neither.
+    For labels this is the share of rows with the same ones, for embeddings the mean cosine.
     """
+    rows = task.splits["test"]
+    texts = rows.select_columns([c for c in ("text", "text_pair") if c in rows.column_names])
+    predictor = Predictor(folder, int8=name == INT8_MODEL)
+    found = predictor.read(texts.to_list())
+    expected = np.empty_like(found)
+    for numbers, feed in predictor.batches(texts.to_list()):
+        with torch.inference_mode():
+            outputs = model(**{name: torch.from_numpy(part) for name, part in feed.items()})
+        expected[numbers] = outputs[predictor.output]
+    agreement = {}
     if not model.is_head:
-        norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
-        cosine = (found * expected).sum(1) / np.maximum(norms, np.finfo(norms.dtype).tiny)
-        return {"cosine_similarity": float(cosine.mean())}
-    if model.config.problem_type == REGRESSION:
-        return {}
-    if model.config.problem_type == MULTI_LABEL:
-        return {"agreement": float(((found > 0) == (expected > 0)).all(1).mean())}
-    return {"agreement": float((found.argmax(1) == expected.argmax(1)).mean())}
+        cosine = nn.functional.cosine_similarity(torch.tensor(found), torch.tensor(expected))
+        agreement["cosine_similarity"] = float(cosine.mean())
+    elif model.config.problem_type == MULTI_LABEL:
+        agreement["agreement"] = float(((found > 0) == (expected > 0)).all(1).mean())
+    elif model.config.problem_type != REGRESSION:
+        agreement["agreement"] = float((found.argmax(1) == expected.argmax(1)).mean())
+    return {"largest_difference": _relative_difference(found, expected), **agreement}
 
 
 def _relative_difference(found: Array, expected: Array) -> float:
     """Return the largest difference divided by the largest number, or by 1 if that is larger."""
     difference = np.nan_to_num(np.abs(found - expected), nan=np.inf)  # NaN must not pass as small
     return float(difference.max() / max(np.abs(expected).max(), 1))
-
-
-__all__ = ["INPUTS", "NEEDED", "export", "write_graphs"]

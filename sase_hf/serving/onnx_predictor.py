@@ -37,7 +37,7 @@ class Predictor:
     Args:
         folder: The folder that `scripts/export.py` wrote; by default that of this file.
         int8: Use the graph with int8 weights.
-        num_threads: Number of threads; by default onnxruntime chooses.
+        num_threads: 0 lets onnxruntime choose.
         batch_tokens: Max tokens of a batch, padding included; a longer text is read alone. Larger
             batches are slower on a CPU, whose caches they outgrow.
 
@@ -51,22 +51,25 @@ class Predictor:
         folder: str | Path | None = None,
         *,
         int8: bool = False,
-        num_threads: int | None = None,
+        num_threads: int = 0,
         batch_tokens: int = 2_048,
     ) -> None:
         try:
             import onnxruntime
         except ImportError as reason:
-            raise ImportError(
-                "running an exported model needs onnxruntime: pip install onnxruntime"
-            ) from reason
+            raise ImportError("an exported model needs it: pip install onnxruntime") from reason
         self.batch_tokens = batch_tokens
         self.folder = Path(__file__).parent if folder is None else Path(folder)
         model = self._file(INT8_MODEL if int8 else MODEL)
-        self.config: dict[str, Any] = self._json("config.json")
-        self.tokenizer = self._load_tokenizer()
+        self.config: dict[str, Any] = json.loads(self._file("config.json").read_text("utf-8"))
+        settings = json.loads(self._file("tokenizer_config.json").read_text("utf-8"))
+        self.tokenizer = Tokenizer.from_file(str(self._file("tokenizer.json")))
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        # Whether `[PAD]` in a text is a word.
+        self.tokenizer.encode_special_tokens = bool(settings.get("split_special_tokens"))
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = num_threads or 0  # 0 lets it choose
+        options.intra_op_num_threads = num_threads
         self.session = onnxruntime.InferenceSession(
             model, options, providers=["CPUExecutionProvider"]
         )
@@ -100,7 +103,11 @@ class Predictor:
         outputs = self.read([inputs] if is_one else inputs)  # type: ignore[list-item]
         if self.labels is None:
             return outputs[0] if is_one else outputs
-        results = [self._result(row, top_k) for row in self._scores(outputs)]
+        results: list[Any] = []
+        for scores in self._scores(outputs):
+            best = np.argsort(-scores, kind="stable")[: 1 if top_k == _BEST else top_k]
+            found = [{"label": self.labels[index], "score": float(scores[index])} for index in best]
+            results.append(found[0] if top_k == _BEST else found)
         if not is_one:
             return results
         return results if isinstance(inputs, str) and top_k == _BEST else results[0]
@@ -168,33 +175,12 @@ class Predictor:
         powers = np.exp(logits - logits.max(1, keepdims=True))
         return powers / powers.sum(1, keepdims=True)
 
-    def _result(self, scores: Array, top_k: Any) -> Any:
-        """Return the best labels with their scores."""
-        assert self.labels is not None
-        count = 1 if top_k == _BEST else top_k
-        best = np.argsort(-scores, kind="stable")[:count]
-        found = [{"label": self.labels[index], "score": float(scores[index])} for index in best]
-        return found[0] if top_k == _BEST else found
-
-    def _load_tokenizer(self) -> Tokenizer:
-        """Load the tokenizer; it does not cut or pad, and reads `[PAD]` in a text as a word."""
-        tokenizer = Tokenizer.from_file(str(self._file("tokenizer.json")))
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        settings = self._json("tokenizer_config.json")
-        tokenizer.encode_special_tokens = bool(settings.get("split_special_tokens"))
-        return tokenizer
-
-    def _json(self, name: str) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self._file(name).read_text(encoding="utf-8"))
-        return content
-
     def _file(self, name: str) -> Path:
         path = self.folder / name
         if not path.is_file():
-            way_out = "export again with --int8" if name == INT8_MODEL else "name its folder"
+            flag = " --int8" if name == INT8_MODEL else ""
             raise FileNotFoundError(
-                f"there is no {name} in {self.folder}; scripts/export.py writes it: {way_out}"
+                f"{self.folder} has no {name}; scripts/export.py{flag} writes it"
             )
         return path
 

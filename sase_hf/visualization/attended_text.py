@@ -3,7 +3,6 @@
 All renderers show these words, and nothing in a text stays hidden (`visible`).
 """
 
-import heapq
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -69,7 +68,7 @@ class AttendedText:
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
         """Return the words with the largest weights in a view, and these weights."""
         weights = self.views[view]
-        places = heapq.nsmallest(count, range(len(weights)), key=lambda place: -weights[place])
+        places = sorted(range(len(weights)), key=lambda place: -weights[place])[:count]
         return [(self.part(*self.words[place]), weights[place]) for place in places]
 
 

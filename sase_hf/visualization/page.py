@@ -69,17 +69,8 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
 def attention_fragment(results: Result | Sequence[Result]) -> str:
     """Show the same as `attention_html` as a piece of another page, such as a notebook.
 
-    Its styles touch nothing outside it, and the names in it are new in every call, so that several
-    pieces in one document do not disturb each other.
-
-    Args:
-        results: As for `attention_html`.
-
-    Returns:
-        A `section` element with its style sheet.
-
-    Raises:
-        ValueError: As for `attention_html`.
+    It is a `section` element with its style sheet, which styles nothing outside it. The names in it
+    are new in every call, so that several pieces in one document do not disturb each other.
     """
     parsed = parse_results(results)
     body = "\n".join(_articles(parsed, f"a{uuid.uuid4().hex[:12]}"))
@@ -99,9 +90,6 @@ def comparison_html(
             texts, in the same order. With a model trained with the penalty and one trained without
             this is Figure 4 of the paper.
         title: The heading.
-
-    Returns:
-        The page; as `attention_html`, with a column for each model.
 
     Raises:
         ValueError: If there are fewer than two models, their texts differ, or a result is not from
@@ -191,11 +179,8 @@ def _articles(parsed: Sequence[Parsed], prefix: str) -> list[str]:
 def _article(parsed: Parsed, heading: str, name: str, room: int) -> str:
     """Show one result: its texts with their hop chooser, and the facts about it beside them.
 
-    Args:
-        parsed: The result with its texts.
-        heading: What stands above, as HTML.
-        name: Unique in the document.
-        room: How many weights of single hops may be shown; with more, no hop can be chosen.
+    The heading is HTML, and the name is unique in the document. If the hops have more weights than
+    there is room for, no hop can be chosen.
     """
     result, texts = parsed
     kind, titles = "result", ["Most attended"]
@@ -314,36 +299,29 @@ def _lines(texts: Sequence[AttendedText], name: str | None) -> Iterator[str]:
     """Yield one line for each view: where in the text it reads, and its strongest words."""
     for view in range(len(texts[0].views)):
         label = f"Hop {view}" if view else "All hops"
-        sides = "".join(
-            f'<span class="side"><span class="strip" aria-hidden="true">{_strip(text, view)}'
-            f'</span><span class="top">{_top_words(text, view)}</span></span>'
-            for text in texts
-        )
-        if name is None:
-            yield f'<p class="view"><span class="name">{label}</span>{sides}</p>'
-            continue
-        checked = "" if view else " checked"
-        button = f'<input type="radio" name="{name}" value="{view}"{checked}>'
-        yield f'<label class="view"><span class="name">{button}{label}</span>{sides}</label>'
+        tag = "p" if name is None else "label"
+        if name is not None:
+            checked = "" if view else " checked"
+            label = f'<input type="radio" name="{name}" value="{view}"{checked}>{label}'
+        sides = "".join(_side(text, view) for text in texts)
+        yield f'<{tag} class="view"><span class="name">{label}</span>{sides}</{tag}>'
 
 
-def _strip(text: AttendedText, view: int) -> str:
-    """Draw where in a text the weights of a view lie, as a row of small bars."""
+def _side(text: AttendedText, view: int) -> str:
+    """Draw where in a text the weights of a view lie, as small bars, and name its top words."""
     weights = text.views[view]
     cells = [0.0] * min(STRIP_CELLS, len(weights))
     for place, weight in enumerate(weights):
         cells[place * len(cells) // len(weights)] += weight
     strongest = max(cells, default=0.0) or 1.0
-    return "".join(f'<i style="--w:{cell / strongest:.2f}"></i>' for cell in cells)
-
-
-def _top_words(text: AttendedText, view: int) -> str:
-    """Name the strongest words of a view, with their share of its attention."""
+    bars = "".join(f'<i style="--w:{cell / strongest:.2f}"></i>' for cell in cells)
     top = text.top_words(view, TOP_WORDS)
-    return " ".join(
+    words = " ".join(
         f"<b><bdi>{html.escape(shortened(word))}</bdi> {_percent(weight)}</b>"
         for word, weight in [item for item in top if item[1] >= MIN_TOP_WEIGHT] or top[:1]
     )
+    strip = f'<span class="strip" aria-hidden="true">{bars}</span>'
+    return f'<span class="side">{strip}<span class="top">{words}</span></span>'
 
 
 def _scores_table(result: Result) -> str:

@@ -5,7 +5,6 @@ import sys
 
 from .attended_text import AttendedText, Result, parse_result, visible
 
-TRUE_COLOR = ("truecolor", "24bit")
 MIN_SHARE, UNDERLINED_SHARE, BOLD_SHARE = 0.04, 0.25, 0.6
 
 # The colours of the page's light scheme. The paper is painted too, so that on a dark terminal as on
@@ -57,7 +56,7 @@ def has_true_color() -> bool:
     """Return whether standard output is a terminal with 24-bit colours, and the user wants them."""
     if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
         return False
-    return os.environ.get("COLORTERM", "").lower() in TRUE_COLOR
+    return os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
 
 
 def _colored(text: AttendedText, view: int) -> str:
