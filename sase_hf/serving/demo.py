@@ -6,6 +6,7 @@ sends no statistics and keeps nothing that is typed.
 
 import html
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from transformers import Pipeline
@@ -19,6 +20,7 @@ except ImportError as error:
         "the page needs gradio, which is not installed: pip install 'sase_hf[demo]'"
     ) from error
 
+STYLE_SHEET = Path(__file__).with_name("demo.css")
 TITLE = "What the model reads"
 EXPLANATION = (
     "The model reads a text several times. Each reading, called a hop, attends to words of its own."
@@ -37,25 +39,6 @@ PAIR_EXAMPLES = (
     ("A woman plays the guitar.", "A woman is making music."),
 )
 
-# On a phone the heatmap stands right below the button, the examples after it.
-STYLE = """
-.gradio-container { max-width: 70rem !important; margin: auto; }
-.gradio-container .main { padding: clamp(1rem, 3vw, 2rem) !important; }
-.html-container { padding: 0 !important; }
-h1 { font-size: 1.75rem; font-weight: 650; line-height: 1.2; overflow-wrap: anywhere; }
-.quiet { opacity: 0.75; margin-top: 0.5rem; }
-#stage { display: grid; gap: 1.25rem 2rem; grid-template-columns: minmax(0, 1fr); }
-#examples button { text-align: start; }
-#picture input { appearance: auto; }
-@media (min-width: 56rem) {
-  #stage { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); }
-  #picture { grid-area: 2 / 1 / 3 / 3; }
-}
-/* Light or dark as the page is, which may differ from the system. */
-body .sase-attention { color-scheme: light; }
-body.dark .sase-attention { color-scheme: dark; }
-"""
-
 
 def build_page(
     explain: Pipeline, title: str = TITLE, examples: Sequence[Sequence[str]] = ()
@@ -73,12 +56,11 @@ def build_page(
     reads_pairs = explain.model.reads_pairs
     fields = {"text": "Premise", "text_pair": "Hypothesis"} if reads_pairs else {"text": "Text"}
     rows = [list(row) for row in examples or (PAIR_EXAMPLES if reads_pairs else EXAMPLES)]
-    for row in rows:
-        if len(row) != len(fields):
-            raise ValueError(
-                f"the model reads {len(fields)} text(s) at a time, and the example {row!r:.200} "
-                f"has {len(row)}; name {len(fields)} column(s) with --text_column_names"
-            )
+    if wrong := [row for row in rows if len(row) != len(fields)]:
+        raise ValueError(
+            f"the model reads {len(fields)} text(s) at a time, and the example {wrong[0]!r:.200} "
+            f"has {len(wrong[0])}; name {len(fields)} column(s) with --text_column_names"
+        )
 
     def read(*texts: str) -> str:
         return view(explain, texts)
@@ -104,21 +86,21 @@ def build_page(
 
 
 def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> str:
-    """Start to answer browsers, in the background.
+    """Serve what `build_page` returned, in the background.
 
     Args:
-        page: What `build_page` returned.
+        page: The page; `page.block_thread()` waits until it is interrupted.
         host: The address to listen at; by default this machine only.
         port: By default the first free one from 7860 on.
 
     Returns:
-        The address of the page. `page.block_thread()` waits until it is interrupted.
+        The address of the page.
     """
     _, address, _ = page.launch(
         server_name=host,
         server_port=port,
         theme=gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["monospace"]),
-        css=STYLE,
+        css_paths=STYLE_SHEET,
         footer_links=[],
         run_history=False,
         share=False,
@@ -138,8 +120,8 @@ def view(explain: Pipeline, texts: Sequence[str]) -> str:
         for text in texts
         if len(text) > MAX_CHARACTERS
     ]
-    texts = [text[:MAX_CHARACTERS] for text in texts]
-    inputs: Any = dict(zip(("text", "text_pair"), texts, strict=False))
+    cut = (text[:MAX_CHARACTERS] for text in texts)
+    inputs: Any = dict(zip(("text", "text_pair"), cut, strict=False))
     return "\n".join([*notes, attention_fragment(explain(inputs, truncation=True))])
 
 

@@ -111,15 +111,10 @@ def export(
 
 
 def write_graphs(model: PreTrainedModel, path: Path, int8_path: Path | None) -> None:
-    """Write a model as ONNX files; call it once in a process.
+    """Write a model, on the CPU, in float32 and in evaluation mode, as an ONNX file.
 
-    A second export in the same process would fix the length of the texts.
-
-    Args:
-        model: The base model or a head, on the CPU, in float32 and in evaluation mode.
-        path: Output file.
-        int8_path: Output file of a second graph, whose matrix products have int8 weights and
-            quantize their inputs; None for none.
+    `int8_path` is for a second file, whose matrix products have int8 weights and quantize their
+    inputs. Call it once in a process: a second export would fix the length of the texts.
     """
     # torch's exporter warns about itself.
     warnings.simplefilter("ignore")
@@ -170,7 +165,6 @@ class _Graph(nn.Module):
 
 
 def _export_checkpoint(checkpoint: str, folder: Path, int8: bool) -> None:
-    """Write the graphs of a checkpoint; runs in the other process."""
     model, _ = load_checkpoint(checkpoint)
     write_graphs(model, folder / MODEL, folder / INT8_MODEL if int8 else None)
 
@@ -190,8 +184,7 @@ def _write_config(folder: Path, model: PreTrainedModel, tokenizer: TokenizersBac
 def _compare(graph: _Graph, path: Path) -> dict[str, float]:
     """Return the size of an ONNX file and its difference from the model on random batches.
 
-    Raises:
-        ValueError: If `model.onnx` differs.
+    Raises ValueError if `model.onnx` differs.
     """
     import onnxruntime
 

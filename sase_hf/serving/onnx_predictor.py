@@ -57,7 +57,7 @@ class Predictor:
         try:
             import onnxruntime
         except ImportError as reason:
-            raise ImportError("an exported model needs it: pip install onnxruntime") from reason
+            raise ImportError("Predictor needs onnxruntime: pip install onnxruntime") from reason
         self.batch_tokens = batch_tokens
         self.folder = Path(__file__).parent if folder is None else Path(folder)
         model = self._file(INT8_MODEL if int8 else MODEL)
@@ -140,19 +140,15 @@ class Predictor:
             longest = max(len(encodings[rows[0]].ids), 1)  # T = 0 is not allowed
             size = max(self.batch_tokens // longest, 1)
             batch, rows = rows[:size], rows[size:]
-            yield batch, self._pad([encodings[row] for row in batch], longest)
-
-    def _pad(self, encodings: list[Encoding], length: int) -> dict[str, Array]:
-        """Return the tensors (B, T) of a batch."""
-        tensors = {name: np.zeros((len(encodings), length), np.int64) for name in self.inputs}
-        tensors["input_ids"] += self.config.get("pad_token_id") or 0
-        for row, encoding in enumerate(encodings):
-            end = len(encoding.ids)
-            tensors["input_ids"][row, :end] = encoding.ids
-            tensors["attention_mask"][row, :end] = 1
-            if "token_type_ids" in tensors:
-                tensors["token_type_ids"][row, :end] = encoding.type_ids
-        return tensors
+            feed = {name: np.zeros((len(batch), longest), np.int64) for name in self.inputs}
+            feed["input_ids"] += self.config.get("pad_token_id") or 0
+            for place, encoding in enumerate(encodings[row] for row in batch):
+                end = len(encoding.ids)
+                feed["input_ids"][place, :end] = encoding.ids
+                feed["attention_mask"][place, :end] = 1
+                if "token_type_ids" in feed:
+                    feed["token_type_ids"][place, :end] = encoding.type_ids
+            yield batch, feed
 
     def _texts(self, number: int, one: Any) -> tuple[str, ...]:
         """Return the text of an input, or its two."""

@@ -5,8 +5,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import answers
@@ -38,42 +39,41 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-class Server:
-    """The script at work in a process of its own, where no warning of Gradio's is an error."""
+class Server(NamedTuple):
+    """A running script: the address of its page, and the file of its standard error."""
 
-    def __init__(self, folder: Path, model_class: type[Any]) -> None:
-        find_browser()
-        self.errors = folder / "errors.txt"
-        checkpoint = save_tiny(folder / "model", model_class)
-        with self.errors.open("w") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", WATCHED, HELPERS, str(SCRIPT), checkpoint],
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-            )
-        assert self.process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+/", self.process.stdout.readline())
-        assert found, self.errors.read_text()
-        self.address = found[0]
+    address: str
+    errors: Path
 
-    def __enter__(self) -> "Server":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate()
+@contextmanager
+def serving(folder: Path, model_class: type[Any]) -> Iterator[Server]:
+    """Run the script in a process of its own, where no warning of Gradio's is an error."""
+    find_browser()
+    checkpoint, errors = save_tiny(folder / "model", model_class), folder / "errors.txt"
+    command = [sys.executable, "-c", WATCHED, HELPERS, str(SCRIPT), checkpoint]
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+    ):
+        assert process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+        try:
+            assert found, errors.read_text()
+            yield Server(found[0], errors)
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(tmp_path_factory.mktemp("app"), SelfAttentiveForSequenceClassification) as server:
+    with serving(tmp_path_factory.mktemp("app"), SelfAttentiveForSequenceClassification) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def pair_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(tmp_path_factory.mktemp("pair_app"), SelfAttentiveForNLI) as server:
+    with serving(tmp_path_factory.mktemp("pair_app"), SelfAttentiveForNLI) as server:
         yield server
 
 
@@ -123,10 +123,7 @@ def read(tab: Any, *texts: str) -> None:
 
 def shown_texts(tab: Any) -> list[str]:
     """Return the texts that the picture shows."""
-    texts: list[str] = tab.eval_on_selector_all(
-        "#picture .words", "all => all.map(one => one.textContent)"
-    )
-    return texts
+    return [words.text_content() for words in tab.locator("#picture .words").all()]
 
 
 def test_page_shows_typed_markup_as_text(app: Server, page: Any) -> None:

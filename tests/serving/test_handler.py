@@ -36,11 +36,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_published_handler_serves_without_the_package(folder: Path, tmp_path: Path) -> None:
+def test_published_handler_serves_without_the_package(fit: Path, tmp_path: Path) -> None:
     """The server has the files of the repository only, and installs what requirements.txt lists."""
     served = tmp_path / "repository"
     served.mkdir()
-    for name, content in prepare(folder, handler=True).files.items():
+    for name, content in prepare(fit, handler=True).files.items():
         (served / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
     needed = (served / "requirements.txt").read_text().splitlines()
     assert [line[:5] for line in needed] == ["torch", "trans"]
@@ -62,8 +62,8 @@ def test_published_handler_serves_without_the_package(folder: Path, tmp_path: Pa
         text=True,
         timeout=300,
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    here = EndpointHandler(str(folder))
+    assert done.returncode == 0, done.stderr
+    here = EndpointHandler(str(fit))
     for one, other in zip(json.loads(done.stdout), ANSWERED["classifier"], strict=True):
         assert_same_answers(one, here({"inputs": other}))
 

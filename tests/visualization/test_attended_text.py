@@ -51,61 +51,37 @@ def test_visible_keeps_emoji_and_scripts_whole(text: str) -> None:
     assert visible(text) == text
 
 
-def test_visible_shows_selectors_and_joiners_without_use() -> None:
-    """Bytes can be smuggled in a row of them behind one emoji, or between Latin letters."""
+def test_visible_shows_selectors_joiners_and_carriage_returns_without_use() -> None:
+    """Bytes can be smuggled in a row of selectors; a lone return can overwrite a line."""
+    assert visible("one\r\ntwo\rthree") == "one\ntwo[U+000D]three"
     assert visible("🙂\ufe0f\ufe0f") == "🙂\ufe0f[U+FE0F]"
     assert visible("🙂\U000e0101") == "🙂[U+E0101]"
     assert visible("pay\u200dpal \u200d🙂") == "pay[U+200D]pal [U+200D]🙂"
     assert visible("🏴\U000e0061\U000e007f") == "🏴[U+E0061][U+E007F]"
 
 
-def test_visible_turns_windows_line_breaks_into_line_feeds() -> None:
-    """A carriage return alone can overwrite a line of a terminal, before a line feed it is none."""
-    assert visible("one\r\ntwo\rthree") == "one\ntwo[U+000D]three"
-
-
 @pytest.mark.parametrize(
-    ("text", "cuts"),
+    ("text", "offsets", "words", "weights"),
     [
-        ("👨\u200d👩\u200d👧", [0, 1, 2, 3, 4, 5]),
-        ("👍🏽", [0, 1, 2]),
-        ("🇫🇷", [0, 1, 2]),
-        ("1\ufe0f\u20e3", [0, 1, 2, 3]),
-        ("e\u0301", [0, 1, 2]),
+        ("👨\u200d👩\u200d👧", pairwise(range(6)), [(0, 5)], [1.5]),
+        ("👍🏽", pairwise(range(3)), [(0, 2)], [0.3]),
+        ("🇫🇷🇩🇪", pairwise(range(5)), [(0, 2), (2, 4)], [0.3, 0.7]),
+        ("1\ufe0f\u20e3", pairwise(range(4)), [(0, 3)], [0.6]),
+        ("e\u0301", pairwise(range(3)), [(0, 2)], [0.3]),
+        # A byte-level tokenizer splits one character into several tokens, and adds some without.
+        ("é!", [(0, 1), (0, 1), (0, 0), (1, 2)], [(0, 1), (1, 2)], [0.3, 0.4]),
     ],
 )
-def test_attended_text_joins_tokens_within_one_character(text: str, cuts: list[int]) -> None:
+def test_attended_text_joins_tokens_within_one_character(
+    text: str, offsets: Any, words: list[tuple[int, int]], weights: list[float]
+) -> None:
     """A tokenizer cuts them apart; coloured one by one they would not be drawn as one."""
-    offsets = list(pairwise(cuts))
-    weights = [1 / len(offsets)] * len(offsets)
-    tokens = [text[start:end] for start, end in offsets]
-    cut = {"tokens": tokens, "offsets": offsets, "overall": weights, "attention": [weights]}
+    offsets = list(offsets)
+    given = [0.1 * number for number in range(1, len(offsets) + 1)]
+    cut = {"tokens": [], "offsets": offsets, "overall": given, "attention": [given]}
     [reading] = parse_result(result(text) | cut)
-    assert reading.words == [(0, len(text))]
-    assert reading.views == [[pytest.approx(1.0)]] * 2
-
-
-def test_attended_text_keeps_two_flags_apart() -> None:
-    """Four letters in a row make two countries."""
-    flags = "🇫🇷🇩🇪"
-    cut = {
-        "tokens": list(flags),
-        "offsets": [(place, place + 1) for place in range(4)],
-        "overall": [0.1, 0.2, 0.3, 0.4],
-        "attention": [[0.1, 0.2, 0.3, 0.4]],
-    }
-    [reading] = parse_result(result(flags) | cut)
-    assert reading.words == [(0, 2), (2, 4)]
-    assert reading.views[0] == pytest.approx([0.3, 0.7])
-
-
-def test_attended_text_joins_tokens_that_share_characters() -> None:
-    """A byte-level tokenizer splits one character into several tokens, and adds some without."""
-    shared = {"tokens": ["é", "é", "", "!"], "offsets": [(0, 1), (0, 1), (0, 0), (1, 2)]}
-    weights = {"overall": [0.3, 0.2, 0.1, 0.4], "attention": [[0.3, 0.2, 0.1, 0.4]]}
-    [reading] = parse_result(result("é!") | shared | weights)
-    assert reading.words == [(0, 1), (1, 2)]
-    assert reading.views == [pytest.approx([0.5, 0.4])] * 2
+    assert reading.words == words
+    assert reading.views == [pytest.approx(weights)] * 2
 
 
 @pytest.mark.parametrize("show", SHOWERS)

@@ -1,6 +1,5 @@
 """Figures: every weight where it belongs, and no text that is taken for anything but text."""
 
-import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from shown import pair_result, result
 
 from sase_hf.visualization import (
     accuracy_figure,
@@ -20,36 +20,13 @@ from sase_hf.visualization import (
 )
 from sase_hf.visualization.figures import FULL_WIDTH, MAX_HOPS, MAX_WORDS, plain
 
-OVERALL = (0.25, 0.525, 0.225)
-HOPS = ((0.5, 0.25, 0.25), (0.0, 0.8, 0.2))
+WEIGHTS = [1 / 6, 2 / 6, 3 / 6]  # of the first of the two hops, and of both together
 PAYLOADS = (
     r"$\frac{$ and $x^2$",
     "--></svg><script>alert(1)</script>",
     "_hidden & <b> ]]>",
     "a\u202eb\u0000c\ud800d\nnext",
 )
-
-
-def result(text: str = "good but dear", hops: Any = HOPS, **more: Any) -> dict[str, Any]:
-    """Return the result of the pipeline for a text whose hops have these weights."""
-    spans = [match.span() for match in re.finditer(r"[^ \n]+", text)]
-    return {
-        "text": text,
-        "label": "4 stars",
-        "score": 0.75,
-        "scores": {"4 stars": 0.75},
-        "tokens": [text[start:end] for start, end in spans],
-        "offsets": spans,
-        "attention": [list(hop) for hop in hops],
-        "overall": [sum(weights) / len(hops) for weights in zip(*hops, strict=True)],
-        "overlap": 0.0,
-        **more,
-    }
-
-
-def even_result(num_words: int, num_hops: int = 2) -> dict[str, Any]:
-    """Return a result for a text whose words all have the same weight."""
-    return result("word " * num_words, [[1 / num_words] * num_words] * num_hops)
 
 
 def cells(figure: Figure) -> list[list[list[float]]]:
@@ -63,9 +40,9 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_figure_cells_are_the_weights_of_all_hops_and_of_each() -> None:
-    figure = attention_figure(result())
+    figure = attention_figure(result("good but dear", true_label="2 stars"), "A title")
     [weights] = cells(figure)
-    assert weights == [pytest.approx(row) for row in (OVERALL, *HOPS)]
+    assert weights == [pytest.approx(row) for row in (WEIGHTS, WEIGHTS, WEIGHTS[::-1])]
     axes = figure.axes[0]
     words, names = axes.get_xticklabels(), axes.get_yticklabels()
     assert [word.get_text() for word in words] == ["good", "but", "dear"]
@@ -73,28 +50,24 @@ def test_figure_cells_are_the_weights_of_all_hops_and_of_each() -> None:
     edges = axes.collections[0].get_coordinates()[0, :, 0]
     for word, start, end in zip(words, edges, edges[1:], strict=False):
         assert start < word.get_position()[0] < end, "a word stands above its cells"
-
-
-def test_figure_names_prediction_true_label_and_scale() -> None:
-    written = texts(attention_figure(result(true_label="2 stars"), "A title"))
-    assert {"A title", "predicted (0.750): 4 stars\ntrue label: 2 stars"} <= set(written)
-    assert {"0", "0.2", "0.8", "share of the attention"} <= set(written)
+    assert {"A title", "predicted (0.750): 4 stars\ntrue label: 2 stars"} <= set(texts(figure))
+    assert {"0", "0.12", "0.5", "share of the attention"} <= set(texts(figure))
 
 
 def test_figure_shows_both_texts_of_a_pair() -> None:
-    first, second = result("all sleep now"), result("none is awake", HOPS[::-1])
-    pair = {name: [first[name], second[name]] for name in first if name not in ("label", "score")}
-    figure = attention_figure({**first, **pair, "scores": {"neutral": 1.0}, "label": "neutral"})
+    figure = attention_figure(pair_result("all sleep now", "none is awake"))
     upper, lower = (axes.get_title("left") for axes in figure.axes[:2])
-    assert (upper, lower) == ("predicted (0.750): neutral\nFirst text", "Second text")
+    assert (upper, lower) == ("predicted (0.500): neutral\nFirst text", "Second text")
     assert [len(rows[0]) for rows in cells(figure)] == [3, 3]
 
 
 def test_figure_wraps_long_texts_and_says_what_it_leaves_out() -> None:
-    figure = attention_figure(even_result(MAX_WORDS + 1, MAX_HOPS + 1) | {"truncated": 7})
+    words = MAX_WORDS + 1
+    hops = [[1 / words] * words] * (MAX_HOPS + 1)
+    figure = attention_figure(result("word " * words, attention=hops, truncated=7))
     [note] = [text for text in texts(figure) if text.startswith("Only")]
     assert note.splitlines() == [
-        f"Only the first {MAX_WORDS} of {MAX_WORDS + 1} words are shown.",
+        f"Only the first {MAX_WORDS} of {words} words are shown.",
         f"Only the first {MAX_HOPS} of {MAX_HOPS + 1} hops are shown.",
         "The model did not read the last 7 tokens.",
     ]
@@ -104,19 +77,20 @@ def test_figure_wraps_long_texts_and_says_what_it_leaves_out() -> None:
 
 
 def test_figure_of_a_text_without_words_says_so(tmp_path: Path) -> None:
-    figure = attention_figure(result("\n", [[], []]))
+    figure = attention_figure(result("\n"))
     assert "The text holds no words." in texts(figure)
     save_figure(figure, tmp_path / "empty.png")
 
 
 def test_comparison_figure_has_a_column_for_each_model_and_one_scale() -> None:
     """A sharper model has stronger colours only if both share the scale."""
-    even = result(hops=[[0.4, 0.3, 0.3]] * 2)
-    figure = comparison_figure({"without penalty": even, "with penalty": result()})
+    even = {"overall": [1 / 3] * 3, "attention": [[1 / 3] * 3] * 2}
+    results = {"without penalty": result("so it is", **even), "with penalty": result("so it is")}
+    figure = comparison_figure(results)
     left, right = figure.axes[:2]
     assert left.get_title("left").startswith("without penalty\n")
     assert right.get_title("left").startswith("with penalty\n")
-    assert left.collections[0].norm.vmax == right.collections[0].norm.vmax == 0.8
+    assert left.collections[0].norm.vmax == right.collections[0].norm.vmax == 0.5
     figure.draw_without_rendering()
     assert left.get_position().x1 < right.get_position().x0
     with pytest.raises(ValueError, match="nothing to compare; give at least one result"):
@@ -124,32 +98,29 @@ def test_comparison_figure_has_a_column_for_each_model_and_one_scale() -> None:
 
 
 def test_figure_has_a_light_and_a_dark_theme() -> None:
-    light, dark = (attention_figure(result(), theme=theme) for theme in ("light", "dark"))
+    light, dark = (attention_figure(result("fine"), theme=theme) for theme in ("light", "dark"))
     assert light.get_facecolor() > (0.9, 0.9, 0.9)
     assert dark.get_facecolor() < (0.1, 0.1, 0.1)
     with pytest.raises(ValueError, match="theme is 'blue'; allowed are light, dark"):
-        attention_figure(result(), theme="blue")
+        attention_figure(result("fine"), theme="blue")
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-@pytest.mark.parametrize("ending", [".png", ".svg"])
-def test_figure_draws_text_literally(payload: str, ending: str, tmp_path: Path) -> None:
+def test_figure_draws_text_literally(payload: str, tmp_path: Path) -> None:
     """Neither as a formula nor as markup, wherever it stands."""
-    hops = [[1 / len(payload.split())] * len(payload.split())]
-    strange = result(payload, hops, label=payload, true_label=payload)
+    strange = result(payload, label=payload, true_label=payload)
     figure = comparison_figure({payload: strange}, title=payload)
     assert plain(payload) in texts(figure)
     assert not any(text.get_parse_math() for text in figure.findobj(Text))
-    path = tmp_path / f"figure{ending}"
-    save_figure(figure, path)
-    if ending == ".svg":
-        elements = {element.tag.rpartition("}")[2] for element in ElementTree.parse(path).iter()}
-        assert {"script", "a", "foreignObject"}.isdisjoint(elements)
+    for path in (tmp_path / "figure.png", tmp_path / "figure.svg"):
+        save_figure(figure, path)
+    elements = {element.tag.rpartition("}")[2] for element in ElementTree.parse(path).iter()}
+    assert {"script", "a", "foreignObject"}.isdisjoint(elements)
 
 
 def test_figure_cuts_long_words_and_names() -> None:
     words = "Long names " * 50
-    endless = result("x" * 10**6, [[1.0]], label=words)
+    endless = result("x" * 10**6, label=words)
     figure = comparison_figure({words: endless, "b": endless}, words)
     assert max(len(line) for text in texts(figure) for line in text.splitlines()) <= 100
     figure.draw_without_rendering()
@@ -162,23 +133,22 @@ def test_save_figure_writes_the_same_bytes_for_the_same_figure(tmp_path: Path) -
     for ending in ("png", "svg"):
         paths = [tmp_path / "new" / f"{name}.{ending}" for name in "ab"]
         for path in paths:
-            save_figure(attention_figure(result()), path)
+            save_figure(attention_figure(result("fine")), path)
         assert paths[0].read_bytes() == paths[1].read_bytes()
     with pytest.raises(ValueError, match=r"'page.html'; the name must end in .png or .svg"):
-        save_figure(attention_figure(result()), tmp_path / "page.html")
+        save_figure(Figure(), tmp_path / "page.html")
 
 
 def test_figures_without_matplotlib_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = attention_figure(result())
+    figure = Figure()
     for module in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, module, None)
-    for draw in (lambda: attention_figure(result()), lambda: save_figure(figure, "figure.png")):
+    for draw in (lambda: attention_figure(result("fine")), lambda: save_figure(figure, "a.png")):
         with pytest.raises(ImportError, match=r"need matplotlib: pip install 'sase_hf\[viz\]'"):
             draw()
 
 
 def test_curves_figure_has_a_line_for_each_ranking(tmp_path: Path) -> None:
-    """Each ranking is a line on either side, and its name says which."""
     deletion = {"random": [0.9, 0.6, 0.2], "attention": [0.9, 0.3, 0.2]}
     insertion = {"random": [0.2, 0.6, 0.9], "attention": [0.2, 0.8, 0.9]}
     figure = curves_figure({"percents": [0, 50, 100], "deletion": deletion, "insertion": insertion})
@@ -192,13 +162,11 @@ def test_curves_figure_has_a_line_for_each_ranking(tmp_path: Path) -> None:
 
 def test_statistics_figure_shows_percentiles_of_every_hop(tmp_path: Path) -> None:
     """Two checkpoints with different numbers of hops, and names that matplotlib might obey."""
+    shifts = {"p5": -0.2, "p25": -0.1, "p50": 0.0, "p75": 0.1, "p95": 0.2}
 
-    def hop(middle: float) -> dict[str, float]:
-        shifts = {"p5": -0.2, "p25": -0.1, "p50": 0.0, "p75": 0.1, "p95": 0.2}
-        return {"mean": middle, **{name: middle + shift for name, shift in shifts.items()}}
-
-    def statistics(*middles: float) -> dict[str, Any]:
-        return {name: {"hops": [*map(hop, middles)]} for name in ("entropy", "overlap")}
+    def statistics(*medians: float) -> dict[str, Any]:
+        hops = [{name: median + shift for name, shift in shifts.items()} for median in medians]
+        return {name: {"hops": hops} for name in ("entropy", "overlap")}
 
     figure = statistics_figure({"_$a$": statistics(0.3, 0.5), "b": statistics(0.6)})
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["_$a$", "b"]
