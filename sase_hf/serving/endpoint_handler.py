@@ -22,7 +22,7 @@ class SentenceEmbeddingPipeline(FeatureExtractionPipeline):
     """Return the embedding of each text, a list of numbers."""
 
     def postprocess(self, model_outputs: Any, return_tensors: Any = False, **_: Any) -> Any:
-        """Take the embedding out of the outputs of one text."""
+        """Return the embedding of one text."""
         return model_outputs["sentence_embedding"][0].float().tolist()
 
 

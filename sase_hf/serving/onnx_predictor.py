@@ -140,15 +140,15 @@ class Predictor:
             longest = max(len(encodings[rows[0]].ids), 1)  # T = 0 is not allowed
             size = max(self.batch_tokens // longest, 1)
             batch, rows = rows[:size], rows[size:]
-            feed = {name: np.zeros((len(batch), longest), np.int64) for name in self.inputs}
-            feed["input_ids"] += self.config.get("pad_token_id") or 0
-            for place, encoding in enumerate(encodings[row] for row in batch):
-                end = len(encoding.ids)
-                feed["input_ids"][place, :end] = encoding.ids
-                feed["attention_mask"][place, :end] = 1
-                if "token_type_ids" in feed:
-                    feed["token_type_ids"][place, :end] = encoding.type_ids
-            yield batch, feed
+            padded = [encodings[row] for row in batch]
+            for encoding in padded:
+                encoding.pad(longest, pad_id=self.config.get("pad_token_id") or 0)
+            feed = {
+                "input_ids": np.array([encoding.ids for encoding in padded]),
+                "attention_mask": np.array([encoding.attention_mask for encoding in padded]),
+                "token_type_ids": np.array([encoding.type_ids for encoding in padded]),
+            }
+            yield batch, {name: feed[name] for name in self.inputs}
 
     def _texts(self, number: int, one: Any) -> tuple[str, ...]:
         """Return the text of an input, or its two."""

@@ -74,11 +74,8 @@ class AttendedText:
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
     """Return each result of one or several with its one or two texts; raises ValueError."""
-    several = [results] if isinstance(results, Mapping) else list(results)
-    return [
-        (result, parse_result(result, f"result {number} (counted from 0)"))
-        for number, result in enumerate(several)
-    ]
+    several = [results] if isinstance(results, Mapping) else results
+    return [(one, parse_result(one, f"result {n} (from 0)")) for n, one in enumerate(several)]
 
 
 def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:

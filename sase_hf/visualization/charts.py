@@ -30,12 +30,9 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure:
     Args:
         curves: The `curves` of `measure_faithfulness`, or of its record.
     """
-    titles = {
-        "deletion": "Words taken out, those ranked highest first",
-        "insertion": "Words put in, those ranked highest first",
-    }
+    titles = {"deletion": "Words taken out", "insertion": "Words put in"}
     panels = {
-        title: {
+        f"{title}, those ranked highest first": {
             name.replace("_", " "): (curves["percents"], curves[direction][name])
             for name in sorted(curves[direction])
         }

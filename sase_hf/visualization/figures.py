@@ -62,7 +62,7 @@ class _Line(NamedTuple):
 
 
 def attention_figure(result: Result, title: str = "", *, theme: str = "light") -> Figure:
-    """Draw where a model looked in one text, or in both of a pair.
+    """Draw where a model looked in one text, or in both of a pair; `save_figure` writes it.
 
     The words stand above their cells. The first row of cells is the overall attention, the others
     are the hops (section 2.3 of the paper). Long texts are wrapped; a note says if words beyond
@@ -73,9 +73,6 @@ def attention_figure(result: Result, title: str = "", *, theme: str = "light") -
             added is shown.
         title: The heading.
         theme: "light" or "dark".
-
-    Returns:
-        The figure; `save_figure` writes it.
 
     Raises:
         ValueError: If the result is not from that pipeline, or there is no such theme.

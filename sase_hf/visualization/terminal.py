@@ -18,9 +18,6 @@ def attention_text(
 ) -> str:
     """Show where a model looked, for a terminal.
 
-    In colour, the whole text is printed, every word on the colour of its weight, the stronger ones
-    underlined and bold, and its strongest words below. Without colour these are all.
-
     Args:
         result: What the `self-attention` pipeline returned for one input.
         top: How many words to name.
@@ -29,8 +26,9 @@ def attention_text(
             that has them (`COLORTERM`) and `NO_COLOR` is not set.
 
     Returns:
-        For each text a line with the words and their shares of the attention, largest first; in
-        colour the text comes before it. A line after it says if the text was cut.
+        For each text a line with its strongest words and their shares of the attention, and another
+        if the text was cut. In colour the text comes first, every word on the colour of its weight,
+        the stronger ones underlined and bold.
 
     Raises:
         ValueError: If the result is not from that pipeline, is not finite, or has no such hop.
