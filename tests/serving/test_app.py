@@ -63,8 +63,12 @@ def test_app_reads_examples_from_a_file(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     laid_out: list[Any] = []
-    page = SimpleNamespace(block_thread=lambda: None)
-    monkeypatch.setattr(demo, "build_page", lambda _, *given: laid_out.append(given) or page)
+
+    def build(explain: object, title: str, rows: object) -> SimpleNamespace:
+        laid_out.append((title, rows))
+        return SimpleNamespace(block_thread=lambda: None)
+
+    monkeypatch.setattr(demo, "build_page", build)
     monkeypatch.setattr(demo, "serve", lambda page, host, port: "http://here")
     path = tmp_path / "pairs.csv"
     path.write_text("premise,label,hypothesis\nA,0,B\nC,1,D\n", encoding="utf-8")

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -46,7 +45,6 @@ class Server(NamedTuple):
     errors: Path
 
 
-@contextmanager
 def serving(folder: Path, model_class: type[Any]) -> Iterator[Server]:
     """Run the script in a process of its own, where no warning of Gradio's is an error."""
     find_browser()
@@ -67,14 +65,12 @@ def serving(folder: Path, model_class: type[Any]) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("app"), SelfAttentiveForSequenceClassification) as server:
-        yield server
+    yield from serving(tmp_path_factory.mktemp("app"), SelfAttentiveForSequenceClassification)
 
 
 @pytest.fixture(scope="module")
 def pair_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("pair_app"), SelfAttentiveForNLI) as server:
-        yield server
+    yield from serving(tmp_path_factory.mktemp("pair_app"), SelfAttentiveForNLI)
 
 
 @pytest.fixture(scope="module")

@@ -51,8 +51,7 @@ def test_published_handler_serves_without_the_package(fit: Path, tmp_path: Path)
         f"sys.path.insert(0, {str(served)!r})\n"
         "from handler import EndpointHandler\n"
         f"serve = EndpointHandler({str(served)!r})\n"
-        "requests = json.loads(sys.stdin.read())\n"
-        "print(json.dumps([serve({'inputs': one}) for one in requests]))\n"
+        "print(json.dumps([serve({'inputs': one}) for one in json.load(sys.stdin)]))\n"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-c", code],
