@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ class Embedder:
         self.dtype = np.dtype(dtype)
         self.normalize, self.batch_tokens = normalize, batch_tokens
         limit = max_seq_length or self.tokenizer.model_max_length
-        self._cut = {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+        cut = {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+        self._tokenize = partial(self.tokenizer, **cut)
         self.identity = self._identify()
         try:
             place = torch.device(device) if device else _own_device()
@@ -99,7 +101,11 @@ class Embedder:
 
         `progress` is called after each batch with the number of its texts.
         """
-        ids = self._ids(texts)
+        ids = [
+            torch.tensor(row, dtype=torch.int32)
+            for start in range(0, len(texts), TEXTS_PER_CALL)
+            for row in self._tokenize(list(texts[start : start + TEXTS_PER_CALL]))["input_ids"]
+        ]
         embeddings = np.empty((len(texts), self.size), self.dtype)
         # The sentence matrix takes as much memory as the states of `num_rows` tokens.
         batches = batches_by_length(
@@ -111,18 +117,6 @@ class Embedder:
             if progress is not None:
                 progress(len(rows))
         return embeddings
-
-    def _ids(self, texts: Sequence[str]) -> list[torch.Tensor]:
-        """Return the token ids of each text."""
-        parts = (
-            list(texts[start : start + TEXTS_PER_CALL])
-            for start in range(0, len(texts), TEXTS_PER_CALL)
-        )
-        return [
-            torch.tensor(row, dtype=torch.int32)
-            for part in parts
-            for row in self.tokenizer(part, **self._cut)["input_ids"]
-        ]
 
     @torch.inference_mode()
     def _embed(self, ids: Sequence[torch.Tensor]) -> npt.NDArray[np.float32]:

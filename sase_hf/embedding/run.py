@@ -1,36 +1,25 @@
 """A whole run: check model, input and output first, then make shard after shard."""
 
-import logging
 import os
-import shutil
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from transformers.utils import logging as transformers_logging
+from transformers.utils import logging
 
 from .corpus import Corpus, identify, open_files, open_hub_split
 from .embedder import DEFAULT_BATCH_TOKENS, Embedder
-from .shards import (
-    COLUMN,
-    Shard,
-    default_rows_per_shard,
-    list_shards,
-    read_manifest,
-    write_manifest,
-)
-
-logger = logging.getLogger(__name__)
+from .shards import COLUMN, Shard, list_shards, read_manifest, write_manifest
 
 DTYPES = ("float32", "float16")
+MAX_ROWS = 100_000  # in a shard that no flag sizes
+MAX_BYTES = 2**28  # of the embeddings in it
 # All that an output folder must have in common, beside model, input and rows of a shard.
 SETTINGS = ("text_column_names", "keep_columns", "max_seq_length", "normalize", "dtype", "bf16")
-SAMPLE_ROWS = 1000  # from which the size of the kept columns is estimated
 
 
 @dataclass(frozen=True)
@@ -76,12 +65,9 @@ class EmbeddingJob:
 
 
 class EmbeddingRun:
-    """A job whose model, input and output folder are checked.
+    """A job whose model, input and output folder are checked; `shards` are all, finished or not."""
 
-    The first process writes the manifest; others wait for it. `shards` are all, finished or not.
-    """
-
-    def __init__(self, job: EmbeddingJob, *, is_first: bool) -> None:
+    def __init__(self, job: EmbeddingJob) -> None:
         self.job = job
         options = ("max_seq_length", "normalize", "bf16", "dtype", "batch_tokens", "device")
         self.embedder = Embedder(
@@ -92,20 +78,15 @@ class EmbeddingRun:
             self.corpus, source = open_hub_split(
                 job.dataset_name, job.dataset_config_name, job.dataset_revision, job.split
             )
-        self.bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
-        rows_per_shard = job.rows_per_shard or default_rows_per_shard(self.bytes_per_row)
+        bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
+        rows_per_shard = job.rows_per_shard or max(min(MAX_ROWS, MAX_BYTES // bytes_per_row), 1)
         settings = {name: getattr(job, name) for name in SETTINGS}
         settings["rows_per_shard"] = rows_per_shard
         wanted = {"model": self.embedder.identity, "input": source, "settings": settings}
         manifest = read_manifest(job.output, wanted)
-        if manifest is None and is_first:
+        if manifest is None:  # processes that start at the same time write the same
             manifest = {**self._describe(), **wanted}
             write_manifest(job.output, manifest)
-        elif manifest is None:
-            self._describe()  # so that every process finds faults of the input, and none waits on
-        while manifest is None:
-            time.sleep(0.1)
-            manifest = read_manifest(job.output, wanted)
         self.shards = list_shards(job.output, manifest["rows"], rows_per_shard)
 
     def _describe(self) -> dict[str, Any]:
@@ -130,46 +111,23 @@ class EmbeddingRun:
         given = self.job.keep_columns
         return self.corpus.schema.names if given is None else list(dict.fromkeys(given))
 
-    def missing(self) -> set[Shard]:
-        """Return the shards that are not finished."""
-        return {shard for shard in self.shards if not shard.is_finished()}
-
-    def check_disk_space(self, missing: Collection[Shard]) -> None:
-        """Log the size of the output, and raise OSError if the disk has no room for the missing."""
-        output, rows = self.job.output, sum(map(len, self.shards))
-        size, done = _size(rows * self.bytes_per_row), len(self.shards) - len(missing)
-        message = "%s rows in %d shards, %d of them finished; the embeddings take %s in all"
-        logger.info(message, f"{rows:,}", len(self.shards), done, size)
-        if not missing:
-            return
-        kept_per_row = 0.0
-        if self.kept:
-            sample = self.corpus.read(0, min(SAMPLE_ROWS, rows), self.kept)
-            kept_per_row = sample.nbytes / sample.num_rows
-        needed = sum(map(len, missing)) * (self.bytes_per_row + kept_per_row)
-        free = shutil.disk_usage(output).free
-        if needed > free:
-            raise OSError(
-                f"the output needs {_size(needed)}, and {output} has {_size(free)} left; name "
-                "another --output, store --dtype float16, or keep fewer columns with --keep_columns"
-            )
-
-    def make(self, shard: Shard, progress: Callable[[int], object] | None = None) -> None:
-        """Embed the rows of a shard and write it; `progress` gets the rows of each batch."""
+    def make(self, shard: Shard, progress: Callable[[int], object] | None = None) -> int:
+        """Embed the rows of a shard and write it; return their number."""
         text, kept = self.job.text_column_names, self.kept
         table = self.corpus.read(shard.start, shard.stop, list(dict.fromkeys([text, *kept])))
         embeddings = self.embedder(table[text].to_pylist(), progress)
         bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
         if bad.size:
             raise FloatingPointError(
-                f"{self.corpus.place(shard.start + int(bad[0]))}: its embedding is not finite in "
-                f"{self.job.dtype}; leave --dtype and --bf16 at their defaults"
+                f"row {shard.start + bad[0]} of the input (counted from 0): its embedding is not "
+                f"finite in {self.job.dtype}; leave --dtype and --bf16 at their defaults"
             )
         shard.write(table.select(kept), embeddings)
+        return len(shard)
 
     def remove_drafts(self) -> None:
         """Remove what killed processes left, once all shards are finished."""
-        if not self.missing():
+        if all(shard.is_finished() for shard in self.shards):
             for path in self.job.output.glob(".embeddings-*.tmp"):
                 path.unlink(missing_ok=True)
 
@@ -177,40 +135,22 @@ class EmbeddingRun:
 def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> None:
     """Embed a corpus, or as one of several processes a part of it; continue where a run stopped.
 
-    Process i of n, counted from 0, makes the shards i, i + n, ... It needs no connection to the
-    others, only the same files and output folder.
+    Process i of n, counted from 0, makes the shards i, i + n, ..., without contact to the others.
 
     Raises:
         ValueError: If model, input or settings cannot be used, or the folder holds embeddings of
             other settings.
-        OSError: If a file is missing, or the disk has too little room for the output.
+        OSError: If a file is missing, or the output cannot be written.
         FloatingPointError: If an embedding is not finite.
     """
-    run = EmbeddingRun(job, is_first=process == 0)
-    missing = run.missing()
-    if process == 0:
-        run.check_disk_space(missing)
-    own = [shard for shard in run.shards[process::processes] if shard in missing]
+    run = EmbeddingRun(job)
+    own = run.shards[process::processes]
+    missing = [shard for shard in own if not shard.is_finished()]
     name = "Embedding" if processes == 1 else f"Embedding, process 1 of {processes}"
-    total = sum(map(len, run.shards[process::processes]))
-    with _progress_bar(total, own, name, is_hidden=process > 0) as bar:
-        for shard in own:
+    with _progress_bar(name, own, missing, is_hidden=process > 0) as bar:
+        for shard in missing:
             run.make(shard, bar.update)
     run.remove_drafts()
-
-
-class ShardMaker:
-    """An actor on a Ray cluster; makes the shards whose numbers it gets."""
-
-    def __init__(self, job: EmbeddingJob) -> None:
-        self.run = EmbeddingRun(job, is_first=False)
-
-    def __call__(self, batch: dict[str, npt.NDArray[np.int64]]) -> dict[str, list[int]]:
-        """Return the number of rows of each shard."""
-        shards = [self.run.shards[number] for number in batch["item"]]
-        for shard in shards:
-            self.run.make(shard)
-        return {"rows": [len(shard) for shard in shards]}
 
 
 def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
@@ -228,61 +168,40 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send them over the network
     try:
-        import ray.data
+        import ray
+        from ray.util import ActorPool
     except ImportError as reason:
-        raise ImportError("--ray needs Ray Data: pip install 'sase_hf[ray]'") from reason
+        raise ImportError("--ray needs Ray: pip install 'sase_hf[ray]'") from reason
 
-    is_folder = Path(job.checkpoint).is_dir()
-    job = replace(  # an actor may start in another folder
-        job,
-        checkpoint=str(Path(job.checkpoint).absolute()) if is_folder else job.checkpoint,
-        output=job.output.absolute(),
-        inputs=tuple(str(Path(file).absolute()) for file in job.inputs),
-    )
-    run = EmbeddingRun(job, is_first=True)
-    missing = run.missing()
-    numbers = [number for number, shard in enumerate(run.shards) if shard in missing]
-    run.check_disk_space(missing)
-    if numbers:
-        is_ours = not ray.is_initialized()
-        if is_ours:
-            ray.init(address=address, include_dashboard=False)
-        ray.data.DataContext.get_current().enable_progress_bars = False  # ours counts rows
-        resources = ray.cluster_resources()
-        gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
-        # One block, and so one task, for each shard; with fewer, one actor would get them all.
-        made = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
-            ShardMaker,
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(len(numbers), gpus or cores)),
-            num_cpus=1,
-            num_gpus=1 if gpus else 0,
-            fn_constructor_args=[job],
-        )
-        try:
-            total = sum(map(len, run.shards))
-            with _progress_bar(total, missing, "Embedding with Ray") as bar:
-                for row in made.iter_rows():
-                    bar.update(int(row["rows"]))
-        finally:
-            if is_ours:
-                ray.shutdown()
+    inputs = tuple(map(os.path.abspath, job.inputs))  # an actor may start in another folder
+    job = replace(job, inputs=inputs, output=job.output.absolute())
+    if os.path.isdir(job.checkpoint):
+        job = replace(job, checkpoint=os.path.abspath(job.checkpoint))
+    run = EmbeddingRun(job)
+    missing = [shard for shard in run.shards if not shard.is_finished()]
+    is_ours = missing and not ray.is_initialized()
+    cluster = ray.init(address=address, include_dashboard=False) if is_ours else nullcontext()
+    with cluster, _progress_bar("Embedding with Ray", run.shards, missing) as bar:
+        if missing:
+            resources = ray.cluster_resources()
+            gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
+            options = {"num_cpus": 1, "num_gpus": 1 if gpus else 0}
+            # What a lost machine was doing is done again elsewhere.
+            make_actor = ray.remote(max_restarts=-1, max_task_retries=-1, **options)(EmbeddingRun)
+            actors = [make_actor.remote(job) for _ in missing[: gpus or cores]]
+            pool = ActorPool(actors)
+            for rows in pool.map_unordered(lambda actor, shard: actor.make.remote(shard), missing):
+                bar.update(rows)
     run.remove_drafts()
 
 
 def _progress_bar(
-    total: int, missing: Collection[Shard], name: str, *, is_hidden: bool = False
+    name: str, shards: Sequence[Shard], missing: Sequence[Shard], *, is_hidden: bool = False
 ) -> Any:
     """Return a bar that counts rows, those of finished shards at once."""
-    initial = total - sum(map(len, missing))
-    return transformers_logging.tqdm(
-        total=total, initial=initial, desc=name, unit=" rows", disable=is_hidden
-    )
-
-
-def _size(count: float) -> str:
-    """Return a number of bytes in GB or MB."""
-    return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
+    total = sum(map(len, shards))
+    done = total - sum(map(len, missing))
+    return logging.tqdm(total=total, initial=done, desc=name, unit=" rows", disable=is_hidden)
 
 
 __all__ = ["DTYPES", "EmbeddingJob", "embed_corpus", "embed_with_ray"]

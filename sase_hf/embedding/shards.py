@@ -24,8 +24,6 @@ logger = logging.getLogger(__name__)
 
 COLUMN = "embedding"
 MANIFEST_NAME = "manifest.json"
-MAX_ROWS = 100_000  # in a shard
-MAX_BYTES = 2**28  # of the embeddings in a shard
 
 
 @dataclass(frozen=True)
@@ -70,11 +68,6 @@ class Shard:
             )
 
 
-def default_rows_per_shard(bytes_per_row: int) -> int:
-    """Return the rows of a shard that no flag sets, for embeddings of a number of bytes."""
-    return max(min(MAX_ROWS, MAX_BYTES // bytes_per_row), 1)
-
-
 def list_shards(folder: Path, num_rows: int, rows_per_shard: int) -> list[Shard]:
     """Return all shards of a corpus, finished or not; the last one may have fewer rows."""
     starts = range(0, num_rows, rows_per_shard)
@@ -92,27 +85,19 @@ def list_shards(folder: Path, num_rows: int, rows_per_shard: int) -> list[Shard]
 def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the manifest of a folder, None if the folder holds no embeddings yet.
 
-    Args:
-        folder: The output folder.
-        wanted: The sections of the manifest that must be the same.
-
-    Raises:
-        ValueError: If the manifest is of other embeddings or damaged, or there are embeddings
-            without one.
+    Raises ValueError if a section of it is not as wanted, it is damaged, or it is missing where
+    there are embeddings.
     """
     path = folder / MANIFEST_NAME
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         if any(folder.glob("embeddings-*.parquet")):
-            raise ValueError(
-                f"{folder} holds embeddings without {MANIFEST_NAME}; name another --output"
-            ) from None
+            reason = f"{folder} holds embeddings without {MANIFEST_NAME}"
+            raise ValueError(f"{reason}; name another --output") from None
         return None
-    except ValueError as reason:
+    except (TypeError, ValueError) as reason:
         raise ValueError(f"{path} is damaged: {reason}; name another --output") from reason
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is damaged: it is not an object; name another --output")
     differences = [
         f"{section}.{name} was {reprlib.repr(old)} and is {reprlib.repr(value)}"
         for section, values in wanted.items()
