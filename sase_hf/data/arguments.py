@@ -3,12 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-# The field that limits the rows of each split.
-MAX_SAMPLES = {
-    "train": "max_train_samples",
-    "validation": "max_eval_samples",
-    "test": "max_predict_samples",
-}
+SPLITS = ("train", "validation", "test")
+MAX_SAMPLES = dict(  # the field that limits the rows of each split
+    zip(SPLITS, ("max_train_samples", "max_eval_samples", "max_predict_samples"), strict=True)
+)
 
 
 def _flag(text: str, default: Any = None, **metadata: Any) -> Any:
@@ -63,10 +61,8 @@ class DataArguments:
             name.strip() for names in self.text_column_names for name in names.split(",")
         ]
         if len(self.text_column_names) not in (1, 2):
-            raise ValueError(
-                f"--text_column_names is {self.text_column_names}; it must name one column, or two "
-                "for pairs"
-            )
+            given = f"--text_column_names is {self.text_column_names}"
+            raise ValueError(f"{given}; it must name one column, or two for pairs")
         for name in ("max_seq_length", *MAX_SAMPLES.values()):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -75,6 +71,3 @@ class DataArguments:
             raise ValueError(
                 f"--validation_fraction is {self.validation_fraction}; it must be between 0 and 1"
             )
-
-
-__all__ = ["MAX_SAMPLES", "DataArguments"]

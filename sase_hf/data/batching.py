@@ -19,11 +19,6 @@ class LengthGroupedOrder(Sampler[int]):
 
     The stock sampler of `group_by_length` draws from the global random state, which a resumed run
     finds in another state; this one depends only on its arguments.
-
-    Args:
-        lengths: Tokens of each row.
-        batch_size: Rows that share a batch, or an update.
-        seed: Seed of the order, together with the epoch.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
@@ -56,13 +51,10 @@ def token_counts(dataset: Dataset) -> list[int]:
 
 
 def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[dict[str, Tensor]]:
-    """Split a batch into parts of whole rows with at most `max_tokens` tokens each.
+    """Split a batch into parts of whole rows with at most `max_tokens` tokens, padding included.
 
-    Args:
-        batch: Tensors of B rows each, among them `input_ids`, shape (B, T), or
-            `inputs_embeds`, shape (B, T, d).
-        max_tokens: Max tokens of a part, padding included; a longer row is a part of its own.
-            None leaves the batch whole.
+    The batch holds tensors of B rows, among them `input_ids`, shape (B, T), or `inputs_embeds`,
+    shape (B, T, d). A longer row is a part of its own; None leaves the batch whole.
     """
     rows, length = batch["input_ids" if "input_ids" in batch else "inputs_embeds"].shape[:2]
     if max_tokens is None or rows * length <= max_tokens:
@@ -75,12 +67,10 @@ def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[
 def batches_by_length(
     lengths: Sequence[int], max_tokens: int, least: int = 1
 ) -> Iterator[list[int]]:
-    """Yield the indices of rows, the longest first, in batches of at most `max_tokens` tokens each.
+    """Yield the indices of rows, the longest first, in batches of at most `max_tokens` tokens.
 
-    Args:
-        lengths: Tokens of each row.
-        max_tokens: Max tokens of a batch, padding included; a longer row is a batch of its own.
-        least: Min tokens that a row counts as, since its result takes memory too.
+    Padding counts. A longer row is a batch of its own. A row counts as `least` tokens or more,
+    since its result takes memory too.
     """
     order = np.argsort(lengths, kind="stable")[::-1].tolist()
     start = 0
@@ -88,12 +78,3 @@ def batches_by_length(
         size = max(max_tokens // max(lengths[order[start]], least), 1)
         yield order[start : start + size]
         start += size
-
-
-__all__ = [
-    "LengthGroupedOrder",
-    "batches_by_length",
-    "longest_first",
-    "parts_of_batch",
-    "token_counts",
-]

@@ -22,9 +22,7 @@ import pyarrow.parquet as pq
 from datasets import ClassLabel, Dataset, load_dataset
 
 from ..utils.files import FilePath, sha256_of
-from .arguments import DataArguments
-
-SPLITS = ("train", "validation", "test")
+from .arguments import SPLITS, DataArguments
 
 TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl")
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
@@ -34,23 +32,16 @@ ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parque
 class RawSplit:
     """The wanted columns of one split, as plain values.
 
-    Attributes:
-        name: One of `SPLITS`.
-        title: What errors call it: the file's path, or the split of a dataset.
-        source: Where it comes from, for a record of what was measured.
-        column_names: All columns of the source.
-        num_rows: Its rows.
-        columns: The values of the wanted columns that exist.
-        class_names: For columns of class ids the names in id order; their values are names, and
-            None for id -1, which stands for no label.
+    A column of class ids holds their names, in `columns`, and None for id -1, which stands for no
+    label; `class_names` has its names in id order.
     """
 
-    name: str
-    title: str
-    source: dict[str, Any]
-    column_names: list[str]
+    name: str  # one of `SPLITS`
+    title: str  # for errors: the path of the file, or the split of a dataset
+    source: dict[str, Any]  # where it comes from, for a record of what was measured
+    column_names: list[str]  # of the source
     num_rows: int
-    columns: dict[str, list[Any]]
+    columns: dict[str, list[Any]]  # the wanted ones that exist
     class_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def cell_error(self, row: int, column: str, reason: str) -> ValueError:
@@ -61,15 +52,11 @@ class RawSplit:
 
 
 def read_splits(arguments: DataArguments) -> list[RawSplit]:
-    """Read the splits of a task into memory, in the order of `SPLITS`.
-
-    Args:
-        arguments: Which dataset or files, and which columns. A column that is missing is left out;
-            where only a row of a JSON file lacks it, the value is None.
+    """Read the wanted columns of a task's splits into memory, in the order of `SPLITS`.
 
     Raises:
         ValueError: If both or neither of a dataset and files are given, the dataset has none of
-            `SPLITS`, or a file has an unknown ending or breaks its format; names file and line.
+            `SPLITS`, or as `read_file` does.
     """
     files = {name: getattr(arguments, f"{name}_file") for name in SPLITS}
     given = {name: path for name, path in files.items() if path is not None}
@@ -88,7 +75,8 @@ def read_file(path: FilePath, wanted: Sequence[str], split: str = "test") -> Raw
     """Read the wanted columns of one split from a file; the ending decides the format.
 
     Text is UTF-8, with or without a byte-order mark. CSV and TSV have a header line; a `.json` file
-    holds an array of objects or one object per line, as `.jsonl` does.
+    holds an array of objects or one object per line, as `.jsonl` does. A column that is missing is
+    left out; where only a row of a JSON file lacks it, the value is None.
 
     Raises:
         ValueError: If the file has none of `ENDINGS` or breaks its format; names file and line.
@@ -99,16 +87,13 @@ def read_file(path: FilePath, wanted: Sequence[str], split: str = "test") -> Raw
         if path.lower().endswith(".parquet"):
             with pq.ParquetFile(path) as file:
                 return _split_of(split, path, source, Dataset(file.read()), wanted)
-        columns: dict[str, list[Any]] = {column: [] for column in wanted}
         seen: dict[str, None] = {}
-        num_rows = 0
+        rows = []
         for row in read_rows(path):
-            num_rows += 1
             seen.update(dict.fromkeys(row))
-            for column, values in columns.items():
-                values.append(row.get(column))
-    existing = {column: values for column, values in columns.items() if column in seen}
-    return RawSplit(split, path, source, list(seen), num_rows, existing)
+            rows.append([row.get(column) for column in wanted])
+    values = {column: [row[i] for row in rows] for i, column in enumerate(wanted) if column in seen}
+    return RawSplit(split, path, source, list(seen), len(rows), values)
 
 
 def commit_of(dataset: Dataset) -> str | None:
@@ -134,9 +119,9 @@ def wrap_read_errors(path: str) -> Iterator[None]:
 
 
 def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a CSV, TSV, JSON or JSON Lines file, packed by gzip or not.
+    """Yield the rows of a text file, packed by gzip or not; call it inside `wrap_read_errors`.
 
-    Only an array in a JSON file is held in memory as a whole. Read it inside `wrap_read_errors`.
+    Only an array in a JSON file is held in memory as a whole.
     """
     ending = Path(path.lower().removesuffix(".gz")).suffix
     opener = gzip.open if path.lower().endswith(".gz") else open
@@ -165,10 +150,8 @@ def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
                 )
             yield dict(zip(header, cells, strict=True))
     except csv.Error as reason:
-        raise ValueError(
-            f"line {reader.line_num}: {reason}; quotes inside a quoted field must be doubled, and "
-            "the last one closed"
-        ) from None
+        advice = "quotes inside a quoted field must be doubled, and the last one closed"
+        raise ValueError(f"line {reader.line_num}: {reason}; {advice}") from None
 
 
 def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
@@ -180,15 +163,13 @@ def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
             is_array = line.lstrip().startswith("[")
             rows = json.loads(line + file.read()) if is_array else [json.loads(line)]
         except json.JSONDecodeError as reason:
-            raise ValueError(
-                f"line {number + reason.lineno - 1}, character {reason.colno}: "
-                f"{reason.msg}; a JSON file holds one object per line, or an array of objects"
-            ) from None
+            place = f"line {number + reason.lineno - 1}, character {reason.colno}: {reason.msg}"
+            form = "a JSON file holds one object per line, or an array of objects"
+            raise ValueError(f"{place}; {form}") from None
         for row in rows:
             if not isinstance(row, dict):
-                raise ValueError(
-                    f"line {number}: a row of type {type(row).__name__}; it must be an object"
-                )
+                kind = type(row).__name__
+                raise ValueError(f"line {number}: a row of type {kind}; it must be an object")
             yield row
 
 
@@ -210,10 +191,8 @@ def _dataset_splits(path: str, arguments: DataArguments, wanted: Sequence[str]) 
             title = f"the {split} split of {name}"
             splits.append(_split_of(split, title, source, loaded[split], wanted))
     if not splits:
-        raise ValueError(
-            f"{path!r} has the splits {list(loaded)}, but none of {list(SPLITS)}; save those you "
-            "want as files and give these instead"
-        )
+        fault = f"{path!r} has the splits {list(loaded)}, but none of {list(SPLITS)}"
+        raise ValueError(f"{fault}; save those you want as files and give these instead")
     return splits
 
 
@@ -227,26 +206,12 @@ def _split_of(
         classes = getattr(feature, "feature", feature)
         if isinstance(classes, ClassLabel):
             class_names[column] = tuple(classes.names)
-            # A missing id is None or -1; None is also a missing list.
-            names: dict[int | None, str | None] = dict(enumerate(classes.names))
-            names |= {None: None, -1: None}
+            name_of = dict(enumerate(classes.names)).get  # None for a missing id, None or -1
             if classes is feature:
-                values = [names[value] for value in values]
+                values = list(map(name_of, values))
             else:
-                values = [row and [names[value] for value in row] for row in values]
+                values = [row and list(map(name_of, row)) for row in values]
         columns[column] = values
     return RawSplit(
         name, title, source, dataset.column_names, dataset.num_rows, columns, class_names
     )
-
-
-__all__ = [
-    "ENDINGS",
-    "SPLITS",
-    "RawSplit",
-    "commit_of",
-    "read_file",
-    "read_rows",
-    "read_splits",
-    "wrap_read_errors",
-]

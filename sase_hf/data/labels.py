@@ -15,26 +15,18 @@ MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
 PROBLEM_TYPES = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
 
-IGNORED_LABEL = -100  # what the losses of the models, like those of torch, leave out
-
+_FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
 class LabelScheme:
-    """How a label column becomes the labels of a model.
+    """How a label column becomes the labels of a model."""
 
-    Attributes:
-        problem_type: One of `PROBLEM_TYPES`.
-        names: The classes in id order; for regression one name per output.
-        positions: Whether whole numbers are read as positions in `names`.
-        indicators: Whether a row of a multi-label problem holds a 0 or 1 for every class.
-    """
-
-    problem_type: str
-    names: tuple[str, ...]
-    positions: bool = False
-    indicators: bool = False
+    problem_type: str  # one of `PROBLEM_TYPES`
+    names: tuple[str, ...]  # the classes in id order; for regression one name per output
+    positions: bool = False  # whether whole numbers are read as positions in `names`
+    indicators: bool = False  # whether a row of a multi-label problem is a 0 or 1 for every class
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -57,15 +49,12 @@ class LabelScheme:
         if self.problem_type == REGRESSION:
             return self._targets(value)
         if not isinstance(value, list):
-            raise ValueError(
-                f"{reprlib.repr(value)} is not a list of labels, or of 0 and 1; a JSON file can "
-                "hold lists, a CSV file cannot"
-            )
+            fault = f"{reprlib.repr(value)} is not a list of labels, or of 0 and 1"
+            raise ValueError(f"{fault}; a JSON file can hold lists, a CSV file cannot")
         if self.indicators:
             if len(value) != len(self.names) or any(item not in (0, 1) for item in value):
-                raise ValueError(
-                    f"{reprlib.repr(value)} is not a list of {len(self.names)} numbers, each 0 or 1"
-                )
+                form = f"a list of {len(self.names)} numbers, each 0 or 1"
+                raise ValueError(f"{reprlib.repr(value)} is not {form}")
             return [float(item) for item in value]
         chosen = {self._class_id(item) for item in value}
         return [float(index in chosen) for index in range(len(self.names))]
@@ -80,8 +69,7 @@ class LabelScheme:
         if name not in self._ids:
             raise ValueError(
                 f"{reprlib.repr(value)} is not one of the labels {_listed(self.names)}; correct "
-                "it, or train with other --label_names; add --ignore_mismatched_sizes to start "
-                "from a checkpoint"
+                f"it, or train with other --label_names{_FROM_CHECKPOINT}"
             )
         return self._ids[name]
 
@@ -96,11 +84,10 @@ class LabelScheme:
             if not _is_number(item) or not math.isfinite(float(item)):
                 raise ValueError(
                     f"{reprlib.repr(item)} is not a finite number, which a regression needs; "
-                    "correct it, or train with another --problem_type; add "
-                    "--ignore_mismatched_sizes to start from a checkpoint"
+                    f"correct it, or train with another --problem_type{_FROM_CHECKPOINT}"
                 )
-            if float(item) == IGNORED_LABEL:
-                raise ValueError(f"{IGNORED_LABEL} marks targets that the loss ignores; shift them")
+            if float(item) == -100:
+                raise ValueError("-100 marks targets that the losses of torch ignore; shift them")
         targets = [float(item) for item in items]
         return targets if len(targets) > 1 else targets[0]
 
@@ -111,27 +98,19 @@ def learn_labels(
     label_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
 ) -> LabelScheme:
-    """Find out what labels mean.
+    """Find out what the labels of the train split mean; none of `values` is missing.
 
     Without `problem_type`, lists are a multi-label problem; numbers of which one is written with a
     point or an exponent, or is a float, are a regression unless names are given; all else is a
     single-label problem. The rows of a multi-label problem list the labels that apply. If all of
     them have the same length, 2 or more (that of the names, if given), and hold only 0 and 1, they
-    are a 0 or 1 for every class.
+    are a 0 or 1 for every class. Values that cannot be labels are left to `LabelScheme.encode`.
 
-    The order of the names: `label_names`; else `class_names`; else numbers by size, so that "10"
-    comes after "9"; else alphabetical. 1, 1.0 and "1" are the same label. If `label_names` are
-    given and none of them is a number, whole numbers are read as positions in them.
+    The order of the names: `label_names`; else the `class_names` of the dataset; else numbers by
+    size, so that "10" comes after "9"; else alphabetical. 1, 1.0 and "1" are the same label. If
+    `label_names` are given and none of them is a number, whole numbers are positions in them.
 
-    Args:
-        values: The labels of the train split, none of them missing. Those that cannot be labels
-            are passed over; `LabelScheme.encode` refuses them.
-        problem_type: One of `PROBLEM_TYPES`, or None to infer it.
-        label_names: The names in id order, if the caller knows them.
-        class_names: The names in id order, if the dataset knows them.
-
-    Raises:
-        ValueError: If the problem type is unknown, a name comes twice, or there are too few labels.
+    Raises ValueError if the problem type is unknown, a name comes twice, or labels are too few.
     """
     given = tuple(label_names or class_names or ())
     if len(set(given)) < len(given):
@@ -160,10 +139,7 @@ def learn_labels(
 
 
 def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
-    """Return whether a label is missing: None, NaN, a blank text, "-", or -1 where names are known.
-
-    A value among the known names is a label.
-    """
+    """Say whether a label is None, NaN or blank, an unknown "-", or -1 where others are known."""
     if names and str(value) == "-1":
         return "-1" not in names
     if isinstance(value, str):
@@ -178,9 +154,8 @@ def class_name(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str | int | float):
-        raise ValueError(
-            f"{reprlib.repr(value)} is a {type(value).__name__}; a label is a text or a number"
-        )
+        kind = type(value).__name__
+        raise ValueError(f"{reprlib.repr(value)} is a {kind}; a label is a text or a number")
     return str(value)
 
 

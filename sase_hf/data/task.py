@@ -26,33 +26,24 @@ logger = logging.getLogger(__name__)
 class TaskData:
     """A task's splits and what its labels mean.
 
-    Attributes:
-        splits: Some of "train", "validation" and "test", with the columns `text`, for pairs
-            `text_pair`, and `label`. Only a test split may come without `label`.
-        problem_type: "single_label_classification" (`label` is a class id),
-            "multi_label_classification" (a 0.0 or 1.0 for every class) or "regression" (a number,
-            or a list of them).
-        label_names: In id order; for regression one name per output.
-        sources: For every split where its rows come from and how many are used, for a record of
-            what was measured.
+    The splits are some of "train", "validation" and "test", with the columns `text`, for pairs
+    `text_pair`, and `label`: by `problem_type` a class id, a 0.0 or 1.0 for every class, or a
+    number or list of numbers. Only a test split may come without `label`.
     """
 
     splits: DatasetDict
-    problem_type: str
-    label_names: tuple[str, ...]
-    sources: dict[str, dict[str, Any]]
+    problem_type: str  # one of `labels.PROBLEM_TYPES`
+    label_names: tuple[str, ...]  # in id order; for regression one name per output
+    sources: dict[str, dict[str, Any]]  # of each split: where its rows come from, and how many
 
 
 def load_task(arguments: DataArguments) -> TaskData:
     """Load the splits of a task and give its columns their standard names.
 
-    Labels are texts, numbers, class ids, lists of those, or lists of 0 and 1. `learn_labels` says
-    how their kind is inferred and how they are ordered. They are learnt from the whole train split;
-    the other splits may hold no others. A test split without any label is for prediction only.
-
-    Rows without a label, which `drop_unlabelled` leaves out, hold None, NaN, a blank text or "-",
-    and -1 where the classes are known. `shuffle_seed` is also the seed of `validation_fraction`,
-    which keeps the proportions of the labels.
+    Labels are texts, numbers, class ids, lists of those, or lists of 0 and 1; see `learn_labels`.
+    They are learnt from the whole train split, and the other splits may hold no others. A test
+    split without any label is for prediction only. `shuffle_seed` is also the seed of
+    `validation_fraction`, which keeps the proportions of the labels.
 
     Raises:
         ValueError: If the arguments contradict one another, a file breaks its format, a column is
@@ -65,10 +56,10 @@ def load_task(arguments: DataArguments) -> TaskData:
             raise ValueError(f"{split.title} has no rows; add some, or leave it out")
         for column in texts if split.name == "test" else (*texts, label):
             if column not in split.columns:
+                names = ", ".join(map(repr, split.column_names))
                 raise ValueError(
-                    f"{split.title} has no column {column!r}; it has "
-                    f"{', '.join(map(repr, split.column_names))}. Choose with --text_column_names "
-                    "and --label_column_name"
+                    f"{split.title} has no column {column!r}; it has {names}. Choose with "
+                    "--text_column_names and --label_column_name"
                 )
     labels = _learn(raw[0], arguments)
     splits = {split.name: _checked(split, arguments, labels) for split in raw}
@@ -90,17 +81,10 @@ def load_task(arguments: DataArguments) -> TaskData:
 def encode_task(
     task: TaskData, tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None = None
 ) -> DatasetDict:
-    """Tokenize every split; rows keep their order.
+    """Tokenize every split; rows keep their order, and labels are `labels`.
 
-    Args:
-        task: What `load_task` returned.
-        tokenizer: Any tokenizer; for pairs one that marks the second text by token types.
-        max_seq_length: Tokens after which a row is cut, of a pair both texts together, the longer
-            one first; None for the tokenizer's own limit.
-
-    Returns:
-        The splits with what the tokenizer makes, `token_type_ids` for pairs, and `labels` where
-        there are labels.
+    A row, or both texts of a pair together, is cut after `max_seq_length` tokens, by default the
+    tokenizer's own limit.
 
     Raises:
         ValueError: If a tokenizer gives both texts of a pair the same token type.
@@ -140,9 +124,7 @@ def _learn(split: RawSplit, arguments: DataArguments) -> LabelScheme:
     is_regression = arguments.problem_type == REGRESSION
     known = None if is_regression else names or class_names
     if split.name != "train" and not known and not is_regression:
-        raise ValueError(
-            "there is no train split to learn the labels from; list them with --label_names"
-        )
+        raise ValueError("there is no train split to learn from; list the --label_names")
     values = [value for value in split.columns.get(column, []) if not is_unlabelled(value, known)]
     return learn_labels(values, arguments.problem_type, names, class_names)
 
@@ -185,14 +167,11 @@ def _split_validation(
 ) -> None:
     """Split a validation split off the train split, with the labels in the same proportions.
 
-    Not by `train_test_split(stratify_by_column=)`, which refuses labels that occur once, numbers
-    and lists.
+    `train_test_split(stratify_by_column=)` refuses labels that occur once, numbers and lists.
     """
     if "validation" in splits or "train" not in splits:
-        raise ValueError(
-            "--validation_fraction needs a train split and no validation split; the splits are "
-            f"{', '.join(splits)}"
-        )
+        need = "--validation_fraction needs a train split and no validation split"
+        raise ValueError(f"{need}; the splits are {', '.join(splits)}")
     train = splits["train"]
     count = round(fraction * train.num_rows)
     if not 0 < count < train.num_rows:
@@ -208,6 +187,3 @@ def _split_validation(
     splits["train"] = train.select(np.setdiff1d(order, picked))
     splits["validation"] = train.select(np.sort(picked))
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
-
-
-__all__ = ["TaskData", "encode_task", "load_task"]

@@ -36,10 +36,9 @@ def build_tokenizer(
     trained on such tokens, and every negated verb shares one "n't". Languages written without
     spaces must come with spaces between their words.
 
-    The padding token has id 0 and the unknown one id 1. The words follow by falling frequency,
-    equally frequent ones in the order of their code points, so that the same texts, in any order,
-    give the same vocabulary. A pair of texts has token types 0 and 1 and nothing between. A text
-    that spells a special token is cut like any other text, also after saving and loading.
+    The padding token has id 0 and the unknown one id 1. The words follow by falling frequency, then
+    by code points, so the order of the texts does not matter. A pair of texts has token types 0
+    and 1 and nothing between. A text that spells a special token is cut like any other text.
 
     Args:
         texts: The texts to count words in, such as `dataset["train"]["text"]` or, of pairs,
@@ -57,20 +56,13 @@ def build_tokenizer(
 
     Raises:
         ValueError: If `texts` is a single text or a mapping, a text is not a string or holds a lone
-            surrogate, no word is left, or a number is too small.
+            surrogate, or no word is left.
     """
     if isinstance(texts, str | bytes | Mapping):
         raise ValueError(
             f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
             'a column of a dataset: dataset["train"]["text"]'
         )
-    for name, value, least in (
-        ("vocab_size", vocab_size, len(SPECIAL_TOKENS) + 1),
-        ("min_frequency", min_frequency, 1),
-        ("model_max_length", model_max_length, 1),
-    ):
-        if value < least:
-            raise ValueError(f"{name} is {value}; it must be {least} or more")
     tokenizer = _splitter(lowercase)
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size,
@@ -88,8 +80,8 @@ def build_tokenizer(
             vocabulary.setdefault(pieces[0][0], len(vocabulary))
     if len(vocabulary) == len(SPECIAL_TOKENS):
         raise ValueError(
-            f"no word is in the texts min_frequency={min_frequency} times; pass other texts, or "
-            "lower min_frequency"
+            f"no word is in the texts min_frequency={min_frequency} times, or vocab_size="
+            f"{vocab_size} leaves no room; pass other texts, or other numbers"
         )
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
     return TokenizersBackend(
@@ -111,10 +103,8 @@ def text_fault(value: Any) -> str | None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        return (
-            f"{reprlib.repr(value)} has a lone surrogate, which is not a character; repair it with "
-            'text.encode("utf-8", "replace").decode()'
-        )
+        advice = 'repair it with text.encode("utf-8", "replace").decode()'
+        return f"{reprlib.repr(value)} has a lone surrogate, which is not a character; {advice}"
     return None
 
 
@@ -138,11 +128,6 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
     bar = logging.tqdm(texts, desc="Counting words", unit=" texts", delay=1)
     for position, text in enumerate(bar):
         if fault := text_fault(text):
-            raise ValueError(
-                f"text {position} (counted from 0): {fault}. Of a dataset, pass one column: "
-                'dataset["text"]'
-            )
+            advice = 'Of a dataset, pass one column: dataset["text"]'
+            raise ValueError(f"text {position} (counted from 0): {fault}. {advice}")
         yield text
-
-
-__all__ = ["PAD_TOKEN", "SPECIAL_TOKENS", "UNK_TOKEN", "build_tokenizer", "text_fault"]

@@ -26,6 +26,7 @@ MAX_WIDTH = 10_000  # a first line that promises more numbers per word is not on
 
 # A word, and the numbers of its vector: their texts, or an array of float32.
 Row = tuple[str, Any]
+RawRow = tuple[bytes, Any]
 
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,12})\s*")
 # What the standard library raises for archives that are cut, damaged or encrypted.
@@ -41,9 +42,8 @@ def load_word_vectors(
     fastText) or without (GloVe), or word2vec's binary form; it is plain, gzip or zip. The content
     decides which, not the name. Only the rows of words in the vocabulary are parsed and kept.
 
-    A word takes the row that spells it exactly. Failing that, it takes the first row whose word
-    the tokenizer's normalizer turns into it: "the" takes "The" if the tokenizer lower-cases. Of
-    several rows with one spelling the first counts.
+    A word takes the first row that spells it exactly. Failing that, it takes the first row whose
+    word the tokenizer's normalizer turns into it: "the" takes "The" if the tokenizer lower-cases.
 
     A word without a row is drawn from a normal distribution with the mean and the standard
     deviation of the rows found, per dimension. The row of the padding token is zero.
@@ -59,9 +59,8 @@ def load_word_vectors(
         special tokens not counted.
 
     Raises:
-        ValueError: If the file cannot be unpacked, a row is malformed (named by its number, counted
-            from 1 below the header), the header promises another number of rows, or no word is
-            found.
+        ValueError: If the file cannot be unpacked, a row is malformed (the first one below the
+            header is row 1), the header promises another number of rows, or no word is found.
     """
     specials = set(tokenizer.all_special_tokens)
     wanted = {word: i for word, i in tokenizer.get_vocab().items() if word not in specials}
@@ -85,10 +84,8 @@ def load_word_vectors(
             if not np.isfinite(vectors[index]).all():
                 raise ValueError(f"{path}, row {number}, {word!r}: a number is not finite")
     if not found:
-        raise ValueError(
-            f"{path} has none of the tokenizer's {len(wanted)} words; are both of the same "
-            "language, and is the tokenizer lower-cased if the file is?"
-        )
+        doubt = "are both of the same language, and is the tokenizer lower-cased if the file is?"
+        raise ValueError(f"{path} has none of the tokenizer's {len(wanted)} words; {doubt}")
     share = len(found) / len(wanted)
     logger.info(f"{path} has {len(found)} of {len(wanted)} words ({share:.1%})")
     matrix = torch.from_numpy(vectors)
@@ -122,11 +119,11 @@ def _open_rows(path: FilePath, member: str | None) -> Iterator[tuple[int, Iterat
         try:
             unpacked = _unpack(stack, packed, name, member)
             stream = stack.enter_context(BufferedReader(unpacked, buffer_size=1 << 20))
-            yield _read_form(stream, name)
+            width, rows, count = _read_form(stream, name)
+            yield width, _checked(rows, name, count)
         except _UNPACKING_ERRORS as error:
-            raise ValueError(
-                f"{name} cannot be unpacked: {error}; is it complete and not encrypted?"
-            ) from error
+            doubt = "is it complete and not encrypted?"
+            raise ValueError(f"{name} cannot be unpacked: {error}; {doubt}") from error
 
 
 def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | None) -> Any:
@@ -138,10 +135,8 @@ def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | N
         held = [file for file in names if not file.startswith("__MACOSX/")]
         chosen = [file for file in held if member in (None, file)]
         if len(chosen) != 1:
-            raise ValueError(
-                f"{name} holds {held[:20]}; name the one to read with --word_vectors_member, not "
-                f"{member!r}"
-            )
+            way_out = f"name the one to read with --word_vectors_member, not {member!r}"
+            raise ValueError(f"{name} holds {held[:20]}; {way_out}")
         return stack.enter_context(archive.open(chosen[0]))
     if member is not None:
         raise ValueError(f"{name} is not a zip archive; leave out --word_vectors_member {member}")
@@ -150,8 +145,11 @@ def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | N
     return packed
 
 
-def _read_form(stream: BufferedReader, name: str) -> tuple[int, Iterator[Row]]:
-    """Return d and the rows; the first line shows d, and the row after a header the form."""
+def _read_form(stream: BufferedReader, name: str) -> tuple[int, Iterator[RawRow], int | None]:
+    """Return d, the rows, and how many the header promises.
+
+    The first line shows d, and the row after a header the form.
+    """
     first = stream.readline()
     header = _HEADER.fullmatch(first)
     width = int(header[2]) if header else first.rstrip(b" \r\n").count(b" ")
@@ -161,52 +159,48 @@ def _read_form(stream: BufferedReader, name: str) -> tuple[int, Iterator[Row]]:
             f"{MAX_WIDTH} numbers, or two counts: words and numbers of each"
         )
     if header is None:
-        return width, _text_rows(chain([first], stream), name, width, None)
-    count = int(header[1])
+        return width, _text_rows(chain([first], stream), name, width), None
     fields = stream.peek().partition(b"\n")[0].split()[1:][-width:]
-    rows = _text_rows if fields and all(map(_is_number, fields)) else _binary_rows
-    return width, rows(stream, name, width, count)
+    is_text = fields and all(map(_is_number, fields))
+    rows = _text_rows(stream, name, width) if is_text else _binary_rows(stream, width)
+    return width, rows, int(header[1])
 
 
-def _text_rows(lines: Iterable[bytes], name: str, width: int, count: int | None) -> Iterator[Row]:
+def _text_rows(lines: Iterable[bytes], name: str, width: int) -> Iterator[RawRow]:
     """Take the last d fields of a line as numbers: some words of GloVe hold spaces."""
-    number = 0
     for number, line in enumerate(lines, start=1):
         word, *numbers = line.rstrip(b" \r\n").rsplit(b" ", width)
         _, space, last = word.rpartition(b" ")
         if len(numbers) < width or (space and _is_number(last)):
-            raise ValueError(
-                f"{name}, row {number}: {line!r:.80} is not a word and {width} numbers"
-            )
-        yield _decode(word, name, number), numbers
-    if count not in (None, number):
-        raise ValueError(
-            f"{name}: the first line promises {count} words, {number} follow; is the file complete?"
-        )
+            form = f"a word and {width} numbers"
+            raise ValueError(f"{name}, row {number}: {line!r:.80} is not {form}")
+        yield word, numbers
 
 
-def _binary_rows(stream: BufferedReader, name: str, width: int, count: int) -> Iterator[Row]:
+def _binary_rows(stream: BufferedReader, width: int) -> Iterator[RawRow]:
     """Read words, spaces, and d little-endian floats each, with or without line feeds."""
-    for number in range(1, count + 1):
+    while True:
         word = bytearray()
         while (byte := stream.read(1)) not in (b" ", b""):
             word += byte
         numbers = stream.read(4 * width)
         if len(numbers) < 4 * width:
-            raise ValueError(
-                f"{name}: the first line promises {count} words, but row {number} ends early; is "
-                "the file complete?"
-            )
-        yield _decode(bytes(word.lstrip(b"\n")), name, number), np.frombuffer(numbers, "<f4")
-    if stream.read(2).strip(b"\n"):
-        raise ValueError(f"{name}: the first line promises {count} words, but more follow")
+            return
+        yield bytes(word.lstrip(b"\n")), np.frombuffer(numbers, "<f4")
 
 
-def _decode(word: bytes, name: str, number: int) -> str:
-    try:
-        return word.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name}, row {number}: the word {word!r:.80} is not UTF-8") from error
+def _checked(rows: Iterable[RawRow], name: str, count: int | None) -> Iterator[Row]:
+    """Decode the words of rows, and check how many there are."""
+    number = 0
+    for number, (word, numbers) in enumerate(rows, start=1):
+        try:
+            yield word.decode(), numbers
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}, row {number}: the word {word!r:.80} is not UTF-8") from error
+    if count not in (None, number):
+        raise ValueError(
+            f"{name}: the first line promises {count} words, {number} follow; is the file complete?"
+        )
 
 
 def _is_number(text: bytes) -> bool:
@@ -215,6 +209,3 @@ def _is_number(text: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-__all__ = ["load_word_vectors", "read_words"]

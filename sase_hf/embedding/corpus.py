@@ -192,6 +192,3 @@ def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:
         raise ValueError(
             f"the columns do not go together: {reason}; leave this one out with --keep_columns"
         ) from reason
-
-
-__all__ = ["Corpus", "identify", "open_files", "open_hub_split"]

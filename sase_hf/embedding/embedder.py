@@ -140,6 +140,3 @@ def _own_device() -> torch.device:
         return torch.device("cpu")
     number = int(os.environ.get("LOCAL_RANK", 0)) % torch.accelerator.device_count()
     return torch.device(accelerator.type, number)
-
-
-__all__ = ["DEFAULT_BATCH_TOKENS", "Embedder"]

@@ -202,6 +202,3 @@ def _progress_bar(
     total = sum(map(len, shards))
     done = total - sum(map(len, missing))
     return logging.tqdm(total=total, initial=done, desc=name, unit=" rows", disable=is_hidden)
-
-
-__all__ = ["DTYPES", "EmbeddingJob", "embed_corpus", "embed_with_ray"]

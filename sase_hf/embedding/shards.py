@@ -116,6 +116,3 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest of a folder, whole or not at all."""
     with atomic_write(folder / MANIFEST_NAME) as draft:
         draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-
-
-__all__ = ["COLUMN", "Shard", "list_shards", "read_manifest", "write_manifest"]

@@ -12,9 +12,8 @@ from torch import Tensor
 from transformers import DataCollatorWithPadding, PreTrainedModel, TokenizersBackend
 from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
-from ..data.arguments import DataArguments
+from ..data.arguments import SPLITS, DataArguments
 from ..data.batching import longest_first
-from ..data.files import SPLITS
 from ..data.task import TaskData, encode_task, load_task
 from ..utils.cli import column_names, positive_int
 from ..utils.files import FilePath, sha256_of

@@ -48,6 +48,3 @@ def column_names(text: str) -> list[str]:
 def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, Any]:
     """Return the flags that differ from their defaults, for a record."""
     return {name: value for name, value in vars(flags).items() if value != parser.get_default(name)}
-
-
-__all__ = ["column_names", "errors_in_one_line", "given_flags", "make_parser", "positive_int"]

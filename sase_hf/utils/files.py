@@ -62,6 +62,3 @@ def sha256_of(path: FilePath) -> str:
     """Return the SHA-256 of a file as hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-__all__ = ["FilePath", "atomic_write", "check_output", "flush_to_disk", "sha256_of"]

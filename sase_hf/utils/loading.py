@@ -39,20 +39,15 @@ def load_checkpoint(
     classes = {cls.__name__: cls for cls in (family.base_model, *family.heads.values())}
     name = (config.architectures or [""])[0]
     if name not in classes:
-        raise ValueError(
-            f"cannot load {checkpoint}: its architecture is {name!r}; allowed are "
-            f"{', '.join(classes)}"
-        )
+        allowed = ", ".join(classes)
+        raise ValueError(f"cannot load {checkpoint}: its architecture is {name!r}; use {allowed}")
     if must_attend and classes[name] is family.base_model:
-        raise ValueError(
-            f"cannot load {checkpoint}: it is a base model without a classifier; train one from "
-            "it, or name a trained checkpoint"
-        )
+        fault = "it is a base model without a classifier"
+        raise ValueError(f"cannot load {checkpoint}: {fault}; train one from it, or name another")
     if must_attend and not config.has_attention:
-        raise ValueError(
-            f"cannot load {checkpoint}: it has pooling={config.pooling!r}, which attends to "
-            "nothing; name a checkpoint with pooling='self_attention' or 'generalized'"
-        )
+        way_out = "name a checkpoint with pooling='self_attention' or 'generalized'"
+        fault = f"it has pooling={config.pooling!r}, which attends to nothing"
+        raise ValueError(f"cannot load {checkpoint}: {fault}; {way_out}")
     return _load(classes[name], checkpoint, config, strict=strict)
 
 
@@ -77,20 +72,16 @@ def load_config(checkpoint: str, **options: Any) -> Any:
         OSError: If there is no such checkpoint, or it cannot be read.
     """
     path = Path(checkpoint)
-    is_path = path.exists() or not _HUB_NAME.fullmatch(checkpoint)
     is_beside_others = "/" in checkpoint and path.parent.is_dir()
-    if (is_path or is_beside_others) and not path.is_dir():
-        raise FileNotFoundError(
-            f"there is no folder {checkpoint}; name the folder of a checkpoint, or a model on the "
-            "Hub as OWNER/NAME"
-        )
+    may_be_on_the_hub = _HUB_NAME.fullmatch(checkpoint) and not (path.exists() or is_beside_others)
+    if not (path.is_dir() or may_be_on_the_hub):
+        way_out = "name the folder of a checkpoint, or a model on the Hub as OWNER/NAME"
+        raise FileNotFoundError(f"there is no folder {checkpoint}; {way_out}")
     with reraise_naming(checkpoint):
         config = AutoConfig.from_pretrained(checkpoint, **{"trust_remote_code": False, **options})
         if config.model_type not in FAMILIES:
-            raise ValueError(
-                f"it holds a {config.model_type!r} model; "
-                f"name a {' or '.join(map(repr, FAMILIES))} one"
-            )
+            allowed = " or ".join(map(repr, FAMILIES))
+            raise ValueError(f"it holds a {config.model_type!r} model; name a {allowed} one")
     return config
 
 
@@ -175,14 +166,3 @@ def name_checkpoints(
             "its own with --names"
         )
     return dict(zip(names, checkpoints, strict=True))
-
-
-__all__ = [
-    "load_checkpoint",
-    "load_config",
-    "load_encoder",
-    "load_pipeline",
-    "name_checkpoints",
-    "reraise_as_value_error",
-    "reraise_naming",
-]

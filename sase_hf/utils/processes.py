@@ -25,6 +25,3 @@ def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
                 "the fresh process ended before its work was done: it ran out of memory, or your "
                 'script calls this outside of `if __name__ == "__main__":`'
             ) from reason
-
-
-__all__ = ["in_fresh_process"]

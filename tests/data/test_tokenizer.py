@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from transformers import AutoTokenizer, TokenizersBackend
 
 from sase_hf import build_tokenizer
@@ -102,7 +102,7 @@ def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBacken
     odd = "\0\x1b\u200b\u200d\u202e\u2066\u0301\ufe0f\u65e5\u672c\U0001f469\U0010ffff\u0130\ufb01"
     odd += CURLY + "'<[PAD]>{{7*7}}&\"\\ \n"
     texts = ["".join(rng.choices(odd, k=rng.randint(0, 40))) for _ in range(500)]
-    texts += ["a" * 1_000_000, "e" + ACUTE * 10_000, "n't" * 10_000]
+    texts += ["a" * 100_000, "e" + ACUTE * 10_000, "n't" * 10_000]
     encoded = tokenizer(texts, return_offsets_mapping=True)
     assert tokenizer.pad_token_id not in {i for ids in encoded["input_ids"] for i in ids}
     for text, spans in zip(texts, encoded["offset_mapping"], strict=True):
@@ -160,18 +160,12 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
     ("texts", "options", "message"),
     [
         ("one text", {}, "texts is a str; pass an iterable of strings"),
-        (
-            DatasetDict(train=Dataset.from_dict({"text": ["a"]})),
-            {},
-            "texts is a DatasetDict; .*col",
-        ),
         (Dataset.from_dict({"text": ["a"]}), {}, r"text 0 .* is of type dict, .*pass one column"),
         (["a", None], {}, r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
         (["a", "b\ud800"], {}, r"text 1 \(counted from 0\): 'b.*ud800' has a lone surrogate"),
         (["", " \n"], {}, "no word is in the texts min_frequency=1 times"),
         (TEXTS, {"min_frequency": 9}, "no word is in the texts min_frequency=9 times"),
-        (TEXTS, {"vocab_size": 2}, "vocab_size is 2; it must be 3 or more"),
-        (TEXTS, {"model_max_length": 0}, "model_max_length is 0; it must be 1 or more"),
+        (TEXTS, {"vocab_size": 2}, "vocab_size=2 leaves no room; pass other texts, or"),
     ],
 )
 def test_build_tokenizer_names_what_it_cannot_use(
