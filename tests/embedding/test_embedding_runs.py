@@ -142,28 +142,15 @@ def test_ray_makes_what_one_process_makes(
     assert shard_files(begun)[0].stat().st_mtime_ns == kept
 
 
-@pytest.mark.parametrize(
-    ("settings", "difference"),
-    [
-        ({"normalize": True}, r"settings\.normalize was False and is True"),
-        ({"dtype": "float16"}, r"settings\.dtype was 'float32' and is 'float16'"),
-        ({"keep_columns": ("id",)}, r"settings\.keep_columns was None and is \['id'\]"),
-        ({"rows_per_shard": 9}, r"settings\.rows_per_shard was 7 and is 9"),
-    ],
-)
-def test_embed_corpus_refuses_to_continue_with_other_settings(
-    settings: dict[str, Any], difference: str, inputs: Inputs, begun: Path
-) -> None:
-    message = rf"begun with other settings: {difference}\. Give the same .* another --output"
-    with pytest.raises(ValueError, match=message):
-        embed(inputs.checkpoint, inputs.file, begun, **settings)
-    assert contents(begun) == inputs.expected
-
-
-def test_embed_corpus_refuses_to_continue_with_another_model_or_input(
+def test_embed_corpus_refuses_to_continue_with_other_settings_model_or_input(
     inputs: Inputs, begun: Path, tmp_path: Path
 ) -> None:
-    """They are known by their content: a copy with another name is the same."""
+    """Model and input are known by their content: a copy with another name is the same."""
+    message = (
+        r"settings: settings\.normalize was False and is True\. Give the same .* another --out"
+    )
+    with pytest.raises(ValueError, match=message):
+        embed(inputs.checkpoint, inputs.file, begun, normalize=True)
     copy = Path(shutil.copytree(inputs.checkpoint, tmp_path / "copy"))
     embed(str(copy), inputs.file, begun, batch_tokens=50)
     change_weights(copy, lambda weights: weights["encoder.embeddings.weight"].mul_(2))
@@ -172,6 +159,7 @@ def test_embed_corpus_refuses_to_continue_with_another_model_or_input(
     other = str(write_jsonl(tmp_path / "corpus.jsonl.gz", [*CORPUS[1:], CORPUS[0]]))
     with pytest.raises(ValueError, match=r"other settings: input\.files was \[.*\] and is \[.*\]"):
         embed(inputs.checkpoint, other, begun)
+    assert contents(begun) == inputs.expected
 
 
 def test_embed_corpus_refuses_folders_without_a_whole_manifest(inputs: Inputs, begun: Path) -> None:
