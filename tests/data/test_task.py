@@ -199,10 +199,7 @@ def test_load_task_names_bad_row_by_file_row_and_column(
         ([], r"dev.jsonl has no rows; add some, or"),
         ([{"text": "a"}], r"dev.jsonl has no column 'label'; it has 'text'. Choose with --te"),
         ([{"text": "a", "label": "-"}], r"dev.jsonl has no row with a label"),
-        (
-            [{"text": "x", "label": None}, REVIEWS[0], {"text": "y", "label": "great"}],
-            r"row 2 .*dev.jsonl, column 'label': 'great' is not one of the labels 'bad', 'fair'",
-        ),
+        ([REVIEWS[0], {"text": "y", "label": "great"}], r"row 1 .*: 'great' is not one of the"),
     ],
 )
 def test_load_task_refuses_bad_validation_split(
@@ -220,21 +217,17 @@ def test_load_task_refuses_bad_validation_split(
         ({"max_seq_length": 0}, "max_seq_length is 0; it must be 1 or more, or left out"),
         ({"validation_fraction": 1.5}, "--validation_fraction is 1.5; it must be between 0 and 1"),
         ({"validation_fraction": 0.1}, "0.1 of 4 train rows leaves a split empty"),
-        ({"validation_fraction": 0.5, "also_as": "validation_file"}, "the splits are train, valid"),
-        (
-            {"train_file": None, "also_as": "test_file"},
-            "no train split to learn from; list the --label_names",
-        ),
     ],
 )
 def test_load_task_refuses_arguments_that_contradict_the_data(
     reviews: Path, options: dict[str, Any], message: str
 ) -> None:
-    options = {"train_file": reviews, **options}
-    if also_as := options.pop("also_as", None):
-        options[also_as] = reviews
     with pytest.raises(ValueError, match=message):
-        load(**options)
+        load(**{"train_file": reviews, **options})
+    with pytest.raises(ValueError, match="no train split to learn from; list the --label_names"):
+        load(test_file=reviews)
+    with pytest.raises(ValueError, match="the splits are train, validation"):
+        load(train_file=reviews, validation_file=reviews, validation_fraction=0.5)
 
 
 def test_encode_task_keeps_rows_and_labels(reviews: Path, tokenizer: TokenizersBackend) -> None:
