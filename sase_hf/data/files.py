@@ -46,9 +46,8 @@ class RawSplit:
 
     def cell_error(self, row: int, column: str, reason: str) -> ValueError:
         """Return an error that names a cell and what is wrong with it."""
-        return ValueError(
-            f"row {row} (counted from 0) of {self.title}, column {column!r}: {reason}"
-        )
+        place = f"row {row} (counted from 0) of {self.title}, column {column!r}"
+        return ValueError(f"{place}: {reason}")
 
 
 def read_splits(arguments: DataArguments) -> list[RawSplit]:

@@ -29,11 +29,6 @@ class LabelScheme:
     indicators: bool = False  # whether a row of a multi-label problem is a 0 or 1 for every class
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        """The names that a label can be; empty for regression, which names outputs."""
-        return () if self.problem_type == REGRESSION else self.names
-
-    @property
     def feature(self) -> ClassLabel | List | Value:
         """The type of a column of encoded labels."""
         if self.problem_type == SINGLE_LABEL:

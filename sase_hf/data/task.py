@@ -133,7 +133,8 @@ def _checked(split: RawSplit, arguments: DataArguments, labels: LabelScheme) -> 
     """Check every row of a split and give its columns their standard names and types."""
     column = arguments.label_column_name
     values = split.columns.get(column, [None] * split.num_rows)
-    unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, labels.classes)]
+    classes = None if labels.problem_type == REGRESSION else labels.names
+    unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, classes)]
     has_labels = split.name != "test" or len(unlabelled) < split.num_rows
     rows = list(range(split.num_rows))
     if has_labels and unlabelled:
@@ -175,9 +176,8 @@ def _split_validation(
     train = splits["train"]
     count = round(fraction * train.num_rows)
     if not 0 < count < train.num_rows:
-        raise ValueError(
-            f"--validation_fraction {fraction} of {train.num_rows} train rows leaves a split empty"
-        )
+        fault = f"--validation_fraction {fraction} of {train.num_rows} train rows"
+        raise ValueError(f"{fault} leaves a split empty")
     order = np.random.default_rng(seed).permutation(train.num_rows)
     labels = np.array(train["label"][:])
     if labels.ndim == 1:

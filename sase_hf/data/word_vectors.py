@@ -20,8 +20,6 @@ from transformers.utils import logging
 
 from ..utils.files import FilePath
 
-logger = logging.get_logger(__name__)
-
 MAX_WIDTH = 10_000  # a first line that promises more numbers per word is not one of word vectors
 
 # A word, and the numbers of its vector: their texts, or an array of float32.
@@ -86,8 +84,6 @@ def load_word_vectors(
     if not found:
         doubt = "are both of the same language, and is the tokenizer lower-cased if the file is?"
         raise ValueError(f"{path} has none of the tokenizer's {len(wanted)} words; {doubt}")
-    share = len(found) / len(wanted)
-    logger.info(f"{path} has {len(found)} of {len(wanted)} words ({share:.1%})")
     matrix = torch.from_numpy(vectors)
     std, mean = torch.std_mean(matrix[sorted(found)], dim=0, correction=0)
     missing = [index for index in range(len(matrix)) if index not in found]
@@ -96,7 +92,7 @@ def load_word_vectors(
     matrix[missing] = noise.mul_(std).add_(mean)
     if tokenizer.pad_token_id is not None:
         matrix[tokenizer.pad_token_id] = 0
-    return matrix, share
+    return matrix, len(found) / len(wanted)
 
 
 def read_words(path: FilePath, *, member: str | None = None) -> Iterator[str]:
@@ -146,18 +142,13 @@ def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | N
 
 
 def _read_form(stream: BufferedReader, name: str) -> tuple[int, Iterator[RawRow], int | None]:
-    """Return d, the rows, and how many the header promises.
-
-    The first line shows d, and the row after a header the form.
-    """
+    """Return d, the rows, and how many the header promises; the first rows show the form."""
     first = stream.readline()
     header = _HEADER.fullmatch(first)
     width = int(header[2]) if header else first.rstrip(b" \r\n").count(b" ")
     if not 1 <= width <= MAX_WIDTH:
-        raise ValueError(
-            f"{name}, line 1: {width} numbers per word; the line must be a word and 1 to "
-            f"{MAX_WIDTH} numbers, or two counts: words and numbers of each"
-        )
+        allowed = f"a word and 1 to {MAX_WIDTH} numbers, or two counts: words and numbers of each"
+        raise ValueError(f"{name}, line 1: {width} numbers per word; the line must be {allowed}")
     if header is None:
         return width, _text_rows(chain([first], stream), name, width), None
     fields = stream.peek().partition(b"\n")[0].split()[1:][-width:]

@@ -41,11 +41,6 @@ class Embedder:
         batch_tokens: Max tokens in a batch, padding included.
         device: Where to compute; by default the accelerator of this process, if there is one.
 
-    Attributes:
-        size: Numbers in an embedding.
-        revision: The commit on the Hub that was loaded, if it is known.
-        identity: SHA-256 of config, tokenizer and weights: all that an embedding depends on.
-
     Raises:
         ValueError: If the checkpoint cannot be used, or there is no such device.
         OSError: If there is no such checkpoint.
@@ -64,6 +59,7 @@ class Embedder:
         device: str | None = None,
     ) -> None:
         self.model, self.tokenizer = load_encoder(checkpoint, revision)
+        # The commit that was loaded, if it is known.
         self.revision: str | None = getattr(self.model.config, "_commit_hash", None) or revision
         self.size = int(self.model.config.projection_dim)
         self.dtype = np.dtype(dtype)
@@ -79,7 +75,7 @@ class Embedder:
             raise ValueError(f"cannot compute on device {device!r}: {reason}") from reason
 
     def _identify(self) -> dict[str, str]:
-        """Return what distinguishes this model from others, wherever it was loaded from."""
+        """Return the SHA-256 of config, tokenizer and weights: all that embeddings depend on."""
         config: dict[str, Any] = self.model.config.to_dict()
         kept = {name: value for name, value in config.items() if name not in _UNRELATED_FIELDS}
         weights = hashlib.sha256()

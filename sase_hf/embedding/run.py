@@ -24,12 +24,7 @@ SETTINGS = ("text_column_names", "keep_columns", "max_seq_length", "normalize", 
 
 @dataclass(frozen=True)
 class EmbeddingJob:
-    """The settings of a run; `scripts/embed.py --help` explains the fields, which are its flags.
-
-    `inputs` are files with one of `data.files.ENDINGS`, in the order of their rows. None stands for
-    all `keep_columns`, the tokenizer's own `max_seq_length`, shards of up to 100,000 rows and 256
-    MiB of embeddings, and the accelerator, if there is one, as `device`.
-    """
+    """The settings of a run; `scripts/embed.py --help` explains the fields, which are its flags."""
 
     checkpoint: str
     output: Path
