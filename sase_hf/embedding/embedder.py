@@ -66,7 +66,7 @@ class Embedder:
         self.normalize, self.batch_tokens = normalize, batch_tokens
         limit = max_seq_length or self.tokenizer.model_max_length
         cut = {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
-        self._tokenize = partial(self.tokenizer, **cut)
+        self._tokenize = partial(self.tokenizer.__call__, **cut)
         self.identity = self._identify()
         try:
             place = torch.device(device) if device else _own_device()

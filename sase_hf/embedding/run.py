@@ -181,8 +181,9 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
             resources = ray.cluster_resources()
             gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
             options = {"num_cpus": 1, "num_gpus": 1 if gpus else 0}
-            # What a lost machine was doing is done again elsewhere.
-            make_actor = ray.remote(max_restarts=-1, max_task_retries=-1, **options)(EmbeddingRun)
+            options |= {"max_restarts": -1, "max_task_retries": -1}  # if a machine is lost
+            make_actor: Any = ray.remote(EmbeddingRun)
+            make_actor = make_actor.options(**options)
             actors = [make_actor.remote(job) for _ in missing[: gpus or cores]]
             pool = ActorPool(actors)
             for rows in pool.map_unordered(lambda actor, shard: actor.make.remote(shard), missing):
