@@ -33,8 +33,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     # torchrun and accelerate launch set the number of this process in the environment.
     process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     logging.basicConfig(format="%(message)s")
-    if process == 0:
-        logging.getLogger("sase_hf.embedding").setLevel(logging.INFO)
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         settings = vars(flags)
         ray = settings.pop("ray")
