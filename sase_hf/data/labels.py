@@ -15,6 +15,8 @@ MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
 PROBLEM_TYPES = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
 
+IGNORED_LABEL = -100  # what the losses of the models, like those of torch, leave out
+
 _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -81,8 +83,8 @@ class LabelScheme:
                     f"{reprlib.repr(item)} is not a finite number, which a regression needs; "
                     f"correct it, or train with another --problem_type{_FROM_CHECKPOINT}"
                 )
-            if float(item) == -100:
-                raise ValueError("-100 marks targets that the losses of torch ignore; shift them")
+            if float(item) == IGNORED_LABEL:
+                raise ValueError(f"{IGNORED_LABEL} marks targets that the loss ignores; shift them")
         targets = [float(item) for item in items]
         return targets if len(targets) > 1 else targets[0]
 

@@ -125,7 +125,7 @@ def test_is_unlabelled_tells_missing_labels_from_labels(
         (FLAGS, [0, 2, 0], r"\[0, 2, 0\] is not a list of 3 numbers, each 0 or 1"),
         (SCORE, "much", "'much' is not a finite number, which a regression needs"),
         (SCORE, float("inf"), "inf is not a finite number"),
-        (SCORE, -100, "-100 marks targets that the losses of torch ignore; shift"),
+        (SCORE, -100, "-100 marks targets that the loss ignores; shift"),
         (SCORE, [1, 2], r"\[1, 2\] has 2 value\(s\); the regression has 1 output\(s\), 'score'"),
     ],
 )
