@@ -151,16 +151,6 @@ def test_embed_corpus_keeps_class_names_of_a_dataset_on_the_hub(
     np.testing.assert_allclose(output["embedding"][:], expected, rtol=0, atol=1e-6)
 
 
-def test_corpus_reads_slices_of_text_files_in_any_order(tmp_path: Path) -> None:
-    files = [
-        write_jsonl(tmp_path / "a.jsonl.gz", CORPUS[:20]),
-        write_csv(tmp_path / "b.csv", CORPUS[20:]),
-    ]
-    rows = corpus.open_files(list(map(str, files)), "text", ["text"], rows_per_chunk=3)
-    for start, stop in ((0, 4), (18, 25), (2, 3), (3, 21), (0, NUM_ROWS)):
-        assert rows.read(start, stop, ["text"])["text"].to_pylist() == TEXTS[start:stop]
-
-
 @pytest.mark.parametrize(("keep", "names"), [(None, ["id", "text"]), (("id",), ["id"]), ((), [])])
 def test_embed_corpus_keeps_the_named_columns(
     keep: tuple[str, ...] | None, names: list[str], checkpoint: str, file: str, tmp_path: Path
@@ -170,13 +160,11 @@ def test_embed_corpus_keeps_the_named_columns(
     assert table.num_rows == NUM_ROWS
 
 
-@pytest.mark.parametrize("statistics", [True, False])
 def test_embed_corpus_names_a_row_without_a_text(
-    statistics: bool, checkpoint: str, file: str, tmp_path: Path
+    checkpoint: str, file: str, tmp_path: Path
 ) -> None:
-    """Also in Parquet files without statistics, and in the second of two files."""
     rows = [*CORPUS[:9], {"id": 9, "text": None}, *CORPUS[10:]]
-    bad = write_parquet(tmp_path / "bad.parquet", rows, write_statistics=statistics)
+    bad = write_parquet(tmp_path / "bad.parquet", rows)
     with pytest.raises(ValueError, match=r"row 9 \(.*\) of .*/bad\.parquet, column 'text'"):
         embed(checkpoint, (file, bad), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -7,9 +7,7 @@ import subprocess
 import sys
 from collections import namedtuple
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from checkpoints import change_weights, save_checkpoint, script_main
 from corpora import ROWS_PER_SHARD, contents, embed, make_corpus, shard_files
@@ -170,24 +168,6 @@ def test_embed_corpus_refuses_folders_without_a_whole_manifest(inputs: Inputs, b
     manifest.unlink()
     with pytest.raises(ValueError, match=r"holds embeddings without manifest\.json; name another"):
         embed(inputs.checkpoint, inputs.file, begun)
-
-
-def test_embed_corpus_leaves_no_half_of_a_shard_on_a_full_disk(
-    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original, written = pq.write_table, []
-
-    def fail(table: Any, where: Any, **options: Any) -> None:
-        original(table, where, **options)
-        written.append(where)
-        if len(written) == 4:  # the check that Parquet holds the columns, and now the third shard
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pq, "write_table", fail)
-    with pytest.raises(OSError, match=r"embeddings-00002.*: No space left on device"):
-        embed(inputs.checkpoint, inputs.file, tmp_path / "out")
-    assert len(shard_files(tmp_path / "out")) == 2
-    assert not list((tmp_path / "out").glob(".*.tmp"))
 
 
 def test_script_continues_and_answers_mistakes_in_one_line(

@@ -15,7 +15,6 @@ from script_files import load_script
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.hub import push
 from sase_hf.hub.checks import HANDLER
-from sase_hf.hub.push import WEIGHTS
 from sase_hf.models import FAMILIES
 
 NAME = f"{OWNER}/rooms"
@@ -90,14 +89,16 @@ def test_push_script_prints_code_that_loads_what_was_pushed(
 def test_push_replaces_weights_of_another_form(folder: Path, hub: Hub) -> None:
     """Loading would take the old file rather than the new shards."""
     push(folder, NAME)
-    HfApi().upload_file(path_or_fileobj=b"hops", path_in_repo="hops.png", repo_id=NAME)
+    others = ["hops.png", "model_int8.safetensors", "other/model.safetensors"]
+    for other in others:
+        HfApi().upload_file(path_or_fileobj=b"kept", path_in_repo=other, repo_id=NAME)
     model = SelfAttentiveForSequenceClassification.from_pretrained(folder)
     torch.nn.init.constant_(model.classifier.output.bias, 42)
     (folder / "model.safetensors").unlink()
     model.save_pretrained(folder, max_shard_size="2KB")
     done = push(folder, NAME)
     assert "model.safetensors" not in hub.files(NAME)
-    assert hub.files(NAME)["hops.png"] == b"hops", "all else stays"
+    assert {hub.files(NAME)[other] for other in others} == {b"kept"}, "all else stays"
     loaded = SelfAttentiveForSequenceClassification.from_pretrained(NAME, revision=done.commit)
     assert loaded.classifier.output.bias.unique().item() == 42
 
@@ -154,16 +155,3 @@ def test_interrupted_push_leaves_the_old_model_whole(folder: Path, hub: Hub) -> 
     push(folder, NAME)
     new = hub.files(NAME)["model.safetensors"]
     assert new == (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
-
-
-@pytest.mark.parametrize(
-    ("name", "goes"),
-    [
-        ("model-00001-of-00002.safetensors", True),
-        ("pytorch_model.bin", True),
-        ("model_int8.safetensors", False),
-        ("other/model.safetensors", False),
-    ],
-)
-def test_push_deletes_only_weights_that_would_be_loaded(name: str, goes: bool) -> None:
-    assert bool(WEIGHTS.fullmatch(name)) is goes

@@ -3,9 +3,9 @@
 import json
 import re
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import MethodType, ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,7 +26,7 @@ from benchmarking.texts import batches_of, draw_texts
 from benchmarking.timing import MIN_ROUNDS, in_turn, model_flops
 from script_files import load_script
 from tiny import SIZES, tiny_config, tiny_model
-from torch import Tensor, nn
+from torch import nn
 
 from sase_hf import SelfAttentiveForSequenceClassification
 
@@ -63,13 +63,7 @@ def test_plain_model_computes_the_same_loss_logits_and_gradients(classifier: str
         torch.testing.assert_close(gradients[plain_name(name)], weight.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_plain_model_refuses_parameters_it_does_not_have() -> None:
-    """A weight left out would make a smaller, faster model."""
-    with pytest.raises(RuntimeError, match=r"encoder\.token_encoder\.layers\.1\."):
-        ours_and_plain(num_lstm_layers=2)
-
-
-def cut_gradient(encoder: Any) -> None:
+def halve_gradient(encoder: Any) -> None:
     """Keep the outputs, but halve the gradient of the word vectors, which is faster to compute."""
     forward = encoder.lstm.forward
     encoder.lstm.forward = lambda packed: forward(
@@ -77,33 +71,13 @@ def cut_gradient(encoder: Any) -> None:
     )
 
 
-def read_padding(encoder: Any) -> None:
-    """Let the LSTM read the padding; fresh weights, with zero biases, would hide it."""
-
-    def padded(encoder: Any, ids: Tensor, mask: Tensor) -> SimpleNamespace:
-        states, _ = encoder.lstm(encoder.embeddings(ids))
-        scores = encoder.hops(torch.tanh(encoder.projection(states))).mT
-        attention = scores.masked_fill(mask.unsqueeze(1) == 0, float("-inf")).softmax(-1)
-        return SimpleNamespace(sentence_embedding=attention @ states, penalty=attention.sum((1, 2)))
-
-    encoder.forward = MethodType(padded, encoder)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (cut_gradient, r"gradients of encoder.embeddings.weight differ"),
-        (read_padding, "plain: logits differ"),
-    ],
-)
-def test_comparison_refuses_models_that_compute_something_else(
-    spoil: Callable[[Any], None], message: str
-) -> None:
+def test_logit_difference_refuses_a_model_with_other_gradients() -> None:
+    """A model that computes less would look faster."""
     fields = {**NUMBERS, "embedding_dropout": 0.0, "classifier_dropout": 0.0}
     ours, plain = (build_model(settings, fields) for settings in (OURS, PLAIN))
     assert logit_difference(plain, PLAIN, ours, sample_batch(23, 5)) < 1e-5
-    spoil(plain.encoder)
-    with pytest.raises(RuntimeError, match=message):
+    halve_gradient(plain.encoder)
+    with pytest.raises(RuntimeError, match=r"gradients of encoder\.embeddings\.weight differ"):
         logit_difference(plain, PLAIN, ours, sample_batch(23, 5))
 
 

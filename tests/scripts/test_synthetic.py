@@ -1,7 +1,6 @@
 """The synthetic corpus and its baselines: the same everywhere, balanced, no bag of words."""
 
 import hashlib
-import itertools
 import json
 import re
 from collections import Counter
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset, DatasetDict
-from synthetic import pairs, reviews, write_corpus
+from synthetic import write_corpus
 from synthetic.baselines import bag_of_words_accuracy, majority_accuracy
 
 SIZES = {"train": 300, "validation": 60, "test": 60}
@@ -50,22 +49,6 @@ def test_corpus_has_balanced_labels_and_no_text_twice(
     assert len(texts) == len(set(texts))
 
 
-def test_review_grammar_mirrors_the_happy_half() -> None:
-    """Only praise and blame change places, and no template can stand for two numbers of stars."""
-    assert reviews.mirrored("{we} {loved} the {part}") == "{we} {hated} the {part}"
-    for stars in (5, 4):
-        for template in itertools.chain(*reviews.TEMPLATES[stars].values()):
-            assert reviews.mirrored(template) != template
-            assert reviews.mirrored(reviews.mirrored(template)) == template
-
-
-def test_pair_grammar_uses_both_statements_of_an_entailment_under_every_relation() -> None:
-    """Otherwise a word of one sentence would betray the label."""
-    for label in pairs.LABELS:
-        names = " ".join(pairs.CASES[">", label]).replace("not-", "").split()
-        assert names.count("P") == names.count("H")
-
-
 def splits(rows: list[tuple[list[int], int]], **columns: list[list[int]]) -> DatasetDict:
     """Return the same rows, pairs of word ids and label, as every split."""
     data = {"input_ids": [ids for ids, _ in rows], "labels": [label for _, label in rows]}
@@ -80,16 +63,12 @@ def test_majority_is_that_of_the_training_rows() -> None:
 
 
 def test_bag_of_words_learns_counts_but_neither_order_nor_negation() -> None:
-    """The synthetic corpus asks a model for both."""
+    """The synthetic corpus asks a model for both; the texts of a pair are counted apart."""
     rows = [([4], 0), ([2, 3, 4, 2], 0), ([5, 2], 1), ([2, 2, 3, 3, 5], 1), ([3, 6], 2), ([], 2)]
     assert bag_of_words_accuracy(splits(rows), 7, [1e-5]) == 1.0
     order = [([2, 3, 4], 0), ([4, 3, 2], 1)]
     assert bag_of_words_accuracy(splits(order), 5) == 0.5
     negation = [([2, 3], 0), ([2, 4], 1), ([5, 3], 1), ([5, 4], 0)]  # exclusive or
     assert bag_of_words_accuracy(splits(negation), 6) <= 0.75
-
-
-def test_bag_of_words_counts_the_texts_of_a_pair_apart() -> None:
-    rows = [([2, 3], 0), ([2, 3], 1)]
-    types = [[0, 1], [1, 0]]
-    assert bag_of_words_accuracy(splits(rows, token_type_ids=types), 4) == 1.0
+    pairs = splits([([2, 3], 0), ([2, 3], 1)], token_type_ids=[[0, 1], [1, 0]])
+    assert bag_of_words_accuracy(pairs, 4) == 1.0

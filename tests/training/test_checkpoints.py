@@ -10,7 +10,6 @@ import pytest
 from sase_hf.training.checkpoints import (
     MANIFEST_NAME,
     checkpoint_to_resume,
-    list_checkpoints,
     newest_complete_checkpoint,
     why_incomplete,
     write_manifest,
@@ -55,13 +54,6 @@ def test_why_incomplete_names_a_torn_file(
     assert why_incomplete(folder) is None
     tear(folder / file)
     assert (why_incomplete(folder) or "").startswith(reason)
-
-
-def test_list_checkpoints_is_sorted_by_number(tmp_path: Path) -> None:
-    expected = [make_checkpoint(tmp_path, step) for step in (10, 9, 1)]
-    (tmp_path / "checkpoint-11").write_text("a file")
-    (tmp_path / "checkpoint-best").mkdir()
-    assert list_checkpoints(tmp_path) == expected
 
 
 def test_newest_complete_checkpoint_warns_of_torn_ones(
