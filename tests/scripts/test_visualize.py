@@ -1,4 +1,4 @@
-"""scripts/visualize.py and readme_figures.py: what they print, and the pages and figures they write."""
+"""scripts/visualize.py and readme_figures.py: output in the terminal, pages and figures."""
 
 import re
 from collections.abc import Callable
