@@ -1,5 +1,6 @@
 """Fixtures of all tests: no network, a fixed seed, a Hub of the test's own, checkpoints."""
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,6 +17,12 @@ from huggingface_hub.utils import close_session, http_backoff
 from loopback_hub import TOKEN, Hub, running_hub
 
 from sase_hf.models.self_attentive import packing_self_attentive
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen_imports() -> None:
+    """Exempt imported modules from garbage collection, which would take most of a tiny run."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
