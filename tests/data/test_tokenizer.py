@@ -61,7 +61,6 @@ def test_build_tokenizer_extra_words_fill_the_room_that_texts_leave() -> None:
     ("text", "tokens"),
     [
         ("I don't, can't, WON'T!", "i do n't , ca n't , wo n't !"),
-        ("it's we're I've he'll I'd I'm", "it 's we 're i 've he 'll i 'd i 'm"),
         ("rock'n'roll o'clock 'tis don'ts", "rock ' n ' roll o ' clock ' tis don ' ts"),
         ("4.5 well-known (e-mail) a_b", "4 . 5 well - known ( e - mail ) a _ b"),
         (f"{PIZZA}{PIZZA} naïve 'quote'", f"{PIZZA} {PIZZA} naïve ' quote '"),
@@ -142,9 +141,7 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
         ("one text", {}, "texts is a str; pass an iterable of strings"),
         (Dataset.from_dict({"text": ["a"]}), {}, r"text 0 .* is of type dict, .*pass one column"),
         (["a", None], {}, r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
-        (["a", "b\ud800"], {}, r"text 1 \(counted from 0\): 'b.*ud800' has a lone surrogate"),
         (["", " \n"], {}, "no word is in the texts min_frequency=1 times"),
-        (TEXTS, {"min_frequency": 9}, "no word is in the texts min_frequency=9 times"),
         (TEXTS, {"vocab_size": 2}, "vocab_size=2 leaves no room; pass other texts, or"),
     ],
 )

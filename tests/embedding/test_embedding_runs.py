@@ -59,7 +59,7 @@ def begun(inputs: Inputs, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_script_processes_share_shards_and_continue_after_a_kill(
+def test_embed_script_processes_share_shards_and_continue_after_a_kill(
     inputs: Inputs, tmp_path: Path
 ) -> None:
     """Every shard is whole or missing, none is made twice."""
@@ -110,7 +110,7 @@ def test_embed_corpus_makes_damaged_shards_again(
     assert f"{files[1].name} has 3 rows and is made again" in caplog.text
 
 
-def test_process_makes_its_own_share(inputs: Inputs, begun: Path) -> None:
+def test_embed_corpus_process_makes_its_own_share(inputs: Inputs, begun: Path) -> None:
     """Any number of processes may continue where another number stopped."""
     for path in shard_files(begun):
         path.unlink()
@@ -123,7 +123,7 @@ def test_process_makes_its_own_share(inputs: Inputs, begun: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ray_makes_what_one_process_makes(
+def test_embed_with_ray_equals_one_process(
     inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two actors share the missing shards; finished ones stay."""
@@ -170,7 +170,7 @@ def test_embed_corpus_refuses_folders_without_a_whole_manifest(inputs: Inputs, b
         embed(inputs.checkpoint, inputs.file, begun)
 
 
-def test_script_continues_and_answers_mistakes_in_one_line(
+def test_embed_script_continues_and_answers_mistakes_in_one_line(
     inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     main = script_main("embed")

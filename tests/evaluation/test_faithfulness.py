@@ -30,7 +30,6 @@ from sase_hf.evaluation.faithfulness import (
     measure_faithfulness,
     measures,
     probability_curves,
-    random_scores,
     ranks_of,
 )
 
@@ -95,7 +94,7 @@ def test_probability_curves_equal_those_of_texts_without_the_tokens(is_pair: boo
                 )
 
 
-def test_ranks_keep_the_order_of_equal_scores_and_put_padding_last() -> None:
+def test_ranks_of_keeps_the_order_of_equal_scores_and_puts_padding_last() -> None:
     scores = torch.tensor([[0.2, 0.9, 0.2, 0.9, 5.0], [0.0, -1.0, 0.0, 0.0, 5.0]])
     real = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 1, 0]]).bool()
     assert ranks_of(scores, real).tolist() == [[2, 0, 3, 1, 4], [0, 2, 3, 1, 4]]
@@ -124,16 +123,6 @@ def test_integrated_gradients_are_the_integral_of_the_gradients() -> None:
         torch.testing.assert_close(scores[text].float(), expected, rtol=1e-4, atol=1e-5)
         change = ends[-1] - ends[-2]
         assert errors[text].item() == pytest.approx(expected.sum().item() - change, abs=1e-5)
-
-
-def test_random_scores_depend_on_the_text_alone() -> None:
-    """Neither on the batch size nor on padding, so that a number can be repeated."""
-    wide, narrow = torch.zeros(3, 9), torch.zeros(1, 4)
-    many = random_scores(wide, [5, 0, 7], count=2, seed=1)
-    alone = random_scores(narrow, [0], count=2, seed=1)
-    for both, one in zip(many, alone, strict=True):
-        assert both[1, :4].tolist() == one[0].tolist()
-    assert many[0].tolist() != many[1].tolist()
 
 
 def test_measures_are_areas_and_falls() -> None:
@@ -195,7 +184,7 @@ def test_measure_faithfulness_names_what_it_needs(
 
 
 @pytest.mark.slow
-def test_script_writes_a_record_and_a_plot(
+def test_faithfulness_script_writes_a_record_and_a_plot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The record names texts and weights, and no folder."""
@@ -227,7 +216,9 @@ def test_script_writes_a_record_and_a_plot(
         ("--random_orders=0", "random_orders is 0; "),
     ],
 )
-def test_script_answers_mistakes_in_one_line(flag: str, message: str, tmp_path: Path) -> None:
+def test_faithfulness_script_answers_mistakes_in_one_line(
+    flag: str, message: str, tmp_path: Path
+) -> None:
     words = [save_checkpoint(tmp_path / "tiny"), f"--file={write_texts(tmp_path)}", flag]
     with pytest.raises(SystemExit, match=rf"^faithfulness\.py: .*{re.escape(message)}"):
         script_main("faithfulness")(words)

@@ -191,8 +191,3 @@ def test_record_names_the_commit_of_the_checkout(
     assert code["modified"] is False
     module.write_text("two")
     assert record_of()["code"] == {**code, "modified": True}
-
-    inner = checkout / "site" / "sase_hf" / "evaluation" / "records.py"
-    inner.parent.mkdir(parents=True)
-    monkeypatch.setattr(records, "__file__", str(inner))
-    assert record_of()["code"] is None, "it is inside the checkout of another project"

@@ -142,7 +142,7 @@ def test_push_offline_points_to_dry_run(folder: Path) -> None:
         push(folder, NAME)
 
 
-def test_interrupted_push_leaves_the_old_model_whole(folder: Path, hub: Hub) -> None:
+def test_push_interrupted_leaves_the_old_model_whole(folder: Path, hub: Hub) -> None:
     push(folder, NAME)
     old, commit = hub.files(NAME), hub.repositories[NAME].branches["main"]
     change_weights(folder, lambda weights: weights["classifier.output.bias"].add_(1))

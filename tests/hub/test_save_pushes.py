@@ -25,7 +25,7 @@ NEEDED = {
 def test_save_pretrained_pushes_all_that_a_checkpoint_needs(
     hub: Hub, tmp_path: Path, again: bool
 ) -> None:
-    """It sends what has changed since its first look, before which we write two files."""
+    """It sends the files that it sees change; the two that we add must go up as well."""
     model = SelfAttentiveForSequenceClassification(tiny_config())
     if again:
         model.save_pretrained(tmp_path)

@@ -50,7 +50,7 @@ def ours_and_plain(**fields: object) -> tuple[SelfAttentiveForSequenceClassifica
 
 
 @pytest.mark.parametrize("classifier", ["mlp", "pruned_mlp"])
-def test_plain_model_computes_the_same_loss_logits_and_gradients(classifier: str) -> None:
+def test_plain_twin_computes_the_same_loss_logits_and_gradients(classifier: str) -> None:
     ours, plain = ours_and_plain(classifier=classifier)
     (batch,) = batches_of(draw_texts(LENGTHS, 23, 4), 5)
     expected, actual = ours(**batch), plain(**batch)
@@ -147,7 +147,7 @@ def run_in_turn(
 def test_in_turn_alternates_until_its_rounds_or_seconds_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """But not before quartiles mean something; a very slow warm-up counts as a round."""
+    """It measures at least MIN_ROUNDS rounds, so that quartiles mean something."""
     ran, times = run_in_turn(monkeypatch, 4, 1000, a=1.0, b=2.0)
     assert ran == "ab" + "ab" + "ba" + "ab" + "ba", "each begins a round in turn"
     assert times == {"a": [1.0] * 4, "b": [2.0] * 4}
@@ -155,7 +155,6 @@ def test_in_turn_alternates_until_its_rounds_or_seconds_end(
     assert ran == "ab" + "abbb", "short calls are repeated"
     assert times == {"a": [1.0], "b": [1 / 1024]}
     assert run_in_turn(monkeypatch, 9, 11, a=1.0)[1] == {"a": [1.0] * MIN_ROUNDS}
-    assert run_in_turn(monkeypatch, 9, 11, a=1.0, b=1.0)[1]["a"] == [10.0, 1.0, 1.0]
 
 
 def test_batches_contain_every_text_once_grouped_or_not() -> None:

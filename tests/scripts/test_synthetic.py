@@ -22,7 +22,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_corpus(tmp_path_factory.mktemp("corpus"), 0, SIZES, SIZES)
 
 
-def test_corpus_of_a_seed_has_the_same_bytes_everywhere(corpus: Path) -> None:
+def test_write_corpus_gives_a_seed_the_same_bytes_everywhere(corpus: Path) -> None:
     """Numbers measured on two machines can be compared."""
     sums = [path.name.encode() + path.read_bytes() for path in sorted(corpus.iterdir())]
     assert hashlib.sha256(b"".join(sums)).hexdigest() == DIGEST_OF_SEED_0
@@ -32,7 +32,7 @@ def test_corpus_of_a_seed_has_the_same_bytes_everywhere(corpus: Path) -> None:
     ("name", "columns", "num_labels"),
     [("reviews", ["text"], 5), ("pairs", ["premise", "hypothesis"], 3)],
 )
-def test_corpus_has_balanced_labels_and_no_text_twice(
+def test_write_corpus_balances_labels_and_repeats_no_text(
     corpus: Path, name: str, columns: list[str], num_labels: int
 ) -> None:
     """The most frequent label scores one in five, or in three, and no row was trained on."""
@@ -56,13 +56,13 @@ def splits(rows: list[tuple[list[int], int]], **columns: list[list[int]]) -> Dat
     return DatasetDict(train=split, validation=split, test=split)
 
 
-def test_majority_is_that_of_the_training_rows() -> None:
+def test_majority_accuracy_uses_the_majority_of_the_training_rows() -> None:
     train = Dataset.from_dict({"labels": [0, 1, 1]})
     test = Dataset.from_dict({"labels": [0, 0, 0, 1]})
     assert majority_accuracy(DatasetDict(train=train, test=test)) == 0.25
 
 
-def test_bag_of_words_learns_counts_but_neither_order_nor_negation() -> None:
+def test_bag_of_words_accuracy_reflects_counts_but_neither_order_nor_negation() -> None:
     """The synthetic corpus asks a model for both; the texts of a pair are counted apart."""
     rows = [([4], 0), ([2, 3, 4, 2], 0), ([5, 2], 1), ([2, 2, 3, 3, 5], 1), ([3, 6], 2), ([], 2)]
     assert bag_of_words_accuracy(splits(rows), 7, [1e-5]) == 1.0

@@ -1,14 +1,14 @@
 """scripts/visualize.py and readme_figures.py: output in the terminal, pages and figures."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from checkpoints import script_main
+from datasets import Dataset
 from runs import write_rows
-from script_files import load_script
 from shown import Page, assert_harmless
 from tiny import tiny_config
 
@@ -20,14 +20,7 @@ from sase_hf import (
 
 WORDS = ["quick", "warm", "slow", "cold", "meal", "service"]
 STARS = {0: "poor", 1: "fine", 2: "great"}
-Main = Callable[[list[str]], None]
-
-
-@pytest.fixture(scope="module")
-def main() -> Main:
-    """The script's main function."""
-    entry: Main = load_script("visualize").main
-    return entry
+main = script_main("visualize")
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +47,16 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def rows_file(folder: Path, rows: list[dict[str, Any]]) -> str:
-    """Write rows to a file and return its path."""
-    return write_rows(folder / "rows.jsonl", rows)
-
-
 def labelled(count: int = 60) -> list[dict[str, Any]]:
     """Return rows of different texts."""
-    texts = [
-        (f"{WORDS[n % 6]} {WORDS[n // 6 % 6]} {n}", f"{WORDS[n // 2 % 6]} meal")
-        for n in range(count)
-    ]
-    return [
-        {"text": text, "second": second, "label": STARS[n % 3]}
-        for n, (text, second) in enumerate(texts)
-    ]
+    texts = [f"{WORDS[n % 6]} {WORDS[n // 6 % 6]} {n}" for n in range(count)]
+    seconds = [f"{WORDS[n // 2 % 6]} meal" for n in range(count)]
+    labels = [STARS[n % 3] for n in range(count)]
+    return Dataset.from_dict({"text": texts, "second": seconds, "label": labels}).to_list()
 
 
 def test_visualize_shows_texts_in_the_terminal(
-    main: Main, checkpoints: Path, capsys: pytest.CaptureFixture[str]
+    checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main([str(checkpoints / "one"), "--text", "quick meal", "--text", "slow\x1b service"])
     lines = capsys.readouterr().out.splitlines()
@@ -83,10 +67,10 @@ def test_visualize_shows_texts_in_the_terminal(
 
 
 def test_visualize_writes_a_page_with_rows_of_each_label(
-    main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "new" / "page.html"
-    file = rows_file(tmp_path, labelled())
+    file = write_rows(tmp_path / "rows.jsonl", labelled())
     words = [str(checkpoints / "one"), "--file", file, "--select", "random", "--per_label", "2"]
     main([*words, "--output", str(output), "--title=A & B", "--max_seq_length=2"])
     assert capsys.readouterr().out == f"{output}\n"
@@ -104,9 +88,9 @@ def test_visualize_writes_a_page_with_rows_of_each_label(
 
 
 def test_visualize_selects_mistakes(
-    main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = rows_file(tmp_path, labelled())
+    file = write_rows(tmp_path / "rows.jsonl", labelled())
     main([str(checkpoints / "one"), "--file", file, "--select", "wrong", "--per_label", "3"])
     printed = capsys.readouterr().out
     shown = re.findall(r"^(\w+) 0\.\d+, true label (\w+)$", printed, flags=re.MULTILINE)
@@ -115,12 +99,13 @@ def test_visualize_selects_mistakes(
 
 
 def test_visualize_compares_two_checkpoints(
-    main: Main, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = [str(checkpoints / name) for name in ("one", "other")]
     output = tmp_path / "both.html"
+    file = write_rows(tmp_path / "rows.jsonl", labelled())
     words = [names[0], "--compare", names[1]]
-    main([*words, "--file", rows_file(tmp_path, labelled()), "--output", str(output)])
+    main([*words, "--file", file, "--output", str(output)])
     page = Page(output.read_text("utf-8"))
     assert page.texts["h3"] == ["one", "other"] * len(page.texts["h2"])
     assert page.texts["p.words"][0] == page.texts["p.words"][1]
@@ -130,11 +115,9 @@ def test_visualize_compares_two_checkpoints(
     assert [line.partition(": ")[0] for line in (lines[1], lines[3])] == ["one", "other"]
 
 
-def test_visualize_reads_pairs_from_two_columns(
-    main: Main, checkpoints: Path, tmp_path: Path
-) -> None:
+def test_visualize_reads_pairs_from_two_columns(checkpoints: Path, tmp_path: Path) -> None:
     output = tmp_path / "pairs.html"
-    file = rows_file(tmp_path, labelled(12))
+    file = write_rows(tmp_path / "rows.jsonl", labelled(12))
     words = [str(checkpoints / "pairs"), "--file", file, "--text_column_names", "text, second"]
     main([*words, "--select", "random", "--per_label", "1", "--output", str(output)])
     texts = Page(output.read_text("utf-8")).texts["p.words"]
@@ -146,10 +129,10 @@ def test_visualize_reads_pairs_from_two_columns(
 
 @pytest.mark.parametrize(("name", "label"), [("number", 3.5), ("several", ["poor", "great"])])
 def test_visualize_shows_numbers_and_sets_of_labels(
-    main: Main, checkpoints: Path, tmp_path: Path, name: str, label: object
+    checkpoints: Path, tmp_path: Path, name: str, label: object
 ) -> None:
     """Neither is right or wrong, so the page just shows the true value."""
-    file = rows_file(tmp_path, [{"text": "warm meal", "label": label}] * 3)
+    file = write_rows(tmp_path / "rows.jsonl", [{"text": "warm meal", "label": label}] * 3)
     output = tmp_path / "page.html"
     words = [str(checkpoints / name), "--file", file, "--output", str(output)]
     main([*words, "--select", "random"])
@@ -161,7 +144,7 @@ def test_visualize_shows_numbers_and_sets_of_labels(
 
 
 def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
-    main: Main, checkpoints: Path, tmp_path: Path
+    checkpoints: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib", reason="figures need the extra viz")
     output = tmp_path / "figure.svg"
@@ -191,12 +174,12 @@ def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
     ],
 )
 def test_visualize_answers_mistakes_in_one_line(
-    main: Main, checkpoints: Path, tmp_path: Path, name: str, words: list[str], message: str
+    checkpoints: Path, tmp_path: Path, name: str, words: list[str], message: str
 ) -> None:
     rows = labelled(6)
     if name == "several":
         rows = [{**row, "label": [row["label"]]} for row in rows]
-    words = [word.replace("ROWS", rows_file(tmp_path, rows)) for word in words]
+    words = [word.replace("ROWS", write_rows(tmp_path / "rows.jsonl", rows)) for word in words]
     with pytest.raises(SystemExit, match=message):
         main([str(checkpoints / name), *words])
 
@@ -204,6 +187,6 @@ def test_visualize_answers_mistakes_in_one_line(
 @pytest.mark.slow
 def test_readme_figures_draws_both_themes(checkpoints: Path, tmp_path: Path) -> None:
     words = [str(checkpoints / "one"), "--text", "warm meal", "--output_dir", str(tmp_path)]
-    load_script("readme_figures").main(words)
+    script_main("readme_figures")(words)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["heatmap_dark.svg", "heatmap_light.svg"]

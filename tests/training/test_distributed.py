@@ -267,14 +267,14 @@ def test_trainer_resumes_two_processes_bit_for_bit(two_processes: dict[str, Any]
 
 
 def test_trainer_shares_every_row_once_between_processes(two_processes: dict[str, Any]) -> None:
-    """Both draw the same batches of like lengths, or some rows would be lost and others doubled."""
+    """Both must draw the same batches, or rows would be lost or repeated."""
     assert two_processes["times_seen"] == [1.0] * NUM_ROWS
 
 
 def test_trainer_evaluates_each_row_once_and_in_order_in_two_processes(
     two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The filling of the last batch does not count, and predictions stand where their rows do."""
+    """Rows that fill the last batch do not count; predictions keep the order of the rows."""
     evaluated = two_processes["evaluated"]
     assert evaluated["eval_rows"] == 61
     model = SelfAttentiveForSequenceClassification(tiny_config(**PROBLEMS["single_label"]))

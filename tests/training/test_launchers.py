@@ -27,7 +27,7 @@ def logged(folder: Path) -> list[dict[str, float]]:
 
 @pytest.mark.slow
 def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
-    """One command for each; the first writes all but the random state of the other's process."""
+    """The second machine writes only the random state of its process."""
     options = {
         **TINY_MODEL,
         **write_splits(tmp_path),
@@ -46,22 +46,15 @@ def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = ["--main_process_port", str(free.getsockname()[1])]
+        port = free.getsockname()[1]
     script = [str(SCRIPTS / "train.py"), *flags(**options, per_device_train_batch_size=6)]
     machines = [tmp_path / f"machine_{rank}" for rank in range(2)]
-    launch(
-        {
-            folder: [
-                *ACCELERATE,
-                *address,
-                "--machine_rank",
-                str(rank),
-                *script,
-                "--output_dir=run",
-            ]
-            for rank, folder in enumerate(machines)
-        }
-    )
+    launcher = [*ACCELERATE, f"--main_process_port={port}"]
+    words = [*script, "--output_dir=run"]
+    commands = {}
+    for rank, folder in enumerate(machines):
+        commands[folder] = [*launcher, f"--machine_rank={rank}", *words]
+    launch(commands)
     assert logged(machines[0]) == [pytest.approx(entry, abs=1e-5) for entry in expected]
     written = {path.name for path in machines[1].rglob("*") if path.is_file()}
     assert written == {"log.txt", "rng_state_1.pth"}

@@ -54,19 +54,13 @@ def set_up(**options: Any) -> TrainingSetup:
     return assemble(model_args, data_args)
 
 
-@pytest.fixture
-def more_vectors(tmp_path: Path) -> Path:
-    """Vectors of another width, which share one word with the others."""
-    path = tmp_path / "more.txt"
-    path.write_text("meal 5 6\nlion 7 8\n")
-    return path
-
-
-def test_setup_joins_the_vectors_of_several_files(
-    reviews: dict[str, str], vectors: Path, more_vectors: Path
+def test_setup_joins_the_vectors_and_words_of_several_files(
+    reviews: dict[str, str], vectors: Path, tmp_path: Path
 ) -> None:
-    options = {**reviews, "embedding_size": None, "vocab_size": 100}
-    both = set_up(**options, word_vectors=[vectors, more_vectors])
+    more_vectors = tmp_path / "more.txt"
+    more_vectors.write_text("meal 5 6\nlion 7 8\n")
+    options = {**reviews, "embedding_size": None, "word_vectors": [vectors, more_vectors]}
+    both = set_up(**options, vocab_size=100)
     words = both.tokenizer.get_vocab()
     rows = both.model.get_input_embeddings().weight
     assert rows[words["meal"]].tolist() == [1, 2, 3, 5, 6]
@@ -74,26 +68,11 @@ def test_setup_joins_the_vectors_of_several_files(
     assert "zebra" not in words
     assert both.model.config.embedding_size == 5
     assert both.vectors_found[0] == 2 * both.vectors_found[1] > 0
-
-
-def test_setup_extends_the_vocabulary_by_the_words_of_all_files(
-    reviews: dict[str, str], vectors: Path, more_vectors: Path
-) -> None:
-    options = {**reviews, "word_vectors": [vectors, more_vectors], "embedding_size": None}
-    setup = set_up(**options, extend_vocabulary=True)
-    words = setup.tokenizer.get_vocab()
-    rows = setup.model.get_input_embeddings().weight
+    extended = set_up(**options, extend_vocabulary=True)
+    words = extended.tokenizer.get_vocab()
+    rows = extended.model.get_input_embeddings().weight
     assert rows[words["zebra"]][:3].tolist() == [4, 4, 4]
     assert rows[words["lion"]][3:].tolist() == [7, 8]
-
-
-def test_setup_makes_any_encoder(reviews: dict[str, str]) -> None:
-    """Every field of the config has its flag; widths come as several words."""
-    fields = {"encoder": "cnn", "cnn_kernel_sizes": [2, 4], "cnn_num_filters": 3}
-    config = set_up(**reviews, **fields, pooling="generalized").model.config
-    assert (config.cnn_kernel_sizes, config.hidden_size) == ((2, 4), 6)
-    gated = set_up(**reviews, encoder="relation_network", relation_gate=True)
-    assert gated.model.config.relation_gate
 
 
 def test_setup_refuses_another_width_than_that_of_the_vectors(
@@ -162,7 +141,7 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
 
 @pytest.mark.slow
 def test_checkpoint_accepts_flags_that_repeat_it(reviews: dict[str, str], tmp_path: Path) -> None:
-    """A list of widths too, which a config keeps as a tuple: else no such run could go on."""
+    """This includes a list of kernel sizes, which a config keeps as a tuple."""
     cnn = {**TINY_MODEL, "encoder": "cnn", "cnn_kernel_sizes": [2, 3], "cnn_num_filters": 2}
     options = {**cnn, "train_file": reviews["train_file"], "save_steps": 1}
     folder = tmp_path / "run"
@@ -187,7 +166,7 @@ def test_checkpoint_refuses_flags_that_contradict_it(
     reviews: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """Passed over in silence, they would be believed."""
+    """A flag without effect would mislead."""
     files = {"validation_file": reviews["validation_file"], "model_name_or_path": checkpoint[0]}
     with pytest.raises(ValueError, match=message):
         run_tiny(tmp_path / "run", do_eval=True, **files, **options)

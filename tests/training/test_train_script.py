@@ -6,33 +6,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from checkpoints import script_main
 from runs import QUIET, TINY_MODEL, flags, same_weights, weights, write_splits
-from script_files import load_script
 
 from sase_hf.training.checkpoints import list_checkpoints
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "train.py"
 RECIPE = ROOT / "scripts" / "recipes" / "synthetic_reviews.yaml"
-Main = Callable[[list[str]], None]
+main = script_main("train")
 
 
-@pytest.fixture
-def main() -> Main:
-    """The script's main function."""
-    entry: Main = load_script("train").main
-    return entry
-
-
-def test_train_prints_results_and_files(
-    main: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_train_prints_results_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     options = {**QUIET, **write_splits(tmp_path), "max_steps": 2, "output_dir": folder}
     record = tmp_path / "record.json"
@@ -61,7 +51,6 @@ def test_train_prints_results_and_files(
 def test_train_refuses_in_one_line_before_it_trains(
     options: dict[str, Any],
     message: str,
-    main: Main,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -75,7 +64,7 @@ def test_train_refuses_in_one_line_before_it_trains(
 
 
 @pytest.mark.slow
-def test_train_resumes_a_killed_run_bit_for_bit(main: Main, tmp_path: Path) -> None:
+def test_train_resumes_a_killed_run_bit_for_bit(tmp_path: Path) -> None:
     """SIGKILL at a random moment, then the same command with one flag more: the same weights.
 
     The seed of the moment is the clock's: over time every moment is tried.

@@ -94,7 +94,7 @@ class StopAfter(TrainerCallback):
 
 
 def test_trainer_stops_before_an_update_with_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
-    """A finite loss can have a slope that is not, at a square root of zero, say."""
+    """A finite loss can have an infinite gradient, such as that of a square root at zero."""
     training = make_trainer(tmp_path, max_steps=5)
     before = weights_of(training)
     spoil(training.model, at_call=0, how=lambda loss: loss + (loss - loss.detach()).sqrt())
@@ -104,7 +104,7 @@ def test_trainer_stops_before_an_update_with_a_gradient_that_is_not_finite(tmp_p
 
 
 def test_trainer_does_not_save_weights_that_are_not_finite(tmp_path: Path) -> None:
-    """The last update of all may overflow, with no further loss to show it."""
+    """The last update may overflow, and no loss after it would show that."""
     training = make_trainer(tmp_path)
     training.model.classifier.output.weight.data[0, 0] = math.inf
     with pytest.raises(
@@ -139,7 +139,7 @@ def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SelfAttenti
 def test_trainer_resumes_bit_for_bit(
     step: int, whole: SelfAttentiveTrainer, tmp_path: Path
 ) -> None:
-    """With dropout, shuffling, momentum and evaluations in between: nothing is drawn twice."""
+    """The run has dropout, shuffling, momentum and evaluations between its updates."""
     strategy = whole.args.train_sampling_strategy
     resumed = make_trainer(tmp_path, train_sampling_strategy=strategy, **RESUMABLE)
     resumed.train(resume_from_checkpoint=f"{whole.args.output_dir}/checkpoint-{step}")
@@ -184,7 +184,7 @@ def test_trainer_deletes_older_checkpoints_after_the_new_one_is_complete(
 
 
 def test_trainer_learns_the_same_with_evaluations(tmp_path: Path) -> None:
-    """Else a run that is watched more closely could not be compared with one that is not."""
+    """Evaluations must not change the order of the rows or the dropout."""
     alone = make_trainer(tmp_path)
     alone.train()
     watched = make_trainer(tmp_path, eval_strategy="steps", eval_steps=3)
@@ -231,7 +231,7 @@ def test_trainer_evaluates_the_same_in_parts(tmp_path: Path) -> None:
 
 
 def test_trainer_evaluates_the_mean_loss_and_penalty_of_rows(tmp_path: Path) -> None:
-    """Over rows, not over batches, of which the last is smaller."""
+    """The mean is over rows, not over batches: the last batch is smaller."""
     training = make_trainer(tmp_path, dropout=0.0)
     metrics = training.evaluate()
     training.model.eval()
@@ -242,7 +242,7 @@ def test_trainer_evaluates_the_mean_loss_and_penalty_of_rows(tmp_path: Path) -> 
 
 
 def test_trainer_keeps_another_loss_than_the_models(tmp_path: Path) -> None:
-    """It trains once the penalty is off, as the refusal of the model says, and is evaluated."""
+    """Without a penalty, label smoothing or `compute_loss_func` may replace the model's loss."""
     training = make_trainer(tmp_path, num_train_epochs=1, label_smoothing_factor=0.1)
     training.model.config.penalty_coef = 0
     training.max_batch_tokens = 20
@@ -256,7 +256,7 @@ def test_trainer_keeps_another_loss_than_the_models(tmp_path: Path) -> None:
 
 
 def test_trainer_logs_the_mean_penalty_since_the_last_log(tmp_path: Path) -> None:
-    """As it does the loss; at a rate of zero the weights stay, so each figure is known."""
+    """At a learning rate of zero the weights stay, so each expected penalty is known."""
     options = {"learning_rate": 0.0, "num_train_epochs": 1, "logging_steps": 2}
     training = make_trainer(tmp_path, dropout=0.0, train_sampling_strategy="sequential", **options)
     training.train()
