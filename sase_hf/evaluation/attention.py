@@ -1,34 +1,55 @@
-"""How sharply the hops attend, and how much alike, over many texts."""
+"""How many words the hops read, how much alike they are, and whether they read words of a list."""
 
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from ..utils.files import FilePath
 from .dataset import Batch, EvaluationDataset
 
 QUANTILES = (5, 25, 50, 75, 95)
 
+# Each is measured for every hop of every text.
+DISTRIBUTIONS = ("entropy", "effective_words", "cosine")
 
-def measure_attention(dataset: EvaluationDataset, batch_size: int = 32) -> dict[str, Any]:
-    """Return the distribution over texts of the entropy and the overlap of each hop.
+
+def measure_attention(
+    dataset: EvaluationDataset, batch_size: int = 32, words: Collection[str] = ()
+) -> dict[str, Any]:
+    """Measure the attention of a model over many texts.
 
     Both sentences of a pair count as texts. Texts of fewer than two tokens leave nothing to choose
     and do not count.
 
+    - `entropy`, of a hop's weights, divided by log T, that of equal weights: 0 if all attention is
+      on one token, 1 if each token gets the same;
+    - `effective_words`, exp of the entropy: the number of equal weights with the same entropy;
+    - `cosine`, the mean cosine between the weights of a hop and those of each other hop: 0 if hops
+      share no token, 1 if they are equal;
+    - `lift`, the attention on tokens of a word list over the share of these tokens, both averaged
+      over the texts: 1 if they get as much as other tokens.
+
     Args:
         dataset: A model with attention and its texts.
         batch_size: Texts, or pairs, in a batch.
+        words: The word list, without regard to case; none for no `lift`.
 
     Returns:
-        `num_texts`, `num_left_out`; for `entropy` and `overlap` each `mean` over all texts and
-        hops, and `hops`: for each hop `mean` and the percentiles `p5`, `p25`, `p50`, `p75`, `p95`.
+        `num_texts`, `num_left_out`; for `entropy`, `effective_words` and `cosine` each `mean` over
+        all texts and hops, and `hops`: for each hop `mean` and the percentiles `p5`, `p25`, `p50`,
+        `p75`, `p95`; with `words` also `lift`: `mean` and for each hop `mean`.
 
     Raises:
-        ValueError: If no text has two tokens, or attention is not finite.
+        ValueError: If no text has two tokens, attention is not finite, or no text has a word of
+            the list.
     """
-    parts: dict[str, list[Tensor]] = {"entropy": [], "overlap": []}  # of shape (texts, r)
+    parts: dict[str, list[Tensor]] = {name: [] for name in (*DISTRIBUTIONS, "listed", "share")}
+    listed_ids = _ids_of(words, dataset)
     num_left_out = 0
     for _, batch in dataset.batches(batch_size, "Reading attention"):
         with torch.no_grad():
@@ -39,51 +60,80 @@ def measure_attention(dataset: EvaluationDataset, batch_size: int = 32) -> dict[
                 "its weights, or name another checkpoint"
             )
         attention = attention.flatten(0, -3).double()  # (B, r, T), of pairs (2 * B, r, T)
-        lengths = _lengths(batch, attention.shape[0])
-        enough = lengths >= 2
+        real, ids = _texts(batch, attention.shape[0])
+        enough = real.sum(1) >= 2
         num_left_out += int((~enough).sum())
-        parts["entropy"].append(normalised_entropy(attention[enough], lengths[enough]))
-        parts["overlap"].append(overlap(attention[enough]))
+        attention, real, ids = attention[enough], real[enough], ids[enough]
+        lengths = real.sum(1)
+        entropies = torch.special.entr(attention).sum(-1)
+        parts["entropy"].append(entropies / lengths.log().unsqueeze(1))
+        parts["effective_words"].append(entropies.exp())
+        parts["cosine"].append(hop_cosine(attention))
+        listed = (torch.isin(ids, listed_ids.to(ids.device)) & real).double()
+        parts["listed"].append((attention @ listed.unsqueeze(-1)).squeeze(-1))
+        parts["share"].append(listed.sum(1) / lengths)
     values = {name: torch.cat(part).cpu().numpy() for name, part in parts.items()}
     num_texts = len(values["entropy"])
     if not num_texts:
         raise ValueError("no text has two tokens, so attention has no choice; give longer texts")
-    distributions = {name: _distribution(value) for name, value in values.items()}
-    return {"num_texts": num_texts, "num_left_out": num_left_out, **distributions}
+    measured = {name: _distribution(values[name]) for name in DISTRIBUTIONS}
+    if words:
+        if not values["share"].any():
+            raise ValueError(
+                f"no text has one of the {len(words)} listed words as a token; name another list"
+            )
+        lifts = values["listed"].mean(0) / values["share"].mean()
+        hops = [{"mean": lift} for lift in lifts.tolist()]
+        measured["lift"] = {"mean": float(lifts.mean()), "hops": hops}
+    return {"num_texts": num_texts, "num_left_out": num_left_out, **measured}
 
 
-def normalised_entropy(attention: Tensor, lengths: Tensor) -> Tensor:
-    """Return the entropy of each hop's weights divided by log T, that of equal weights, (B, r).
-
-    It is 0 for all attention on one token and 1 for the same on each.
-
-    Args:
-        attention: A, zero on padding, shape (B, r, T).
-        lengths: Real tokens of each text, at least 2, shape (B,).
-    """
-    return torch.special.entr(attention).sum(-1) / lengths.log().unsqueeze(1)
-
-
-def overlap(attention: Tensor) -> Tensor:
-    """Return the mean of a_i . a_j over the other hops j of each hop i, shape (B, r).
-
-    Its mean over the hops is the `overlap` of the pipeline's results; of one hop it is zero.
+def hop_cosine(attention: Tensor) -> Tensor:
+    """Return the mean cosine between each hop and the others, shape (B, r); 0 for one hop.
 
     Args:
         attention: A, zero on padding, shape (B, r, T).
     """
-    products = attention @ attention.transpose(1, 2)  # (B, r, r)
-    own = products.diagonal(dim1=1, dim2=2)
-    return (products.sum(-1) - own) / max(1, attention.shape[1] - 1)
+    directions = F.normalize(attention, dim=-1)
+    cosines = directions @ directions.mT  # (B, r, r)
+    own = cosines.diagonal(dim1=1, dim2=2)
+    return (cosines.sum(-1) - own) / max(1, attention.shape[1] - 1)
 
 
-def _lengths(batch: Batch, num_texts: int) -> Tensor:
-    """Return the number of real tokens of each text, in the order of the attention."""
-    real = batch["attention_mask"] != 0
+def read_word_list(file: FilePath) -> set[str]:
+    """Return the words of a file with a word at the start of each line, before a tab if any.
+
+    Raises:
+        ValueError: If the file has no words or is not UTF-8.
+        OSError: If there is no such file.
+    """
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{file} is not UTF-8; give a text file with a word on each line"
+        ) from error
+    words = {line.split("\t")[0].strip() for line in lines} - {""}
+    if not words:
+        raise ValueError(f"{file} has no words; give a text file with a word on each line")
+    return words
+
+
+def _ids_of(words: Collection[str], dataset: EvaluationDataset) -> Tensor:
+    """Return the ids of the listed words among the tokens."""
+    wanted = {word.casefold() for word in words}
+    vocabulary = dataset.tokenizer.get_vocab().items()
+    return torch.tensor([index for token, index in vocabulary if token.casefold() in wanted]).long()
+
+
+def _texts(batch: Batch, num_texts: int) -> tuple[Tensor, Tensor]:
+    """Return the real tokens and the ids of each text (num_texts, T), in the attention's order."""
+    real, ids = batch["attention_mask"] != 0, batch["input_ids"]
     if len(real) == num_texts:
-        return real.sum(1)
-    types = batch["token_type_ids"]  # of pairs
-    return torch.stack([(real & (types == side)).sum(1) for side in (0, 1)], 1).flatten()
+        return real, ids
+    sides = torch.arange(2, device=ids.device).view(1, 2, 1)  # of pairs
+    of_side = batch["token_type_ids"].unsqueeze(1) == sides  # (B, 2, T)
+    return (real.unsqueeze(1) & of_side).flatten(0, 1), ids.repeat_interleave(2, 0)
 
 
 def _distribution(values: np.ndarray) -> dict[str, Any]:
@@ -94,4 +144,4 @@ def _distribution(values: np.ndarray) -> dict[str, Any]:
     return {"mean": float(values.mean()), "hops": hops}
 
 
-__all__ = ["measure_attention", "normalised_entropy", "overlap"]
+__all__ = ["DISTRIBUTIONS", "hop_cosine", "measure_attention", "read_word_list"]

@@ -1,4 +1,4 @@
-"""Charts of faithfulness, of entropy and overlap, and of accuracy; they need matplotlib."""
+"""Charts of faithfulness, of attention statistics, and of accuracy; they need matplotlib."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def accuracy_figure(curves: Mapping[str, Mapping[str, Sequence[tuple[float, floa
 
 
 def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Draw the distributions of the hops' entropy and overlap, the checkpoints side by side.
+    """Draw the distributions of the hops' entropy and cosine, the checkpoints side by side.
 
     A box holds the middle half of the texts, with a line at the median; the whiskers end at the 5th
     and 95th percentile.
@@ -81,7 +81,7 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
     keys = []
     for number, measured in enumerate(statistics.values()):
         shift = (number - (len(statistics) - 1) / 2) * BOX_SHARE / len(statistics)
-        for axes, name in ((upper, "entropy"), (lower, "overlap")):
+        for axes, name in ((upper, "entropy"), (lower, "cosine")):
             colour = COLOURS[number % len(COLOURS)]
             lines = {"color": colour, "linewidth": 1}
             hops = measured[name]["hops"]
@@ -99,11 +99,11 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
             )
         keys.append(drawn["boxes"][0])
     upper.set_ylabel("entropy, as a share of log T")
-    lower.set_ylabel("overlap with the other hops")
+    lower.set_ylabel("cosine with the other hops")
     lower.set_xlabel("hop")
     lower.set_xticks(range(1, num_hops + 1), [str(hop) for hop in range(1, num_hops + 1)])
-    lower.set_ylim(bottom=0)
     upper.set_ylim(0, 1)
+    lower.set_ylim(0, 1)
     _finish(figure, list(statistics) if len(statistics) > 1 else [], keys)
     return figure
 

@@ -8,24 +8,27 @@ import torch
 from torch import Tensor
 
 from sase_hf.data.labels import SINGLE_LABEL
-from sase_hf.evaluation.attention import measure_attention
+from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
 from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.setup import assemble, load_rows
 
 
-def measure(words: Sequence[str], model: Path) -> dict[str, dict[str, float]]:
+def measure(
+    words: Sequence[str], model: Path, word_list: Path | None = None
+) -> dict[str, dict[str, float]]:
     """Measure a trained model on the validation rows of its recipe.
 
     Args:
         words: The command line of scripts/train.py that trained it.
         model: The folder of the model.
+        word_list: A file of words for the `lift`, as `read_word_list` takes it.
 
     Returns:
-        For a model with attention, `attention`: the means of `entropy` and `overlap`, as defined in
-        `sase_hf.evaluation.attention`. For one label per row, `label_shift`: the `accuracy` after
-        adapting to the label frequencies. Nothing if there are no validation rows.
+        For a model with attention, `attention`: the mean of each number of `measure_attention`. For
+        one label per row, `label_shift`: the `accuracy` after adapting to the label frequencies.
+        Nothing if there are no validation rows.
     """
     model_args, data_args, training_args = parse_arguments(words)
     validation_only = replace(data_args, test_file=None)
@@ -39,8 +42,10 @@ def measure(words: Sequence[str], model: Path) -> dict[str, dict[str, float]]:
     batch_size = training_args.per_device_eval_batch_size
     measured: dict[str, dict[str, float]] = {}
     if parts.model.config.has_attention:
-        statistics = measure_attention(sample, batch_size)
-        measured["attention"] = {kind: statistics[kind]["mean"] for kind in ("entropy", "overlap")}
+        listed = read_word_list(word_list) if word_list is not None else ()
+        statistics = measure_attention(sample, batch_size, listed)
+        kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)
+        measured["attention"] = {kind: statistics[kind]["mean"] for kind in kinds}
     if parts.task.problem_type == SINGLE_LABEL:
         trained = torch.tensor(load_rows(model_args, data_args).splits["train"]["label"][:])
         labels = torch.tensor(parts.rows["validation"]["labels"][:])

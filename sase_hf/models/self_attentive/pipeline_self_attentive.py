@@ -35,7 +35,8 @@ class SelfAttentionPipeline(Pipeline):
     - `tokens`, `offsets`: the T tokens as they stand in the text, and their (start, end) in it;
     - `attention`: A, r lists of T floats;
     - `overall`: the hops summed and renormalised to 1, T floats (section 2.3 of the paper);
-    - `overlap`: mean off-diagonal entry of A A^T; 0 when hops share no token, or with one hop;
+    - `cosine`: mean cosine between two hops: 1 when they read the same, 0 when they share no token;
+      None for one hop;
     - `spans`: the parts of the text that got the most attention, strongest first, each with its
       `text`, `start`, `end`, and as `weight` its share of `overall`. A span is a longest run of
       tokens that each get at least an even share, 1 / T;
@@ -188,14 +189,14 @@ def _reading(text: str, offsets: list[list[int]], hops: Tensor) -> dict[str, Any
     offsets = _with_whole_characters(text, offsets)
     total = hops.sum(0)
     overall = (total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)).tolist()
-    overlap = hops @ hops.T
-    pairs = ~torch.eye(len(hops), dtype=torch.bool)
+    directions = F.normalize(hops, dim=-1)
+    pairs = torch.ones(len(hops), len(hops), dtype=torch.bool).triu(1)
     return {
         "tokens": [text[start:end] for start, end in offsets],
         "offsets": [(start, end) for start, end in offsets],
         "attention": hops.tolist(),
         "overall": overall,
-        "overlap": overlap[pairs].mean().item() if len(hops) > 1 else 0.0,
+        "cosine": (directions @ directions.T)[pairs].mean().item() if len(hops) > 1 else None,
         "spans": most_attended(text, offsets, overall),
     }
 
