@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
             print(f"pid {process.pid}, log {log.name}")
             return
-        failed = [run.name for run in runs if not train(run)]
+        failed = [run.name for run in runs if not train(run, flags.word_list)]
         if failed:
             sys.exit(f"study.py: {len(failed)} of {len(runs)} runs failed: {', '.join(failed)}")
 
@@ -72,6 +72,8 @@ def build_parser() -> argparse.ArgumentParser:
     for command in (run, status, rendering):
         records = Path("model_cards/records/study")
         command.add_argument("--records", type=Path, default=records, help="folder of the records")
+    lift = "file with a word on each line, up to a tab; records the attention on them as lift"
+    run.add_argument("--word_list", type=Path, help=lift)
     run.add_argument("--detach", action="store_true", help="run in the background")
     output = Path("model_cards/EXPERIMENTS.md")
     rendering.add_argument("--output", type=Path, default=output, help="the page of tables")

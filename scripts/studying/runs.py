@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sase_hf import SelfAttentiveConfig
 from sase_hf.evaluation.privacy import redact
 from sase_hf.evaluation.records import write_record
 from sase_hf.training.arguments import changed_arguments
@@ -124,7 +125,10 @@ def state_of(run: Run) -> State:
     state = State("missing")
     if run.record.is_file():
         record = json.loads(run.record.read_text(encoding="utf-8"))
-        recorded = _deciding(record["arguments"])
+        # The config knows the values of what was left at a default, which may be another today.
+        config = SelfAttentiveConfig.from_dict(record["config"])
+        recorded = {name: getattr(config, name) for name in settings if hasattr(config, name)}
+        recorded |= _deciding(record["arguments"])
         if recorded == settings:
             return State("done", f"accuracy {record['metrics']['accuracy']:.2%}")
         names = sorted(recorded.keys() | settings.keys())
@@ -138,7 +142,7 @@ def state_of(run: Run) -> State:
     return state
 
 
-def train(run: Run) -> bool:
+def train(run: Run, word_list: Path | None = None) -> bool:
     """Train a run by scripts/train.py unless it has a record; return whether it has one now."""
     state = state_of(run)
     print(f"{run.name}: {state}", flush=True)
@@ -158,7 +162,7 @@ def train(run: Run) -> bool:
         print(f"{run.name}: failed with status {ended.returncode}; see {log_file}", flush=True)
         return False
     record = json.loads((run.folder / "record.json").read_text(encoding="utf-8"))
-    write_record(record | measure(run.words, run.folder), run.record)
+    write_record(record | measure(run.words, run.folder, word_list), run.record)
     for checkpoint in list_checkpoints(run.folder):
         shutil.rmtree(checkpoint)
     print(f"{run.name}: {state_of(run)}", flush=True)

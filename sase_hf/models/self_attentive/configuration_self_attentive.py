@@ -17,6 +17,8 @@ MAX_SIZES = {
     "dilated_cnn_num_layers": 20,
 }
 DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
+# What config files compute that were saved before they had these fields.
+EARLIER = {"attention_function": "softmax", "normalize_states": False, "penalty": "frobenius"}
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 
 
@@ -25,6 +27,9 @@ class SelfAttentiveConfig(PreTrainedConfig):
     r"""Sizes and choices of a self-attentive model; the defaults are the paper's Age sizes.
 
     Symbols are those of Lin et al., *A Structured Self-Attentive Sentence Embedding* (ICLR 2017).
+    The attention of the paper is `attention_function="softmax"`, `normalize_states=False`,
+    `penalty="frobenius"`, `penalty_coef=1.0`; on long texts its hops stay near even and alike, so
+    the defaults are others.
 
     Args:
         vocab_size: Rows of the embedding matrix.
@@ -48,15 +53,17 @@ class SelfAttentiveConfig(PreTrainedConfig):
             and `last` (the final state of each direction) are baselines of one row.
         attention_size: d_a, the hidden units of the attention MLP (equation 6).
         num_hops: r, the rows of the attention matrix A and of M.
-        attention_function: What makes weights of a hop's scores: the paper's `softmax`, or
-            `entmax15` or `sparsemax`, which give most tokens a weight of exactly 0.
+        attention_function: What makes weights of a hop's scores: `entmax15` (Peters, Niculae and
+            Martins, 2019) or `sparsemax` (Martins and Astudillo, 2016), which give most tokens a
+            weight of exactly 0, or the paper's `softmax`.
         normalize_states: Give the attention each state with mean 0 and variance 1 (a layer norm
             without weights). States of an LSTM are small, so that the scores of plain states stay
             near 0 and their softmax near even.
-        penalty: What keeps hops apart: \|\|A A^T - I\|\|_F^2 (equation 8, `frobenius`), the mean
-            `cosine` between two hops, or minus their mean Kullback-Leibler divergence (`kl`, with
-            `softmax` only). `generalized` pooling has one of its own, on the distances of the hops'
-            weights, and ignores this.
+        penalty: What keeps hops apart: the mean `cosine` between two hops, from 0 to 1 for any
+            number of hops and tokens; \|\|A A^T - I\|\|_F^2 (equation 8, `frobenius`), which grows
+            with the square of the hops; or minus the mean Kullback-Leibler divergence of two hops
+            (`kl`, with `softmax` only). `generalized` pooling has one of its own, on the distances
+            of the hops' weights, and ignores this.
         penalty_coef: Weight of the penalty in the loss.
         classifier: `mlp`, one hidden ReLU layer over all of M, or `pruned_mlp` (Appendix A).
         classifier_hidden_size: b, the hidden units of `mlp`.
@@ -114,10 +121,10 @@ class SelfAttentiveConfig(PreTrainedConfig):
     pooling: Literal["self_attention", "generalized", "max", "mean", "last"] = "self_attention"
     attention_size: int = 350
     num_hops: int = 30
-    attention_function: Literal["softmax", "entmax15", "sparsemax"] = "softmax"
-    normalize_states: bool = False
-    penalty: Literal["frobenius", "cosine", "kl"] = "frobenius"
-    penalty_coef: float | int = 1.0
+    attention_function: Literal["softmax", "entmax15", "sparsemax"] = "entmax15"
+    normalize_states: bool = True
+    penalty: Literal["frobenius", "cosine", "kl"] = "cosine"
+    penalty_coef: float | int = 0.02
     classifier: Literal["mlp", "pruned_mlp"] = "mlp"
     classifier_hidden_size: int = 2000
     pruned_row_size: int = 150
@@ -149,6 +156,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """Make a config of a file's fields and overrides; overridden derived numbers come last."""
+        if "transformers_version" in config_dict:  # as in every saved file
+            config_dict = EARLIER | config_dict
         maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
         kwargs |= {name: labels for name, labels in maps.items() if labels is not None}
         kwargs |= {name: kwargs.pop(name) for name in DERIVED if name in kwargs}
