@@ -158,7 +158,7 @@ def sparse(x: Tensor, alpha: float) -> Tensor:
     are the support for the largest k whose threshold tau lies below all of them.
     """
     rows = []
-    for z in x * (alpha - 1):
+    for z in (x - x.max(dim=1, keepdim=True).values) * (alpha - 1):  # a constant changes nothing
         for k in range(1, len(z) + 1):
             largest = z.sort(descending=True).values[:k]
             mean = largest.mean()

@@ -59,7 +59,7 @@ def test_measure_attention_agrees_with_the_pipeline(checkpoint: str, batch_size:
     assert measured["cosine"]["mean"] == pytest.approx(mean, rel=1e-5)
     for hop, distribution in enumerate(measured["entropy"]["hops"]):
         nats = [
-            -sum(weight * math.log(weight) for weight in result["attention"][hop])
+            -sum(weight * math.log(weight) for weight in result["attention"][hop] if weight)
             for result in counted
         ]
         entropies = sorted(

@@ -43,6 +43,8 @@ ENCODERS: tuple[dict[str, Any], ...] = (
     {"encoder": "relation_network", "relation_gate": True},
 )
 POOLINGS = ("self_attention", "generalized", "max", "mean", "last")
+# The attention of the paper; the default is another.
+PAPER = {"attention_function": "softmax", "normalize_states": False, "penalty": "frobenius"}
 # All combinations that are allowed: only a BiLSTM has a last state.
 ARCHITECTURES = (
     *(
@@ -51,10 +53,10 @@ ARCHITECTURES = (
         for pooling in POOLINGS
         if pooling != "last" or encoder["encoder"] == "bilstm"
     ),
-    {"attention_function": "entmax15", "normalize_states": True, "penalty": "cosine"},
-    {"attention_function": "sparsemax", "normalize_states": True},
-    {"pooling": "generalized", "attention_function": "entmax15", "normalize_states": True},
-    {"penalty": "kl"},
+    PAPER,
+    {**PAPER, "pooling": "generalized"},
+    {**PAPER, "penalty": "kl"},
+    {"attention_function": "sparsemax"},
 )
 
 SIZES: dict[str, Any] = {

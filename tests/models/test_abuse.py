@@ -67,7 +67,7 @@ def test_hostile_texts_labels_and_titles_are_shown_as_text() -> None:
     for start in range(0, len(results), STRINGS_OF_A_PAGE):
         shown = []
         for place, result in enumerate(results[start : start + STRINGS_OF_A_PAGE], start=start):
-            assert all(map(math.isfinite, [*result["scores"].values(), result["overlap"]]))
+            assert all(map(math.isfinite, [*result["scores"].values(), result["cosine"]]))
             for hop in [result["overall"], *result["attention"]]:
                 assert not hop or math.isclose(sum(hop), 1, abs_tol=1e-4)
             assert result["text"] == strings[place]

@@ -137,6 +137,18 @@ def test_config_accepts_right_derived_numbers_only(
             make(**{name: 5})
 
 
+def test_config_of_a_file_without_the_newer_fields_is_the_papers(tmp_path: Path) -> None:
+    """Checkpoints that were saved before these fields existed compute what they did."""
+    newer = tiny.PAPER.keys()
+    saved = {k: v for k, v in tiny.tiny_config().to_dict().items() if k not in newer}
+    (tmp_path / "config.json").write_text(json.dumps(saved), encoding="utf-8")
+    loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
+    assert {name: getattr(loaded, name) for name in newer} == tiny.PAPER
+    tiny.tiny_config().save_pretrained(tmp_path)
+    loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
+    assert loaded.attention_function == SelfAttentiveConfig().attention_function != "softmax"
+
+
 def test_config_checks_the_overrides_of_a_checkpoint_together(tmp_path: Path) -> None:
     """Not one by one against fields that the others replace. Saving checks again."""
     tiny.tiny_config(problem_type="single_label_classification").save_pretrained(tmp_path)

@@ -49,11 +49,7 @@ def test_generalized_penalty_of_large_weights_is_the_references(is_autocast: boo
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {},
-        {"attention_function": "entmax15", "normalize_states": True, "penalty": "cosine"},
-        {"attention_function": "sparsemax", "normalize_states": True, "penalty": "cosine"},
-    ],
+    [tiny.PAPER, {"attention_function": "entmax15"}, {"attention_function": "sparsemax"}],
     ids=tiny.name_of,
 )
 def test_attention_passes_gradcheck_beside_padding(fields: dict[str, Any]) -> None:

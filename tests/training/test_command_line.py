@@ -147,7 +147,7 @@ def test_recipe_of_the_project_is_complete(path: Path) -> None:
     """A recipe states a published run in full: where it goes, its seed, its sizes, its length."""
     _, data, training = parse_arguments([str(path), "--use_cpu"])
     stated = read_recipe(path)
-    assert {"output_dir", "seed", "num_hops", "penalty_coef", "num_train_epochs"} <= stated.keys()
+    assert {"output_dir", "seed", "num_hops", "num_train_epochs"} <= stated.keys()
     assert (training.do_train, training.do_eval) == (True, True)
     assert data.train_file.startswith("data/")
     assert training.output_dir == f"runs/{path.stem}"
