@@ -7,8 +7,8 @@
 `run` trains each recipe with each seed by scripts/train.py and writes a record. After a stop, give
 the same command again: it skips runs with a record, resumes an unfinished run from its newest
 checkpoint, and repeats runs whose recipe has changed since. `--detach` runs it in the background.
-`render` makes model_cards/EXPERIMENTS.md, and the figure beside it, from the records alone; the
-figure needs `pip install 'sase_hf[viz]'`.
+`render` makes model_cards/EXPERIMENTS.md, and the figures beside it, from the records alone; the
+figures need `pip install 'sase_hf[viz]'`.
 
 The record of the recipe yelp5/cnn_max.yaml in scripts/recipes/study with seed 42 is
 model_cards/records/study/yelp5/cnn_max-seed42.json. Two other kinds of records are put into that
@@ -63,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="train what has no record", allow_abbrev=False)
     status = commands.add_parser("status", help="list the state of each run", allow_abbrev=False)
-    rendering = commands.add_parser("render", help="make tables and figure", allow_abbrev=False)
+    rendering = commands.add_parser("render", help="make tables and figures", allow_abbrev=False)
     for command in (run, status):
         add = command.add_argument
         add("recipes", nargs="+", type=Path, help="recipes, or folders of recipes")

@@ -5,7 +5,7 @@ May import `models`, `utils` and `data`.
 """
 
 from .attended_text import visible
-from .charts import accuracy_figure, curves_figure, statistics_figure
+from .charts import accuracy_figure, curves_figure, points_figure, statistics_figure
 from .figures import attention_figure, check_figure_path, comparison_figure, save_figure
 from .notebook import Attention
 from .page import attention_fragment, attention_html, comparison_html
@@ -23,6 +23,7 @@ __all__ = [
     "comparison_figure",
     "comparison_html",
     "curves_figure",
+    "points_figure",
     "save_figure",
     "select_predictions",
     "statistics_figure",

@@ -66,6 +66,34 @@ def accuracy_figure(curves: Mapping[str, Mapping[str, Sequence[tuple[float, floa
     return figure
 
 
+def points_figure(
+    points: Mapping[str, Mapping[str, tuple[float, float]]], x_label: str, y_label: str
+) -> Figure:
+    """Draw points, a panel for each task; points with the same name have the same colour and mark.
+
+    Args:
+        points: For each task the x and the y of each name.
+        x_label: What x is.
+        y_label: What y is.
+    """
+    names = list(dict.fromkeys(name for panel in points.values() for name in panel))
+    figure = new_figure(3.2 * len(points), 4.2)
+    row: Sequence[Axes] = figure.subplots(1, len(points), squeeze=False)[0]
+    keys: dict[str, Artist] = {}
+    for axes, (title, panel) in zip(row, points.items(), strict=True):
+        for name, point in panel.items():
+            style = names.index(name)
+            colour, mark = COLOURS[style % len(COLOURS)], MARKS[style % len(MARKS)]
+            (keys[name],) = axes.plot(*point, color=colour, marker=mark, linestyle="none")
+        axes.set_title(plain(title, 60), size=10)
+        axes.set_xlabel(x_label)
+        axes.set_xlim(0, 1)
+        axes.margins(y=0.2)
+    row[0].set_ylabel(y_label)
+    _finish(figure, list(keys), list(keys.values()))
+    return figure
+
+
 def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
     """Draw the distributions of the hops' entropy and cosine, the checkpoints side by side.
 

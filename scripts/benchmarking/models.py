@@ -4,12 +4,14 @@
 uses fused Adam by default; `--bf16 true --train_sampling_strategy group_by_length` is the rest.
 """
 
+import atexit
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -23,7 +25,15 @@ from .plain import plain_name, plain_twin
 from .texts import Batch, batches_of, draw_texts
 
 NUM_LABELS = 5
-DEFAULTS = {"vocab_size": 20_000, "num_labels": NUM_LABELS}
+# The attention is the paper's, which the plain implementation has.
+DEFAULTS = {
+    "vocab_size": 20_000,
+    "num_labels": NUM_LABELS,
+    "attention_function": "softmax",
+    "normalize_states": False,
+    "penalty": "frobenius",
+    "penalty_coef": 1.0,
+}
 
 # Allowed difference of float32 sums in another order, as a share of the largest value.
 TOLERANCE = 1e-3
@@ -98,8 +108,8 @@ def build_model(
     """Return a model; the same fields and seed give the same weights under all settings."""
     sizes = {**DEFAULTS, **fields}
     if settings.onnx:
-        folder = _exported(tuple(sorted(sizes.items())), seed).name
-        return OnnxClassifier(Path(folder, f"{settings.onnx}.onnx"))
+        folder = _exported(tuple(sorted(sizes.items())), seed)
+        return OnnxClassifier(folder / f"{settings.onnx}.onnx")
     ours = _random_model(sizes, seed)
     ours.to(device)  # type: ignore[arg-type]  # a decorator of transformers hides `self`
     model = plain_twin(ours) if settings.plain else ours
@@ -123,10 +133,11 @@ def _random_model(fields: Mapping[str, Any], seed: int) -> SelfAttentiveForSeque
 
 
 @lru_cache
-def _exported(fields: tuple[tuple[str, Any], ...], seed: int) -> TemporaryDirectory[str]:
+def _exported(fields: tuple[tuple[str, Any], ...], seed: int) -> Path:
     """Return a folder with fp32.onnx and int8.onnx, which is deleted when the process ends."""
-    folder: TemporaryDirectory[str] = TemporaryDirectory()
-    in_fresh_process(_export, dict(fields), seed, Path(folder.name))
+    folder = Path(mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    in_fresh_process(_export, dict(fields), seed, folder)
     return folder
 
 

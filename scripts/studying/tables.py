@@ -1,4 +1,4 @@
-"""The page of a study, made from its records: tables, a figure, and the paper's numbers."""
+"""The page of a study, made from its records: tables, figures, and the paper's numbers."""
 
 import json
 import re
@@ -13,13 +13,12 @@ import yaml
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.models import FAMILIES
-from sase_hf.visualization import accuracy_figure, save_figure
+from sase_hf.visualization import accuracy_figure, points_figure, save_figure
 
 from .runs import WITHOUT_EFFECT
 
 MISSING = "-"
 TEMPLATE = Path(__file__).with_name("experiments.md")
-FIGURE_NAME = "hops.svg"
 
 # Arguments that may differ between the seeds of a recipe.
 OF_A_RUN = WITHOUT_EFFECT | {"seed", "output_dir", "run_name"}
@@ -27,6 +26,7 @@ OF_A_RUN = WITHOUT_EFFECT | {"seed", "output_dir", "run_name"}
 TASKS = ("yelp5", "blog_age", "snli")
 HOPS = (1, 5, 10, 20, 30)
 HOPS_TASKS = ("blog_age", "snli")
+FOCUS_TASKS = ("yelp5", "imdb", "blog_age", "sst2", "snli")
 
 # Name of a recipe -> the records of its seeds.
 Records = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -35,13 +35,17 @@ _SHOWN = yaml.safe_load(Path(__file__).with_name("tables.yaml").read_text(encodi
 TITLES, PAPER, SETTINGS = _SHOWN["titles"], _SHOWN["paper"], _SHOWN["settings"]
 
 
-def render(records_folder: Path, output: Path) -> tuple[Path, Path]:
-    """Write the page, and the figure into the same folder; return both files."""
+def render(records_folder: Path, output: Path) -> list[Path]:
+    """Write the page, and the figures into the same folder; return the files."""
     records = read_records(records_folder)
-    figure = output.with_name(FIGURE_NAME)
-    save_figure(accuracy_figure(hops_curves(records)), figure)
+    figures = {
+        "hops.svg": accuracy_figure(hops_curves(records)),
+        "focus.svg": points_figure(focus_points(records), "entropy", "accuracy in %"),
+    }
+    for name, figure in figures.items():
+        save_figure(figure, output.with_name(name))
     output.write_text(page(records), encoding="utf-8")
-    return output, figure
+    return [output, *(output.with_name(name) for name in figures)]
 
 
 def page(records: Records) -> str:
@@ -158,21 +162,42 @@ def by_task(records: Records, table: str, tasks: Sequence[str]) -> str:
 
 
 def table3(records: Records) -> str:
-    """The effect of the penalty on the accuracy, the entropy and the overlap of the hops."""
-    kinds, rows = ("entropy", "overlap"), []
-
-    def mean(name: str, kind: str) -> str:
-        measured = [r["attention"][kind] for r in records.get(name, ()) if "attention" in r]
-        return f"{statistics.mean(measured):.3f}" if measured else MISSING
-
+    """The effect of the penalty on the accuracy and on what the hops read."""
+    kinds, rows = ("entropy", "cosine", "overlap"), []
     for task in TASKS:
         names = by_setting(records, task, "penalty_", "penalty_coef")
         for coefficient in sorted(names.keys() | PAPER["table3"][task].keys()):
             name = names.get(coefficient, "")
             paper = _paper("table3", task, coefficient)
-            means = (mean(name, kind) for kind in kinds)
+            means = (_attention(records, name, kind) for kind in kinds)
             rows.append((task, f"{coefficient:g}", accuracy(records, name), paper, *means))
     return markdown(("task", "coefficient", "accuracy in %", "paper", *kinds), rows)
+
+
+def focus(records: Records) -> str:
+    """The accuracy and the focus of each kind of attention."""
+    kinds = ("entropy", "effective_words", "cosine", "lift")
+    rows = [
+        (task, title, accuracy(records, name), *(_attention(records, name, k) for k in kinds))
+        for task in FOCUS_TASKS
+        for recipe, title in TITLES["focus"].items()
+        if (name := f"{task}/{recipe}") in records
+    ]
+    headings = ("task", "attention", "accuracy in %", *(kind.replace("_", " ") for kind in kinds))
+    return markdown(headings, rows)
+
+
+def focus_points(records: Records) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return for each task and kind of attention its mean entropy and accuracy in percent."""
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for task in FOCUS_TASKS:
+        for recipe, title in TITLES["focus"].items():
+            measured = [r for r in records.get(f"{task}/{recipe}", ()) if "attention" in r]
+            if measured:
+                entropy = statistics.mean(r["attention"]["entropy"] for r in measured)
+                correct = statistics.mean(100 * r["metrics"]["accuracy"] for r in measured)
+                found.setdefault(task, {})[title] = (entropy, correct)
+    return found
 
 
 def table4(records: Records) -> str:
@@ -246,7 +271,7 @@ TABLES: Mapping[str, Callable[[Records], str]] = {
     "beyond": partial(by_task, table="beyond", tasks=TASKS),
     **{
         function.__name__: function
-        for function in (table3, table4, figure5, label_shift, tuning, searches)
+        for function in (table3, focus, table4, figure5, label_shift, tuning, searches)
     },
 }
 
@@ -268,6 +293,12 @@ def _trials(
         for names, settings, value in trials
     ]
     return markdown((*headings, *columns, "accuracy in %"), rows)
+
+
+def _attention(records: Records, name: str, kind: str) -> str:
+    """Return the cell of the mean over the seeds of what was measured of the attention."""
+    found = [r["attention"] for r in records.get(name, ()) if kind in r.get("attention", ())]
+    return f"{statistics.mean(each[kind] for each in found):.3f}" if found else MISSING
 
 
 def _config_of(record: Mapping[str, Any]) -> SelfAttentiveConfig:
