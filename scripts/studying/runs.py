@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,10 +125,7 @@ def state_of(run: Run) -> State:
     state = State("missing")
     if run.record.is_file():
         record = json.loads(run.record.read_text(encoding="utf-8"))
-        # The config knows the values of what was left at a default, which may be another today.
-        config = SelfAttentiveConfig.from_dict(record["config"])
-        recorded = {name: getattr(config, name) for name in settings if hasattr(config, name)}
-        recorded |= _deciding(record["arguments"])
+        recorded = recorded_settings(record, settings)
         if recorded == settings:
             return State("done", f"accuracy {record['metrics']['accuracy']:.2%}")
         names = sorted(recorded.keys() | settings.keys())
@@ -167,6 +164,16 @@ def train(run: Run, word_list: Path | None = None) -> bool:
         shutil.rmtree(checkpoint)
     print(f"{run.name}: {state_of(run)}", flush=True)
     return True
+
+
+def recorded_settings(record: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the settings that a record holds, and those among the names that it left at a default.
+
+    The default of that time may be another today; the config of the record knows it.
+    """
+    config = SelfAttentiveConfig.from_dict(dict(record["config"]))
+    defaults = {name: getattr(config, name) for name in names if hasattr(config, name)}
+    return defaults | _deciding(record["arguments"])
 
 
 def _deciding(arguments: Mapping[str, Any]) -> dict[str, Any]:

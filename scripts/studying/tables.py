@@ -15,7 +15,7 @@ from sase_hf import SelfAttentiveConfig
 from sase_hf.models import FAMILIES
 from sase_hf.visualization import accuracy_figure, points_figure, save_figure
 
-from .runs import WITHOUT_EFFECT
+from .runs import WITHOUT_EFFECT, recorded_settings
 
 MISSING = "-"
 TEMPLATE = Path(__file__).with_name("experiments.md")
@@ -78,10 +78,10 @@ def read_records(folder: Path) -> Records:
         name = path.relative_to(folder).with_suffix("").as_posix()
         found.setdefault(re.sub(r"-seed\d+$", "", name), []).append(record)
     for name, records in found.items():
-        first, *others = (
-            {key: value for key, value in r.get("arguments", {}).items() if key not in OF_A_RUN}
-            for r in records
-        )
+        if len(records) == 1:
+            continue
+        names = {key for record in records for key in record["arguments"]} - OF_A_RUN
+        first, *others = ({n: recorded_settings(r, names).get(n) for n in names} for r in records)
         if any(other != first for other in others):
             raise ValueError(
                 f"the seeds of {name} have different settings; run the recipe again with each seed"
