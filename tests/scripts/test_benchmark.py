@@ -25,7 +25,7 @@ from benchmarking.plain import plain_name, plain_twin
 from benchmarking.texts import batches_of, draw_texts
 from benchmarking.timing import MIN_ROUNDS, in_turn, model_flops
 from script_files import load_script
-from tiny import SIZES, tiny_config, tiny_model
+from tiny import PAPER, SIZES, tiny_config, tiny_model
 from torch import nn
 
 from sase_hf import SelfAttentiveForSequenceClassification
@@ -44,8 +44,8 @@ def script() -> Iterator[ModuleType]:
 
 
 def ours_and_plain(**fields: object) -> tuple[SelfAttentiveForSequenceClassification, nn.Module]:
-    """Return a tiny model whose every weight is random, and its plain twin."""
-    model = tiny_model(SelfAttentiveForSequenceClassification, num_labels=4, **fields)
+    """Return a tiny model with the paper's attention and random weights, and its plain twin."""
+    model = tiny_model(SelfAttentiveForSequenceClassification, num_labels=4, **PAPER, **fields)
     return model, plain_twin(model)
 
 

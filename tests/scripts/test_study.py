@@ -76,7 +76,9 @@ def test_train_skips_a_record_that_differs_only_in_settings_without_effect(tmp_p
     run = write_run(tmp_path, seed=7, label_smoothing_factor=0.1)
     arguments = {**settings_of(run), "save_total_limit": 5, "logging_steps": 1}
     run.record.parent.mkdir()
-    run.record.write_text(json.dumps({"arguments": arguments, "metrics": {"accuracy": 0.5}}))
+    run.record.write_text(
+        json.dumps({"arguments": arguments, "config": {}, "metrics": {"accuracy": 0.5}})
+    )
     assert train(run)
     assert not run.runs.exists()
     assert str(state_of(run)) == "done, accuracy 50.00%"
@@ -90,7 +92,9 @@ def test_train_repeats_a_changed_recipe_and_reports_a_failed_run(
     fail = Mock(return_value=SimpleNamespace(returncode=3))
     run = write_run(tmp_path)
     run.record.parent.mkdir()
-    run.record.write_text(json.dumps({"arguments": settings_of(run), "metrics": {"accuracy": 1}}))
+    run.record.write_text(
+        json.dumps({"arguments": settings_of(run), "config": {}, "metrics": {"accuracy": 1}})
+    )
     old_model = run.folder / "model.safetensors"
     run.folder.mkdir(parents=True)
     old_model.touch()
