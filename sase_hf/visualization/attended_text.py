@@ -52,7 +52,7 @@ class AttendedText:
     words: list[tuple[int, int]]  # start and end in the text
     views: list[Sequence[float]]
     spans: Sequence[Mapping[str, Any]]  # the most attended ones, strongest first
-    overlap: float | None  # of the hops
+    cosine: float | None  # mean over pairs of hops
     truncated: int  # tokens that were cut off
 
     def part(self, start: int, end: int) -> str:
@@ -88,7 +88,7 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
         )
     sides = [result]
     if not isinstance(result["text"], str):
-        fields = result.keys() & {*FIELDS[2:], "spans", "overlap", "truncated"}
+        fields = result.keys() & {*FIELDS[2:], "spans", "cosine", "truncated"}
         sides = [{field: result[field][side] for field in fields} for side in (0, 1)]
     texts = [_attended_text(side) for side in sides]
     weights = [weight for text in texts for view in text.views for weight in view]
@@ -112,7 +112,7 @@ def _attended_text(result: Result) -> AttendedText:
             for weights in (result["overall"], *result["attention"])
         ],
         spans=result.get("spans", []),
-        overlap=result.get("overlap"),
+        cosine=result.get("cosine"),
         truncated=result.get("truncated", 0),
     )
 

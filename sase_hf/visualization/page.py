@@ -48,7 +48,7 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
     Each text is coloured by all hops together (summed and renormalised to 1, section 2.3 of the
     paper); below it every hop has a line with its strongest words, and choosing the line colours
     the text by that hop. Beside it are the prediction, the scores of the labels, the most attended
-    spans and the overlap of the hops. The page says what it leaves out of a long text.
+    spans and the cosine between hops. The page says what it leaves out of a long text.
 
     Args:
         results: What the `self-attention` pipeline returned for one input or for several. A
@@ -186,7 +186,7 @@ def _article(parsed: Parsed, heading: str, name: str, room: int) -> str:
     kind, titles = "result", ["Most attended"]
     if len(texts) > 1:
         kind, titles = "result pair", ["Most attended in the first", "Most attended in the second"]
-    facts = [_scores_table(result), *map(_spans_list, texts, titles), _overlap_note(texts)]
+    facts = [_scores_table(result), *map(_spans_list, texts, titles), _cosine_note(texts)]
     return "\n".join(
         [
             f'<article class="{kind}" id="{name}">\n<header>',
@@ -360,14 +360,14 @@ def _spans_list(text: AttendedText, title: str) -> str:
     return "\n".join([f"<h4>{title}</h4>", '<ol class="spans">', *items, "</ol>"])
 
 
-def _overlap_note(texts: Sequence[AttendedText]) -> str:
-    """Say how much the hops of each text overlap."""
-    overlaps = [text.overlap for text in texts]
+def _cosine_note(texts: Sequence[AttendedText]) -> str:
+    """Say how alike the hops of each text are."""
+    cosines = [text.cosine for text in texts]
     has_words = any(text.words for text in texts)
-    if not has_words or len(texts[0].views) < 3 or None in overlaps:
+    if not has_words or len(texts[0].views) < 3 or None in cosines:
         return ""
-    numbers = " and ".join(f"<b>{overlap:.2f}</b>" for overlap in overlaps)
+    numbers = " and ".join(f"<b>{cosine:.2f}</b>" for cosine in cosines)
     return (
-        f'<h4>Overlap of the hops</h4>\n<p class="overlap">{numbers} '
-        "<small>0: the hops share no word, 1: all read the same word</small></p>"
+        f'<p class="cosine">Cosine between hops: {numbers} '
+        "<small>(1: all hops read the same; 0: they share no word)</small></p>"
     )

@@ -116,7 +116,7 @@ def reading(text: str, hops: int = 2) -> dict[str, Any]:
         "offsets": spans,
         "attention": [weights, weights[::-1], *[weights] * hops][:hops],
         "overall": weights,
-        "overlap": 0.25,
+        "cosine": 0.25,
         "spans": last,
         "truncated": 0,
     }

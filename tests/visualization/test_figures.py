@@ -166,7 +166,7 @@ def test_statistics_figure_shows_percentiles_of_every_hop(tmp_path: Path) -> Non
 
     def statistics(*medians: float) -> dict[str, Any]:
         hops = [{name: median + shift for name, shift in shifts.items()} for median in medians]
-        return {name: {"hops": hops} for name in ("entropy", "overlap")}
+        return {name: {"hops": hops} for name in ("entropy", "cosine")}
 
     figure = statistics_figure({"_$a$": statistics(0.3, 0.5), "b": statistics(0.6)})
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["_$a$", "b"]

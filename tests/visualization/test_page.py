@@ -35,9 +35,9 @@ def test_page_gives_every_word_its_weight_in_every_view_and_in_words() -> None:
     assert words[1] == [("fine", "50%"), ("but", "33%"), ("dull", "17%")]
     assert words[2] == [("dull", "50%"), ("but", "33%"), ("fine", "17%")]
     assert page.texts["ol.spans"] == ["\nfine 50%\n"]
-    assert "<b>0.25</b>" in source
+    assert "Cosine between hops: <b>0.25</b>" in source
     one_hop = attention_html(result("fine", attention=[[1.0]]))
-    assert "Overlap" not in one_hop, "one hop has nothing to overlap with"
+    assert "Cosine" not in one_hop, "one hop has no other to compare with"
 
 
 def test_hop_chooser_is_a_radio_group_with_a_rule_for_each_hop() -> None:
@@ -152,7 +152,7 @@ def test_page_says_what_the_model_did_not_read() -> None:
         "Tokens cut off at the end and not read: 1,234.",
         "The text is empty.",
     ]
-    assert page.elements.count("fieldset") == source.count("Overlap of the hops") == 1
+    assert page.elements.count("fieldset") == source.count("Cosine between hops") == 1
     assert "fieldset" in Page(attention_html(pair_result("", "fine"))).elements
 
 

@@ -17,6 +17,8 @@ logger = logging.get_logger(__name__)
 
 TASK = "self-attention"
 
+MIN_RATIO = 1.5  # of the weight of a token in a span to an even share
+
 Text = str | dict[str, str]
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -39,7 +41,8 @@ class SelfAttentionPipeline(Pipeline):
       None for one hop;
     - `spans`: the parts of the text that got the most attention, strongest first, each with its
       `text`, `start`, `end`, and as `weight` its share of `overall`. A span is a longest run of
-      tokens that each get at least an even share, 1 / T;
+      tokens that each get more than `MIN_RATIO` = 1.5 times an even share, 1 / T; a text that is
+      read evenly has none;
     - `truncated`: how many tokens at the end were cut off and not read.
 
     For a pair, `text` and the fields from `tokens` on hold a list of two, one for each sentence.
@@ -221,10 +224,10 @@ def _with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int
 def most_attended(
     text: str, offsets: list[list[int]], overall: list[float]
 ) -> list[dict[str, Any]]:
-    """Return the longest runs of tokens with at least an even share each, strongest first."""
-    even_share = (1 - 1e-4) / max(len(overall), 1)  # with a margin for rounding
+    """Return the longest runs of tokens above `MIN_RATIO` even shares each, strongest first."""
+    least = MIN_RATIO / max(len(overall), 1)
     spans = []
-    places = groupby(range(len(overall)), key=lambda place: overall[place] >= even_share)
+    places = groupby(range(len(overall)), key=lambda place: overall[place] > least)
     for is_strong, run in places:
         if is_strong:
             members = list(run)
