@@ -5,13 +5,17 @@ All renderers show these words, and nothing in a text stays hidden (`visible`).
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import regex
 
 Result = Mapping[str, Any]
+
+FULL_STRENGTH = 8  # times an even share
+EVEN_ENTROPY = 0.95  # of log T
+READS_EVENLY = "reads all words about equally"
 
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 
@@ -51,7 +55,7 @@ class AttendedText:
     shown: Sequence[str]  # for each character, what `visible` shows for it
     words: list[tuple[int, int]]  # start and end in the text
     views: list[Sequence[float]]
-    spans: Sequence[Mapping[str, Any]]  # the most attended ones, strongest first
+    spans: Sequence[Mapping[str, Any]] | None  # strongest first; None if they are not known
     cosine: float | None  # mean over pairs of hops
     truncated: int  # tokens that were cut off
 
@@ -59,17 +63,45 @@ class AttendedText:
         """Return a part of the text as it is shown."""
         return "".join(self.shown[start:end])
 
-    def relative_weights(self, view: int) -> list[float]:
-        """Return the weights of a view, divided by the largest of them."""
-        weights = self.views[view]
-        largest = max(weights, default=0.0) or 1.0
-        return [weight / largest for weight in weights]
+    def strengths(self, view: int) -> list[float]:
+        """Return how strong the colours of the words are in a view, from 0 to 1."""
+        return strengths(self.views[view])
+
+    def reads_evenly(self, view: int) -> bool:
+        """Return whether the words have about equal weights in a view, by their entropy."""
+        weights = [weight for weight in self.views[view] if weight > 0]
+        total, num_words = sum(weights), len(self.words)
+        entropy = -sum(weight / total * math.log(weight / total) for weight in weights)
+        return num_words > 1 and entropy >= EVEN_ENTROPY * math.log(num_words)
 
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
         """Return the words with the largest weights in a view, and these weights."""
         weights = self.views[view]
         places = sorted(range(len(weights)), key=lambda place: -weights[place])[:count]
         return [(self.part(*self.words[place]), weights[place]) for place in places]
+
+
+def strengths(weights: Sequence[float]) -> list[float]:
+    """Return the strengths of T weights that share 1: the colours of every picture.
+
+    The strength is the logarithm of the ratio to an even share, 1 / T. It is 0 at an even share or
+    less, and 1 at `FULL_STRENGTH` times an even share or, if T is smaller, at all of the attention.
+    A single word has none: there was nothing to choose. Two digits are enough for a colour.
+    """
+    num_words = len(weights)
+    if num_words < 2:
+        return [0.0] * num_words
+    full = math.log(min(FULL_STRENGTH, num_words))
+    ratios = (max(weight * num_words, 1.0) for weight in weights)
+    return [round(min(math.log(ratio) / full, 1.0), 2) for ratio in ratios]
+
+
+def scale_ends(texts: Iterable[AttendedText]) -> tuple[str, str]:
+    """Return what no colour and the strongest colour mean in some texts."""
+    strongest = f"{FULL_STRENGTH} times that or more"
+    if any(len(text.words) < FULL_STRENGTH for text in texts):
+        strongest += f" (all, in fewer than {FULL_STRENGTH} words)"
+    return "an even share or less", strongest
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
@@ -111,7 +143,7 @@ def _attended_text(result: Result) -> AttendedText:
             [sum(weights[token] for token in tokens) for tokens in tokens_of_words]
             for weights in (result["overall"], *result["attention"])
         ],
-        spans=result.get("spans", []),
+        spans=result.get("spans"),
         cosine=result.get("cosine"),
         truncated=result.get("truncated", 0),
     )

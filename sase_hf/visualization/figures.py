@@ -9,12 +9,21 @@ from __future__ import annotations
 import os
 import unicodedata
 import warnings
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .attended_text import AttendedText, Result, label_text, parse_result, shortened, visible
+from .attended_text import (
+    READS_EVENLY,
+    AttendedText,
+    Result,
+    label_text,
+    parse_result,
+    scale_ends,
+    shortened,
+    visible,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,12 +41,12 @@ WORD_SIZE, SMALL_SIZE = 10, 9  # in points
 # Inches.
 FULL_WIDTH, MIN_WIDTH = 9.0, 3.2  # of the words on a line
 LETTER_WIDTH = 0.085  # of a word, on average
-MARGIN = 0.8  # beside the words, for the names of the hops
+MARGIN = 1.0  # beside the words, for the names of the hops
 ROW_HEIGHT, TEXT_HEIGHT = 0.24, 0.2
 
 
 class Theme(NamedTuple):
-    """The colours of a figure; the weights go from no attention to the most."""
+    """The colours of a figure; the weights go from an even share to the most."""
 
     paper: str
     ink: str
@@ -57,7 +66,8 @@ class _Line(NamedTuple):
     heading: str
     words: list[str]
     edges: list[float]
-    weights: list[list[float]]  # of all hops together, then of each hop
+    strengths: list[list[float]]  # of all hops together, then of each hop
+    names: list[str]  # of all hops together, then of each hop
     note: str = ""
 
 
@@ -86,8 +96,8 @@ def comparison_figure(
 ) -> Figure:
     """Draw side by side where several models looked, such as one with and one without penalty.
 
-    All share one scale of colours, so the sharper model has the stronger colours, as in the paper's
-    Figures 3 and 4.
+    All share one scale of colours, against an even share, so the sharper model has the stronger
+    colours, as in the paper's Figures 3 and 4.
 
     Args:
         results: By the name of each model, what its pipeline returned for the same input.
@@ -103,10 +113,16 @@ def comparison_figure(
     if theme not in THEMES:
         raise ValueError(f"theme is {theme!r}; allowed are {', '.join(THEMES)}")
     colours = THEMES[theme]
-    models = [_lines(name, own, FULL_WIDTH / len(results)) for name, own in results.items()]
+    texts = {
+        name: parse_result(own, f"the result of {name!r}" if name else "the result")
+        for name, own in results.items()
+    }
+    models = [
+        _lines(name, own, texts[name], FULL_WIDTH / len(results)) for name, own in results.items()
+    ]
     lines = [line for model in models for line in model]
     width = max(MIN_WIDTH, *(line.edges[-1] for line in lines))
-    num_rows = max(len(line.weights) for line in lines)
+    num_rows = max(len(line.strengths) for line in lines)
     num_lines = max(map(len, models))
     num_texts = sum(line.heading.count("\n") + 1 for line in models[0]) + 4
     height = num_lines * (num_rows * ROW_HEIGHT + TEXT_HEIGHT) + num_texts * TEXT_HEIGHT
@@ -115,48 +131,43 @@ def comparison_figure(
     figure.set_facecolor(colours.paper)
     figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
     panels = figure.subplots(num_lines, len(models), squeeze=False)
-    largest = max((max(row, default=0) for line in lines for row in line.weights), default=0)
-    scale = _colours_of_weights(colours, largest)
+    scale = _colours_of_strengths(colours)
     for model, column in zip(models, panels.T, strict=True):
         for axes in column[len(model) :]:
             axes.remove()
         for axes, line in zip(column, model, strict=False):
             _draw_line(axes, line, width, colours.paper, scale)
-    if largest:
+    if any(line.words for line in lines):
         bar = figure.colorbar(
             scale,
             ax=figure.axes,
             location="bottom",
             anchor=(0, 0),
-            shrink=min(1, 2 / figure.get_figwidth()),
-            aspect=20,
+            shrink=min(1, 3.6 / figure.get_figwidth()),
+            aspect=36,
             pad=0.02,
         )
-        ticks = [0, largest / 4, largest]  # their colours are evenly spaced
-        bar.set_ticks(ticks, labels=[f"{weight:.2g}" for weight in ticks], size=SMALL_SIZE)
-        bar.set_label("share of the attention", size=SMALL_SIZE)
+        bar.set_ticks([0, 1], labels=scale_ends(chain(*texts.values())), size=SMALL_SIZE)
+        for label, side in zip(bar.ax.get_xticklabels(), ("left", "right"), strict=True):
+            label.set_horizontalalignment(side)
+        bar.set_label("attention", size=SMALL_SIZE)
         bar.outline.set_visible(False)
         bar.ax.tick_params(length=0)
     draw_literally(figure, colours.ink)
     return figure
 
 
-def _colours_of_weights(colours: Theme, largest: float) -> ScalarMappable:
-    """Return what turns a weight into a colour.
-
-    Colours go by the square root of the weights, so that a hop that reads many words can be seen
-    beside one that reads a single word.
-    """
+def _colours_of_strengths(colours: Theme) -> ScalarMappable:
+    """Return what turns a strength into a colour."""
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
 
     ramp = LinearSegmentedColormap.from_list("attention", colours.weights)
-    return ScalarMappable(PowerNorm(0.5, vmin=0, vmax=largest or 1), ramp)
+    return ScalarMappable(Normalize(0, 1), ramp)
 
 
-def _lines(name: str, result: Result, width: float) -> list[_Line]:
+def _lines(name: str, result: Result, texts: Sequence[AttendedText], width: float) -> list[_Line]:
     """Return the texts of a result as lines of up to a width in inches."""
-    texts = parse_result(result, f"the result of {name!r}" if name else "the result")
     titles = [name] if name else []
     titles.append(f"predicted ({result['score']:.3f}): {label_text(result['label'])}")
     if "true_label" in result:
@@ -172,23 +183,29 @@ def _lines(name: str, result: Result, width: float) -> list[_Line]:
 
 def _wrapped(text: AttendedText, width: float, heading: str) -> list[_Line]:
     """Cut a text into lines of up to a width in inches; an empty text has one line."""
-    views = text.views[: MAX_HOPS + 1]
-    lines = [_Line(heading, [], [0.0], [[] for _ in views])]
+    views = range(len(text.views))[: MAX_HOPS + 1]
+    strengths = [text.strengths(view) for view in views]
+    names = [
+        (f"hop {view}" if view else "all hops") + " (even)" * text.reads_evenly(view)
+        for view in views
+    ]
+    lines = [_Line(heading, [], [0.0], [[] for _ in views], names)]
     for place, span in enumerate(text.words[:MAX_WORDS]):
         word = plain(text.part(*span), MAX_WORD_LENGTH)
         wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in word)
         room = (len(word) + wide + 1.2) * LETTER_WIDTH
         if lines[-1].words and lines[-1].edges[-1] + room > width:
-            lines.append(_Line("", [], [0.0], [[] for _ in views]))
+            lines.append(_Line("", [], [0.0], [[] for _ in views], names))
         lines[-1].words.append(word)
         lines[-1].edges.append(lines[-1].edges[-1] + room)
-        for weights, view in zip(lines[-1].weights, views, strict=True):
-            weights.append(view[place])
-    lines[-1] = lines[-1]._replace(note=_note(text))
+        for row, own in zip(lines[-1].strengths, strengths, strict=True):
+            row.append(own[place])
+    evenly = [f"(even): {READS_EVENLY}."] if any(map(text.reads_evenly, views)) else []
+    lines[-1] = lines[-1]._replace(note="\n".join([*evenly, *_notes(text)]))
     return lines
 
 
-def _note(text: AttendedText) -> str:
+def _notes(text: AttendedText) -> list[str]:
     """Return what the figure does not show of a text."""
     notes = []
     if not text.words:
@@ -199,7 +216,7 @@ def _note(text: AttendedText) -> str:
         notes.append(f"Only the first {MAX_HOPS} of {len(text.views) - 1:,} hops are shown.")
     if text.truncated:
         notes.append(f"The model did not read the last {text.truncated:,} tokens.")
-    return "\n".join(notes)
+    return notes
 
 
 def _draw_line(axes: Axes, line: _Line, width: float, paper: str, scale: ScalarMappable) -> None:
@@ -213,16 +230,15 @@ def _draw_line(axes: Axes, line: _Line, width: float, paper: str, scale: ScalarM
     axes.set_yticks([])
     if not line.words:
         return
-    num_rows = len(line.weights)
+    num_rows = len(line.strengths)
     colours: dict[str, Any] = {"cmap": scale.cmap, "norm": scale.norm, "edgecolors": paper}
-    axes.pcolormesh(line.edges, range(num_rows + 1), line.weights, linewidth=1.5, **colours)
+    axes.pcolormesh(line.edges, range(num_rows + 1), line.strengths, linewidth=1.5, **colours)
     axes.axhline(1, color=paper, linewidth=4)
     axes.set_xlim(0, width)
     axes.set_ylim(num_rows, 0)
     centres = [sum(edges) / 2 for edges in pairwise(line.edges)]
     axes.set_xticks(centres, line.words, size=WORD_SIZE)
-    names = ["all hops", *(f"hop {number}" for number in range(1, num_rows))]
-    axes.set_yticks([row + 0.5 for row in range(num_rows)], names, size=SMALL_SIZE)
+    axes.set_yticks([row + 0.5 for row in range(num_rows)], line.names, size=SMALL_SIZE)
 
 
 def plain(text: object, longest: int = 100) -> str:

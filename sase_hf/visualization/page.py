@@ -15,7 +15,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from .attended_text import AttendedText, Result, label_text, parse_results, shortened, visible
+from .attended_text import (
+    READS_EVENLY,
+    AttendedText,
+    Result,
+    label_text,
+    parse_results,
+    scale_ends,
+    shortened,
+    visible,
+)
 
 FRAME = Path(__file__).with_name("page.html")
 STYLE_SHEET = Path(__file__).with_name("page.css")
@@ -24,7 +33,6 @@ STYLE_SHEET = Path(__file__).with_name("page.css")
 MAX_WORDS = 100_000
 MAX_HOP_WEIGHTS = 500_000
 
-MIN_SHARE = 0.04  # of the strongest word: the colour of less could not be seen
 STRIP_CELLS = 48
 TOP_WORDS, MIN_TOP_WEIGHT = 4, 0.05
 TOP_SPANS = 5
@@ -35,20 +43,16 @@ Parsed = tuple[Result, list[AttendedText]]
 
 _LIMITS = "Attention shows what was read, not why the answer is what it is."
 
-_SCALE = (
-    '<p class="scale"><span>less</span>'
-    + "".join(f'<i style="--w:{share}"></i>' for share in (0.05, 0.25, 0.5, 0.75, 1))
-    + "<span>more attention</span></p>"
-)
-
 
 def attention_html(results: Result | Sequence[Result], title: str = "Attention") -> str:
     """Show where a model looked: one stand-alone HTML page, without scripts.
 
     Each text is coloured by all hops together (summed and renormalised to 1, section 2.3 of the
     paper); below it every hop has a line with its strongest words, and choosing the line colours
-    the text by that hop. Beside it are the prediction, the scores of the labels, the most attended
-    spans and the cosine between hops. The page says what it leaves out of a long text.
+    the text by that hop. Only words with more than an even share of the attention have a colour, so
+    that a text that is read evenly looks pale, and the page says so. Beside it are the prediction,
+    the scores of the labels, the most attended spans and the cosine between hops. The page says
+    what it leaves out of a long text.
 
     Args:
         results: What the `self-attention` pipeline returned for one input or for several. A
@@ -76,7 +80,7 @@ def attention_fragment(results: Result | Sequence[Result]) -> str:
     body = "\n".join(_articles(parsed, f"a{uuid.uuid4().hex[:12]}"))
     return (
         f'<section class="sase-attention">\n<style>\n{_style(parsed)}\n</style>\n{body}\n'
-        f"<footer>{_SCALE} {_LIMITS}</footer>\n</section>\n"
+        f"<footer>{_scale(parsed)} {_LIMITS}</footer>\n</section>\n"
     )
 
 
@@ -121,7 +125,7 @@ def comparison_html(
 def _page(parts: Sequence[str], title: str, parsed: Sequence[Parsed]) -> str:
     """Put pieces of HTML into the frame of a page."""
     frame, body = FRAME.read_text(encoding="utf-8"), "\n".join(parts)
-    texts = {"title": _escaped(title), "scale": _SCALE, "limits": _LIMITS}
+    texts = {"title": _escaped(title), "scale": _scale(parsed), "limits": _LIMITS}
     return frame.format(style=_style(parsed), body=body, **texts)
 
 
@@ -136,6 +140,13 @@ def _style(parsed: Sequence[Parsed]) -> str:
     return f"{STYLE_SHEET.read_text(encoding='utf-8').strip()}\n{rules}"
 
 
+def _scale(parsed: Sequence[Parsed]) -> str:
+    """Show the colours from the weakest to the strongest, and what the two mean."""
+    least, most = scale_ends(text for _, texts in parsed for text in texts)
+    colours = "".join(f'<i style="--w:{strength}"></i>' for strength in (0, 0.25, 0.5, 0.75, 1))
+    return f'<p class="scale"><span>{least}</span>{colours}<span>{most}</span></p>'
+
+
 def _escaped(text: object) -> str:
     """Return a text as HTML that shows it, in an element or in a quoted attribute."""
     return html.escape(visible(text))
@@ -147,7 +158,7 @@ def _percent(share: float) -> str:
 
 
 def _contents(parsed: Sequence[Parsed]) -> str:
-    """List the texts with their predictions, each linked to its article."""
+    """List the texts with their predictions, each linked to its article, folded at first."""
     rows = []
     for number, (result, texts) in enumerate(parsed, start=1):
         begin = " / ".join(_escaped(shortened(text.text)) for text in texts)
@@ -159,9 +170,10 @@ def _contents(parsed: Sequence[Parsed]) -> str:
         )
     heads = ("No.", "Text", "Predicted", "True label")
     return (
-        '<nav aria-label="Texts">\n<table>\n<thead><tr>'
+        f'<nav aria-label="Texts">\n<details>\n<summary>{len(parsed):,} texts</summary>\n'
+        "<table>\n<thead><tr>"
         + "".join(f'<th scope="col">{head}</th>' for head in heads)
-        + f"</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n</nav>"
+        + f"</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n</details>\n</nav>"
     )
 
 
@@ -229,13 +241,13 @@ def _verdict(result: Result) -> str:
 
 def _texts_with_views(texts: Sequence[AttendedText], name: str, room: int) -> str:
     """Show the one or two texts of a result, and below them a line for each view."""
-    hop_weights = (
-        share
+    hop_strengths = (
+        strength
         for text in texts
         for view in range(1, len(text.views))
-        for share in text.relative_weights(view)[:MAX_WORDS]
+        for strength in text.strengths(view)[:MAX_WORDS]
     )
-    has_hops = sum(share >= MIN_SHARE for share in hop_weights) <= room
+    has_hops = sum(strength > 0 for strength in hop_strengths) <= room
     shown = ['<div class="texts">']
     for number, text in enumerate(texts):
         heading = [f"<h4>{('First', 'Second')[number]} text</h4>"] if len(texts) > 1 else []
@@ -254,15 +266,15 @@ def _end(text: AttendedText) -> int:
 
 
 def _running_text(text: AttendedText, has_hops: bool) -> str:
-    """Return the text with its own spacing, each word with its weights."""
-    views = [text.relative_weights(view) for view in range(len(text.views) if has_hops else 1)]
+    """Return the text with its own spacing, each coloured word with its strengths."""
+    views = [text.strengths(view) for view in range(len(text.views) if has_hops else 1)]
     pieces, done = [], 0
     for place, (start, end) in enumerate(text.words[:MAX_WORDS]):
-        shares = [(view, shares[place]) for view, shares in enumerate(views)]
-        weights = [f"--{view}:{share:.2f}" for view, share in shares if share >= MIN_SHARE]
-        if not weights:
+        own = [f"--{view}:{strengths[place]}" for view, strengths in enumerate(views)]
+        own = [one for one in own if not one.endswith(":0.0")]
+        if not own:
             continue
-        style, title = ";".join(weights).replace(":0.", ":."), _word_title(text, place)
+        style, title = ";".join(own).replace(":0.", ":."), _word_title(text, place)
         word = html.escape(text.part(start, end))
         pieces.append(html.escape(text.part(done, start)))
         pieces.append(f'<span style="{style}" title="{title}">{word}</span>')
@@ -284,6 +296,8 @@ def _notes(text: AttendedText, has_hops: bool) -> Iterator[str]:
     """Yield what was not read of a text, and what is not shown."""
     if not text.words:
         yield "The text holds no words." if text.text else "The text is empty."
+    if text.reads_evenly(0):
+        yield f"The model {READS_EVENLY} (all hops together)."
     if text.truncated:
         yield f"Tokens cut off at the end and not read: {text.truncated:,}."
     if (end := _end(text)) < len(text.text):
@@ -308,20 +322,23 @@ def _lines(texts: Sequence[AttendedText], name: str | None) -> Iterator[str]:
 
 
 def _side(text: AttendedText, view: int) -> str:
-    """Draw where in a text the weights of a view lie, as small bars, and name its top words."""
-    weights = text.views[view]
-    cells = [0.0] * min(STRIP_CELLS, len(weights))
-    for place, weight in enumerate(weights):
-        cells[place * len(cells) // len(weights)] += weight
-    strongest = max(cells, default=0.0) or 1.0
-    bars = "".join(f'<i style="--w:{cell / strongest:.2f}"></i>' for cell in cells)
+    """Draw how strong the words of a view are, as small bars, and name the strongest."""
+    strengths = text.strengths(view)
+    cells = [0.0] * min(STRIP_CELLS, len(strengths))
+    for place, strength in enumerate(strengths):
+        cell = place * len(cells) // len(strengths)
+        cells[cell] = max(cells[cell], strength)
+    bars = "".join(f'<i style="--w:{cell}"></i>' for cell in cells)
     top = text.top_words(view, TOP_WORDS)
     words = " ".join(
         f"<b><bdi>{html.escape(shortened(word))}</bdi> {_percent(weight)}</b>"
         for word, weight in [item for item in top if item[1] >= MIN_TOP_WEIGHT] or top[:1]
     )
+    kind = "top"
+    if text.reads_evenly(view):
+        words, kind = READS_EVENLY, "top even"
     strip = f'<span class="strip" aria-hidden="true">{bars}</span>'
-    return f'<span class="side">{strip}<span class="top">{words}</span></span>'
+    return f'<span class="side">{strip}<span class="{kind}">{words}</span></span>'
 
 
 def _scores_table(result: Result) -> str:
@@ -351,8 +368,12 @@ def _scores_table(result: Result) -> str:
 
 def _spans_list(text: AttendedText, title: str) -> str:
     """Show the most attended spans of a text, each with its share of the attention."""
-    if not text.spans:
+    if text.spans is None or len(text.words) < 2:
         return ""
+    if not text.spans:
+        is_even = text.reads_evenly(0)
+        reason = "all words are read about equally" if is_even else "no word stands out"
+        return f"<h4>{title}</h4>\n<p>none: {reason}</p>"
     items = [
         f"<li><bdi>{_escaped(shortened(span['text']))}</bdi> <b>{_percent(span['weight'])}</b></li>"
         for span in text.spans[:TOP_SPANS]

@@ -3,9 +3,9 @@
 import os
 import sys
 
-from .attended_text import AttendedText, Result, parse_result, visible
+from .attended_text import READS_EVENLY, AttendedText, Result, parse_result, visible
 
-MIN_SHARE, UNDERLINED_SHARE, BOLD_SHARE = 0.04, 0.25, 0.6
+UNDERLINED, BOLD = 0.25, 0.6  # strengths
 
 # The colours of the page's light scheme. The paper is painted too, so that on a dark terminal as on
 # a light one the darker word is the stronger one.
@@ -26,9 +26,9 @@ def attention_text(
             that has them (`COLORTERM`) and `NO_COLOR` is not set.
 
     Returns:
-        For each text a line with its strongest words and their shares of the attention, and another
-        if the text was cut. In colour the text comes first, every word on the colour of its weight,
-        the stronger ones underlined and bold.
+        For each text a line with its strongest words and their shares of the attention, or that it
+        is read evenly, and another if it was cut. In colour the text comes first, words with more
+        than an even share on a colour, from 8 times that on the strongest, underlined and bold.
 
     Raises:
         ValueError: If the result is not from that pipeline, is not finite, or has no such hop.
@@ -44,7 +44,8 @@ def attention_text(
         lines += [_colored(text, view)] if in_color else []
         top_words = text.top_words(view, top)
         # Again: a joiner at the end of a word no longer joins anything.
-        lines.append(", ".join(f"{visible(word)} {weight:.0%}" for word, weight in top_words))
+        words = ", ".join(f"{visible(word)} {weight:.0%}" for word, weight in top_words)
+        lines.append(f"({READS_EVENLY})" if text.reads_evenly(view) else words)
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     return "\n".join(lines)
@@ -58,22 +59,24 @@ def has_true_color() -> bool:
 
 
 def _colored(text: AttendedText, view: int) -> str:
-    """Return the running text with its words on the colours of their weights."""
+    """Return the running text with its words on the colours of their strengths."""
     plain = _style(0.0)
     pieces, done = [plain], 0
-    for (start, end), share in zip(text.words, text.relative_weights(view), strict=True):
-        if share < MIN_SHARE:
+    for (start, end), strength in zip(text.words, text.strengths(view), strict=True):
+        if not strength:
             continue
-        pieces += [text.part(done, start), _style(share), text.part(start, end), plain]
+        pieces += [text.part(done, start), _style(strength), text.part(start, end), plain]
         done = end
     pieces.append(text.part(done, len(text.text)))
     # The colour of the paper would run to the right edge if a line ended in it.
     return "".join(pieces).replace("\n", f"{RESET}\n{plain}") + RESET
 
 
-def _style(share: float) -> str:
-    """Return the escape sequence for a word with a share of the strongest word's weight."""
-    background = (round(low + share * (high - low)) for low, high in zip(PAPER, MARK, strict=True))
-    extras = "1;" * (share >= BOLD_SHARE) + "4;" * (share >= UNDERLINED_SHARE)
+def _style(strength: float) -> str:
+    """Return the escape sequence for a word of a strength."""
+    background = (
+        round(low + strength * (high - low)) for low, high in zip(PAPER, MARK, strict=True)
+    )
+    extras = "1;" * (strength >= BOLD) + "4;" * (strength >= UNDERLINED)
     ink, paper = (";".join(map(str, colour)) for colour in (INK, background))
     return f"\x1b[0;{extras}38;2;{ink};48;2;{paper}m"

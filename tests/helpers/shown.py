@@ -7,7 +7,8 @@ from typing import Any
 VOID = {"meta", "input"}
 ELEMENTS = set(
     "html head meta title style body main header footer nav section article aside div h1 h2 h3 h4 "  # noqa: SIM905
-    "p span bdi b i small a table thead tbody tr th td ol li fieldset legend label input".split()
+    "p span bdi b i small a table thead tbody tr th td ol li fieldset legend label input "
+    "details summary".split()
 )
 ATTRIBUTES = set(
     "lang charset http-equiv content name class id dir style title type value checked href scope "  # noqa: SIM905

@@ -1,13 +1,14 @@
 """Results before they are shown: cut into words, with nothing hidden in them."""
 
+import re
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from shown import Page, result
 
-from sase_hf.visualization import attention_html, attention_text, visible
-from sase_hf.visualization.attended_text import parse_result
+from sase_hf.visualization import attention_figure, attention_html, attention_text, visible
+from sase_hf.visualization.attended_text import parse_result, strengths
 
 SHOWERS = (attention_html, attention_text)
 
@@ -82,6 +83,41 @@ def test_attended_text_joins_tokens_within_one_character(
     [reading] = parse_result(result(text) | cut)
     assert reading.words == words
     assert reading.views == [pytest.approx(weights)] * 2
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ([], []),
+        ([1.0], [0]),
+        ([0.5, 0.5], [0, 0]),
+        ([0.0, 1.0], [0, 1]),
+        ([0.25] * 4, [0] * 4),
+        ([0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0]),  # twice an even share; all would be 4 times
+        ([0.02] * 50, [0] * 50),
+        ([0.04, 0.08, 0.16, 0.72] + [0] * 46, [0.33, 0.67, 1, 1] + [0] * 46),
+    ],
+)
+def test_strengths_are_logarithms_of_the_ratio_to_an_even_share(
+    weights: list[float], expected: list[float]
+) -> None:
+    """Full at 8 times an even share or, in a shorter text, at all of the attention."""
+    assert strengths(weights) == expected
+
+
+def test_renderers_share_one_scale() -> None:
+    """A word in the page has the colour that it has in the figure and in the terminal."""
+    shown = result("it was the very best of all the many rooms")
+    [text] = parse_result(shown)
+    expected = text.strengths(0)
+    assert 0 < max(expected) < 1
+    [words] = Page(attention_html(shown)).weights
+    assert [own[0] for _, own in words if 0 in own] == [one for one in expected if one]
+    figure = attention_figure(shown)
+    assert figure.axes[0].collections[0].get_array()[0].tolist() == expected
+    colours = re.findall(r"48;2;\d+;\d+;(\d+)m\w", attention_text(shown, color=True))
+    coloured = [int(blue) for blue in colours if blue != "251"]
+    assert coloured == [round(251 + one * (74 - 251)) for one in expected if one]
 
 
 @pytest.mark.parametrize("show", SHOWERS)

@@ -20,7 +20,7 @@ from sase_hf.visualization import (
 )
 from sase_hf.visualization.figures import FULL_WIDTH, MAX_HOPS, MAX_WORDS, plain
 
-WEIGHTS = [1 / 6, 2 / 6, 3 / 6]  # of the first of the two hops, and of both together
+STRENGTHS = [0, 0, 0.37]  # of the first of the two hops, and of both together
 PAYLOADS = (
     r"$\frac{$ and $x^2$",
     "--></svg><script>alert(1)</script>",
@@ -30,7 +30,7 @@ PAYLOADS = (
 
 
 def cells(figure: Figure) -> list[list[list[float]]]:
-    """Return the weights in the cells of every line of words, without the scale's."""
+    """Return the strengths in the cells of every line of words, without the scale's."""
     return [axes.collections[0].get_array().tolist() for axes in figure.axes[:-1]]
 
 
@@ -39,10 +39,10 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
 
 
-def test_figure_cells_are_the_weights_of_all_hops_and_of_each() -> None:
+def test_figure_cells_are_the_strengths_of_all_hops_and_of_each() -> None:
     figure = attention_figure(result("good but dear", true_label="2 stars"), "A title")
-    [weights] = cells(figure)
-    assert weights == [pytest.approx(row) for row in (WEIGHTS, WEIGHTS, WEIGHTS[::-1])]
+    [strengths] = cells(figure)
+    assert strengths == [STRENGTHS, STRENGTHS, STRENGTHS[::-1]]
     axes = figure.axes[0]
     words, names = axes.get_xticklabels(), axes.get_yticklabels()
     assert [word.get_text() for word in words] == ["good", "but", "dear"]
@@ -51,7 +51,16 @@ def test_figure_cells_are_the_weights_of_all_hops_and_of_each() -> None:
     for word, start, end in zip(words, edges, edges[1:], strict=False):
         assert start < word.get_position()[0] < end, "a word stands above its cells"
     assert {"A title", "predicted (0.750): 4 stars\ntrue label: 2 stars"} <= set(texts(figure))
-    assert {"0", "0.12", "0.5", "share of the attention"} <= set(texts(figure))
+    ends = {"an even share or less", "8 times that or more (all, in fewer than 8 words)"}
+    assert {*ends, "attention"} <= set(texts(figure))
+
+
+def test_figure_of_an_evenly_read_text_is_pale_and_says_so() -> None:
+    figure = attention_figure(result("good but dear", overall=[1 / 3] * 3))
+    assert cells(figure)[0][0] == [0] * 3
+    names = [name.get_text() for name in figure.axes[0].get_yticklabels()]
+    assert names == ["all hops (even)", "hop 1", "hop 2"]
+    assert "(even): reads all words about equally." in texts(figure)
 
 
 def test_figure_shows_both_texts_of_a_pair() -> None:
@@ -65,8 +74,9 @@ def test_figure_wraps_long_texts_and_says_what_it_leaves_out() -> None:
     words = MAX_WORDS + 1
     hops = [[1 / words] * words] * (MAX_HOPS + 1)
     figure = attention_figure(result("word " * words, attention=hops, truncated=7))
-    [note] = [text for text in texts(figure) if text.startswith("Only")]
+    [note] = [text for text in texts(figure) if "Only" in text]
     assert note.splitlines() == [
+        "(even): reads all words about equally.",
         f"Only the first {MAX_WORDS} of {words} words are shown.",
         f"Only the first {MAX_HOPS} of {MAX_HOPS + 1} hops are shown.",
         "The model did not read the last 7 tokens.",
@@ -90,7 +100,7 @@ def test_comparison_figure_has_a_column_for_each_model_and_one_scale() -> None:
     left, right = figure.axes[:2]
     assert left.get_title("left").startswith("without penalty\n")
     assert right.get_title("left").startswith("with penalty\n")
-    assert left.collections[0].norm.vmax == right.collections[0].norm.vmax == 0.5
+    assert left.collections[0].norm.vmax == right.collections[0].norm.vmax == 1
     figure.draw_without_rendering()
     assert left.get_position().x1 < right.get_position().x0
     with pytest.raises(ValueError, match="nothing to compare; give at least one result"):

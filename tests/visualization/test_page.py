@@ -19,17 +19,16 @@ def test_page_shows_the_text_once_with_its_own_spacing(text: str) -> None:
 
 
 def test_page_gives_every_word_its_weight_in_every_view_and_in_words() -> None:
-    """Relative to the strongest word of the view: 0 is all hops, the second hop is reversed."""
+    """Against an even share: 0 is all hops, the second hop is reversed."""
     source = attention_html(result("dull but fine"))
     page = Page(source)
     assert page.weights == [
         [
-            ("dull", {0: 0.33, 1: 0.33, 2: 1.0}),
-            ("but", {0: 0.67, 1: 0.67, 2: 0.67}),
-            ("fine", {0: 1.0, 1: 1.0, 2: 0.33}),
+            ("dull", {2: 0.37}),
+            ("fine", {0: 0.37, 1: 0.37}),
         ]
     ]
-    assert page.values("title") == ["17%; hop 2: 50%", "33%; hop 1: 33%", "50%; hop 1: 50%"]
+    assert page.values("title") == ["17%; hop 2: 50%", "50%; hop 1: 50%"]
     lines = re.findall(r'<label class="view">.*</label>', source)
     words = [re.findall(r"<bdi>(\w+)</bdi> ([\d.]+%)", line) for line in lines]
     assert words[1] == [("fine", "50%"), ("but", "33%"), ("dull", "17%")]
@@ -99,13 +98,31 @@ def test_page_shows_a_pair_under_one_chooser() -> None:
 
 
 def test_page_of_many_texts_has_a_table_of_contents() -> None:
-    """Each line links to its article; few texts need no table."""
+    """Each line links to its article; it is folded, so that the first text stands above it."""
     several = [result(f"text {number}", true_label="4 stars") for number in range(4)]
-    page = Page(attention_html(several))
+    source = attention_html(several)
+    page = Page(source)
     assert page.values("href") == [f"#text-{number}" for number in range(1, 5)]
     assert {f"text-{number}" for number in range(1, 5)} <= set(page.values("id"))
+    folded = re.search(r"<nav.*?<details>\n<summary>4 texts</summary>(.*?)</details>", source, re.S)
+    assert folded[1].count("<tr>") == 1 + 4
     assert "nav" not in Page(attention_html(several[:3])).elements
     assert "There are no texts." in Page(attention_html([])).texts["p.note"]
+
+
+def test_page_of_an_evenly_read_text_is_pale_and_says_so() -> None:
+    """Against the strongest word, every word of it would be strong."""
+    even = result("dull but fine", overall=[0.32, 0.34, 0.34], spans=[])
+    source = attention_html(even)
+    page = Page(source)
+    assert [own.get(0, 0) for _, own in page.weights[0]] == [0, 0.02, 0.02]
+    assert page.texts["p.note"] == ["The model reads all words about equally (all hops together)."]
+    lines = re.findall(r'<label class="view">.*</label>', source)
+    assert [("reads all words about equally" in line) for line in lines] == [True, False, False]
+    assert "<p>none: all words are read about equally</p>" in source
+    focused = attention_html(result("dull but fine", spans=[]))
+    assert "<p>none: no word stands out</p>" in focused
+    assert "about equally" not in focused
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -130,11 +147,12 @@ def test_page_loads_nothing_and_runs_nothing() -> None:
 
 @pytest.mark.slow
 def test_page_of_long_texts_leaves_out_hops_first_and_stays_below_20_megabytes() -> None:
-    """Even where all words have the same weight, so that each needs its colour."""
+    """Even where nearly all words get more than an even share, so that each needs its colour."""
     words = MAX_WORDS + 1
-    even = [1 / words] * words
-    book = result("word " * words) | {"overall": even, "spans": []}
-    source = attention_html([book | {"attention": [even] * 2}, book | {"attention": [even] * 3}])
+    unread = words // 20
+    most = [1 / (words - unread)] * (words - unread) + [0.0] * unread
+    book = result("word " * words) | {"overall": most, "spans": []}
+    source = attention_html([book | {"attention": [most] * 2}, book | {"attention": [most] * 3}])
     assert len(source.encode()) < 20e6
     first, second = source.split('<article class="result" id="text-2">')
     assert "no room for every hop" not in first

@@ -21,6 +21,13 @@ def test_attention_text_names_the_strongest_words_first() -> None:
     assert cut == "fine 100%\n(tokens cut off at the end and not read: 1,234)"
 
 
+def test_attention_text_of_an_evenly_read_text_is_pale_and_says_so() -> None:
+    even = [0.25] * 4
+    shown = attention_text(result("dull but very fine", overall=even), color=True)
+    assert {style for style, *_ in BACKGROUND.findall(shown)} == {""}
+    assert ESCAPE.sub("", shown) == "dull but very fine\n(reads all words about equally)"
+
+
 def test_attention_text_shows_one_hop_alone() -> None:
     assert attention_text(result("dull but fine"), hop=2) == "dull 50%, but 33%, fine 17%"
     with pytest.raises(ValueError, match="hop is 3; this result has the hops 1 to 2; None shows"):
@@ -30,16 +37,16 @@ def test_attention_text_shows_one_hop_alone() -> None:
 def test_coloured_attention_text_keeps_the_text_as_it_is() -> None:
     """Spacing stays, strength shows as colour, as a line and as bold type, and nothing leaks."""
     text = "  dull\tbut\n\nvery  fine! "
-    shown, words = attention_text(result(text), color=True).rsplit("\n", 1)
+    uneven = result(text, overall=[0.0, 0.4, 0.0, 0.6])
+    shown, words = attention_text(uneven, color=True).rsplit("\n", 1)
     assert ESCAPE.sub("", shown) == text
-    assert words.startswith("fine! 40%")
+    assert words.startswith("fine! 60%")
     assert shown.endswith("\x1b[0m")
     assert all(line.endswith("\x1b[0m") for line in shown.splitlines())
     found = {piece: (style, int(blue)) for style, _, _, blue, piece in BACKGROUND.findall(shown)}
-    assert found["fine!"] == ("1;4;", 74)
-    assert found["very"] == ("1;4;", 118)
-    assert found["but"] == ("4;", 162)
-    assert found["  "] == ("", 251)
+    assert found["fine!"] == ("1;4;", 139)
+    assert found["but"] == ("4;", 191)
+    assert found["very  "] == ("", 251)
 
 
 def test_attention_text_colours_only_terminals_that_want_it(
