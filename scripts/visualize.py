@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         check(flags)
         named = name_checkpoints([flags.checkpoint, *flags.compare])
         pipelines = {name: load_pipeline(checkpoint) for name, checkpoint in named.items()}
+        check_labels({name: reader.model.config for name, reader in pipelines.items()})
         first = next(iter(pipelines.values()))
         rows = given_rows(flags) if flags.file is None else chosen_rows(flags, first)
         results = {name: run(reader, rows, flags) for name, reader in pipelines.items()}
@@ -127,6 +128,19 @@ def check(flags: argparse.Namespace) -> None:
         if num_texts != 1:
             page = flags.output.with_suffix(".html")
             raise ValueError(f"a figure shows one text; give one --text, or --output {page}")
+
+
+def check_labels(configs: dict[str, Any]) -> None:
+    """Raise ValueError if checkpoints have different labels."""
+    labels = {name: [*config.id2label.values()] for name, config in configs.items()}
+    first, *others = labels
+    for other in others:
+        if set(labels[other]) != set(labels[first]):
+            mine, its = (", ".join(labels[name]) for name in (first, other))
+            raise ValueError(
+                f"the labels of {first} are {mine:.200}, and those of {other} are {its:.200}; "
+                "compare checkpoints with the same labels, or write a page for each"
+            )
 
 
 def given_rows(flags: argparse.Namespace) -> list[Row]:

@@ -146,7 +146,8 @@ def name_checkpoints(
 
     Args:
         checkpoints: Folders, or names on the Hub.
-        names: One for each; by default the last parts of their paths, as many as make all differ.
+        names: One for each; by default the last parts of their paths, as many as make all differ
+            and none a bare "model".
 
     Raises:
         ValueError: If a checkpoint or a name is there twice, or there are not as many names as
@@ -157,7 +158,7 @@ def name_checkpoints(
         raise ValueError(f"{', '.join(checkpoints)}: the same checkpoint twice; name each once")
     if names is None:
         names, count = [], 0
-        while len(set(names)) < len(paths):
+        while len(set(names)) < len(paths) or "model" in names:
             count += 1
             names = ["/".join(path.parts[-count:]) for path in paths]
     if len(set(names)) != len(names) or len(names) != len(checkpoints):

@@ -58,11 +58,19 @@ def labelled(count: int = 60) -> list[dict[str, Any]]:
 def test_visualize_shows_texts_in_the_terminal(
     checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main([str(checkpoints / "one"), "--text", "quick meal", "--text", "slow\x1b service"])
+    main(
+        [
+            str(checkpoints / "one"),
+            "--text",
+            "slow warm quick cold meal",
+            "--text",
+            "slow\x1b service",
+        ]
+    )
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == '"quick meal"'
+    assert lines[0] == '"slow warm quick cold meal"'
     assert re.fullmatch(r"(poor|fine|great) 0\.\d{3}", lines[1])
-    assert re.fullmatch(r"(quick|meal) \d+%, (quick|meal) \d+%", lines[2])
+    assert re.fullmatch(r"(\w+ \d+%(, )?){5}", lines[2])
     assert lines[4] == '"slow[U+001B] service"'
 
 
@@ -113,6 +121,14 @@ def test_visualize_compares_two_checkpoints(
     main([*words, "--text", "warm meal"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(": ")[0] for line in (lines[1], lines[3])] == ["one", "other"]
+
+
+def test_visualize_compares_only_checkpoints_with_the_same_labels(checkpoints: Path) -> None:
+    """Side by side, "poor" of one model and "stars" of another look like a disagreement."""
+    words = [str(checkpoints / "one"), "--text=a", "--compare", str(checkpoints / "number")]
+    message = "labels of one are poor, fine, great, and those of number are stars; compare .* same"
+    with pytest.raises(SystemExit, match=message):
+        main(words)
 
 
 def test_visualize_reads_pairs_from_two_columns(checkpoints: Path, tmp_path: Path) -> None:

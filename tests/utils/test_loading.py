@@ -101,6 +101,7 @@ def test_name_checkpoints_uses_the_shortest_names_that_differ() -> None:
         zip(("a/model", "b/model", "owner/other"), paths, strict=True)
     )
     assert name_checkpoints(["owner/other"]) == {"other": "owner/other"}
+    assert "a/model" in name_checkpoints(["runs/a/model", "b"]), '"model" tells nothing'
     with pytest.raises(ValueError, match=r"2 checkpoints are called one; give each a name"):
         name_checkpoints(["a", "b"], ["one"])
     with pytest.raises(ValueError, match=r"^a, \./a: the same checkpoint twice"):
