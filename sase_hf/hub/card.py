@@ -127,6 +127,26 @@ def write_model_card(
     return path
 
 
+def training_data(checkpoint: str) -> str:
+    """Return what the card of a checkpoint names as its training data, or "" if it names none.
+
+    Args:
+        checkpoint: A folder, or a name on the Hub.
+    """
+    folder = Path(checkpoint)
+    try:
+        card = ModelCard.load(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
+    except (OSError, ValueError, YAMLError):
+        return ""
+    section = card.text.partition("\n## Data\n")[2].partition("\n## ")[0].strip()
+    for line in section.splitlines():
+        if line.startswith("* train: "):
+            return _unescape(re.sub(", SHA-256 [0-9a-f]+(?=: )", "", line[9:]))
+    if datasets := card.data.to_dict().get("datasets"):
+        return ", ".join(map(str, datasets)) if isinstance(datasets, list) else str(datasets)
+    return "" if section.startswith("* ") else _unescape(section.partition("\n\n")[0])
+
+
 def _front_matter(
     task: str, name: str, record: Mapping[str, Any], about: Mapping[str, Any]
 ) -> ModelCardData:
@@ -188,4 +208,9 @@ def _escape(value: Any) -> Any:
     return html.escape(marked, quote=False)
 
 
-__all__ = ["model_card", "write_model_card"]
+def _unescape(text: str) -> str:
+    """Return what `_escape` made a line of Markdown of."""
+    return re.sub(r"\\(\W|_)", r"\1", html.unescape(text))
+
+
+__all__ = ["model_card", "training_data", "write_model_card"]

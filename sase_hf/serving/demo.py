@@ -11,7 +11,9 @@ from typing import Any
 
 from transformers import Pipeline
 
-from ..visualization import attention_fragment
+from ..hub.card import training_data
+from ..visualization import attention_fragment, visible
+from ..visualization.attended_text import shortened
 
 try:
     import gradio as gr
@@ -23,7 +25,7 @@ except ImportError as error:
 STYLE_SHEET = Path(__file__).with_name("demo.css")
 TITLE = "What the model reads"
 EXPLANATION = (
-    "The model reads a text several times. Each reading, called a hop, attends to words of its own."
+    "The model reads a text several times. Each reading, called a hop, weighs the words anew."
 )
 MAX_CHARACTERS = 20_000
 
@@ -66,7 +68,7 @@ def build_page(
         return view(explain, texts)
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
-        gr.HTML(f"<h1>{html.escape(title)}</h1>{_note(EXPLANATION)}", apply_default_css=False)
+        gr.HTML(f"<h1>{html.escape(title)}</h1>{about(explain)}", apply_default_css=False)
         with gr.Row(elem_id="stage"):
             with gr.Column(elem_id="form"):
                 boxes = [
@@ -109,6 +111,15 @@ def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> 
         quiet=True,
     )
     return address
+
+
+def about(explain: Pipeline) -> str:
+    """Return the HTML that says what the page shows, and what its model was trained on."""
+    data = shortened(visible(training_data(explain.model.name_or_path)), 300).rstrip(".")
+    origin = f"It was trained on {data}."
+    if not data:
+        origin = "The model's card does not say what it was trained on."
+    return _note(f"{EXPLANATION} {origin}")
 
 
 def view(explain: Pipeline, texts: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from sase_hf import (
 )
 from sase_hf.evaluation.privacy import redact
 from sase_hf.hub import model_card, write_model_card
+from sase_hf.hub.card import training_data
 
 CARDS = Path(__file__).parents[2] / "model_cards"
 model_cards = load_script("model_cards")
@@ -194,6 +195,38 @@ def test_card_leaves_out_metrics_that_are_not_finite() -> None:
     card = card_of(redact(measured))
     assert [result.metric_type for result in card.data.eval_results] == ["mse"]
     assert "pearson" not in card.text
+
+
+@pytest.mark.parametrize(
+    ("record", "about", "said"),
+    [
+        (RECORD, {"datasets": ["a/b"]}, "rooms.jsonl: 12,345 rows"),
+        (
+            {"sources": {"train": {"dataset": "a_*b*", "revision": "c" * 40, "rows": 9}}},
+            {},
+            f"a_*b*, revision {'c' * 40}: 9 rows",
+        ),
+        ({}, {"datasets": ["a/b", "c/d"], "data": "Of mine."}, "a/b, c/d"),
+        ({}, {"data": "Diaries\\* of 1900.\n\n* test: few"}, "Diaries* of 1900."),
+        ({"sources": {"test": {"file": "rooms.jsonl", "rows": 5}}}, {}, ""),
+        ({}, {}, ""),
+    ],
+)
+def test_training_data_are_read_from_the_card(
+    record: dict[str, Any], about: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    card = model_card(tiny_config(), record, name="rooms", num_parameters=1, about=about)
+    Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
+    assert training_data(str(tmp_path)) == said
+
+
+@pytest.mark.parametrize("card", [None, "no front matter", "---\n: [\n---\n", "---\n- a\n---\n"])
+def test_training_data_of_no_card_or_a_broken_one_are_unknown(
+    card: str | None, tmp_path: Path
+) -> None:
+    if card is not None:
+        Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
+    assert training_data(str(tmp_path)) == ""
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

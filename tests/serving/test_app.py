@@ -1,5 +1,6 @@
 """scripts/app.py and the page behind it, without a browser."""
 
+import html
 import re
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from script_files import load_script
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
 from sase_hf.serving import demo
-from sase_hf.serving.demo import MAX_CHARACTERS, build_page, view
+from sase_hf.serving.demo import MAX_CHARACTERS, about, build_page, view
 from sase_hf.utils.loading import load_pipeline
 
 
@@ -49,6 +50,15 @@ def test_view_says_what_of_a_long_text_is_not_read(explain: Any) -> None:
     assert "Only the first 20,000 of 20,001 characters are read." in answer
     assert "a" * (MAX_CHARACTERS + 1) not in answer
     assert re.search(r'<p class="note">[^<]*\b36\b[^<]*</p>', view(explain, ["soup " * 100]))
+
+
+def test_about_says_what_the_model_was_trained_on(root: Path) -> None:
+    folder = Path(save_tiny(root / "card", SelfAttentiveForSequenceClassification))
+    explain = load_pipeline(str(folder))
+    assert "The model's card does not say what it was trained on." in html.unescape(about(explain))
+    card = "## Data\n\n* train: \\<b>rooms\u202e</b>.csv: 9 rows\n"
+    Path(folder, "README.md").write_text(f"---\ntags: []\n---\n\n{card}", encoding="utf-8")
+    assert "trained on &lt;b&gt;rooms[U+202E]&lt;/b&gt;.csv: 9 rows." in about(explain)
 
 
 def test_build_page_rejects_examples_with_another_number_of_texts(explain: Any) -> None:

@@ -158,6 +158,13 @@ def test_page_answers_empty_and_very_long_texts(app: Server, page: Any) -> None:
     assert shown_texts(page)[0].startswith("soup soup")
 
 
+def test_page_keeps_what_is_typed_while_it_loads(app: Server, page: Any) -> None:
+    page.goto(app.address, wait_until="commit")
+    page.fill("#text textarea", TEXT)
+    page.wait_for_load_state("networkidle")
+    assert page.input_value("#text textarea") == TEXT
+
+
 def test_page_keeps_nothing_that_was_typed(app: Server, page: Any) -> None:
     """Neither in the address nor for the next visit."""
     open_page(page, app.address)
