@@ -141,7 +141,7 @@ def training_data(checkpoint: str) -> str:
     section = card.text.partition("\n## Data\n")[2].partition("\n## ")[0].strip()
     for line in section.splitlines():
         if line.startswith("* train: "):
-            return _unescape(re.sub(", SHA-256 [0-9a-f]+(?=: )", "", line[9:]))
+            return re.sub(", SHA-256 [0-9a-f]{64}(?=: )", "", _unescape(line[9:]))
     if datasets := card.data.to_dict().get("datasets"):
         return ", ".join(map(str, datasets)) if isinstance(datasets, list) else str(datasets)
     return "" if section.startswith("* ") else _unescape(section.partition("\n\n")[0])

@@ -100,7 +100,7 @@ def scale_ends(texts: Iterable[AttendedText]) -> tuple[str, str]:
     """Return what no colour and the strongest colour mean in some texts."""
     strongest = f"{FULL_STRENGTH} times that or more"
     if any(len(text.words) < FULL_STRENGTH for text in texts):
-        strongest += f" (all, in fewer than {FULL_STRENGTH} words)"
+        strongest += ", or all"
     return "an even share or less", strongest
 
 

@@ -39,7 +39,7 @@ MAX_WORD_LENGTH = 20
 WORD_SIZE, SMALL_SIZE = 10, 9  # in points
 
 # Inches.
-FULL_WIDTH, MIN_WIDTH = 9.0, 3.2  # of the words on a line
+FULL_WIDTH, MIN_WIDTH = 9.0, 3.6  # of the words on a line
 LETTER_WIDTH = 0.085  # of a word, on average
 MARGIN = 1.0  # beside the words, for the names of the hops
 ROW_HEIGHT, TEXT_HEIGHT = 0.24, 0.2
@@ -143,7 +143,7 @@ def comparison_figure(
             ax=figure.axes,
             location="bottom",
             anchor=(0, 0),
-            shrink=min(1, 3.6 / figure.get_figwidth()),
+            shrink=MIN_WIDTH / (figure.get_figwidth() - MARGIN),
             aspect=36,
             pad=0.02,
         )

@@ -56,7 +56,7 @@ def test_about_says_what_the_model_was_trained_on(root: Path) -> None:
     folder = Path(save_tiny(root / "card", SelfAttentiveForSequenceClassification))
     explain = load_pipeline(str(folder))
     assert "The model's card does not say what it was trained on." in html.unescape(about(explain))
-    card = "## Data\n\n* train: \\<b>rooms\u202e</b>.csv: 9 rows\n"
+    card = "## Data\n\n* train: \\<b>rooms\u202e</b>.csv, SHA-256 " + "ab" * 32 + "\\: 9 rows\n"
     Path(folder, "README.md").write_text(f"---\ntags: []\n---\n\n{card}", encoding="utf-8")
     assert "trained on &lt;b&gt;rooms[U+202E]&lt;/b&gt;.csv: 9 rows." in about(explain)
 

@@ -51,7 +51,7 @@ def test_figure_cells_are_the_strengths_of_all_hops_and_of_each() -> None:
     for word, start, end in zip(words, edges, edges[1:], strict=False):
         assert start < word.get_position()[0] < end, "a word stands above its cells"
     assert {"A title", "predicted (0.750): 4 stars\ntrue label: 2 stars"} <= set(texts(figure))
-    ends = {"an even share or less", "8 times that or more (all, in fewer than 8 words)"}
+    ends = {"an even share or less", "8 times that or more, or all"}
     assert {*ends, "attention"} <= set(texts(figure))
 
 
