@@ -60,7 +60,7 @@ def test_quickstart_prints_accuracies_an_example_and_paths(run: tuple[str, Path]
     majority, bag_of_words = map(float, baselines.groups())
     assert majority in (0.2, 0.333)
     assert 0 < bag_of_words < 1
-    assert re.search(r'"[A-Z].*\."\n  most attended: \S+ \d+%,', output)
+    assert re.search(r'"[A-Z].*\."\n  most attended: (\S+ \d+%,|\(reads all words)', output)
     assert re.search(r"  predicted: .+ \(\d+%\); true: ", output)
     for name, path in re.findall(r"^(checkpoint|heatmap)  +(\S+)$", output, flags=re.MULTILINE):
         assert not Path(path).is_absolute()
