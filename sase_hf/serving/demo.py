@@ -115,7 +115,9 @@ def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> 
 
 def about(explain: Pipeline) -> str:
     """Return the HTML that says what the page shows, and what its model was trained on."""
-    data = shortened(visible(training_data(explain.model.name_or_path)), 300).rstrip(".")
+    checkpoint = explain.model.name_or_path  # empty for a model that was not loaded
+    data = training_data(checkpoint) if checkpoint else ""
+    data = shortened(visible(data), 300).rstrip(".")
     origin = f"It was trained on {data}."
     if not data:
         origin = "The model's card does not say what it was trained on."

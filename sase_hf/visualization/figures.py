@@ -148,8 +148,9 @@ def comparison_figure(
             pad=0.02,
         )
         bar.set_ticks([0, 1], labels=scale_ends(chain(*texts.values())), size=SMALL_SIZE)
-        for label, side in zip(bar.ax.get_xticklabels(), ("left", "right"), strict=True):
-            label.set_horizontalalignment(side)
+        left, right = bar.ax.get_xticklabels()
+        left.set_horizontalalignment("left")
+        right.set_horizontalalignment("right")
         bar.set_label("attention", size=SMALL_SIZE)
         bar.outline.set_visible(False)
         bar.ax.tick_params(length=0)
