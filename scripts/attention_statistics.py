@@ -86,17 +86,17 @@ def table(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, record in records.items():
         kinds = [kind for kind in KINDS if kind in record]
         yield f"{name}, {record['num_texts']:,} texts"
-        yield f"{'hop':>5}" + "".join(f"{kind.replace('_', ' '):>24}" for kind in kinds)
+        yield f"{'hop':>5}" + "".join(f"{kind.replace('_', ' '):>28}" for kind in kinds)
         for number in range(len(record["entropy"]["hops"])):
             cells = (record[kind]["hops"][number] for kind in kinds)
             yield f"{number + 1:>5}" + "".join(map(_cell, cells))
         means = (f"{record[kind]['mean']:.3f}" for kind in kinds)
-        yield " mean" + "".join(f"{mean:>24}" for mean in means)
+        yield " mean" + "".join(f"{mean:>28}" for mean in means)
 
 
 def _cell(numbers: Mapping[str, float]) -> str:
     middle = f" [{numbers['p25']:.3f}, {numbers['p75']:.3f}]" if "p25" in numbers else ""
-    return f"{numbers['mean']:.3f}{middle}".rjust(24)
+    return f"{numbers['mean']:.3f}{middle}".rjust(28)
 
 
 if __name__ == "__main__":

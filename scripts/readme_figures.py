@@ -1,7 +1,7 @@
-"""Draw the README's heatmap, light and dark, from the model of the quickstart.
+"""Draw the README's heatmap, light and dark, from a model of star ratings.
 
-    python scripts/quickstart.py
-    python scripts/readme_figures.py runs/quickstart/model
+    python scripts/study.py run scripts/recipes/study/yelp5/focused.yaml
+    python scripts/readme_figures.py runs/study/yelp5/focused-seed42
 
 It writes heatmap_light.svg and heatmap_dark.svg. The same model gives the same bytes.
 """
@@ -14,9 +14,7 @@ from sase_hf.utils.loading import load_pipeline
 from sase_hf.visualization import attention_figure, save_figure
 
 MODEL_CARDS = Path(__file__).parents[1] / "model_cards"
-TEXT = (
-    "Although the view was dreadful, the room was anything but poor, and we would choose it again."
-)
+TEXT = "We waited an hour and the soup was cold, but the dessert was delicious and our waiter kind."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
