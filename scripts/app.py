@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sase_hf.evaluation.dataset import read_file
-from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser
+from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from sase_hf.utils.loading import load_pipeline
 
 
@@ -23,19 +23,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoint", help="a folder, or a name on the Hub")
     add("--title", help="the heading of the page")
-    add(
-        "--examples",
-        dest="file",
-        metavar="FILE",
-        help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet",
-    )
-    add(
-        "--text_column_names",
-        type=column_names,
-        default=["text"],
-        metavar="NAMES",
-        help='the text column of FILE, or two for pairs: "premise,hypothesis" (default: text)',
-    )
+    formats = "CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet"
+    add("--examples", dest="file", metavar="FILE", help=formats)
+    add_text_column_names(parser)
     add("--host", help="where to listen (default: this machine only)")
     add("--port", type=int, help="(default: the first free one from 7860 on)")
     parser.set_defaults(label_column_name="")  # labels are not read

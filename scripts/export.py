@@ -14,20 +14,28 @@ Needs `pip install 'sase_hf[onnx]'`. An encoder alone gives embeddings; to expor
 save it first: AutoModel.from_pretrained("runs/mine").save_pretrained("encoder").
 """
 
-import argparse
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sase_hf.evaluation.dataset import read_file
 from sase_hf.serving.onnx_export import export
-from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser
+from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from sase_hf.utils.loading import load_checkpoint
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Export, and print how far each graph is from the checkpoint."""
-    flags = read_flags(argv)
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("checkpoint", help="a folder or a name on the Hub")
+    add("folder", metavar="OUT", help="a new or empty folder")
+    add("--int8", action="store_true", help="also write model_int8.onnx")
+    formats = "compare on it: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet"
+    add("--data", dest="file", metavar="FILE", help=formats)
+    add_text_column_names(parser)
+    parser.set_defaults(label_column_name="")  # labels are not read
+    flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         task = None
         if flags.file is not None:  # read before the export, which takes longer
@@ -35,30 +43,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             task = read_file(flags.checkpoint, model, flags)
         report = export(flags.checkpoint, flags.folder, int8=flags.int8, task=task)
     print(*lines(report, flags.folder), sep="\n")
-
-
-def read_flags(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the flags of the command line."""
-    parser = make_parser(__doc__)
-    add = parser.add_argument
-    add("checkpoint", help="a folder or a name on the Hub")
-    add("folder", metavar="OUT", help="a new or empty folder")
-    add("--int8", action="store_true", help="also write model_int8.onnx")
-    add(
-        "--data",
-        dest="file",
-        metavar="FILE",
-        help="compare on it: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet",
-    )
-    add(
-        "--text_column_names",
-        type=column_names,
-        default=["text"],
-        metavar="NAMES",
-        help='the text column of FILE, or two for pairs: "premise,hypothesis" (default: text)',
-    )
-    parser.set_defaults(label_column_name="")  # labels are not read
-    return parser.parse_args(argv)
 
 
 def lines(report: Mapping[str, Any], folder: str) -> Iterator[str]:

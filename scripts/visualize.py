@@ -28,7 +28,7 @@ from transformers.utils import logging
 
 from sase_hf.data.labels import MULTI_LABEL, REGRESSION
 from sase_hf.evaluation.dataset import read_file
-from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import load_pipeline, name_checkpoints
 from sase_hf.visualization import (
@@ -80,13 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--text", action="append", help="a text; repeatable")
     add("--text_pair", action="append", help="the second text of a pair, one for each --text")
     add("--file", help="rows instead: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
-    add(
-        "--text_column_names",
-        type=column_names,
-        default=["text"],
-        metavar="NAMES",
-        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
-    )
+    add_text_column_names(parser)
     add(
         "--label_column_name",
         default="label",

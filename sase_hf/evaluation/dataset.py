@@ -15,7 +15,7 @@ from transformers.utils import SAFE_WEIGHTS_NAME, logging
 from ..data.arguments import SPLITS, DataArguments
 from ..data.batching import longest_first
 from ..data.task import TaskData, encode_task, load_task
-from ..utils.cli import column_names, positive_int
+from ..utils.cli import add_text_column_names, positive_int
 from ..utils.files import FilePath, sha256_of
 from ..utils.loading import load_checkpoint
 from .records import measured_record
@@ -90,13 +90,7 @@ def add_dataset_flags(parser: argparse.ArgumentParser) -> None:
         default="validation",
         help="the name of the rows in the record; changes nothing else (default: %(default)s)",
     )
-    add(
-        "--text_column_names",
-        type=column_names,
-        default=["text"],
-        metavar="NAMES",
-        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
-    )
+    add_text_column_names(parser)
     add("--label_column_name", default="label", help="of labels, may be missing (default: label)")
     add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
     add("--max_samples", type=positive_int, help="read only this number of rows, drawn at random")

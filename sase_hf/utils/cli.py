@@ -45,6 +45,17 @@ def column_names(text: str) -> list[str]:
     return names
 
 
+def add_text_column_names(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that names the text columns of a file, as a list."""
+    parser.add_argument(
+        "--text_column_names",
+        type=column_names,
+        default=["text"],
+        metavar="NAMES",
+        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
+    )
+
+
 def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, Any]:
     """Return the flags that differ from their defaults, for a record."""
     return {name: value for name, value in vars(flags).items() if value != parser.get_default(name)}
