@@ -7,10 +7,9 @@ of all others; a folder that does not match its manifest is never resumed.
 
 import json
 import logging
-import re
 from pathlib import Path
 
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.trainer_utils import sort_checkpoints
 
 from ..utils.files import FilePath, atomic_write, flush_to_disk, sha256_of
 
@@ -54,12 +53,7 @@ def why_incomplete(folder: FilePath) -> str | None:
 
 def list_checkpoints(output_dir: FilePath) -> list[Path]:
     """Return the checkpoint folders of a run, the newest first, complete or not."""
-    steps = {
-        int(match[1]): path
-        for path in Path(output_dir).glob(f"{PREFIX_CHECKPOINT_DIR}-*")
-        if path.is_dir() and (match := re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)", path.name))
-    }
-    return [steps[step] for step in sorted(steps, reverse=True)]
+    return [Path(folder) for folder in reversed(sort_checkpoints(str(output_dir)))]
 
 
 def newest_complete_checkpoint(output_dir: FilePath) -> Path:

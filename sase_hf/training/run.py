@@ -28,14 +28,7 @@ from ..utils.files import atomic_write
 from ..utils.memory import keep_freed_memory
 from .arguments import ModelArguments, RunArguments, changed_arguments
 from .checkpoints import checkpoint_to_resume
-from .setup import (
-    TrainingSetup,
-    assemble,
-    check_arguments,
-    check_best_metric,
-    check_splits,
-    protect_earlier_run,
-)
+from .setup import TrainingSetup, assemble, check_arguments, check_best_metric, check_splits
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -66,7 +59,11 @@ def run(
     checkpoint = None
     if training_args.do_train:
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
-        protect_earlier_run(output_dir, checkpoint)
+        if checkpoint is None and os.path.isdir(output_dir) and os.listdir(output_dir):
+            raise ValueError(
+                f"--output_dir {output_dir} is not empty. Continue its run with "
+                "--resume_from_checkpoint, or choose another folder"
+            )
     move_label_smoothing(model_args, training_args)
     given = changed_arguments(model_args, data_args, training_args)
     must_push, training_args.push_to_hub = training_args.push_to_hub, False

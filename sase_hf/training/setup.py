@@ -1,6 +1,5 @@
 """What a run needs before it trains: checked arguments, rows, tokenizer and model."""
 
-import os
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -54,15 +53,6 @@ def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> 
     if training_args.push_to_hub and strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
         raise ValueError(
             f"--hub_strategy is {strategy.value}, but the model is pushed only after training"
-        )
-
-
-def protect_earlier_run(output_dir: str, checkpoint: Path | None) -> None:
-    """Refuse to train into a folder that is not empty, unless a run in it is resumed."""
-    if checkpoint is None and os.path.isdir(output_dir) and os.listdir(output_dir):
-        raise ValueError(
-            f"--output_dir {output_dir} is not empty. Continue its run with "
-            "--resume_from_checkpoint, or choose another folder"
         )
 
 
