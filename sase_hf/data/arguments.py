@@ -9,7 +9,8 @@ MAX_SAMPLES = dict(  # the field that limits the rows of each split
 )
 
 
-def _flag(text: str, default: Any = None, **metadata: Any) -> Any:
+def flag(text: str, default: Any = None, **metadata: Any) -> Any:
+    """Return a dataclass field that is a flag with this help."""
     return field(default=default, metadata={"help": text, **metadata})
 
 
@@ -19,18 +20,18 @@ class DataArguments:
 
     _argument_group_name: ClassVar[str] = "data"
 
-    dataset_name: str | None = _flag("A dataset on the Hub, or a folder of data files.")
-    dataset_config_name: str | None = _flag("Its configuration.")
-    dataset_revision: str | None = _flag("Its branch, tag or commit.")
-    train_file: str | None = _flag("CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.")
-    validation_file: str | None = _flag("Rows to evaluate on.")
-    test_file: str | None = _flag("Rows to predict; labels may be missing.")
+    dataset_name: str | None = flag("A dataset on the Hub, or a folder of data files.")
+    dataset_config_name: str | None = flag("Its configuration.")
+    dataset_revision: str | None = flag("Its branch, tag or commit.")
+    train_file: str | None = flag("CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.")
+    validation_file: str | None = flag("Rows to evaluate on.")
+    test_file: str | None = flag("Rows to predict; labels may be missing.")
     text_column_names: list[str] = field(
         default_factory=lambda: ["text"],
         metadata={"help": 'One text column, or two for pairs: "premise,hypothesis".'},
     )
-    label_column_name: str = _flag("The column of labels.", "label")
-    problem_type: str | None = _flag(
+    label_column_name: str = flag("The column of labels.", "label")
+    problem_type: str | None = flag(
         "What kind of labels; by default inferred from the column.",
         choices=["single_label_classification", "multi_label_classification", "regression"],
     )
@@ -41,19 +42,19 @@ class DataArguments:
             "where there is no train split."
         },
     )
-    drop_unlabelled: bool = _flag("Leave out rows without a label.", default=False)
-    validation_fraction: float | None = _flag(
+    drop_unlabelled: bool = flag("Leave out rows without a label.", default=False)
+    validation_fraction: float | None = flag(
         "Share of the training rows to evaluate on, when there is no validation split."
     )
-    max_seq_length: int | None = _flag(
+    max_seq_length: int | None = flag(
         "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 1024."
     )
-    max_train_samples: int | None = _flag("Train only on this number of rows, the first ones.")
-    max_eval_samples: int | None = _flag("The same for the validation rows.")
-    max_predict_samples: int | None = _flag("The same for the test rows.")
-    shuffle_seed: int | None = _flag("Shuffle the training rows before any are left out.")
-    cache_dir: str | None = _flag("Where downloads are kept.")
-    token: str | None = _flag("Token for private repositories on the Hub.")
+    max_train_samples: int | None = flag("Train only on this number of rows, the first ones.")
+    max_eval_samples: int | None = flag("The same for the validation rows.")
+    max_predict_samples: int | None = flag("The same for the test rows.")
+    shuffle_seed: int | None = flag("Shuffle the training rows before any are left out.")
+    cache_dir: str | None = flag("Where downloads are kept.")
+    token: str | None = flag("Token for private repositories on the Hub.")
 
     def __post_init__(self) -> None:
         """Split column names at commas, as transformers' own scripts do; check the numbers."""

@@ -13,13 +13,10 @@ import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
+from ..data.arguments import flag
 from ..models import FAMILIES
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
-
-
-def _flag(text: str, default: Any = None, **metadata: Any) -> Any:
-    return field(default=default, metadata={"help": text, **metadata})
 
 
 def _config_flags() -> Iterator[tuple[str, Any, Any]]:
@@ -30,7 +27,7 @@ def _config_flags() -> Iterator[tuple[str, Any, Any]]:
     for name, (family, text) in flags.items():
         entry = family.config.__dataclass_fields__[name]
         default: Any = entry.default
-        metadata: dict[str, Any] = {"help": f"{text} (default: {default})"}
+        metadata: dict[str, Any] = {}
         kind: Any = type(default)
         if get_origin(entry.type) is Literal:
             metadata["choices"] = get_args(entry.type)
@@ -38,7 +35,7 @@ def _config_flags() -> Iterator[tuple[str, Any, Any]]:
             metadata |= {"nargs": "?", "const": True}
         elif kind is tuple:
             kind = list[type(default[0])]  # type: ignore[misc]
-        yield name, kind | None, field(default=None, metadata=metadata)
+        yield name, kind | None, flag(f"{text} (default: {default})", **metadata)
 
 
 CONFIG_FLAGS = list(_config_flags())
@@ -48,21 +45,21 @@ CONFIG_FLAGS = list(_config_flags())
 class _ModelChoice:
     _argument_group_name: ClassVar[str] = "model"
 
-    model_name_or_path: str | None = _flag(
+    model_name_or_path: str | None = flag(
         "A checkpoint to start from or to evaluate: a folder or a name on the Hub. Its tokenizer, "
         "its labels and its sizes are kept. Without it a new model is built."
     )
-    model_revision: str = _flag("Branch, tag or commit of a checkpoint on the Hub.", "main")
-    ignore_mismatched_sizes: bool = _flag(
+    model_revision: str = flag("Branch, tag or commit of a checkpoint on the Hub.", "main")
+    ignore_mismatched_sizes: bool = flag(
         "Train a checkpoint on other labels than its own, with a new output layer if their number "
         "differs.",
         default=False,
     )
-    task: str | None = _flag(
+    task: str | None = flag(
         "The head of a new model; by default nli for two text columns and classification for one.",
         choices=[task for family in FAMILIES.values() for task in family.heads],
     )
-    tokenizer_name: str | None = _flag(
+    tokenizer_name: str | None = flag(
         "A ready tokenizer, folder or Hub name, instead of one built from the training texts."
     )
     word_vectors: list[str] | None = field(
@@ -72,15 +69,15 @@ class _ModelChoice:
             "also gzip or zip. They set embedding_size; those of several files are concatenated."
         },
     )
-    word_vectors_member: str | None = _flag("The file to read in a zip that holds several.")
-    extend_vocabulary: bool = _flag(
+    word_vectors_member: str | None = flag("The file to read in a zip that holds several.")
+    extend_vocabulary: bool = flag(
         "Give the tokenizer that is built the words of the vector file too, where vocab_size "
         "leaves room: words first met after training then have a vector.",
         default=False,
     )
-    vocab_size: int | None = _flag("Largest vocabulary of the tokenizer that is built.")
-    min_frequency: int | None = _flag("Fewest occurrences of a word that the tokenizer keeps.")
-    lowercase: bool | None = _flag(
+    vocab_size: int | None = flag("Largest vocabulary of the tokenizer that is built.")
+    min_frequency: int | None = flag("Fewest occurrences of a word that the tokenizer keeps.")
+    lowercase: bool | None = flag(
         "Whether the tokenizer that is built lower-cases.", nargs="?", const=True
     )
 
@@ -115,33 +112,33 @@ class RunArguments(TrainingArguments):
     _argument_group_name: ClassVar[str] = "training (transformers.TrainingArguments)"
 
     label_names: list[str] | None = field(default=None, init=False)
-    output_dir: str | None = _flag("Where the model, checkpoints and predictions go.")
-    do_train: bool = _flag("Train.", default=False)
-    do_eval: bool = _flag("Evaluate on the validation rows at the end.", default=False)
-    do_predict: bool = _flag("Predict the test rows into predictions.jsonl.", default=False)
-    learning_rate: float = _flag("Largest learning rate of the schedule.", 1e-3)
-    per_device_train_batch_size: int = _flag("Rows per process and step.", 32)
-    per_device_eval_batch_size: int = _flag("Rows per process and step of evaluation.", 64)
-    logging_steps: float = _flag("Updates from one log to the next; below 1, a share of all.", 50)
+    output_dir: str | None = flag("Where the model, checkpoints and predictions go.")
+    do_train: bool = flag("Train.", default=False)
+    do_eval: bool = flag("Evaluate on the validation rows at the end.", default=False)
+    do_predict: bool = flag("Predict the test rows into predictions.jsonl.", default=False)
+    learning_rate: float = flag("Largest learning rate of the schedule.", 1e-3)
+    per_device_train_batch_size: int = flag("Rows per process and step.", 32)
+    per_device_eval_batch_size: int = flag("Rows per process and step of evaluation.", 64)
+    logging_steps: float = flag("Updates from one log to the next; below 1, a share of all.", 50)
     save_strategy: SaveStrategy | str = field(
         default="epoch", metadata={"help": "When to save a checkpoint."}
     )
-    save_total_limit: int | None = _flag("Checkpoints to keep, the best one among them.", 2)
-    resume_from_checkpoint: str | None = _flag(
+    save_total_limit: int | None = flag("Checkpoints to keep, the best one among them.", 2)
+    resume_from_checkpoint: str | None = flag(
         "Continue from a checkpoint folder or, without a value, from the newest complete one in "
         "output_dir.",
         nargs="?",
         const="true",
     )
-    restore_callback_states_from_checkpoint: bool = _flag(
+    restore_callback_states_from_checkpoint: bool = flag(
         "Resume the patience of early stopping too.", default=True
     )
-    push_to_hub: bool = _flag("Push the model and its card once, after training.", default=False)
-    ddp_find_unused_parameters: bool | None = _flag(
+    push_to_hub: bool = flag("Push the model and its card once, after training.", default=False)
+    ddp_find_unused_parameters: bool | None = flag(
         "Search for parameters without a gradient in every step; the models here have none.",
         default=False,
     )
-    max_batch_tokens: int | None = _flag(
+    max_batch_tokens: int | None = flag(
         "Max tokens, padding included, that go through the model at once. A larger batch is "
         "read in parts, with the same result in less memory."
     )
@@ -149,10 +146,10 @@ class RunArguments(TrainingArguments):
         default=None,
         metadata={"help": "Metrics, names or folders for `evaluate`; by default those that fit."},
     )
-    early_stopping_patience: int | None = _flag(
+    early_stopping_patience: int | None = flag(
         "Stop after this number of evaluations without a better metric_for_best_model."
     )
-    record: str | None = _flag(
+    record: str | None = flag(
         "File for the JSON record of what was measured: metrics, data, seed, versions, hardware."
     )
 
