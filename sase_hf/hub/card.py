@@ -211,6 +211,3 @@ def _escape(value: Any) -> Any:
 def _unescape(text: str) -> str:
     """Return what `_escape` made a line of Markdown of."""
     return re.sub(r"\\(\W|_)", r"\1", html.unescape(text))
-
-
-__all__ = ["model_card", "training_data", "write_model_card"]

@@ -147,6 +147,3 @@ def _check_card(path: Path, *, needs_license: bool) -> None:
     examples = {"license": "apache-2.0", "language": "en"} if needs_license else {}
     if missing := [f"{name}: {value}" for name, value in examples.items() if not data.get(name)]:
         raise ValueError(f"the front matter of {path} lacks lines such as: {', '.join(missing)}")
-
-
-__all__ = ["HANDLER", "Publication", "prepare", "weight_files"]

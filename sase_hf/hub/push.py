@@ -132,6 +132,3 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
         reason = TOKEN.sub("[token]", " ".join(str(cause).split())).rstrip(".")
         # Without the original, whose traceback shows the request.
         raise OSError(f"cannot push to {repo_id}: {reason}. No file changed; {way_out}") from None
-
-
-__all__ = ["Push", "create_repository", "push"]
