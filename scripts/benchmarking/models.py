@@ -204,7 +204,6 @@ def logit_difference(
 
 
 def _gradients_of(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-    """Return the gradients of the loss by the names of the parameters in plain.py."""
     model.train()
     model(**batch).loss.backward()
     gradients = {

@@ -61,22 +61,14 @@ def inference_pass(model: nn.Module, batches: Sequence[Batch]) -> Callable[[], N
     return run
 
 
-def training_process(
-    settings: Settings,
-    fields: Mapping[str, Any],
-    batches: Sequence[Batch],
-    flags: Namespace,
-    *,
-    whole: bool,
-) -> ProcessPoolExecutor:
+def training_process(*arguments: Any) -> ProcessPoolExecutor:
     """Return a process with a model, for `seconds_of_training` and `peak_mib`.
 
-    Of the flags it reads `device`, `seed` and `threads`. If the process dies, for example because
-    it needs too much memory, its results raise RuntimeError.
+    The arguments are those of `_start`; of the flags it reads `device`, `seed` and `threads`. If
+    the process dies, for example because it needs too much memory, its results raise RuntimeError.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch.optim", "sase_hf.utils.loading", __name__])
-    arguments = (settings, fields, batches, flags, whole)
     return ProcessPoolExecutor(1, context, initializer=_start, initargs=arguments)
 
 

@@ -1,8 +1,6 @@
 """Texts of random token ids, as long as tweets, reviews or documents, and batches of them."""
 
-import itertools
 import math
-import string
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -56,9 +54,3 @@ def batches_of(
         batch = {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": labels}
         batches.append({name: tensor.to(device) for name, tensor in batch.items()})
     return batches
-
-
-def spelled_words(count: int) -> list[str]:
-    """Return different words of four letters, which no tokenizer splits."""
-    letters = itertools.product(string.ascii_lowercase, repeat=4)
-    return ["".join(word) for word in itertools.islice(letters, count)]

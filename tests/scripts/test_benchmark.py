@@ -36,7 +36,6 @@ NUMBERS = {name: size for name, size in SIZES.items() if not name.endswith("drop
 
 @pytest.fixture
 def script() -> Iterator[ModuleType]:
-    """The script as a module."""
     module = load_script("benchmark")
     threads = torch.get_num_threads()
     yield module
@@ -91,7 +90,7 @@ def test_training_process_measures_the_memory_of_gradients_and_moments() -> None
     peaks = []
     for frozen in (False, True):
         fields = {**NUMBERS, "vocab_size": rows, "freeze_embeddings": frozen}
-        with training_process(RECOMMENDED, fields, batches, flags, whole=True) as process:
+        with training_process(RECOMMENDED, fields, batches, flags, True) as process:
             assert process.submit(seconds_of_training, 1).result() > 0
             peaks.append(process.submit(peak_mib).result())
     assert 3 * mib <= peaks[0] < 4 * mib
@@ -155,19 +154,6 @@ def test_in_turn_alternates_until_its_rounds_or_seconds_end(
     assert ran == "ab" + "abbb", "short calls are repeated"
     assert times == {"a": [1.0], "b": [1 / 1024]}
     assert run_in_turn(monkeypatch, 9, 11, a=1.0)[1] == {"a": [1.0] * MIN_ROUNDS}
-
-
-def test_batches_contain_every_text_once_grouped_or_not() -> None:
-    texts = draw_texts(LENGTHS, 23, 4)
-    for grouped, widths in ((False, [7, 5, 2]), (True, [7, 3, 1])):
-        batches = batches_of(texts, 2, grouped=grouped)
-        assert [batch["input_ids"].shape[1] for batch in batches] == widths
-        rows = (
-            (ids[mask == 1].tolist(), label.item())
-            for batch in batches
-            for ids, mask, label in zip(*batch.values(), strict=True)
-        )
-        assert sorted(rows) == sorted((ids.tolist(), label) for ids, label in texts)
 
 
 @pytest.mark.slow
