@@ -89,10 +89,7 @@ class Corpus:
 
 
 def open_files(
-    files: Sequence[str],
-    text_column: str,
-    keep_columns: Sequence[str] | None,
-    rows_per_chunk: int = ROWS_PER_CHUNK,
+    files: Sequence[str], text_column: str, keep_columns: Sequence[str] | None
 ) -> Corpus:
     """Return the rows of files; those of text files are checked."""
     wanted = None if keep_columns is None else list(dict.fromkeys([text_column, *keep_columns]))
@@ -100,7 +97,7 @@ def open_files(
     for file in files:
         with wrap_read_errors(file):
             is_parquet = file.lower().endswith(".parquet")
-            data = file if is_parquet else _map(file, text_column, wanted, rows_per_chunk)
+            data = file if is_parquet else _map(file, text_column, wanted)
             sources.append((file, pds.dataset(data)))
     return Corpus(sources)
 
@@ -151,12 +148,12 @@ def _read(fragment: pds.Fragment, schema: pa.Schema) -> pa.Table:
     return fragment.to_table(schema=schema)
 
 
-def _map(file: str, text_column: str, wanted: list[str] | None, rows_per_chunk: int) -> pa.Table:
+def _map(file: str, text_column: str, wanted: list[str] | None) -> pa.Table:
     """Check that each row of a text file has a text; return the wanted columns, by default all."""
 
     def chunks() -> Iterator[list[Mapping[str, Any]]]:
         rows = read_rows(file)
-        while chunk := list(islice(rows, rows_per_chunk)):
+        while chunk := list(islice(rows, ROWS_PER_CHUNK)):
             yield chunk
 
     schemas, num_rows = [], 0

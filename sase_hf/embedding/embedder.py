@@ -116,7 +116,6 @@ class Embedder:
 
     @torch.inference_mode()
     def _embed(self, ids: Sequence[torch.Tensor]) -> npt.NDArray[np.float32]:
-        """Return the embeddings of one batch."""
         lengths = torch.tensor([len(row) for row in ids])
         padded = pad_sequence(list(ids), batch_first=True)
         mask = torch.arange(padded.shape[1]) < lengths[:, None]
@@ -125,8 +124,7 @@ class Embedder:
         embedding = output.sentence_embedding.float()
         if self.normalize:
             embedding = F.normalize(embedding)
-        result: npt.NDArray[np.float32] = embedding.cpu().numpy()
-        return result
+        return embedding.cpu().numpy()
 
 
 def _own_device() -> torch.device:
