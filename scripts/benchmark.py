@@ -14,7 +14,6 @@ timed, logits and gradients are compared. The ceiling is a large matrix product 
 precision, timed in the same rounds.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Sequence
@@ -47,7 +46,24 @@ QUICK = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure what the command line asks for, print tables and write record and plot."""
-    parser = build_parser()
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    every, classifiers, lengths = list(WORKLOADS), list(CLASSIFIERS), [250, 500, 1000, 2000, 4000]
+    add("--quick", action="store_true", help="measure less of everything")
+    add("--only", nargs="+", choices=PARTS, default=list(PARTS), help="the parts to measure")
+    add("--workloads", nargs="+", choices=every, default=every, help="the lengths of texts")
+    add("--classifiers", nargs="+", choices=classifiers, default=classifiers, help="of training")
+    add("--lengths", nargs="+", type=positive_int, default=lengths, help="of texts, in tokens")
+    add("--num_texts", type=positive_int, default=10_000, help="number of texts to embed")
+    add("--rounds", type=positive_int, default=7, help="rounds of each comparison")
+    add("--seconds", type=float, default=60.0, help="no round begins after this time")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="where everything runs")
+    add("--threads", type=positive_int, default=1, help="CPU threads")
+    add("--seed", type=int, default=0, help="seed of weights and texts")
+    add("--fields", type=json.loads, default={}, help="other sizes as JSON: '{\"num_hops\": 10}'")
+    add("--record", type=Path, help="JSON file for the results, with settings and hardware")
+    add("--plot", type=Path, help="plot of the cost against length, .svg or .png")
+    parser.set_defaults(product_size=4096, max_batches=8)
     flags = parser.parse_args(argv)
     if flags.quick:
         parser.set_defaults(**QUICK)
@@ -80,29 +96,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.plot:
             plot(results["lengths"], flags.plot)
             print(f"plot    {flags.plot}")
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line, with the defaults of a full run."""
-    parser = make_parser(__doc__)
-    add = parser.add_argument
-    every, classifiers, lengths = list(WORKLOADS), list(CLASSIFIERS), [250, 500, 1000, 2000, 4000]
-    add("--quick", action="store_true", help="measure less of everything")
-    add("--only", nargs="+", choices=PARTS, default=list(PARTS), help="the parts to measure")
-    add("--workloads", nargs="+", choices=every, default=every, help="the lengths of texts")
-    add("--classifiers", nargs="+", choices=classifiers, default=classifiers, help="of training")
-    add("--lengths", nargs="+", type=positive_int, default=lengths, help="of texts, in tokens")
-    add("--num_texts", type=positive_int, default=10_000, help="number of texts to embed")
-    add("--rounds", type=positive_int, default=7, help="rounds of each comparison")
-    add("--seconds", type=float, default=60.0, help="no round begins after this time")
-    add("--device", choices=("cpu", "cuda"), default="cpu", help="where everything runs")
-    add("--threads", type=positive_int, default=1, help="CPU threads")
-    add("--seed", type=int, default=0, help="seed of weights and texts")
-    add("--fields", type=json.loads, default={}, help="other sizes as JSON: '{\"num_hops\": 10}'")
-    add("--record", type=Path, help="JSON file for the results, with settings and hardware")
-    add("--plot", type=Path, help="plot of the cost against length, .svg or .png")
-    parser.set_defaults(product_size=4096, max_batches=8)
-    return parser
 
 
 if __name__ == "__main__":

@@ -48,14 +48,6 @@ STAND_INS = {
 }
 
 
-def download(version: str, folder: Path) -> Path:
-    """Fetch the source distribution of a version into a folder and return the file."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--no-binary", "transformers", f"transformers=={version}"]
-    subprocess.run([*command, "--dest", str(folder)], check=True)
-    return next(folder.glob("transformers-*.tar.gz"))
-
-
 def unpack(archive: Path, package: Path) -> None:
     """Write the test modules of a source distribution, and the stand-ins, as a package."""
     files = {name: text.encode() for name, text in STAND_INS.items()}
@@ -73,21 +65,21 @@ def unpack(archive: Path, package: Path) -> None:
 def tests_of(version: str) -> Path:
     """Return the folder that holds the test package of a version, fetched if need be."""
     folder = CACHE / f"transformers-{version}"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--no-binary", "transformers", f"transformers=={version}"]
     if not folder.exists():
         CACHE.mkdir(exist_ok=True)
         (CACHE / ".gitignore").write_text("*\n")
         with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-            unpack(download(version, Path(scratch)), Path(scratch, "unpacked", PACKAGE))
+            subprocess.run([*command, "--dest", scratch], check=True)
+            archive = next(Path(scratch).glob("transformers-*.tar.gz"))
+            unpack(archive, Path(scratch, "unpacked", PACKAGE))
             os.replace(Path(scratch, "unpacked"), folder)  # whole or not at all
     return folder
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the tests and return pytest's exit status.
-
-    Args:
-        argv: Arguments for pytest; by default those of the command line.
-    """
+    """Run the tests with arguments for pytest, and return its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     sys.path.insert(0, str(tests_of(transformers.__version__)))
     # The warnings and markers in these tests are not ours to forbid.

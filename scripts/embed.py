@@ -17,7 +17,6 @@ With --ray a Ray cluster does the work (`pip install 'sase_hf[ray]'`): one actor
 for each core without a GPU. All machines must see the input and the output folder.
 """
 
-import argparse
 import logging
 import os
 from collections.abc import Sequence
@@ -29,22 +28,6 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Embed a corpus."""
-    flags = build_parser().parse_intermixed_args(argv)
-    # torchrun and accelerate launch set the number of this process in the environment.
-    process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    logging.basicConfig(format="%(message)s")
-    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
-        settings = vars(flags)
-        ray = settings.pop("ray")
-        job = EmbeddingJob(**{**settings, "inputs": tuple(flags.inputs)})
-        if ray is None:
-            embed_corpus(job, process, processes)
-        else:
-            embed_with_ray(job, ray or None)
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of this script's flags."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub; of a head the base model is used")
@@ -81,7 +64,18 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="ADDRESS",
         help="run on a Ray cluster, by default the one of this machine, started if needed",
     )
-    return parser
+    flags = parser.parse_intermixed_args(argv)
+    # torchrun and accelerate launch set the number of this process in the environment.
+    process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    logging.basicConfig(format="%(message)s")
+    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
+        settings = vars(flags)
+        ray = settings.pop("ray")
+        job = EmbeddingJob(**{**settings, "inputs": tuple(flags.inputs)})
+        if ray is None:
+            embed_corpus(job, process, processes)
+        else:
+            embed_with_ray(job, ray or None)
 
 
 def _names(given: str) -> tuple[str, ...]:

@@ -31,7 +31,15 @@ from sase_hf.visualization import check_figure_path, curves_figure, save_figure
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print a table, and write record and plot."""
-    parser = build_parser()
+    parser = make_parser(__doc__)
+    parser.add_argument("checkpoint", help="a folder or a name on the Hub")
+    add_dataset_flags(parser)
+    add = parser.add_argument
+    steps = "--integrated_gradients_steps"
+    add(steps, type=int, default=16, help="of the integral; 0 for none (default: 16)")
+    add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")
+    add("--record", type=Path, help="file for the JSON record of the measurement")
+    add("--plot", type=Path, help="file for the curves, .png or .svg")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.record)
@@ -44,20 +52,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.plot is not None:
             save_figure(curves_figure(record["curves"]), flags.plot)
     print(*table(record), sep="\n")
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of this script's flags."""
-    parser = make_parser(__doc__)
-    parser.add_argument("checkpoint", help="a folder or a name on the Hub")
-    add_dataset_flags(parser)
-    add = parser.add_argument
-    steps = "--integrated_gradients_steps"
-    add(steps, type=int, default=16, help="of the integral; 0 for none (default: 16)")
-    add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")
-    add("--record", type=Path, help="file for the JSON record of the measurement")
-    add("--plot", type=Path, help="file for the curves, .png or .svg")
-    return parser
 
 
 def measure(flags: argparse.Namespace, arguments: Mapping[str, Any]) -> dict[str, Any]:

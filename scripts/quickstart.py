@@ -11,7 +11,6 @@ shows where it looks. For sentence pairs instead of reviews, which takes twice a
 All other flags are those of scripts/train.py; they override the recipe.
 """
 
-import argparse
 import json
 import logging
 import os
@@ -27,11 +26,12 @@ import torch
 from synthetic import write_corpus
 from synthetic.baselines import bag_of_words_accuracy, majority_accuracy
 
+from sase_hf.data.arguments import SPLITS
 from sase_hf.data.task import TaskData
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import run
-from sase_hf.training.setup import TrainingSetup, assemble
+from sase_hf.training.setup import assemble
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.visualization import attention_html, attention_text
 
@@ -50,50 +50,38 @@ pathlib.Path(sys.argv[2]).write_text(json.dumps(read(json.load(sys.stdin))))
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the corpus, train, compare and draw; print the results and where the files are."""
-    arguments, training_flags = read_flags(argv)
+    parser = make_parser(__doc__)
+    add, tasks = parser.add_argument, ["reviews", "pairs"]
+    add("--task", choices=tasks, default="reviews", help="what to train on")
+    add("--output_dir", type=Path, default=Path("runs/quickstart"), help="the folder to write")
+    add("--seed", type=int, default=0, help="seed of the corpus and the training")
+    arguments, training_flags = parser.parse_known_args(argv)
+    corpus = arguments.output_dir / "corpus"
     checkpoint = arguments.output_dir / "model"
     heatmap = arguments.output_dir / "attention.html"
-    words = [*recipe_words(arguments), f"--output_dir={checkpoint}", *training_flags]
+    words = [str(RECIPES / f"synthetic_{arguments.task}.yaml"), f"--seed={arguments.seed}"]
+    words += [f"--{s}_file={corpus / f'{arguments.task}.{s}.jsonl'}" for s in SPLITS]
+    words += [f"--output_dir={checkpoint}", *training_flags]
     with errors_in_one_line(__file__):
         model_args, data_args, training_args = parse_arguments(words)
         clear(arguments.output_dir)
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training").setLevel(logging.INFO)
         torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
-        write_corpus(arguments.output_dir / "corpus", arguments.seed)
+        write_corpus(corpus, arguments.seed)
         metrics = run(model_args, data_args, training_args)["metrics"]
     parts = assemble(ModelArguments(model_name_or_path=str(checkpoint)), data_args)
     results = results_of_a_stranger(checkpoint, parts.task)
     title = f"Synthetic {arguments.task}: where the model looks"
     heatmap.write_text(attention_html(results, title), encoding="utf-8")
 
-    print(*accuracies(parts, metrics["test_accuracy"]), "", sep="\n")
+    print(f"accuracy on {parts.rows['test'].num_rows:,} held-out synthetic rows")
+    print(f"  most frequent label   {majority_accuracy(parts.rows):.3f}")
+    print(f"  bag of words          {bag_of_words_accuracy(parts.rows, len(parts.tokenizer)):.3f}")
+    print(f"  this model            {metrics['test_accuracy']:.3f}", end="\n\n")
     print(*example(results), "", sep="\n")
     print(f"checkpoint  {os.path.relpath(checkpoint)}")
     print(f"heatmap     {os.path.relpath(heatmap)}")
-
-
-def read_flags(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-    """Return this script's own flags, and the others, which are for the training."""
-    parser = make_parser(__doc__)
-    tasks = ["reviews", "pairs"]
-    parser.add_argument("--task", choices=tasks, default="reviews", help="what to train on")
-    parser.add_argument(
-        "--output_dir", type=Path, default=Path("runs/quickstart"), help="the folder to write"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the corpus and the training")
-    return parser.parse_known_args(argv)
-
-
-def recipe_words(arguments: argparse.Namespace) -> list[str]:
-    """Return the recipe of the task, with the corpus of this run and its seed."""
-    corpus = arguments.output_dir / "corpus"
-    splits = ("train", "validation", "test")
-    return [
-        str(RECIPES / f"synthetic_{arguments.task}.yaml"),
-        *(f"--{split}_file={corpus / f'{arguments.task}.{split}.jsonl'}" for split in splits),
-        f"--seed={arguments.seed}",
-    ]
 
 
 def clear(folder: Path) -> None:
@@ -133,14 +121,6 @@ def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, An
         results = json.loads(output.read_text(encoding="utf-8"))
     names = [task.label_names[row["label"]] for row in rows]
     return [{**result, "true_label": name} for result, name in zip(results, names, strict=True)]
-
-
-def accuracies(parts: TrainingSetup, accuracy: float) -> Iterator[str]:
-    """Yield the model's accuracy on the test rows below those of the baselines."""
-    yield f"accuracy on {parts.rows['test'].num_rows:,} held-out synthetic rows"
-    yield f"  most frequent label   {majority_accuracy(parts.rows):.3f}"
-    yield f"  bag of words          {bag_of_words_accuracy(parts.rows, len(parts.tokenizer)):.3f}"
-    yield f"  this model            {accuracy:.3f}"
 
 
 def example(results: Sequence[dict[str, Any]]) -> Iterator[str]:

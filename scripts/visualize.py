@@ -55,7 +55,25 @@ Results = list[dict[str, Any]]
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Read the texts with each checkpoint, and print or write where it looks."""
-    flags = build_parser().parse_args(argv)
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("checkpoint", help="a folder or a name on the Hub")
+    add("--compare", action="append", default=[], metavar="CHECKPOINT", help="another; repeatable")
+    add("--text", action="append", help="a text; repeatable")
+    add("--text_pair", action="append", help="the second text of a pair, one for each --text")
+    add("--file", help="rows instead: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
+    add_text_column_names(parser)
+    add("--label_column_name", default="label", help="of labels, may be missing (default: label)")
+    add("--select", choices=KINDS, default=KINDS[0], help="which rows (default: %(default)s)")
+    add("--per_label", type=positive_int, default=5, help="rows per label (default: %(default)s)")
+    add("--min_score", type=float, help="lowest score of a row (default: 0.8 if confident, else 0)")
+    add("--seed", type=int, default=0, help="seed of the selection (default: %(default)s)")
+    add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
+    batch_size = "--per_device_eval_batch_size"
+    add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
+    add("--title", help="the heading of the page or figure")
+    add("--output", type=Path, help="a file: .html, .png or .svg (default: the terminal)")
+    flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check(flags)
         named = name_checkpoints([flags.checkpoint, *flags.compare])
@@ -69,41 +87,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             write(results, flags.output, {} if flags.title is None else {"title": flags.title})
             print(flags.output)
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of this script's flags."""
-    parser = make_parser(__doc__)
-    add = parser.add_argument
-    add("checkpoint", help="a folder or a name on the Hub")
-    add("--compare", action="append", default=[], metavar="CHECKPOINT", help="another; repeatable")
-    add("--text", action="append", help="a text; repeatable")
-    add("--text_pair", action="append", help="the second text of a pair, one for each --text")
-    add("--file", help="rows instead: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
-    add_text_column_names(parser)
-    add(
-        "--label_column_name",
-        default="label",
-        help="the column of true labels, which may be missing (default: %(default)s)",
-    )
-    add("--select", choices=KINDS, default=KINDS[0], help="which rows (default: %(default)s)")
-    add("--per_label", type=positive_int, default=5, help="rows per label (default: %(default)s)")
-    add(
-        "--min_score",
-        type=float,
-        help="lowest score of a row (default: 0.8 for confident rows, 0 for wrong ones)",
-    )
-    add("--seed", type=int, default=0, help="seed of the selection (default: %(default)s)")
-    add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
-    add(
-        "--per_device_eval_batch_size",
-        type=positive_int,
-        default=32,
-        help="rows in a batch (default: %(default)s)",
-    )
-    add("--title", help="the heading of the page or figure")
-    add("--output", type=Path, help="a file: .html, .png or .svg (default: the terminal)")
-    return parser
 
 
 def check(flags: argparse.Namespace) -> None:

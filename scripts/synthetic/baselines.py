@@ -49,7 +49,6 @@ def _word_counts(split: Dataset, vocab_size: int) -> Tensor:
 
 
 def _fit(counts: Tensor, labels: Tensor, strength: float) -> nn.Linear:
-    """Return the logistic regression with the smallest loss."""
     model = nn.Linear(counts.shape[1], int(labels.max()) + 1)
     nn.init.zeros_(model.weight)
     nn.init.zeros_(model.bias)

@@ -65,7 +65,6 @@ def draw_pair(draw: Draw, label: str) -> dict[str, str]:
 def _statement(
     template: str, slots: dict[str, str], verbs: dict[str, list[str]], is_affirmed: bool
 ) -> str:
-    """Fill a template, affirmed or negated."""
     filled = dict(slots)
     for name, (base, past) in verbs.items():
         filled |= {f"{name}_base": base, f"{name}_past": past}
