@@ -209,5 +209,4 @@ def _escape(value: Any) -> Any:
 
 
 def _unescape(text: str) -> str:
-    """Return what `_escape` made a line of Markdown of."""
     return re.sub(r"\\(\W|_)", r"\1", html.unescape(text))

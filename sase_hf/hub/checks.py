@@ -67,11 +67,8 @@ def prepare(
             raise ValueError(f"{name} in {checkpoint} holds a Hugging Face token; take it out")
     files: dict[str, Path | bytes] = {name: folder / name for name in names}
     if handler:
-        needed = [
-            line
-            for line in metadata.requires("sase_hf") or ()
-            if re.match(r"(torch|transformers)\b(?!-)", line)
-        ]
+        lines = metadata.requires("sase_hf") or ()
+        needed = [line for line in lines if re.match(r"(torch|transformers)\b(?!-)", line)]
         files |= {"handler.py": HANDLER, "requirements.txt": "\n".join(needed).encode()}
     return Publication(
         auto_class=model._auto_class,

@@ -127,7 +127,6 @@ def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:
 
 
 def _recipe_words(path: Path) -> list[str]:
-    """Return a recipe as the words of a command line."""
     words: list[str] = []
     for name, value in read_recipe(path).items():
         if isinstance(value, list):

@@ -240,7 +240,6 @@ def _apply_changes(
 
 
 def _label_fields(task: TaskData) -> dict[str, Any]:
-    """Return the fields of a config that describe labels."""
     return {
         "problem_type": task.problem_type,
         "id2label": dict(enumerate(task.label_names)),
