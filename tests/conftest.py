@@ -69,11 +69,9 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
 
 @pytest.fixture(scope="session")
 def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that can be published; tests copy it."""
     return save_publishable(tmp_path_factory.mktemp("fit") / "model")
 
 
 @pytest.fixture
 def folder(fit: Path, tmp_path: Path) -> Path:
-    """A copy of `fit` that the test may change."""
     return Path(shutil.copytree(fit, tmp_path / "model"))

@@ -38,17 +38,14 @@ NOT_RUN = ("OWNER/NAME", "RECIPE", "...", "app.py", "study.py", "benchmark.py", 
 
 
 def read(name: str) -> str:
-    """Return a text of the repository."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 def code_blocks(name: str, language: str) -> list[str]:
-    """Return a text's code blocks in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```", read(name), flags=re.DOTALL | re.MULTILINE)
 
 
 def commands(name: str) -> Iterator[list[str]]:
-    """Yield the Python commands of a text that can be run here, as words."""
     for line in "".join(code_blocks(name, "sh")).replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         is_python = words and words[0] in ("python", ".venv/bin/python")
@@ -58,7 +55,6 @@ def commands(name: str) -> Iterator[list[str]]:
 
 @pytest.fixture
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a reader who ran the quickstart and has reviews of his own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     save_publishable(tmp_path / "runs/quickstart/model")
@@ -106,7 +102,6 @@ def test_commands_of_the_guides_run(name: str, reader: Path) -> None:
 
 
 def rows_of_tables(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield the rows of all tables with the paragraph before the table and its heading."""
     before = ""
     for is_table, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|")):
         if is_table:
@@ -117,7 +112,6 @@ def rows_of_tables(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    """Yield every number in a record, however deep."""
     if isinstance(value, dict | list):
         members = value.values() if isinstance(value, dict) else value
         yield from chain.from_iterable(map(numbers_in, members))

@@ -48,7 +48,6 @@ OPTIONAL = {
 
 
 def imports(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield every imported module, with its leading dots, and the names taken from it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, []) for alias in node.names)

@@ -17,37 +17,31 @@ from sase_hf.data.task import TaskData, encode_task, load_task
 
 
 def load(**fields: Any) -> TaskData:
-    """Load the rows that the fields of `DataArguments` name."""
     return load_task(DataArguments(**fields))
 
 
 @pytest.fixture
 def reviews(tmp_path: Path) -> Path:
-    """A file of four labelled reviews."""
     return write_jsonl(tmp_path / "reviews.jsonl", REVIEWS)
 
 
 @pytest.fixture
 def tokenizer() -> TokenizersBackend:
-    """A tokenizer that knows the words of the reviews."""
     return build_tokenizer(row["text"] for row in REVIEWS)
 
 
 @pytest.fixture
 def pair_task(tmp_path: Path) -> TaskData:
-    """Three labelled pairs, with a column that nobody asked for."""
     rows = [{**row, "id": index} for index, row in enumerate(PAIRS)]
     path = write_jsonl(tmp_path / "pairs.jsonl", rows)
     return load(train_file=path, text_column_names=["premise,hypothesis"], label_column_name="gold")
 
 
 def load_rows(folder: Path, rows: list[dict[str, Any]], **options: Any) -> TaskData:
-    """Load rows as train split."""
     return load(train_file=write_jsonl(folder / "rows.jsonl", rows), **options)
 
 
 def labels_of(task: TaskData, split: str = "train") -> list[Any]:
-    """Return a split's labels."""
     return task.splits[split]["label"][:]
 
 

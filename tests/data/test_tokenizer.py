@@ -18,18 +18,15 @@ PIZZA = "\N{SLICE OF PIZZA}"
 
 @pytest.fixture(scope="module")
 def tokenizer() -> TokenizersBackend:
-    """Return one for tests that do not change it."""
     return build_tokenizer(TEXTS)
 
 
 def reloaded(tokenizer: TokenizersBackend, folder: Path) -> TokenizersBackend:
-    """Return what comes back after saving and loading."""
     tokenizer.save_pretrained(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
 def words_in_order(tokenizer: TokenizersBackend) -> list[str]:
-    """Return the vocabulary by id."""
     return sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
 
 

@@ -25,13 +25,11 @@ ACUTE = "\N{COMBINING ACUTE ACCENT}"
 
 
 def binary(end: bytes = b"\n") -> bytes:
-    """Return the vectors in word2vec's binary form."""
     rows = (word.encode() + b" " + struct.pack("<3f", *row) for word, row in VECTORS.items())
     return b"3 3\n" + b"".join(row + end for row in rows)
 
 
 def zipped(data: bytes) -> bytes:
-    """Return a zip archive of one file."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("vectors.txt", data)
@@ -52,24 +50,20 @@ PACKINGS = {"plain": bytes, "gzip": gzip.compress, "zip": zipped}
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return a name that does not reveal the content."""
     return tmp_path / "vectors"
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> TokenizersBackend:
-    """Return one that knows, from id 2 on: soup, the, good."""
     return build_tokenizer(["soup soup soup the the good"])
 
 
 def exact_tokenizer(words: list[str]) -> TokenizersBackend:
-    """Return a tokenizer of exactly these words."""
     model = models.WordLevel({word: index for index, word in enumerate(words)})
     return TokenizersBackend(tokenizer_object=Tokenizer(model))
 
 
 def read(path: Path, data: bytes, member: str | None = None) -> dict[str, list[float]]:
-    """Write a file, and return the words and vectors read from it."""
     path.write_bytes(data)
     words = list(read_words(path, member=member))
     matrix, _ = load_word_vectors(path, exact_tokenizer(words), member=member)
@@ -215,14 +209,3 @@ def test_word_vectors_of_other_words_are_not_parsed_and_take_no_memory(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < path.stat().st_size / 4
-
-
-def test_read_words_extend_a_vocabulary(path: Path) -> None:
-    """A word that the training texts lack then has a vector when it is met."""
-    path.write_text("the 1 2\nSoup 3 4\nstew 5 6\n. . . 7 8\n")
-    assert list(read_words(path)) == ["the", "Soup", "stew", ". . ."]
-    tokenizer = build_tokenizer(["the dish"], extra_words=read_words(path))
-    assert tokenizer.tokenize("the stew soup dish") == ["the", "stew", "soup", "dish"]
-    matrix, share = load_word_vectors(path, tokenizer)
-    assert matrix[tokenizer.convert_tokens_to_ids("stew")].tolist() == [5, 6]
-    assert share == 0.75

@@ -40,7 +40,6 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
-    """A checkpoint, a file, and every file of an undisturbed run."""
     folder = tmp_path_factory.mktemp("runs")
     checkpoint = save_checkpoint(folder / "tiny")
     file = str(write_jsonl(folder / "corpus.jsonl.gz", CORPUS))
@@ -50,7 +49,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
 
 @pytest.fixture
 def begun(inputs: Inputs, tmp_path: Path) -> Path:
-    """An output folder with everything in it."""
     folder = tmp_path / "begun"
     folder.mkdir()
     for name, content in inputs.expected.items():
@@ -89,7 +87,6 @@ def test_embed_script_processes_share_shards_and_continue_after_a_kill(
 
 
 def job_of(inputs: Inputs, output: Path) -> EmbeddingJob:
-    """Return the settings of the undisturbed run, for another output folder."""
     files = (inputs.file,)
     return EmbeddingJob(inputs.checkpoint, output, inputs=files, rows_per_shard=ROWS_PER_SHARD)
 

@@ -42,7 +42,6 @@ def classifier() -> SelfAttentiveForSequenceClassification:
 
 
 def probability(model: Any, tokens: Sequence[tuple[int, int]], label: int) -> float:
-    """Return the probability of a class for a text, or pair, of nothing but these tokens."""
     ids, types = ([[token[part] for token in tokens]] for part in (0, 1))
     with torch.no_grad():
         outputs = model(
@@ -147,7 +146,6 @@ def test_mean_with_interval_agrees_with_the_normal_distribution() -> None:
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> EvaluationDataset:
-    """A checkpoint and texts of it, an empty one among them."""
     checkpoint = save_checkpoint(tmp_path / "tiny")
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     model = SelfAttentiveForSequenceClassification.from_pretrained(checkpoint).eval()

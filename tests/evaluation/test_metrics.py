@@ -15,7 +15,6 @@ from sase_hf.evaluation.records import DEFAULT_METRICS, METRICS, load_metrics
 
 
 def measure(name: str, predictions: Any, references: Any) -> float:
-    """Return the value of one of our metrics."""
     problem_type = next(kind for kind, names in DEFAULT_METRICS.items() if name in names)
     (metric,) = load_metrics([name], problem_type)
     (value,) = metric.compute(predictions=predictions, references=references).values()

@@ -26,7 +26,6 @@ from sase_hf.evaluation.records import load_metrics, measured_record, metrics_fu
 def measure(
     predictions: Any, labels: Any, problem_type: str, names: list[str] | None = None
 ) -> dict[str, float]:
-    """Measure as a `Trainer` does."""
     modules = load_metrics(names, problem_type)
     evaluated = EvalPrediction(predictions=predictions, label_ids=np.array(labels))
     return metrics_function(modules, problem_type)(evaluated)
@@ -47,7 +46,6 @@ class Hits(evaluate.Metric):
 
 @pytest.fixture
 def hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The path by which `evaluate.load` finds the user's own module."""
     module = Hits(keep_in_memory=True, cache_dir=tmp_path)
     monkeypatch.setattr(evaluate, "load", {"own/hits.py": module}.__getitem__)
     return "own/hits.py"
@@ -105,7 +103,6 @@ def test_load_metrics_refuses_metrics_that_do_not_fit_or_do_not_load(
 
 
 def record_of(**changes: Any) -> dict[str, Any]:
-    """Describe a made-up measurement."""
     parts: dict[str, Any] = {
         "name": "reviews",
         "metrics": {"accuracy": 0.5},

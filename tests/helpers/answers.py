@@ -24,7 +24,6 @@ LABELS = ["food", "sleep"]
 
 
 def tensors(outputs: Any) -> dict[str, Any]:
-    """Return a model output as nested lists, whose floats JSON keeps exactly."""
     return {
         name: [part.tolist() for part in value] if isinstance(value, tuple) else value.tolist()
         for name, value in outputs.items()
@@ -32,7 +31,6 @@ def tensors(outputs: Any) -> dict[str, Any]:
 
 
 def answers_of_models(models: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
-    """Ask models, those named `nli` pairs, the others texts."""
     import torch
 
     firsts, seconds = ([pair[side] for pair in PAIRS] for side in ("text", "text_pair"))
@@ -48,7 +46,6 @@ def answers_of_models(models: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
 
 
 def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
-    """Ask everything that loads from a folder, alone and in batches."""
     from sentence_transformers import SentenceTransformer
     from transformers import (
         AutoModel,
@@ -95,7 +92,6 @@ def refuse_network(event: str, args: tuple[Any, ...]) -> None:
 
 
 def main() -> None:
-    """Answer for the folder given on the command line."""
     folder, output, *package = sys.argv[1:]
     sys.addaudithook(refuse_network)
     if package:

@@ -26,7 +26,6 @@ PAIRS = [("Two dogs sleep.", "No dog is awake."), ("A man sings.", "Someone sing
 
 
 def save_checkpoint(folder: Path, *, is_pair: bool = False, **fields: Any) -> str:
-    """Save a model with random weights and its tokenizer; return the folder."""
     torch.manual_seed(0)
     tokenizer = build_tokenizer([*TEXTS, *(text for pair in PAIRS for text in pair)])
     labels = {"problem_type": "single_label_classification", "id2label": {0: "bad", 1: "good"}}
@@ -38,26 +37,22 @@ def save_checkpoint(folder: Path, *, is_pair: bool = False, **fields: Any) -> st
 
 
 def write_owned_card(folder: Path) -> None:
-    """Write a card with the fields that only the owner of a model knows."""
     write_model_card(folder, about={"license": "mit", "language": "en"})
 
 
 def save_publishable(folder: Path) -> Path:
-    """Save a checkpoint that is fit to be published."""
     save_checkpoint(folder)
     write_owned_card(folder)
     return folder
 
 
 def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    """Change the weights of a checkpoint on disk."""
     weights = load_file(folder / "model.safetensors")
     change(weights)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
 def write_texts(folder: Path, *, is_pair: bool = False) -> str:
-    """Write rows without labels; return the path of the file."""
     rows: list[dict[str, str]] = [{"text": text} for text in TEXTS]
     if is_pair:
         rows = [{"premise": first, "hypothesis": second} for first, second in PAIRS]
@@ -65,13 +60,11 @@ def write_texts(folder: Path, *, is_pair: bool = False) -> str:
 
 
 def script_main(name: str) -> Callable[[list[str]], None]:
-    """Return the main function of a script."""
     entry: Callable[[list[str]], None] = load_script(name).main
     return entry
 
 
 def assert_same_answers(found: Any, expected: Any) -> None:
-    """Compare nested answers, their scores up to float32 sums in another order."""
     if isinstance(expected, dict):
         assert found["label"] == expected["label"]
         assert found["score"] == pytest.approx(expected["score"], abs=1e-5)

@@ -39,7 +39,6 @@ def one_by_one(checkpoint: str, texts: Sequence[str]) -> np.ndarray:
 
 
 def write_parquet(path: Path, rows: Sequence[Row], **options: Any) -> str:
-    """Write rows as a Parquet file with several row groups."""
     pq.write_table(pa.Table.from_pylist(list(rows)), path, **{"row_group_size": 4, **options})
     return str(path)
 
@@ -53,15 +52,12 @@ def embed(checkpoint: str, file: str | Sequence[str], output: Path, **settings: 
 
 
 def shard_files(output: Path) -> list[Path]:
-    """Return the shards that are there."""
     return sorted(output.glob("embeddings-*.parquet"))
 
 
 def contents(output: Path) -> dict[str, bytes]:
-    """Return every file of a folder with its content, hidden ones too."""
     return {path.name: path.read_bytes() for path in sorted(output.iterdir())}
 
 
 def embeddings_of(table: pa.Table) -> np.ndarray:
-    """Return the embeddings in a table, one row each."""
     return np.array(table["embedding"].to_pylist())

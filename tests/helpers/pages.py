@@ -20,7 +20,6 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 def save_tiny(folder: Path, model_class: type[Any], **fields: Any) -> str:
-    """Save a random model and its tokenizer, and return the folder."""
     tokenizer = build_tokenizer([TEXT, *PAIR])
     tokenizer.model_max_length = 64
     names = dict(enumerate(LABELS[model_class]))

@@ -68,7 +68,6 @@ def make_rows(problem: str) -> Dataset:
 
 
 def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-    """Pad rows and stack their labels, if they have any."""
     batch = text_batch([row["input_ids"] for row in rows])
     if "token_type_ids" in rows[0]:
         types = [torch.tensor(row["token_type_ids"]) for row in rows]
@@ -79,17 +78,14 @@ def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
 
 
 def count_rows(prediction: EvalPrediction) -> dict[str, float]:
-    """A metric that tells how many rows were gathered."""
     return {"rows": len(prediction.predictions)}
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> str:
-    """Write rows as JSON Lines and return the path as a flag takes it."""
     return str(write_jsonl(path, rows))
 
 
 def draw_text(rng: random.Random) -> str:
-    """Draw a text of unequal length."""
     return " ".join(rng.choices(_WORDS, k=rng.randint(2, 12)))
 
 
@@ -101,7 +97,6 @@ def review_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def pair_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Return pairs of texts and their relation."""
     rng = random.Random(seed)
     labels = [RELATIONS[row % len(RELATIONS)] for row in range(count)]
     return [
@@ -111,7 +106,6 @@ def pair_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def write_splits(folder: Path, make_rows: Any = review_rows) -> dict[str, str]:
-    """Write train, validation and test rows; return the flags that name the files."""
     return {
         f"{split}_file": write_rows(folder / f"{split}.jsonl", make_rows(count, seed))
         for seed, (split, count) in enumerate(SIZES.items())
@@ -130,7 +124,6 @@ def flags(**options: Any) -> list[str]:
 
 
 def run_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
-    """Run with the tiny model's sizes, quietly, through the command line's parser."""
     given = {**QUIET, "output_dir": output_dir, **options}
     if "model_name_or_path" not in options:
         given = {**TINY_MODEL, **given}
@@ -138,7 +131,6 @@ def run_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
 
 
 def train_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
-    """Train; see `run_tiny`."""
     return run_tiny(output_dir, do_train=True, **options)
 
 
@@ -168,17 +160,14 @@ def launch(commands: dict[Path, list[str]]) -> None:
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
-    """Load the weights of a checkpoint as they are in the file."""
     return load_file(folder / "model.safetensors")
 
 
 def same_weights(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
-    """Say whether two models are equal bit for bit."""
     return first.keys() == second.keys() and all(
         torch.equal(weight, second[name]) for name, weight in first.items()
     )
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read JSON Lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -124,13 +124,11 @@ def reading(text: str, hops: int = 2) -> dict[str, Any]:
 
 
 def result(text: str, label: str = "4 stars", **more: Any) -> dict[str, Any]:
-    """Return a result of the pipeline for one text."""
     scores = {label: 0.75, "another": 0.25}
     return {"label": label, "score": 0.75, "scores": scores, **reading(text), **more}
 
 
 def pair_result(first: str, second: str) -> dict[str, Any]:
-    """Return a result of the pipeline for a pair."""
     readings = [reading(first), reading(second)]
     sides = {name: [side[name] for side in readings] for name in readings[0]}
     scores = {"neutral": 0.5, "entailment": 0.3, "contradiction": 0.2}

@@ -81,7 +81,6 @@ ENCODER_SIZES: dict[str, Any] = {
 
 
 def tiny_config(**fields: Any) -> SelfAttentiveConfig:
-    """Return a config of small sizes, each different, and no dropout."""
     return SelfAttentiveConfig(**{**SIZES, **ENCODER_SIZES, **fields})
 
 
@@ -91,7 +90,6 @@ def name_of(fields: dict[str, Any]) -> str:
 
 
 def random_sizes(rng: random.Random, **chosen: Any) -> dict[str, Any]:
-    """Draw every size of a model, for the choices made, and return both."""
     return {
         **chosen,
         "embedding_size": rng.randint(1, 7),
@@ -124,12 +122,10 @@ def tiny_model(model_class: type[AnyModel], **fields: Any) -> AnyModel:
 
 
 def random_text(rng: random.Random, shortest: int = 1, longest: int = 7) -> Ids:
-    """Draw the ids of a sentence, none of them padding."""
     return [rng.randrange(1, VOCAB_SIZE) for _ in range(rng.randint(shortest, longest))]
 
 
 def random_pair(rng: random.Random) -> tuple[Ids, Ids]:
-    """Draw the ids of a premise and a hypothesis."""
     return random_text(rng), random_text(rng)
 
 
@@ -178,12 +174,10 @@ def reference_weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def assert_agree(actual: Tensor, expected: Tensor) -> None:
-    """Compare a float32 result with the reference."""
     torch.testing.assert_close(actual.detach().double(), expected.detach(), **_tolerance(expected))
 
 
 def assert_gradients_agree(model: nn.Module, weights: reference.Weights) -> None:
-    """Compare the gradient of every parameter, by name, with that of the reference."""
     parameters = dict(model.named_parameters())
     assert parameters.keys() == weights.keys()
     for name, parameter in parameters.items():

@@ -56,13 +56,11 @@ HOSTILE_NAMES = [
 
 
 def card_of(record: dict[str, Any] | None = None, name: str = "rooms", **fields: Any) -> ModelCard:
-    """Render the card of a tiny classifier and read it back as the Hub does."""
     text = model_card(tiny_config(**fields), record, name=name, num_parameters=1234, repo_id=name)
     return ModelCard(text)
 
 
 def saved(model_class: type[PreTrainedModel], folder: Path) -> PreTrainedModel:
-    """Save a tiny model with a tokenizer."""
     tokenizer = build_tokenizer(["the room was small but the breakfast was not bad"])
     model = tiny_model(model_class, vocab_size=len(tokenizer))
     model.save_pretrained(folder)

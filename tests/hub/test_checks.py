@@ -25,14 +25,12 @@ def change_json(path: Path, **fields: Any) -> None:
 
 
 def replace_text(path: Path, old: str, new: str) -> None:
-    """Replace a part of a file, which must be there."""
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def pickle_weights(folder: Path) -> None:
-    """Leave a pickle in the place of the weights."""
     (folder / "model.safetensors").unlink()
     torch.save({}, folder / "pytorch_model.bin")
 

@@ -42,7 +42,6 @@ Answers = dict[str, Any]
 
 
 def save_and_push(folder: Path, name: str = "classifier") -> str:
-    """Push a tiny checkpoint with random weights; return the commit."""
     words = [*answers.TEXTS, *(text for pair in answers.PAIRS for text in pair.values())]
     tokenizer = build_tokenizer(text for text in words if text)
     model_class, fields = CHECKPOINTS[name]
@@ -55,7 +54,6 @@ def save_and_push(folder: Path, name: str = "classifier") -> str:
 
 @pytest.fixture
 def expected(hub: Hub, tmp_path: Path) -> Answers:
-    """Push one checkpoint of each kind; return the answers of the local ones."""
     for name in CHECKPOINTS:
         save_and_push(tmp_path, name)
     answered: Answers = json.loads(json.dumps(answers.load_and_answer(tmp_path)))

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from script_files import load_script
@@ -22,17 +21,10 @@ TINY = (
 )
 
 
-@pytest.fixture(scope="module")
-def quickstart() -> ModuleType:
-    """The script as a module; importing it runs nothing."""
-    return load_script("quickstart")
-
-
 @pytest.fixture(scope="module", params=["reviews", "pairs"])
 def run(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:
-    """What a run printed and where it worked; files of an earlier run lay there."""
     folder = tmp_path_factory.mktemp("quickstart")
     for left in ("corpus/README.md", "model/old.txt"):
         path = folder / "runs" / "quickstart" / left
@@ -83,13 +75,11 @@ def test_quickstart_page_shows_test_rows_with_true_labels(run: tuple[str, Path])
 
 
 @pytest.mark.parametrize("place", ["corpus/README.md", "thesis.txt"])
-def test_quickstart_deletes_no_other_files(
-    quickstart: ModuleType, tmp_path: Path, place: str
-) -> None:
+def test_quickstart_deletes_no_other_files(tmp_path: Path, place: str) -> None:
     """A mistyped folder must cost nothing, even one with a corpus in it."""
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus/README.md").write_text("synthetic", encoding="utf-8")
     (tmp_path / place).write_text("four years", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"quickstart.py: --output_dir .* holds other files"):
-        quickstart.main(["--output_dir", str(tmp_path)])
+        load_script("quickstart").main(["--output_dir", str(tmp_path)])
     assert (tmp_path / place).read_text("utf-8") == "four years"

@@ -30,7 +30,6 @@ SEARCHED = {
 
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
-    """A command line for two epochs on tiny rows, with vectors for some of their words."""
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("poor 1 2 3 4 5 6\ngreat 6 5 4 3 2 1\n", encoding="utf-8")
     files = write_splits(tmp_path)
@@ -49,12 +48,10 @@ def command(tmp_path: Path) -> list[str]:
 
 
 def search(*words: str) -> None:
-    """Run the script."""
     load_script("search").main(list(words))
 
 
 def record_of(command: list[str]) -> dict[str, Any]:
-    """Return trials.json in the folder of a command."""
     folder = Path(command[-1].partition("=")[2])
     record: dict[str, Any] = json.loads((folder / "trials.json").read_text())
     return record

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from datasets import Dataset, DatasetDict
 from synthetic import write_corpus
-from synthetic.baselines import bag_of_words_accuracy, majority_accuracy
+from synthetic.baselines import bag_of_words_accuracy
 
 SIZES = {"train": 300, "validation": 60, "test": 60}
 # A change of the grammar or of the drawing changes it, and with it every number that was measured.
@@ -18,7 +18,6 @@ DIGEST_OF_SEED_0 = "406b20a5247431e887e1d0d59af870cd7c246bb61a71295e24f9bd5cdc12
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small corpus that the tests only read."""
     return write_corpus(tmp_path_factory.mktemp("corpus"), 0, SIZES, SIZES)
 
 
@@ -50,16 +49,9 @@ def test_write_corpus_balances_labels_and_repeats_no_text(
 
 
 def splits(rows: list[tuple[list[int], int]], **columns: list[list[int]]) -> DatasetDict:
-    """Return the same rows, pairs of word ids and label, as every split."""
     data = {"input_ids": [ids for ids, _ in rows], "labels": [label for _, label in rows]}
     split = Dataset.from_dict(data | columns)
     return DatasetDict(train=split, validation=split, test=split)
-
-
-def test_majority_accuracy_uses_the_majority_of_the_training_rows() -> None:
-    train = Dataset.from_dict({"labels": [0, 1, 1]})
-    test = Dataset.from_dict({"labels": [0, 0, 0, 1]})
-    assert majority_accuracy(DatasetDict(train=train, test=test)) == 0.25
 
 
 def test_bag_of_words_accuracy_reflects_counts_but_neither_order_nor_negation() -> None:

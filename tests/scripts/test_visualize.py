@@ -25,7 +25,6 @@ main = script_main("visualize")
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of tiny random models: two of texts, one of pairs, one of numbers, one with max."""
     folder = tmp_path_factory.mktemp("checkpoints")
     tokenizer = build_tokenizer([" ".join(WORDS)])
     fields: dict[str, dict[str, Any]] = {
@@ -48,7 +47,6 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def labelled(count: int = 60) -> list[dict[str, Any]]:
-    """Return rows of different texts."""
     texts = [f"{WORDS[n % 6]} {WORDS[n // 6 % 6]} {n}" for n in range(count)]
     seconds = [f"{WORDS[n // 2 % 6]} meal" for n in range(count)]
     labels = [STARS[n % 3] for n in range(count)]
@@ -58,15 +56,8 @@ def labelled(count: int = 60) -> list[dict[str, Any]]:
 def test_visualize_shows_texts_in_the_terminal(
     checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(
-        [
-            str(checkpoints / "one"),
-            "--text",
-            "slow warm quick cold meal",
-            "--text",
-            "slow\x1b service",
-        ]
-    )
+    texts = ["--text=slow warm quick cold meal", "--text=slow\x1b service"]
+    main([str(checkpoints / "one"), *texts])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == '"slow warm quick cold meal"'
     assert re.fullmatch(r"(poor|fine|great) 0\.\d{3}", lines[1])

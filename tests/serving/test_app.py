@@ -19,7 +19,6 @@ from sase_hf.utils.loading import load_pipeline
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints in `texts` and `pairs`."""
     root = tmp_path_factory.mktemp("app")
     save_tiny(root / "texts", SelfAttentiveForSequenceClassification)
     save_tiny(root / "pairs", SelfAttentiveForNLI)

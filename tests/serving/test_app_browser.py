@@ -75,7 +75,6 @@ def pair_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One window for all tests; what it has loaded once it keeps."""
     executable = find_browser()
     if importlib.util.find_spec("playwright") is None:
         go_without("playwright is not installed (pip install 'sase_hf[test]')")
@@ -90,7 +89,6 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """An empty tab; what it asks for and what goes wrong in it are collected."""
     tab = browser.new_page()
     tab.set_default_timeout(30_000)
     tab.problems = []
@@ -103,13 +101,11 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 def open_page(tab: Any, address: str) -> None:
-    """Open the page and wait for its first picture."""
     tab.goto(address)
     tab.wait_for_selector("#picture p")
 
 
 def read(tab: Any, *texts: str) -> None:
-    """Type texts, and wait until the picture shows the last one or says something else."""
     for name, text in zip(("text", "text_pair"), texts, strict=False):
         tab.fill(f"#{name} textarea", text)
     tab.evaluate("document.querySelector('#picture p').dataset.old = 1")
@@ -118,7 +114,6 @@ def read(tab: Any, *texts: str) -> None:
 
 
 def shown_texts(tab: Any) -> list[str]:
-    """Return the texts that the picture shows."""
     return [words.text_content() for words in tab.locator("#picture .words").all()]
 
 

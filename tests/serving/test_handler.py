@@ -26,7 +26,6 @@ ANSWERED: dict[str, list[Any]] = {
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints in `classifier`, `nli` and `encoder`."""
     root = tmp_path_factory.mktemp("served")
     save_checkpoint(root / "classifier")
     save_checkpoint(root / "nli", is_pair=True)

@@ -44,7 +44,6 @@ NAMES = dict(enumerate(("bad", "poor", "fair", "good", "superb")))
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints in `classifier`, `nli` and `encoder`, and their exports in `onnx`."""
     root = tmp_path_factory.mktemp("export")
     save_checkpoint(root / "classifier", id2label=NAMES)
     save_checkpoint(root / "nli", is_pair=True, encoder="cnn", matching="concat")

@@ -19,7 +19,6 @@ FILES = {"model.safetensors": b"weights", "optimizer.pt": b"moments", "state/rng
 
 
 def make_checkpoint(run: Path, step: int) -> Path:
-    """Write a checkpoint and declare it complete."""
     folder = run / f"checkpoint-{step}"
     for name, content in FILES.items():
         path = folder / name
@@ -30,7 +29,6 @@ def make_checkpoint(run: Path, step: int) -> Path:
 
 
 def change_one_byte(path: Path) -> None:
-    """Flip a bit, as a bad disk does; the size stays."""
     content = bytearray(path.read_bytes())
     content[0] ^= 1
     path.write_bytes(bytes(content))

@@ -24,7 +24,6 @@ RECIPES = sorted(Path(__file__).parents[2].glob("scripts/recipes/*.yaml"))
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Any:
-    """A function that writes a recipe and returns its path as a word of a command line."""
 
     def write(text: str, name: str = "recipe.yaml") -> str:
         path = tmp_path / name

@@ -61,7 +61,6 @@ WITH_PENALTY = {"trainer_class": SelfAttentiveTrainer, "train_sampling_strategy"
 
 
 def make_model(problem: str) -> PreTrainedModel:
-    """Return the head for a problem, the same at every call, its penalty of weight."""
     head = SelfAttentiveForNLI if problem == "pairs" else SelfAttentiveForSequenceClassification
     set_seed(0)
     return head(tiny_config(penalty_coef=0.5, **PROBLEMS[problem]))
@@ -201,7 +200,6 @@ def whole_run(folder: Path) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run `work` in two processes and return what the first one saved."""
     folder = tmp_path_factory.mktemp("two_processes")
     write_splits(folder)
     torchrun = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
@@ -210,7 +208,6 @@ def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def assert_same(actual: Weights, expected: Weights, tolerance: float) -> None:
-    """Compare all weights."""
     assert actual.keys() == expected.keys()
     for name, weight in expected.items():
         torch.testing.assert_close(

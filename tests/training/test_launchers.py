@@ -16,7 +16,6 @@ ACCELERATE += ["--num_processes", "2", "--main_process_ip", "127.0.0.1"]
 
 
 def logged(folder: Path) -> list[dict[str, float]]:
-    """Return loss and penalty of every update and of the evaluation, where a command ran."""
     state = json.loads((folder / "run" / "trainer_state.json").read_text(encoding="utf-8"))
     metrics = json.loads((folder / "run" / "eval_results.json").read_text(encoding="utf-8"))
     entries = [*state["log_history"], metrics]

@@ -29,7 +29,6 @@ from sase_hf.training.run import PREDICTIONS_NAME
 
 @pytest.fixture(scope="module")
 def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Flags for files of labelled reviews."""
     return write_splits(tmp_path_factory.mktemp("reviews"))
 
 
@@ -37,7 +36,6 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def trained(
     reviews: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, Any]]:
-    """A run that did everything: its folder and what it returned."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     outcome = train_tiny(
         folder,
@@ -70,6 +68,9 @@ def test_run_leaves_a_checkpoint_that_predicts_the_same(
     trained: tuple[Path, dict[str, Any]], reviews: dict[str, str]
 ) -> None:
     folder, _ = trained
+    names = {path.name for path in folder.iterdir()}
+    assert {"README.md", "model.safetensors", "modeling_self_attentive.py"} <= names
+    assert "training_args.bin" not in names
     config = AutoConfig.from_pretrained(folder)
     assert config.id2label == dict(enumerate(sorted(STARS)))
     assert config.problem_type == "single_label_classification"
@@ -81,12 +82,6 @@ def test_run_leaves_a_checkpoint_that_predicts_the_same(
         assert prediction["label"] == result[0]["label"]
         scores = {entry["label"]: entry["score"] for entry in result}
         assert prediction["scores"] == pytest.approx(scores, abs=1e-5)
-
-
-def test_run_leaves_card_and_code_but_no_pickle(trained: tuple[Path, dict[str, Any]]) -> None:
-    names = {path.name for path in trained[0].iterdir()}
-    assert {"README.md", "model.safetensors", "modeling_self_attentive.py"} <= names
-    assert "training_args.bin" not in names
 
 
 def test_run_writes_a_record_without_local_paths(trained: tuple[Path, dict[str, Any]]) -> None:

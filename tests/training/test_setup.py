@@ -26,7 +26,6 @@ from sase_hf.training.setup import TrainingSetup, assemble
 
 @pytest.fixture(scope="module")
 def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Flags for files of labelled reviews."""
     return write_splits(tmp_path_factory.mktemp("reviews"))
 
 
@@ -34,7 +33,6 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def checkpoint(
     reviews: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, Any]]:
-    """A folder with a model after one update, and what its run returned."""
     folder = tmp_path_factory.mktemp("checkpoint") / "run"
     options = {"do_eval": True, "do_predict": True, "max_steps": 1, "save_strategy": "no"}
     return folder, train_tiny(folder, **reviews, **options)
@@ -42,14 +40,12 @@ def checkpoint(
 
 @pytest.fixture
 def vectors(tmp_path: Path) -> Path:
-    """Vectors for three words, of which the reviews have two."""
     path = tmp_path / "vectors.txt"
     path.write_text("meal 1 2 3\nzebra 4 4 4\ntable 0 1 0\n")
     return path
 
 
 def set_up(**options: Any) -> TrainingSetup:
-    """Set up a run of a tiny new model."""
     model_args, data_args, _ = parse_arguments(flags(**{**TINY_MODEL, **options}))
     return assemble(model_args, data_args)
 

@@ -106,5 +106,4 @@ def test_train_resumes_a_killed_run_bit_for_bit(tmp_path: Path) -> None:
 
 
 def newest_step(folder: Path) -> int:
-    """Return the number of the newest checkpoint, complete or not."""
     return int(list_checkpoints(folder)[0].name.rpartition("-")[2])

@@ -28,7 +28,6 @@ Weights = dict[str, Tensor]
 
 
 def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> SelfAttentiveTrainer:
-    """Return a trainer of 16 updates in two epochs."""
     set_seed(0)
     config = tiny_config(num_labels=3, classifier_dropout=dropout, penalty_coef=0.5)
     settings = {
@@ -52,7 +51,6 @@ def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> SelfAtte
 
 
 def weights_of(finished: SelfAttentiveTrainer) -> Weights:
-    """Copy the weights."""
     return {name: weight.clone() for name, weight in finished.model.state_dict().items()}
 
 
@@ -128,7 +126,6 @@ RESUMABLE = {"save_strategy": "steps", "save_steps": 4, "eval_strategy": "epoch"
 
 @pytest.fixture(scope="module", params=["random", "group_by_length"])
 def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SelfAttentiveTrainer:
-    """A run that was never interrupted, with four checkpoints, in both orders."""
     folder = tmp_path_factory.mktemp("whole")
     training = make_trainer(folder, train_sampling_strategy=request.param, **RESUMABLE)
     training.train()

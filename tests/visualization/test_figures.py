@@ -30,12 +30,10 @@ PAYLOADS = (
 
 
 def cells(figure: Figure) -> list[list[list[float]]]:
-    """Return the strengths in the cells of every line of words, without the scale's."""
     return [axes.collections[0].get_array().tolist() for axes in figure.axes[:-1]]
 
 
 def texts(figure: Figure) -> list[str]:
-    """Return all texts of a figure."""
     return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
 
 
