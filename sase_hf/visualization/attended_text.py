@@ -99,7 +99,7 @@ def strengths(weights: Sequence[float]) -> list[float]:
 def scale_ends(texts: Iterable[AttendedText]) -> tuple[str, str]:
     """Return what no colour and the strongest colour mean in some texts."""
     strongest = f"{FULL_STRENGTH} times that or more"
-    if any(len(text.words) < FULL_STRENGTH for text in texts):
+    if any(2 <= len(text.words) < FULL_STRENGTH for text in texts):
         strongest += ", or all"
     return "an even share or less", strongest
 

@@ -296,9 +296,13 @@ def _trials(
 
 
 def _attention(records: Records, name: str, kind: str) -> str:
-    """Return the cell of the mean over the seeds of what was measured of the attention."""
-    found = [r["attention"] for r in records.get(name, ()) if kind in r.get("attention", ())]
-    return f"{statistics.mean(each[kind] for each in found):.3f}" if found else MISSING
+    """Return the cell of the mean of what was measured of the attention; it names fewer seeds."""
+    runs = records.get(name, ())
+    found = [r["attention"][kind] for r in runs if kind in r.get("attention", ())]
+    if not found:
+        return MISSING
+    seeds = "" if len(found) == len(runs) else f" ({len(found)} of {len(runs)} seeds)"
+    return f"{statistics.mean(found):.3f}{seeds}"
 
 
 def _config_of(record: Mapping[str, Any]) -> SelfAttentiveConfig:

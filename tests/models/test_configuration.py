@@ -142,8 +142,9 @@ def test_config_of_a_file_without_the_newer_fields_is_the_papers(tmp_path: Path)
     newer = tiny.PAPER.keys()
     saved = {k: v for k, v in tiny.tiny_config().to_dict().items() if k not in newer}
     (tmp_path / "config.json").write_text(json.dumps(saved), encoding="utf-8")
-    loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
-    assert {name: getattr(loaded, name) for name in newer} == tiny.PAPER
+    read = SelfAttentiveConfig.from_json_file
+    for loaded in (SelfAttentiveConfig.from_pretrained(tmp_path), read(tmp_path / "config.json")):
+        assert {name: getattr(loaded, name) for name in newer} == tiny.PAPER
     tiny.tiny_config().save_pretrained(tmp_path)
     loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
     assert loaded.attention_function == SelfAttentiveConfig().attention_function != "softmax"

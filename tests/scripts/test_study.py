@@ -65,7 +65,7 @@ def test_train_resumes_a_killed_run_and_writes_its_record(
     record = json.loads(run.record.read_text())
     assert [entry["epoch"] for entry in record["history"]] == list(range(1, 9))
     assert 0 < record["attention"]["entropy"] <= 1
-    assert 0 < record["attention"]["overlap"] < 1
+    assert 0 < record["attention"]["cosine"] < 1
     assert 0 <= record["label_shift"]["accuracy"] <= 1
     assert AutoConfig.from_pretrained(run.folder).num_hops == TINY_MODEL["num_hops"]
     assert list_checkpoints(run.folder) == []

@@ -155,15 +155,22 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """Make a config of a file's fields and overrides; overridden derived numbers come last."""
-        if "transformers_version" in config_dict:  # as in every saved file
-            config_dict = EARLIER | config_dict
+        """Make a config of a file's fields and overrides; overridden derived numbers come last.
+
+        Fields that the file lacks because it is older have the values of the paper.
+        """
+        config_dict = EARLIER | config_dict  # newer files hold all fields
         maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
         kwargs |= {name: labels for name, labels in maps.items() if labels is not None}
         kwargs |= {name: kwargs.pop(name) for name in DERIVED if name in kwargs}
         made = super().from_dict(config_dict, **kwargs)
         (made[0] if isinstance(made, tuple) else made).validate()
         return made
+
+    @classmethod
+    def from_json_file(cls, json_file: Any) -> Any:
+        """Make a config of a file, as `from_pretrained` does."""
+        return cls.from_dict(cls._dict_from_json_file(json_file))
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; a derived number is accepted only if it is right."""
