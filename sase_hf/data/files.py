@@ -205,11 +205,12 @@ def _split_of(
         classes = getattr(feature, "feature", feature)
         if isinstance(classes, ClassLabel):
             class_names[column] = tuple(classes.names)
-            name_of = dict(enumerate(classes.names)).get  # None for a missing id, None or -1
+            names: dict[int | None, str | None] = dict(enumerate(classes.names))
+            names |= {None: None, -1: None}  # a missing id; None is also a missing list
             if classes is feature:
-                values = list(map(name_of, values))
+                values = [names[index] for index in values]
             else:
-                values = [row and list(map(name_of, row)) for row in values]
+                values = [row and [names[index] for index in row] for row in values]
         columns[column] = values
     return RawSplit(
         name, title, source, dataset.column_names, dataset.num_rows, columns, class_names

@@ -131,7 +131,8 @@ def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | N
         held = [file for file in names if not file.startswith("__MACOSX/")]
         chosen = [file for file in held if member in (None, file)]
         if len(chosen) != 1:
-            way_out = f"name the one to read with --word_vectors_member, not {member!r}"
+            asked = f", not {member!r}" if member else ""
+            way_out = f"name the one to read with --word_vectors_member{asked}"
             raise ValueError(f"{name} holds {held[:20]}; {way_out}")
         return stack.enter_context(archive.open(chosen[0]))
     if member is not None:

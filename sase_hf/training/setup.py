@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from datasets import DatasetDict
 from transformers import AutoTokenizer, PreTrainedModel, TokenizersBackend
+from transformers.integrations import get_available_reporting_integrations
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.arguments import DataArguments
@@ -40,7 +41,21 @@ def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> 
         raise ValueError("nothing to do; give --do_train, --do_eval or --do_predict")
     if not training_args.do_train and model_args.model_name_or_path is None:
         raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
-    check_output(training_args.record)
+    for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
+        if (value := getattr(training_args, name)) < 1:
+            raise ValueError(f"--{name} is {value}; it must be 1 or more")
+    installed = get_available_reporting_integrations()
+    asked: Any = training_args.report_to  # always a list by now
+    for name in asked:
+        if name not in installed:
+            raise ValueError(
+                f"--report_to is {name}, which is unknown or not installed; installed are "
+                f"{', '.join(installed) or 'none'}"
+            )
+    record = training_args.record
+    if record and Path(record).absolute() == Path(str(training_args.output_dir)).absolute():
+        raise ValueError(f"--record {record} is the --output_dir; name a file in it")
+    check_output(record)
     if training_args.early_stopping_patience is not None and (
         not training_args.load_best_model_at_end
         or training_args.eval_strategy == IntervalStrategy.NO
@@ -52,7 +67,8 @@ def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> 
     strategy = HubStrategy(training_args.hub_strategy)
     if training_args.push_to_hub and strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
         raise ValueError(
-            f"--hub_strategy is {strategy.value}, but the model is pushed only after training"
+            f"--hub_strategy is {strategy.value}, but the model is pushed only after training; "
+            "leave the flag out"
         )
 
 

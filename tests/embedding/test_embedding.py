@@ -90,9 +90,10 @@ def test_embedder_cuts_normalizes_and_rounds(checkpoint: str) -> None:
 
 @pytest.mark.parametrize("ending", ["jsonl.gz", "csv", "parquet"])
 def test_embed_corpus_gives_the_same_for_every_format(
-    ending: str, checkpoint: str, file: str, tmp_path: Path
+    ending: str, checkpoint: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Parquet file stores the texts as categories, as pandas does."""
+    """Text is read in chunks; the Parquet file stores the texts as categories, as pandas does."""
+    monkeypatch.setattr(corpus, "ROWS_PER_CHUNK", 10)
     given = tmp_path / f"other.{ending}"
     if ending == "parquet":
         texts = pa.array(TEXTS).dictionary_encode()

@@ -257,12 +257,17 @@ def test_run_records_every_evaluation_over_a_resume(
             {"do_train": True, "train_file": None, "label_names": list(STARS)},
             "a new model takes its words from training rows; give --train_file",
         ),
+        ({"do_train": True, "gradient_accumulation_steps": 0}, "steps is 0; it must be 1 or more"),
+        ({"do_train": True, "report_to": ["nothing"]}, "--report_to is nothing, which is unknown"),
+        ({"do_train": True, "record": "RUN"}, "--record .* is the --output_dir; name a file in it"),
         ({"do_train": True, "task": "nli"}, "nli reads two texts, but --text_column_names is text"),
     ],
 )
 def test_run_refuses_contradictions_at_once(
     options: dict[str, Any], message: str, reviews: dict[str, str], tmp_path: Path
 ) -> None:
+    if "record" in options:
+        options = {**options, "record": str(tmp_path / "run")}
     with pytest.raises(ValueError, match=message):
         run_tiny(tmp_path / "run", **{**reviews, **options})
 
