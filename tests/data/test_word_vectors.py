@@ -94,8 +94,8 @@ def test_word_vectors_member_of_a_zip_is_chosen_by_name(path: Path) -> None:
         file.writestr("a.txt", "soup 1 2\n")
         file.writestr("folder/b.txt", "soup 1 2 3\n")
     assert read(path, archive.getvalue(), "folder/b.txt") == {"soup": [1, 2, 3]}
-    for member in (None, "c.txt"):
-        with pytest.raises(ValueError, match=rf"'a.txt', 'folder/b.txt'.*member, not {member!r}"):
+    for member, end in ((None, "member$"), ("c.txt", "member, not 'c.txt'$")):
+        with pytest.raises(ValueError, match=rf"'a.txt', 'folder/b.txt'.*{end}"):
             read(path, archive.getvalue(), member)
     with pytest.raises(ValueError, match=r"is not a zip archive; leave out --word_vectors_member"):
         read(path, GLOVE, "a.txt")
