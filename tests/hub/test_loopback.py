@@ -12,7 +12,7 @@ import pytest
 import torch
 from checkpoints import write_owned_card
 from huggingface_hub import constants
-from loopback_hub import OWNER, Hub
+from loopback_hub import OWNER, TOKEN, Hub
 from tiny import tiny_model
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 
@@ -41,7 +41,7 @@ NAME = f"{OWNER}/classifier"
 Answers = dict[str, Any]
 
 
-def save_and_push(folder: Path, name: str = "classifier") -> str:
+def save_and_push(folder: Path, name: str = "classifier", **options: Any) -> str:
     words = [*answers.TEXTS, *(text for pair in answers.PAIRS for text in pair.values())]
     tokenizer = build_tokenizer(text for text in words if text)
     model_class, fields = CHECKPOINTS[name]
@@ -49,7 +49,7 @@ def save_and_push(folder: Path, name: str = "classifier") -> str:
     model.save_pretrained(folder / name)
     tokenizer.save_pretrained(folder / name)
     write_owned_card(folder / name)
-    return str(push(folder / name, f"{OWNER}/{name}").commit)
+    return str(push(folder / name, f"{OWNER}/{name}", **options).commit)
 
 
 @pytest.fixture
@@ -95,3 +95,27 @@ def test_pushed_checkpoint_loads_with_the_package_and_offline_once_cached(
         assert all(torch.equal(weight, first[key]) for key, weight in model.state_dict().items())
         AutoTokenizer.from_pretrained(NAME, revision=revision, trust_remote_code=False)
     assert hub.requests == []
+
+
+def test_private_checkpoint_loads_only_with_a_token(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_and_push(tmp_path, private=True)
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(OSError, match=r"(?s)someone/classifier is not a.*pass a token having"):
+        AutoModelForSequenceClassification.from_pretrained(NAME)
+    model = AutoModelForSequenceClassification.from_pretrained(NAME, token=TOKEN)
+    assert model.config.id2label == RATINGS
+
+
+def test_pinned_revision_does_not_change(hub: Hub, tmp_path: Path) -> None:
+    """Whatever is pushed afterwards."""
+    commits = [save_and_push(tmp_path), save_and_push(tmp_path)]
+    biases = [
+        AutoModelForSequenceClassification.from_pretrained(
+            NAME, revision=revision, cache_dir=tmp_path / revision
+        ).classifier.output.bias
+        for revision in (*commits, "main")
+    ]
+    assert not torch.equal(biases[0], biases[1])
+    assert torch.equal(biases[1], biases[2])
