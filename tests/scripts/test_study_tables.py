@@ -108,6 +108,7 @@ def test_page_in_the_repository_is_that_of_its_records() -> None:
     assert (CARDS / "EXPERIMENTS.md").read_text(encoding="utf-8") == fresh, "render it again"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     f"matplotlib=={version('matplotlib')}\n" not in CONSTRAINTS.read_text(encoding="utf-8"),
     reason="another version of matplotlib than that of constraints.txt places things elsewhere",
