@@ -13,6 +13,8 @@ from torch.utils.data import Dataset
 from transformers import Pipeline
 from transformers.utils import logging
 
+from .pooling_self_attentive import cosine_penalty
+
 logger = logging.get_logger(__name__)
 
 TASK = "self-attention"
@@ -192,14 +194,12 @@ def _reading(text: str, offsets: list[list[int]], hops: Tensor) -> dict[str, Any
     offsets = _with_whole_characters(text, offsets)
     total = hops.sum(0)
     overall = (total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)).tolist()
-    directions = F.normalize(hops, dim=-1)
-    pairs = torch.ones(len(hops), len(hops), dtype=torch.bool).triu(1)
     return {
         "tokens": [text[start:end] for start, end in offsets],
         "offsets": [(start, end) for start, end in offsets],
         "attention": hops.tolist(),
         "overall": overall,
-        "cosine": (directions @ directions.T)[pairs].mean().item() if len(hops) > 1 else None,
+        "cosine": cosine_penalty(hops.unsqueeze(0)).item() if len(hops) > 1 else None,
         "spans": most_attended(text, offsets, overall),
     }
 

@@ -312,4 +312,5 @@ __all__ = [
     "GeneralizedPooling",
     "SelfAttention",
     "attention_penalty",
+    "cosine_penalty",
 ]
