@@ -77,12 +77,8 @@ def read_records(folder: Path) -> Records:
             )
         name = path.relative_to(folder).with_suffix("").as_posix()
         found.setdefault(re.sub(r"-seed\d+$", "", name), []).append(record)
-    for name, records in found.items():
-        if len(records) == 1:
-            continue
-        names = {key for record in records for key in record["arguments"]} - OF_A_RUN
-        first, *others = ({n: recorded_settings(r, names).get(n) for n in names} for r in records)
-        if any(other != first for other in others):
+    for name, (first, *others) in found.items():
+        if any(_differ(first, other) for other in others):
             raise ValueError(
                 f"the seeds of {name} have different settings; run the recipe again with each seed"
             )
@@ -303,6 +299,16 @@ def _attention(records: Records, name: str, kind: str) -> str:
         return MISSING
     seeds = "" if len(found) == len(runs) else f" ({len(found)} of {len(runs)} seeds)"
     return f"{statistics.mean(found):.3f}{seeds}"
+
+
+def _differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two records have different settings, where defaults may have changed."""
+    mine, theirs = one["arguments"], other["arguments"]
+    names = {n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n)} - OF_A_RUN
+    if not names:
+        return False  # spares most records the config that knows their defaults
+    mine, theirs = recorded_settings(one, names), recorded_settings(other, names)
+    return any(mine.get(name) != theirs.get(name) for name in names)
 
 
 def _config_of(record: Mapping[str, Any]) -> SelfAttentiveConfig:
