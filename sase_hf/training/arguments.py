@@ -138,6 +138,12 @@ class RunArguments(TrainingArguments):
         "Search for parameters without a gradient in every step; the models here have none.",
         default=False,
     )
+    bf16: bool | None = flag(
+        "Train in bfloat16, about as accurate; by default where processor or GPU compute faster "
+        "in it.",
+        nargs="?",
+        const=True,
+    )
     max_batch_tokens: int | None = flag(
         "Max tokens, padding included, that go through the model at once. A larger batch is "
         "read in parts, with the same result in less memory."
@@ -162,9 +168,17 @@ class RunArguments(TrainingArguments):
             self.greater_is_better = False  # transformers knows this of the loss only
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or bf16 is refused, and launched processes each train alone
+        if self.bf16 is None:
+            self.bf16 = self.do_train and not self.fp16 and _is_fast_in_bfloat16()
         super().__post_init__()
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader
+
+
+def _is_fast_in_bfloat16() -> bool:
+    if torch.cuda.is_available():
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.cpu._is_avx512_bf16_supported()
 
 
 def changed_arguments(*groups: Any) -> dict[str, Any]:

@@ -35,7 +35,6 @@ COMMON_FLAGS = {
     "metric_for_best_model",
     "report_to",
     "seed",
-    "bf16",
     "use_cpu",
     "hub_model_id",
 }

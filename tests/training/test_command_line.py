@@ -12,6 +12,7 @@ from transformers import PreTrainedConfig, TrainingArguments
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.data.arguments import DataArguments
+from sase_hf.training import arguments
 from sase_hf.training.arguments import (
     ModelArguments,
     RunArguments,
@@ -130,6 +131,16 @@ def test_run_arguments_allow_bfloat16_on_a_cpu(
     run = RunArguments(str(tmp_path), bf16=True)
     assert run.device.type == "cpu"
     assert changed_arguments(run).keys() == {"output_dir", "bf16"}, "the device is left out"
+
+
+@pytest.mark.parametrize("is_fast", [False, True])
+def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
+    is_fast: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(arguments, "_is_fast_in_bfloat16", lambda: is_fast)
+    assert RunArguments(str(tmp_path), do_train=True).bf16 is is_fast
+    assert RunArguments(str(tmp_path), do_train=True, bf16=not is_fast).bf16 is not is_fast
+    assert not RunArguments(str(tmp_path)).bf16, "predictions are those of any machine"
 
 
 def test_changed_arguments_hold_no_defaults_and_no_tokens(tmp_path: Path) -> None:
