@@ -1,0 +1,86 @@
+"""Whether probabilities are what they claim to be, and a temperature that mends them.
+
+For one label per row. Legend: B rows, C classes. Source: Guo et al. 2017, On Calibration of Modern
+Neural Networks.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+NUM_BINS = 15  # as in the paper's tables
+
+# Of the temperature. Logits that get every row right, or say nothing, have no finite best one.
+LOWEST, HIGHEST = 0.01, 100.0
+
+
+def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Return the mean distance between confidence and accuracy, from 0 (best) to 1.
+
+    The confidence of a row is its largest probability. Rows are put into 15 bins of equal width by
+    their confidence; each bin counts with its share of the rows (equation 3 of the paper).
+
+    Args:
+        probabilities: Shape (B, C); each row sums to 1.
+        labels: Class ids, shape (B,).
+
+    Raises:
+        ValueError: If the shapes differ from these, or a row is no distribution.
+    """
+    probabilities, labels = _checked(probabilities, labels, "probabilities")
+    if (probabilities < 0).any() or not np.allclose(probabilities.sum(1), 1, atol=1e-3):
+        raise ValueError(
+            "each row of probabilities must sum to 1 without a negative number; take the softmax "
+            "of logits"
+        )
+    confidence = probabilities.max(1)
+    correct = probabilities.argmax(1) == labels
+    bins = np.ceil(confidence * NUM_BINS).astype(int)  # bin m is ((m - 1) / 15, m / 15]
+    # |accuracy - confidence| of a bin, times its rows, is the distance of the two sums.
+    distances = np.bincount(bins, weights=correct - confidence)
+    return float(np.abs(distances).sum() / len(labels))
+
+
+def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
+    """Return the temperature T for which softmax(logits / T) is the most likely.
+
+    The mean negative log-likelihood is convex in 1 / T, so its slope has one root, which bisection
+    finds (section 4.2 of the paper). Dividing by T changes no prediction.
+
+    Args:
+        logits: Shape (B, C), of rows that the model was not trained on.
+        labels: Class ids, shape (B,).
+
+    Returns:
+        T, between 0.01 and 100; above 1 where the model is too confident.
+
+    Raises:
+        ValueError: If the shapes differ from these, or a logit is not finite.
+    """
+    logits, labels = _checked(logits, labels, "logits")
+    if not np.isfinite(logits).all():
+        raise ValueError("logits must be finite numbers; some are not")
+    shifted = logits - logits.max(1, keepdims=True)  # exp never overflows
+    of_labels = shifted[np.arange(len(labels)), labels].mean()
+    low, high = np.log(LOWEST), np.log(HIGHEST)
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        weights = np.exp(shifted / np.exp(middle))
+        expected = ((weights * shifted).sum(1) / weights.sum(1)).mean()
+        if expected > of_labels:  # the slope in 1 / T is positive: T is too low
+            low = middle
+        else:
+            high = middle
+    return float(np.exp((low + high) / 2))
+
+
+def _checked(scores: ArrayLike, labels: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
+    scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels)
+    if scores.ndim != 2 or labels.shape != scores.shape[:1] or not len(labels):
+        raise ValueError(
+            f"{name} have the shape {scores.shape} and labels {labels.shape}; they need (B, C) and "
+            "(B,) with at least one row"
+        )
+    return scores, labels
+
+
+__all__ = ["expected_calibration_error", "fit_temperature"]

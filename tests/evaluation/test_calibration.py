@@ -1,0 +1,82 @@
+"""Whether probabilities are what they claim to be."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+
+from sase_hf.evaluation.calibration import expected_calibration_error, fit_temperature
+
+
+def test_expected_calibration_error_averages_the_bins_by_their_rows() -> None:
+    """Three rows at 0.9, two of them right, and one at 0.6, right: by hand."""
+    probabilities = [[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.6, 0.4]]
+    labels = [0, 1, 1, 0]
+    expected = 3 / 4 * abs(2 / 3 - 0.9) + 1 / 4 * abs(1 - 0.6)
+    assert expected_calibration_error(probabilities, labels) == pytest.approx(expected)
+
+
+def test_expected_calibration_error_does_not_mix_bins() -> None:
+    """One row too sure and one not sure enough do not cancel unless they share a bin."""
+    apart = [[0.95, 0.05], [0.55, 0.45]]
+    together = [[0.95, 0.05], [0.96, 0.04]]
+    assert expected_calibration_error(apart, [1, 0]) == pytest.approx((0.95 + 0.45) / 2)
+    assert expected_calibration_error(together, [1, 0]) == pytest.approx((0.95 - 0.04) / 2)
+
+
+@pytest.mark.parametrize("certain", [True, False])
+def test_expected_calibration_error_of_the_extremes(certain: bool) -> None:
+    """Always sure and right has 0; always sure and wrong has 1."""
+    error = expected_calibration_error(np.eye(3), [0, 1, 2] if certain else [1, 2, 0])
+    assert error == pytest.approx(0 if certain else 1)
+
+
+def test_fit_temperature_is_the_minimum_of_the_likelihood() -> None:
+    """A second method, from a library, finds the same; so does a tensor."""
+    draws = np.random.default_rng(0)
+    logits = 5 * draws.normal(size=(200, 4))
+    labels = np.where(draws.random(200) < 0.6, logits.argmax(1), draws.integers(4, size=200))
+
+    def loss(temperature: float) -> float:
+        scaled = torch.tensor(logits / temperature)
+        return torch.nn.functional.cross_entropy(scaled, torch.tensor(labels)).item()
+
+    expected = minimize_scalar(loss, bounds=(0.01, 100), method="bounded", options={"xatol": 1e-8})
+    assert fit_temperature(logits, labels) == pytest.approx(expected.x, rel=1e-4)
+    assert fit_temperature(torch.tensor(logits), torch.tensor(labels)) == fit_temperature(
+        logits, labels
+    )
+
+
+def test_fit_temperature_undoes_a_scale() -> None:
+    """Labels drawn from softmax(logits) need a temperature of 3 for three times the logits."""
+    draws = np.random.default_rng(0)
+    logits = torch.tensor(draws.normal(size=(20_000, 3)))
+    probabilities = logits.softmax(-1).numpy()
+    labels = (draws.random((20_000, 1)) > probabilities.cumsum(1)).sum(1)
+    assert fit_temperature(3 * logits, labels) == pytest.approx(3, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"), [([0, 1], 0.01), ([1, 0], 100)], ids=["all right", "all wrong"]
+)
+def test_fit_temperature_stays_within_its_bounds(labels: list[int], expected: float) -> None:
+    """Where the likelihood has no finite best temperature."""
+    assert fit_temperature([[2.0, -2.0], [-2.0, 2.0]], labels) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("function", "scores", "labels", "message"),
+    [
+        (expected_calibration_error, [[2.0, -1.0]], [0], "take the softmax"),
+        (expected_calibration_error, [[1.0, 0.0]], [0, 1], r"labels \(2,\)"),
+        (fit_temperature, np.zeros((0, 2)), [], r"shape \(0, 2\)"),
+        (fit_temperature, [[float("nan"), 0.0]], [0], "must be finite"),
+    ],
+)
+def test_calibration_refuses_what_it_cannot_measure(
+    function: object, scores: object, labels: object, message: str
+) -> None:
+    assert callable(function)
+    with pytest.raises(ValueError, match=message):
+        function(scores, labels)
