@@ -23,15 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from datasets import Dataset
 from synthetic import write_corpus
-from synthetic.baselines import bag_of_words_accuracy, majority_accuracy
+from torch import Tensor
 
 from sase_hf.data.arguments import SPLITS
 from sase_hf.data.task import TaskData
+from sase_hf.evaluation.baselines import bag_of_words, most_frequent
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import run
-from sase_hf.training.setup import assemble
+from sase_hf.training.setup import TrainingSetup, assemble
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.visualization import attention_html, attention_text
 
@@ -76,12 +78,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     heatmap.write_text(attention_html(results, title), encoding="utf-8")
 
     print(f"accuracy on {parts.rows['test'].num_rows:,} held-out synthetic rows")
-    print(f"  most frequent label   {majority_accuracy(parts.rows):.3f}")
-    print(f"  bag of words          {bag_of_words_accuracy(parts.rows, len(parts.tokenizer)):.3f}")
-    print(f"  this model            {metrics['test_accuracy']:.3f}", end="\n\n")
+    for name, logits in baselines(parts).items():
+        print(f"  {name:<22}{accuracy(logits, parts.rows['test']):.3f}")
+    print(f"  {'this model':<22}{metrics['test_accuracy']:.3f}", end="\n\n")
     print(*example(results), "", sep="\n")
     print(f"checkpoint  {os.path.relpath(checkpoint)}")
     print(f"heatmap     {os.path.relpath(heatmap)}")
+
+
+def baselines(parts: TrainingSetup) -> dict[str, Tensor]:
+    """Return the test logits of simple models, which learn from the same training rows."""
+    train, test, problem = parts.rows["train"], parts.rows["test"], parts.task.problem_type
+    num_labels = len(parts.task.label_names)
+    return {
+        "most frequent label": most_frequent(train, test.num_rows, problem, num_labels),
+        "bag of words": bag_of_words(train, test, len(parts.tokenizer), problem, num_labels),
+    }
+
+
+def accuracy(logits: Tensor, rows: Dataset) -> float:
+    """Return the share of rows whose label has the largest logit."""
+    return float((logits.argmax(-1) == torch.tensor(rows["labels"][:])).float().mean())
 
 
 def clear(folder: Path) -> None:

@@ -32,7 +32,7 @@ from sase_hf.evaluation.records import DEFAULT_METRICS, describe_environment, wr
 from sase_hf.training.arguments import LOWER_IS_BETTER, changed_arguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import log_summary, make_trainer, move_label_smoothing
-from sase_hf.training.setup import assemble, check_arguments, check_splits
+from sase_hf.training.setup import assemble, check_arguments, check_splits, complete_arguments
 from sase_hf.utils.cli import errors_in_one_line, positive_int
 from sase_hf.utils.memory import keep_freed_memory
 
@@ -60,7 +60,8 @@ def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
 
 def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
     """Train trials until there are `num_trials`; return what `main` prints."""
-    model_args, data_args, training_args = parse_arguments(argv, description=__doc__)
+    steps = ["--do_train", "--do_eval"] if argv else []
+    model_args, data_args, training_args = parse_arguments([*argv, *steps], description=__doc__)
     try:
         import optuna
     except ImportError as reason:
@@ -69,7 +70,6 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
         raise ValueError("--model_name_or_path is given, but a search builds new models")
     if training_args.world_size > 1:
         raise ValueError("a search runs in one process; start it without torchrun")
-    training_args.do_train = training_args.do_eval = True
     check_arguments(model_args, training_args)
     given = changed_arguments(model_args, data_args, training_args)
     folder = Path(given.pop("output_dir", str(training_args.output_dir)))
@@ -82,6 +82,7 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
     set_seed(training_args.seed)
     setup = assemble(model_args, data_args)  # its model, never trained, is the start of all trials
     check_splits(setup.task, training_args)
+    given |= complete_arguments(training_args, setup)
     log_summary(setup, model_args, data_args, training_args)
     metric = (training_args.metric_for_best_model or "").removeprefix("eval_")
     if not metric and training_args.metric_name is not None:

@@ -1,24 +1,23 @@
 """Train, evaluate and predict: labels, sets of labels or numbers for texts and pairs of texts.
 
-From a recipe, which holds every setting of a run; flags after it win over what it says:
+From a file of your own, CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet. A tenth of the rows
+is kept to evaluate on; sizes, epochs and precision are chosen; the model and a report are in
+runs/reviews afterwards:
 
-    python scripts/train.py scripts/recipes/yelp5.yaml --output_dir runs/yelp5
+    python scripts/train.py --train_file reviews.csv
+    python scripts/train.py --train_file reviews.csv --word_vectors glove.6B.100d.txt
 
-From files of your own, CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet; two text columns make
-a model for pairs:
+To predict the labels of new rows, or to evaluate on rows with labels:
 
-    python scripts/train.py --do_train --train_file train.csv --do_eval --validation_file dev.csv
-        --text_column_names premise,hypothesis --output_dir runs/mine
+    python scripts/train.py --model_name_or_path runs/reviews --test_file new.csv
+    python scripts/train.py --model_name_or_path runs/reviews --validation_file dev.csv
 
-In a minute on a CPU, on the corpus that the project makes itself:
+From a recipe, which holds every setting of a run; flags after it win over what it says. A command
+or recipe that names a step (--do_train, --do_eval, --do_predict) does this step alone, with the
+settings of TrainingArguments where it names none:
 
     python scripts/synthetic_corpus.py data/synthetic
     python scripts/train.py scripts/recipes/synthetic_reviews.yaml
-
-To evaluate a checkpoint, or to predict the labels of new rows:
-
-    python scripts/train.py --model_name_or_path runs/mine --do_eval --validation_file dev.csv
-    python scripts/train.py --model_name_or_path runs/mine --do_predict --test_file new.csv
 
 An interrupted run continues when its command is given again with --resume_from_checkpoint. Several
 GPUs, or processes, take: torchrun --standalone --nproc_per_node 2 scripts/train.py ...
@@ -30,8 +29,10 @@ from pathlib import Path
 
 from sase_hf.evaluation.records import NO_RESULTS
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import PREDICTIONS_NAME, run
+from sase_hf.training.report import REPORT_NAME
+from sase_hf.training.run import run
 from sase_hf.utils.cli import errors_in_one_line
+from sase_hf.utils.tables import table_lines
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -45,15 +46,27 @@ def main(argv: Sequence[str] | None = None) -> None:
         outcome = run(model_args, data_args, training_args)
     if not is_first_process:
         return
-    for name, value in outcome["metrics"].items():
-        if not name.endswith(NO_RESULTS):
-            print(f"{name:<32}{value:.4g}")
-    if training_args.do_train:
-        print(f"{'model':<32}{outcome['output_dir']}")
-    if training_args.do_predict:
-        print(f"{'predictions':<32}{Path(outcome['output_dir'], PREDICTIONS_NAME)}")
-    if training_args.record is not None:
-        print(f"{'record':<32}{training_args.record}")
+    for table in outcome["report"]:
+        print("", *table_lines(table), sep="\n")
+    folder = outcome["output_dir"]
+    if not outcome["report"]:
+        for name, value in outcome["metrics"].items():
+            if not name.endswith(NO_RESULTS):
+                print(f"{name:<32}{value:.4g}")
+    files = {
+        "model": folder if training_args.do_train else None,
+        "report": Path(folder, REPORT_NAME) if outcome["report"] else None,
+        "predictions": outcome["predictions"],
+        "record": training_args.record,
+    }
+    print()
+    for name, file in files.items():
+        if file is not None:
+            print(f"{name:<32}{file}")
+    if outcome["report"]:
+        print("\nNext:")
+        print(f"  python scripts/visualize.py {folder} --text '...' --output page.html")
+        print(f"  python scripts/train.py --model_name_or_path {folder} --test_file new.csv")
 
 
 if __name__ == "__main__":

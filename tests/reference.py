@@ -373,5 +373,7 @@ def loss(config: Any, predictions: Sequence[Prediction], labels: Sequence[Any]) 
             task = binary_cross_entropy(logits, label)
         else:
             task = cross_entropy(logits, label, config.label_smoothing)
+            if config.class_weights is not None:
+                task = task * config.class_weights[label]
         total = total + task + config.penalty_coef * P
     return total / len(predictions)

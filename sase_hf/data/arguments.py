@@ -44,7 +44,7 @@ class DataArguments:
     )
     drop_unlabelled: bool = flag("Leave out rows without a label.", default=False)
     validation_fraction: float | None = flag(
-        "Share of the training rows to evaluate on, when there is no validation split."
+        "Share of the training rows to evaluate on, where there is no validation split; 0 for none."
     )
     max_seq_length: int | None = flag(
         "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 1024."
@@ -68,7 +68,8 @@ class DataArguments:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} is {value}; it must be 1 or more, or left out")
-        if self.validation_fraction is not None and not 0 < self.validation_fraction < 1:
+        if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
             raise ValueError(
-                f"--validation_fraction is {self.validation_fraction}; it must be between 0 and 1"
+                f"--validation_fraction is {self.validation_fraction}; it must be at least 0 and "
+                "below 1"
             )

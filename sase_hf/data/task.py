@@ -65,7 +65,7 @@ def load_task(arguments: DataArguments) -> TaskData:
     splits = {split.name: _checked(split, arguments, labels) for split in raw}
     sources = {split.name: split.source for split in raw}
     seed = arguments.shuffle_seed
-    if arguments.validation_fraction is not None:
+    if arguments.validation_fraction and "train" in splits and "validation" not in splits:
         _split_validation(splits, sources, arguments.validation_fraction, seed or 0)
     if seed is not None and "train" in splits:
         splits["train"] = splits["train"].shuffle(seed=seed)
@@ -170,9 +170,6 @@ def _split_validation(
 
     `train_test_split(stratify_by_column=)` refuses labels that occur once, numbers and lists.
     """
-    if "validation" in splits or "train" not in splits:
-        need = "--validation_fraction needs a train split and no validation split"
-        raise ValueError(f"{need}; the splits are {', '.join(splits)}")
     train = splits["train"]
     count = round(fraction * train.num_rows)
     if not 0 < count < train.num_rows:

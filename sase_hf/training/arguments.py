@@ -70,6 +70,13 @@ class _ModelChoice:
         },
     )
     word_vectors_member: str | None = flag("The file to read in a zip that holds several.")
+    class_weights: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Weights of the classes in the loss: balanced, which gives rare classes as "
+            "much as frequent ones, or a number for each in id order (default: 1 each)"
+        },
+    )
     extend_vocabulary: bool = flag(
         "Give the tokenizer that is built the words of the vector file too, where vocab_size "
         "leaves room: words first met after training then have a vector.",
@@ -112,10 +119,28 @@ class RunArguments(TrainingArguments):
     _argument_group_name: ClassVar[str] = "training (transformers.TrainingArguments)"
 
     label_names: list[str] | None = field(default=None, init=False)
-    output_dir: str | None = flag("Where the model, checkpoints and predictions go.")
+    output_dir: str | None = flag(
+        "Where the model, checkpoints and predictions go; by default runs/ and the name of the "
+        "file of rows."
+    )
     do_train: bool = flag("Train.", default=False)
     do_eval: bool = flag("Evaluate on the validation rows at the end.", default=False)
-    do_predict: bool = flag("Predict the test rows into predictions.jsonl.", default=False)
+    do_predict: bool = flag(
+        "Predict the test rows into a copy of their file with more columns.", default=False
+    )
+    num_train_epochs: float | None = flag(  # type: ignore[assignment]
+        "Passes over the training rows; by default 2 to 10, fewer for more rows."
+    )
+    report: bool = flag(
+        "End with a report: beside simple models, scores for each class, a page of right and wrong "
+        "predictions.",
+        default=False,
+    )
+    calibrate: bool = flag(
+        "After training, scale the logits so that the probabilities fit the validation rows "
+        "(temperature scaling).",
+        default=False,
+    )
     learning_rate: float = flag("Largest learning rate of the schedule.", 1e-3)
     per_device_train_batch_size: int = flag("Rows per process and step.", 32)
     per_device_eval_batch_size: int = flag("Rows per process and step of evaluation.", 64)
@@ -138,7 +163,7 @@ class RunArguments(TrainingArguments):
         "Search for parameters without a gradient in every step; the models here have none.",
         default=False,
     )
-    bf16: bool | None = flag(
+    bf16: bool | None = flag(  # type: ignore[assignment]
         "Train in bfloat16, about as accurate; by default where processor or GPU compute faster "
         "in it.",
         nargs="?",
@@ -151,6 +176,10 @@ class RunArguments(TrainingArguments):
     metric_name: list[str] | None = field(
         default=None,
         metadata={"help": "Metrics, names or folders for `evaluate`; by default those that fit."},
+    )
+    metric_for_best_model: str | None = flag(
+        "What chooses the best checkpoint; auto is the first metric that fits the labels, such as "
+        "accuracy. With --load_best_model_at_end the loss by default, which holds the penalty."
     )
     early_stopping_patience: int | None = flag(
         "Stop after this number of evaluations without a better metric_for_best_model."

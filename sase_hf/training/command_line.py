@@ -8,7 +8,7 @@ recipe as its `base`, whose entries come before its own.
 import argparse
 import difflib
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,32 @@ from .arguments import ModelArguments, RunArguments
 
 HELP_ALL_FLAG = "--help_all"
 
+STEPS = ("do_train", "do_eval", "do_predict")
+
+# The recipe of a command that names no step: train on all but a tenth of the rows, stop when those
+# get no better, keep the best epoch, and report. A recipe and flags win over it.
+TRAINING = {
+    "do_train": "true",
+    "do_eval": "true",
+    "validation_fraction": "0.1",
+    "train_sampling_strategy": "group_by_length",
+    "warmup_steps": "0.05",
+    "eval_strategy": "epoch",
+    "save_strategy": "epoch",
+    "save_total_limit": "1",
+    "load_best_model_at_end": "true",
+    "metric_for_best_model": "auto",
+    "early_stopping_patience": "3",
+    "calibrate": "true",
+    "report": "true",
+}
+# Gates, the paper's way to match two texts, are two points behind on entailment. Words that occur
+# once become unknown ones, whose vector would otherwise never be trained.
+NEW_MODEL = {"matching": "concat"}
+NEW_TOKENIZER = {"min_frequency": "2"}
+
 # What `--help` lists of the flags of transformers, beside those that RunArguments declares itself.
 COMMON_FLAGS = {
-    "num_train_epochs",
     "gradient_accumulation_steps",
     "train_sampling_strategy",
     "lr_scheduler_type",
@@ -32,7 +55,6 @@ COMMON_FLAGS = {
     "max_grad_norm",
     "eval_strategy",
     "load_best_model_at_end",
-    "metric_for_best_model",
     "report_to",
     "seed",
     "use_cpu",
@@ -56,12 +78,13 @@ def parse_arguments(
         parser.print_help()
         parser.exit()
     if not words[0].startswith("-"):
-        words = [*_recipe_words(Path(words[0])), *words[1:]]
-    _, unknown = parser.parse_known_args(words)
+        words = [*_words(read_recipe(Path(words[0]))), *words[1:]]
+    given, unknown = parser.parse_known_args(words)
     if unknown:
         raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
+    words = [*_words(_implied(given)), *words]
     groups: Any = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
-    model_args, data_args, training_args = groups
+    data_args, model_args, training_args = groups
     return model_args, data_args, training_args
 
 
@@ -98,7 +121,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
 
 
 def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:
-    groups: Any = (ModelArguments, DataArguments, RunArguments)
+    groups: Any = (DataArguments, ModelArguments, RunArguments)
     parser = HfArgumentParser(
         groups,
         usage="%(prog)s [RECIPE] [--flag value ...]",
@@ -125,9 +148,31 @@ def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:
     return parser
 
 
-def _recipe_words(path: Path) -> list[str]:
+def _implied(given: argparse.Namespace) -> dict[str, str]:
+    """Return what a command that names no step means, by the files that it names."""
+    implied: dict[str, str] = {}
+    rows = given.train_file or given.dataset_name
+    if not any(getattr(given, step) for step in STEPS):
+        if rows is not None:
+            is_new = given.model_name_or_path is None
+            implied = TRAINING | (NEW_MODEL if is_new else {})
+            if is_new and given.tokenizer_name is None:
+                implied |= NEW_TOKENIZER
+        elif given.validation_file is not None:
+            implied = {"do_eval": "true"}
+        if given.test_file is not None:
+            implied["do_predict"] = "true"
+    first = rows or given.validation_file or given.test_file
+    if given.output_dir is None and first is not None:
+        stem = Path(first).name.partition(".")[0] or "run"
+        is_trained = given.do_train or "do_train" in implied
+        implied["output_dir"] = f"runs/{stem}" if is_trained else f"runs/{stem}-results"
+    return implied
+
+
+def _words(entries: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
-    for name, value in read_recipe(path).items():
+    for name, value in entries.items():
         if isinstance(value, list):
             words += [f"--{name}", *map(str, value)]
         elif value is not None:

@@ -1,20 +1,16 @@
 """A whole run, as the scripts start it: train, evaluate, predict, and save what came out."""
 
-import json
 import logging
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
 
 from ..data.arguments import DataArguments
 from ..data.batching import token_counts
-from ..data.task import TaskData
 from ..evaluation.records import (
     evaluation_history,
     load_metrics,
@@ -24,16 +20,24 @@ from ..evaluation.records import (
     write_record,
 )
 from ..hub import create_repository, push, write_model_card
-from ..utils.files import atomic_write
 from ..utils.memory import keep_freed_memory
+from ..utils.tables import Table
 from .arguments import ModelArguments, RunArguments, changed_arguments
 from .checkpoints import checkpoint_to_resume
-from .setup import TrainingSetup, assemble, check_arguments, check_best_metric, check_splits
+from .estimate import estimate_seconds
+from .predictions import write_predictions
+from .report import calibrate, write_report
+from .setup import (
+    TrainingSetup,
+    assemble,
+    check_arguments,
+    check_best_metric,
+    check_splits,
+    complete_arguments,
+)
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
-
-PREDICTIONS_NAME = "predictions.jsonl"
 
 
 def run(
@@ -42,11 +46,12 @@ def run(
     """Do what the arguments ask: train, evaluate, predict.
 
     A trained model is in `output_dir` afterwards with its tokenizer, its code and a README.md, and
-    loads by `from_pretrained`; predictions are in `predictions.jsonl` there, a line for each row.
+    loads by `from_pretrained`; predictions are there as `write_predictions` writes them.
 
     Returns:
         `metrics` (all, named as in the logs), `record` (as `measured_record`, of the test split if
-        it was measured, after training with its `history`: every evaluation), `output_dir`.
+        it was measured, after training with its `history`: every evaluation), `output_dir`,
+        `predictions` (their file, or None), `report` (its tables, none without `--report`).
 
     Raises:
         ValueError: If arguments contradict one another, the data or a checkpoint.
@@ -79,25 +84,35 @@ def run(
     (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
     setup = assemble(model_args, data_args, checkpoint)
     check_splits(setup.task, training_args)
+    given |= complete_arguments(training_args, setup)
     log_summary(setup, model_args, data_args, training_args)
     trainer = make_trainer(setup, training_args)
 
     metrics: dict[str, float] = {}
     history: dict[str, Any] = {}
+    report: list[Table] = []
+    predictions = None
     if training_args.do_train:
+        log_estimate(trainer)
         result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        if training_args.calibrate:
+            metrics |= calibrate(trainer, setup)
         trainer.save_model()
         trainer.save_state()
         trainer.save_metrics("train", result.metrics)
         metrics |= result.metrics
         # Now, since the evaluation at the end would be logged as another one of the last epoch.
         history = {"history": evaluation_history(trainer.state.log_history)}
-    if training_args.do_eval:
+    if training_args.report:
+        evaluated, report = write_report(trainer, setup, metrics)
+    elif training_args.do_eval:
         evaluated = trainer.evaluate()
+    if training_args.do_eval:
         trainer.save_metrics("eval", evaluated)
         metrics |= evaluated
     if training_args.do_predict:
-        metrics |= _predict(trainer, setup)
+        tested, predictions = _predict(trainer, setup, data_args)
+        metrics |= tested
     record = _record(setup, metrics, training_args, given, start) | history
     if trainer.is_world_process_zero():
         if training_args.do_train:
@@ -115,7 +130,13 @@ def run(
                 token=training_args.hub_token,
             )
     trainer.end()
-    return {"metrics": metrics, "record": record, "output_dir": output_dir}
+    return {
+        "metrics": metrics,
+        "record": record,
+        "output_dir": output_dir,
+        "predictions": predictions,
+        "report": report,
+    }
 
 
 def move_label_smoothing(model_args: ModelArguments, training_args: RunArguments) -> None:
@@ -156,6 +177,17 @@ def log_summary(
     logger.info(f"device: {training_args.device}, processes: {training_args.world_size}")
 
 
+def log_estimate(trainer: SelfAttentiveTrainer) -> None:
+    """Log how long training may take, before it starts."""
+    arguments: Any = trainer.args
+    seconds = estimate_seconds(trainer)
+    length = f"{seconds / 60:.0f} minutes" if seconds > 90 else f"{seconds:.0f} seconds"
+    patience = ", less if it stops early" if arguments.early_stopping_patience else ""
+    precision = "bfloat16" if arguments.bf16 else "float16" if arguments.fp16 else "float32"
+    epochs = f"{arguments.num_train_epochs:g} epochs in {precision}"
+    logger.info(f"time: about {length}{patience} ({epochs})")
+
+
 def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAttentiveTrainer:
     """Return a trainer of the model, with the metrics that were asked for or that fit."""
     check_best_metric(training_args, setup)
@@ -173,35 +205,18 @@ def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAtten
     )
 
 
-def _predict(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
+def _predict(
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, data_args: DataArguments
+) -> tuple[dict[str, float], Path | None]:
     output = trainer.predict(setup.rows["test"])
+    path = None
     if trainer.is_world_process_zero():
-        path = Path(str(trainer.args.output_dir), PREDICTIONS_NAME)
         logits = torch.from_numpy(output.predictions)
-        with atomic_write(path) as draft, draft.open("w", encoding="utf-8") as file:
-            for prediction in _predictions(logits, setup.task):
-                file.write(json.dumps(prediction, ensure_ascii=False) + "\n")
+        path = write_predictions(logits, setup.task, data_args, str(trainer.args.output_dir))
     if "labels" not in setup.rows["test"].column_names:
-        return {}
+        return {}, path
     trainer.save_metrics("test", output.metrics)
-    return output.metrics or {}
-
-
-def _predictions(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
-    """Yield a prediction for each row: label names and probabilities, or numbers."""
-    activations: dict[str, Any] = {
-        "regression": Tensor.float,
-        "multi_label_classification": torch.sigmoid,
-        "single_label_classification": lambda rows: rows.softmax(-1),
-    }
-    for row in activations[task.problem_type](logits.float()).tolist():
-        scores = dict(zip(task.label_names, row, strict=True))
-        if task.problem_type == "regression":
-            yield {"values": scores}
-        elif task.problem_type == "multi_label_classification":
-            yield {"labels": [name for name, p in scores.items() if p > 0.5], "scores": scores}
-        else:
-            yield {"label": max(scores, key=scores.__getitem__), "scores": scores}
+    return output.metrics or {}, path
 
 
 def _record(

@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import DatasetDict
 from transformers import AutoTokenizer, PreTrainedModel, TokenizersBackend
@@ -12,6 +13,7 @@ from transformers.integrations.integration_utils import get_available_reporting_
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.arguments import DataArguments
+from ..data.labels import SINGLE_LABEL
 from ..data.task import TaskData, encode_task, load_task
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
@@ -19,7 +21,7 @@ from ..evaluation.records import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.files import check_output
 from ..utils.loading import load_config, reraise_as_value_error, reraise_naming
-from .arguments import ModelArguments, RunArguments
+from .arguments import LOWER_IS_BETTER, ModelArguments, RunArguments
 
 BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
 
@@ -38,7 +40,7 @@ class TrainingSetup:
 def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> None:
     """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
-        raise ValueError("nothing to do; give --do_train, --do_eval or --do_predict")
+        raise ValueError("nothing to do; give --train_file, --validation_file or --test_file")
     if not training_args.do_train and model_args.model_name_or_path is None:
         raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
     for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
@@ -56,6 +58,10 @@ def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> 
     if record and Path(record).absolute() == Path(str(training_args.output_dir)).absolute():
         raise ValueError(f"--record {record} is the --output_dir; name a file in it")
     check_output(record)
+    if training_args.calibrate and not (training_args.do_train and training_args.do_eval):
+        raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
+    if training_args.report and not training_args.do_eval:
+        raise ValueError("--report is about the validation rows; add --do_eval")
     if training_args.early_stopping_patience is not None and (
         not training_args.load_best_model_at_end
         or training_args.eval_strategy == IntervalStrategy.NO
@@ -81,6 +87,32 @@ def check_splits(task: TaskData, training_args: RunArguments) -> None:
     ):
         if getattr(training_args, step) and split not in task.splits:
             raise ValueError(f"--{step} needs a {split} split; give {way_out}")
+
+
+def complete_arguments(training_args: RunArguments, setup: TrainingSetup) -> dict[str, Any]:
+    """Set the arguments that were left to the rows; return those by name."""
+    chosen: dict[str, Any] = {}
+    if training_args.num_train_epochs is None:
+        chosen["num_train_epochs"] = default_epochs(training_args, setup)
+    if training_args.metric_for_best_model == "auto":
+        names = training_args.metric_name or DEFAULT_METRICS[setup.task.problem_type]
+        chosen["metric_for_best_model"] = names[0]
+        chosen["greater_is_better"] = names[0] not in LOWER_IS_BETTER
+    for name, value in chosen.items():
+        setattr(training_args, name, value)
+    return chosen
+
+
+def default_epochs(training_args: RunArguments, setup: TrainingSetup) -> int:
+    """Return the passes over the training rows that make about 1,500 updates: 2 to 30.
+
+    Early stopping ends earlier where rows are few; where they are many, a third pass learns them by
+    heart.
+    """
+    rows = setup.rows["train"].num_rows if "train" in setup.rows else 1
+    per_update = training_args.per_device_train_batch_size * training_args.world_size
+    per_update *= training_args.gradient_accumulation_steps
+    return min(max(round(1500 * per_update / rows), 2), 30)
 
 
 def check_best_metric(training_args: RunArguments, setup: TrainingSetup) -> None:
@@ -220,6 +252,8 @@ def _new_model(
     shape = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **sizes}
     config_class: Any = head.config_class
     with reraise_as_value_error():
+        if model_args.class_weights is not None:
+            shape["class_weights"] = _class_weights(model_args, task)
         model = head(config_class(**shape, **_label_fields(task)))
     if loaded:
         with torch.no_grad():
@@ -251,8 +285,29 @@ def _apply_changes(
     if model_args.ignore_mismatched_sizes:
         for name, value in _label_fields(task).items():
             setattr(config, name, value)
+    if model_args.class_weights is not None:
+        config.class_weights = _class_weights(model_args, task)
     with reraise_as_value_error():
         config.validate()
+
+
+def _class_weights(model_args: ModelArguments, task: TaskData) -> list[float]:
+    """Return the weights that were asked for; `balanced` ones have the mean 1 over the rows."""
+    asked = model_args.class_weights or []
+    if task.problem_type != SINGLE_LABEL:
+        raise ValueError(f"--class_weights is for one label per row, not for {task.problem_type}")
+    if asked == ["balanced"]:
+        if "train" not in task.splits:
+            raise ValueError("--class_weights balanced counts training rows; give --train_file")
+        counts = np.bincount(task.splits["train"]["label"][:], minlength=len(task.label_names))
+        return [float(counts.sum() / len(counts) / max(count, 1)) for count in counts]
+    try:
+        return [float(weight) for weight in asked]
+    except ValueError:
+        raise ValueError(
+            f"--class_weights is {' '.join(asked)}; give balanced, or a number for each of the "
+            f"labels {', '.join(task.label_names)}"
+        ) from None
 
 
 def _label_fields(task: TaskData) -> dict[str, Any]:

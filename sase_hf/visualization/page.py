@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ..utils.tables import Table
 from .attended_text import (
     READS_EVENLY,
     AttendedText,
@@ -120,6 +121,39 @@ def comparison_html(
             groups.append(_article(one, heading, f"text-{number}-{place}", room))
         groups.append("</div>\n</section>")
     return _page(groups, title, [*chain(*parsed.values())])
+
+
+def tables_html(
+    tables: Sequence[Table], examples: Mapping[str, Sequence[Result]], title: str
+) -> str:
+    """Show tables, and below them results under headings: one stand-alone page, without scripts.
+
+    Args:
+        tables: What was measured.
+        examples: By heading, what the `self-attention` pipeline returned, as for `attention_html`.
+        title: The heading of the page.
+    """
+    parts = list(map(_table, tables))
+    parsed = {heading: parse_results(results) for heading, results in examples.items()}
+    for number, (heading, some) in enumerate(parsed.items(), start=1):
+        if some:
+            parts += [f'<h2 class="part">{_escaped(heading)}</h2>', *_articles(some, f"p{number}")]
+    return _page(parts, title, [*chain(*parsed.values())])
+
+
+def _table(table: Table) -> str:
+    """Return a table; its shares colour the cells."""
+    heads = "".join(f'<th scope="col"><bdi>{_escaped(head)}</bdi></th>' for head in table.heads)
+    lines = [f'<section class="table"><h2>{_escaped(table.title)}</h2>\n<table>']
+    lines.append(f"<thead><tr>{heads}</tr></thead>\n<tbody>")
+    for number, (name, *cells) in enumerate(table.rows):
+        styles = [f' style="--w:{w:.3f}"' for w in table.shares[number]] if table.shares else cells
+        shown = "".join(
+            f"<td{style if table.shares else ''}>{_escaped(cell)}</td>"
+            for style, cell in zip(styles, cells, strict=True)
+        )
+        lines.append(f'<tr><th scope="row"><bdi>{_escaped(name)}</bdi></th>{shown}</tr>')
+    return "\n".join([*lines, "</tbody>\n</table>\n</section>"])
 
 
 def _page(parts: Sequence[str], title: str, parsed: Sequence[Parsed]) -> str:

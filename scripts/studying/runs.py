@@ -127,10 +127,12 @@ def state_of(run: Run) -> State:
     if run.record.is_file():
         record = json.loads(run.record.read_text(encoding="utf-8"))
         recorded = recorded_settings(record, settings)
-        if recorded == settings:
-            return State("done", f"accuracy {record['metrics']['accuracy']:.2%}")
         names = sorted(recorded.keys() | settings.keys())
-        changed = (name for name in names if recorded.get(name) != settings.get(name))
+        today = vars(SelfAttentiveConfig())
+        wanted = {name: today[name] for name in names if name in today} | settings
+        changed = [name for name in names if recorded.get(name) != wanted.get(name)]
+        if not changed:
+            return State("done", f"accuracy {record['metrics']['accuracy']:.2%}")
         state = State("changed", ", ".join(changed))
     if run.settings.is_file() and json.loads(run.settings.read_text("utf-8")) == settings:
         try:

@@ -97,6 +97,9 @@ def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Pa
             "label2id is .* but id2label is",
         ),
         ({"num_labels": 1, "label_smoothing": 0.1}, "label_smoothing is 0.1.*'regression'"),
+        ({"num_labels": 1, "class_weights": [2.0]}, "class_weights is .2.0.*'regression'"),
+        ({"num_labels": 3, "class_weights": [1, 2]}, "class_weights is .* 3 finite numbers"),
+        ({"class_weights": [1, -1]}, "class_weights is .*0 or more"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )

@@ -98,12 +98,16 @@ def test_head_is_the_papers(
     assert_head_agrees(model, tiny.pair_batch(pairs, padding, rng, extra=2), pairs, labels)
 
 
-@pytest.mark.parametrize("fields", [{"label_smoothing": 0.2}, {"pooling": "mean"}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"label_smoothing": 0.2}, {"class_weights": [0.5, 1.0, 3.0]}, {"pooling": "mean"}],
+    ids=str,
+)
 @pytest.mark.parametrize("head", HEADS)
-def test_loss_with_label_smoothing_and_without_attention(
+def test_loss_with_label_smoothing_or_class_weights_and_without_attention(
     head: type[SelfAttentivePreTrainedModel], fields: dict[str, Any]
 ) -> None:
-    """Smoothing spreads over all labels and leaves the penalty as it is."""
+    """Smoothing spreads over all labels and leaves the penalty as it is, as do weights."""
     rng = random.Random(0)
     single = {"num_labels": 3, "problem_type": "single_label_classification"}
     model = tiny.tiny_model(head, **fields, **single)

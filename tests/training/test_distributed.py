@@ -38,7 +38,6 @@ from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
-from sase_hf.training.run import PREDICTIONS_NAME
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
 pytestmark = [
@@ -295,7 +294,7 @@ def test_run_in_two_processes_equals_that_in_one(
         assert two_processes["run"][name] == pytest.approx(expected[name], abs=1e-5), name
     folder = two_processes["folder"]
     predictions, expected_predictions = (
-        [line["scores"] for line in read_lines(path / "whole_run" / PREDICTIONS_NAME)]
+        [line["scores"] for line in read_lines(path / "whole_run" / "predictions.jsonl")]
         for path in (folder, tmp_path)
     )
     assert predictions == [pytest.approx(scores, abs=1e-5) for scores in expected_predictions]

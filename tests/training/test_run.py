@@ -24,7 +24,6 @@ from runs import (
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from sase_hf import SelfAttentiveForNLI
-from sase_hf.training.run import PREDICTIONS_NAME
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +75,11 @@ def test_run_leaves_a_checkpoint_that_predicts_the_same(
     assert config.problem_type == "single_label_classification"
     rows = [json.loads(line) for line in Path(reviews["test_file"]).read_text().splitlines()]
     classify = pipeline("text-classification", model=str(folder), top_k=None)
-    predictions = read_lines(folder / PREDICTIONS_NAME)
+    predictions = read_lines(folder / "predictions.jsonl")
     assert len(predictions) == SIZES["test"]
     for result, prediction in zip(classify([r["text"] for r in rows]), predictions, strict=True):
-        assert prediction["label"] == result[0]["label"]
+        assert prediction["predicted_label"] == result[0]["label"]
+        assert prediction["confidence"] == max(prediction["scores"].values())
         scores = {entry["label"]: entry["score"] for entry in result}
         assert prediction["scores"] == pytest.approx(scores, abs=1e-5)
 
@@ -117,8 +117,13 @@ def test_run_trains_a_model_for_pairs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "problem_type", "metric", "prediction_keys"),
     [
-        ([0.5, -1.0], "regression", "eval_mse", {"values"}),
-        ([["a", "b"], ["b"]], "multi_label_classification", "eval_macro_f1", {"labels", "scores"}),
+        ([0.5, -1.0], "regression", "eval_mse", {"predicted_score"}),
+        (
+            [["a", "b"], ["b"]],
+            "multi_label_classification",
+            "eval_macro_f1",
+            {"predicted_labels", "scores"},
+        ),
     ],
 )
 def test_run_infers_the_problem_type_from_the_labels(
@@ -133,12 +138,12 @@ def test_run_infers_the_problem_type_from_the_labels(
     config = AutoConfig.from_pretrained(tmp_path / "run")
     assert config.problem_type == problem_type
     assert metric in outcome["metrics"]
-    predictions = read_lines(tmp_path / "run" / PREDICTIONS_NAME)
+    predictions = read_lines(tmp_path / "run" / "predictions.jsonl")
     assert len(predictions) == 12
-    assert predictions[0].keys() == prediction_keys
+    assert predictions[0].keys() == {"text", "label"} | prediction_keys
     if problem_type == "multi_label_classification":
         chosen = [name for name, p in predictions[0]["scores"].items() if p > 0.5]
-        assert predictions[0]["labels"] == chosen
+        assert predictions[0]["predicted_labels"] == chosen
 
 
 def test_run_logs_what_will_be_trained(
@@ -241,8 +246,17 @@ def test_run_records_every_evaluation_over_a_resume(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "nothing to do; give --do_train, --do_eval or --do_predict"),
+        (
+            {"train_file": None, "validation_file": None, "test_file": None},
+            "nothing to do; give --train_file, --validation_file or --test_file",
+        ),
         ({"do_eval": True}, "--model_name_or_path must name a checkpoint"),
+        ({"do_train": True, "calibrate": True}, "--calibrate fits .*; add --do_train --do_eval"),
+        ({"do_train": True, "report": True}, "--report is about .*; add --do_eval"),
+        (
+            {"do_train": True, "class_weights": ["1", "rare"]},
+            "--class_weights is 1 rare; give balanced, or a number for each of the labels fine",
+        ),
         (
             {"do_train": True, "early_stopping_patience": 1},
             "needs evaluations and the best model; add --eval_strategy",
@@ -294,7 +308,7 @@ def test_run_pushes_the_model_with_its_card_once(
     assert "| on the test split | |" in pushed["README.md"].decode()
     assert pushed["model.safetensors"] == (folder / "model.safetensors").read_bytes()
     assert {"tokenizer.json", "modeling_self_attentive.py"} <= pushed.keys()
-    assert PREDICTIONS_NAME not in pushed
+    assert "predictions.jsonl" not in pushed
     messages = list(hub.repositories[f"{OWNER}/rooms"].messages.values())
     assert messages == ["initial commit", "End of training"]
     kept = [path for path in folder.rglob("*") if path.is_file()]

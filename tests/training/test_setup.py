@@ -20,7 +20,6 @@ from transformers import AutoConfig
 
 from sase_hf import build_tokenizer
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import PREDICTIONS_NAME
 from sase_hf.training.setup import TrainingSetup, assemble
 
 
@@ -106,8 +105,9 @@ def test_checkpoint_is_evaluated_and_predicts_new_rows(
     assert again["metrics"]["eval_loss"] == pytest.approx(outcome["metrics"]["eval_loss"], abs=1e-6)
     assert "test_loss" not in again["metrics"]
     assert again["record"]["split"] == "validation"
-    first, second = (read_lines(f / PREDICTIONS_NAME) for f in (folder, tmp_path / "again"))
-    assert [line["label"] for line in second] == [line["label"] for line in first]
+    first, second = (read_lines(f / "predictions.jsonl") for f in (folder, tmp_path / "again"))
+    labels = [line["predicted_label"] for line in second]
+    assert labels == [line["predicted_label"] for line in first]
 
 
 def test_checkpoint_is_fine_tuned_on_other_labels(

@@ -28,7 +28,9 @@ def test_train_prints_results_and_files(tmp_path: Path, capsys: pytest.CaptureFi
     record = tmp_path / "record.json"
     main([str(RECIPE), *flags(**options, record=record)])
     table = dict(
-        line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line[0] != "{"
+        line.split(maxsplit=1)
+        for line in capsys.readouterr().out.splitlines()
+        if line and line[0] != "{"
     )
     assert {"eval_accuracy", "test_macro_f1"} <= table.keys()
     assert not any(name.endswith(("_runtime", "_per_second", "_flos")) for name in table)

@@ -209,7 +209,7 @@ def penalised_loss(
         labels: Class ids (B,); or floats (B, num_labels), for one output also (B,). An entry of
             -100 does not count.
         penalty: Shape (B,). Each row is weighted by the number of its counted labels.
-        config: Gives problem type, penalty coefficient and label smoothing.
+        config: Gives problem type, penalty coefficient, label smoothing and class weights.
         num_items_in_batch: Labels in the whole batch; by default those counted here.
 
     Returns:
@@ -232,9 +232,11 @@ def penalised_loss(
         )
     if is_single:
         labels = labels.view(-1, 1).long()
+        weights = config.class_weights
         losses = F.cross_entropy(
             logits,
             labels.squeeze(1),
+            weight=None if weights is None else logits.new_tensor(weights),
             ignore_index=IGNORED_LABEL,
             label_smoothing=config.label_smoothing,
             reduction="none",

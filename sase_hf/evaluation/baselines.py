@@ -1,0 +1,126 @@
+"""What a model has to beat: the most frequent label, and a linear model over words.
+
+Legend: B rows, C labels or outputs of the problem, V words.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..data.labels import MULTI_LABEL, SINGLE_LABEL
+
+LOSSES: dict[str, Callable[..., Tensor]] = {
+    SINGLE_LABEL: F.cross_entropy,
+    MULTI_LABEL: F.binary_cross_entropy_with_logits,
+}
+MIN_STEPS = 200
+EPOCHS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 8, 256, 0.05, 6e-3
+
+
+def label_tensor(rows: Dataset, problem_type: str, num_labels: int) -> Tensor:
+    """Return the labels of rows: class ids (B,), or floats (B, C)."""
+    labels = torch.tensor(rows["labels"][:])
+    return labels if problem_type == SINGLE_LABEL else labels.float().view(-1, num_labels)
+
+
+def most_frequent(train: Dataset, num_rows: int, problem_type: str, num_labels: int) -> Tensor:
+    """Return logits (B, C), the same in each row, that say what training labels say most often.
+
+    For one label per row that is the most frequent one; for sets of labels those that most rows
+    have; for numbers their mean.
+    """
+    labels = label_tensor(train, problem_type, num_labels)
+    if problem_type == SINGLE_LABEL:
+        logits = labels.bincount(minlength=num_labels).float()
+    else:
+        logits = labels.mean(0) - (0.5 if problem_type == MULTI_LABEL else 0)
+    return logits.expand(num_rows, -1)
+
+
+def bag_of_words(
+    train: Dataset, rows: Dataset, vocab_size: int, problem_type: str, num_labels: int
+) -> Tensor:
+    """Return the logits (B, C) of a linear model over TF-IDF word counts, on rows of its own.
+
+    The two texts of a pair have separate counts. The settings are fixed: no row that is predicted
+    chooses any. The order of the batches is drawn with a seed of its own.
+    """
+    is_pair = "token_type_ids" in train.column_names
+    width = vocab_size * (2 if is_pair else 1)
+    bags = [_Bags(split, vocab_size) for split in (train, rows)]
+    frequency = np.bincount(bags[0].words, minlength=width)
+    idf = np.log((1 + train.num_rows) / (1 + frequency)) + 1
+    for bag in bags:
+        bag.weigh(idf)
+    weights = torch.zeros(width, num_labels, requires_grad=True)
+    bias = torch.zeros(num_labels, requires_grad=True)
+    labels = label_tensor(train, problem_type, num_labels)
+    per_epoch = -(-train.num_rows // BATCH_SIZE)
+    epochs = max(EPOCHS, MIN_STEPS // per_epoch)
+    steps = epochs * per_epoch
+    optimizer = torch.optim.Adam([weights, bias], LEARNING_RATE)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+    order = np.random.default_rng(0)
+    for _ in range(epochs):
+        for numbers in np.array_split(order.permutation(train.num_rows), per_epoch):
+            batch = bags[0].batch(numbers)
+            logits = _logits(batch, weights, bias)
+            loss = LOSSES.get(problem_type, F.mse_loss)(logits, labels[torch.from_numpy(numbers)])
+            optimizer.zero_grad()
+            (loss + WEIGHT_DECAY * weights.square().sum() / BATCH_SIZE).backward()
+            optimizer.step()
+            schedule.step()
+    with torch.no_grad():
+        parts = [_logits(bags[1].batch(numbers), weights, bias) for numbers in _slices(rows)]
+    return torch.cat(parts)
+
+
+class _Bags:
+    """The distinct words of every row and their weights, one row after the other."""
+
+    def __init__(self, rows: Dataset, vocab_size: int) -> None:
+        ids = rows["input_ids"][:]
+        lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
+        words = np.fromiter((word for row in ids for word in row), np.int64, int(lengths.sum()))
+        width = vocab_size
+        if "token_type_ids" in rows.column_names:
+            sides = (side for row in rows["token_type_ids"][:] for side in row)
+            words += vocab_size * np.fromiter(sides, np.int64, len(words))
+            width *= 2
+        keys = np.repeat(np.arange(len(ids)), lengths) * width + words
+        keys, counts = np.unique(keys, return_counts=True)
+        self.rows, self.words = np.divmod(keys, width)
+        self.weights = 1 + np.log(counts)
+        self.starts = np.searchsorted(self.rows, np.arange(len(ids) + 1))
+
+    def weigh(self, idf: np.ndarray) -> None:
+        """Multiply by the IDF of the words (V,), and give every row the length 1."""
+        weights = self.weights * idf[self.words]
+        squares = np.bincount(self.rows, weights**2, minlength=len(self.starts) - 1)
+        self.weights = weights / np.sqrt(squares)[self.rows]
+
+    def batch(self, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+        """Return words, weights, and where each of these rows begins in them."""
+        starts, lengths = self.starts[numbers], np.diff(self.starts)[numbers]
+        offsets = np.concatenate([[0], lengths.cumsum()[:-1]])
+        places = np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())
+        weights = self.weights[places].astype(np.float32)
+        words, offsets = torch.from_numpy(self.words[places]), torch.from_numpy(offsets)
+        return words, torch.from_numpy(weights), offsets
+
+
+def _logits(batch: tuple[Tensor, Tensor, Tensor], weights: Tensor, bias: Tensor) -> Tensor:
+    words, counts, offsets = batch
+    return F.embedding_bag(words, weights, offsets, mode="sum", per_sample_weights=counts) + bias
+
+
+def _slices(rows: Dataset) -> Iterator[np.ndarray]:
+    for start in range(0, rows.num_rows, 1024):
+        yield np.arange(start, min(start + 1024, rows.num_rows))
+
+
+__all__ = ["bag_of_words", "label_tensor", "most_frequent"]

@@ -1,0 +1,122 @@
+"""Predictions as a copy of the file that was predicted, with more columns."""
+
+import csv
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from torch import Tensor
+
+from ..data.arguments import DataArguments
+from ..data.files import read_rows
+from ..data.labels import MULTI_LABEL, REGRESSION
+from ..data.task import TaskData
+from ..utils.files import atomic_write
+
+Row = Mapping[str, Any]
+
+
+def write_predictions(
+    logits: Tensor, task: TaskData, arguments: DataArguments, output_dir: str
+) -> Path:
+    """Write the test rows with what a model says of them: `predictions` with the file's ending.
+
+    The columns of the file are kept. Added are `predicted_label` and `confidence`, its probability;
+    for sets of labels `predicted_labels`; for numbers `predicted_` and the name of each. The
+    probability of every label is in `scores`. In CSV, TSV and Parquet, lists and scores are JSON
+    texts. Rows that are not those of one file, because they come from the Hub or because some were
+    left out, become JSON Lines with the columns `text`, `text_pair` and `label`.
+
+    Args:
+        logits: Of the test rows in their order, shape (B, C).
+        task: Names the labels.
+        arguments: Names the file.
+        output_dir: The folder to write into.
+    """
+    added = list(_predictions(logits, task))
+    source = arguments.test_file
+    if source is None or arguments.drop_unlabelled:
+        rows, ending = task.splits["test"].to_list(), ".jsonl"
+    elif source.lower().endswith(".parquet"):
+        rows, ending = pq.read_table(source), ".parquet"
+    else:
+        rows = islice(read_rows(source), len(added))
+        path = Path(source.lower())
+        ending = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:])
+    target = Path(output_dir, f"predictions{ending}")
+    with atomic_write(target) as draft:
+        if ending == ".parquet":
+            _write_parquet(draft, rows, added)
+            return target
+        opener = gzip.open if ending.endswith(".gz") else open
+        with opener(draft, "wt", encoding="utf-8", newline="") as file:
+            if ending.startswith((".csv", ".tsv")):
+                _write_csv(file, rows, added, "\t" if ending.startswith(".tsv") else ",")
+            else:
+                _write_json(file, rows, added, is_array=ending in (".json", ".json.gz"))
+    return target
+
+
+def _predictions(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
+    """Yield the added columns of each row."""
+    if task.problem_type == REGRESSION:
+        for row in logits.float().tolist():
+            yield {f"predicted_{n}": value for n, value in zip(task.label_names, row, strict=True)}
+        return
+    is_multi = task.problem_type == MULTI_LABEL
+    probabilities = logits.float().sigmoid() if is_multi else logits.float().softmax(-1)
+    for row in probabilities.tolist():
+        scores = dict(zip(task.label_names, row, strict=True))
+        if is_multi:
+            yield {"predicted_labels": [n for n, p in scores.items() if p > 0.5], "scores": scores}
+        else:
+            best = max(scores, key=scores.__getitem__)
+            yield {"predicted_label": best, "confidence": scores[best], "scores": scores}
+
+
+def _joined(rows: Iterable[Row], added: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Yield rows with the added columns, which take another name where theirs is taken."""
+    for row, more in zip(rows, added, strict=True):
+        yield {**row, **{_free(name, row): value for name, value in more.items()}}
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _as_text(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+def _write_csv(file: TextIO, rows: Iterable[Row], added: Sequence[Row], separator: str) -> None:
+    writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+    for number, row in enumerate(_joined(rows, added)):
+        if number == 0:
+            writer.writerow(row)
+        writer.writerow(map(_as_text, row.values()))
+
+
+def _write_json(file: TextIO, rows: Iterable[Row], added: Sequence[Row], is_array: bool) -> None:
+    lines = (json.dumps(row, ensure_ascii=False) for row in _joined(rows, added))
+    if is_array:
+        file.write("[\n" + ",\n".join(lines) + "\n]\n")
+    else:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def _write_parquet(path: Path, table: pa.Table, added: Sequence[Row]) -> None:
+    table = table.slice(0, len(added))
+    for name in added[0]:
+        values = pa.array([_as_text(row[name]) for row in added])
+        table = table.append_column(_free(name, table.column_names), values)
+    pq.write_table(table, path)
+
+
+__all__ = ["write_predictions"]

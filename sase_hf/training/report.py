@@ -1,0 +1,129 @@
+"""The end of a run: probabilities that fit the validation rows, and a report about these."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import pipeline
+
+from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from ..evaluation.calibration import expected_calibration_error, fit_temperature
+from ..evaluation.report import measure_report, report_tables
+from ..models import FAMILIES
+from ..utils.files import atomic_write
+from ..utils.tables import Table
+from ..visualization.page import tables_html
+from .setup import TrainingSetup
+from .trainer import SelfAttentiveTrainer
+
+REPORT_NAME = "report.html"
+NUM_EXAMPLES = 10
+MAX_PAGE_MATRIX = 40  # labels up to which the page shows the whole confusion matrix
+
+
+def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
+    """Divide the logits by the temperature that fits the validation rows best (Guo et al., 2017).
+
+    The last layer is divided, so that the saved model, its export and its pipelines need no more.
+    No prediction changes. Only for one label per row; others are left as they are.
+
+    Returns:
+        `temperature`, and the calibration error without it and with it.
+    """
+    if setup.task.problem_type != SINGLE_LABEL:
+        return {}
+    rows = setup.rows["validation"]
+    logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
+    labels = torch.tensor(rows["labels"][:])
+    temperature = fit_temperature(logits, labels)
+    with torch.no_grad():
+        for parameter in setup.model.classifier.output.parameters():
+            parameter /= temperature
+    before, after = (
+        expected_calibration_error(scaled.softmax(-1), labels)
+        for scaled in (logits, logits / temperature)
+    )
+    return {
+        "temperature": temperature,
+        "calibration_error_before": before,
+        "calibration_error": after,
+    }
+
+
+def write_report(
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: dict[str, float]
+) -> tuple[dict[str, float], list[Table]]:
+    """Evaluate on the validation rows, and write the page of a report about them.
+
+    Args:
+        trainer: Of the trained model.
+        setup: Its rows and labels.
+        known: What `calibrate` returned, among other metrics.
+
+    Returns:
+        The metrics of `Trainer.evaluate`, and the tables of the report, none in processes but the
+        first.
+    """
+    task, rows = setup.task, setup.rows["validation"]
+    output: Any = trainer.predict(rows, metric_key_prefix="eval")
+    metrics: dict[str, float] = output.metrics
+    if not trainer.is_world_process_zero():
+        return metrics, []
+    facts = {}
+    if "eval_penalty" in metrics:
+        penalty = setup.model.config.penalty_coef * metrics["eval_penalty"]
+        facts["loss without the penalty"] = metrics["eval_loss"] - penalty
+    for name in ("temperature", "calibration_error_before", "calibration_error"):
+        if name in known:
+            facts[name.replace("_", " ").replace("before", "without temperature")] = known[name]
+    measure: Any = trainer.compute_metrics
+    report = measure_report(
+        output.predictions,
+        rows,
+        setup.rows.get("train"),
+        split="validation",
+        label_names=task.label_names,
+        problem_type=task.problem_type,
+        vocab_size=len(setup.tokenizer),
+        compute_metrics=measure,
+        facts=facts,
+    )
+    examples: dict[str, Any] = {}
+    if getattr(setup.model.config, "has_attention", False):
+        kinds = {"wrong": report.wrong, "right": report.right}
+        if task.problem_type == REGRESSION:
+            kinds = {"far off": report.wrong, "close": report.right}
+        for kind, numbers in kinds.items():
+            examples[f"Predictions that are {kind}"] = _read(setup, numbers[:NUM_EXAMPLES])
+    title = f"{Path(str(trainer.args.output_dir)).name}: what it gets right and wrong"
+    page = tables_html(list(report_tables(report, MAX_PAGE_MATRIX)), examples, title)
+    with atomic_write(Path(str(trainer.args.output_dir), REPORT_NAME)) as draft:
+        draft.write_text(page, encoding="utf-8")
+    return metrics, list(report_tables(report))
+
+
+def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the attention of the model on some validation rows, with their true labels."""
+    rows = setup.task.splits["validation"].select(numbers).to_list()
+    labels = [row.pop("label") for row in rows]
+    model: Any = setup.model.eval()
+    task: Any = FAMILIES[model.config.model_type].pipeline_task
+    read = pipeline(task, model=model, tokenizer=setup.tokenizer, device=model.device)
+    results = read([row if "text_pair" in row else row["text"] for row in rows]) if rows else []
+    return [
+        {**result, "true_label": _label_text(setup, label)}
+        for result, label in zip(results, labels, strict=True)
+    ]
+
+
+def _label_text(setup: TrainingSetup, label: Any) -> Any:
+    names = setup.task.label_names
+    if setup.task.problem_type == SINGLE_LABEL:
+        return names[label]
+    if setup.task.problem_type == MULTI_LABEL:
+        return [name for name, applies in zip(names, label, strict=True) if applies]
+    return label
+
+
+__all__ = ["REPORT_NAME", "calibrate", "write_report"]

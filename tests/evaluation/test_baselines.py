@@ -1,0 +1,59 @@
+"""The simple models that a report compares with."""
+
+import random
+
+import pytest
+import torch
+from datasets import Dataset
+
+from sase_hf.evaluation.baselines import bag_of_words, most_frequent
+
+VOCAB_SIZE = 30
+PROBLEMS = ["single_label_classification", "multi_label_classification", "regression"]
+
+
+def made_rows(problem: str, count: int, seed: int) -> Dataset:
+    """Return rows whose words 2 and 3 say the label, among others that say nothing."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        label = int(rng.random() < 0.3)
+        words = [2 + label] + [rng.randrange(4, VOCAB_SIZE) for _ in range(rng.randrange(5))]
+        kinds = {"single_label_classification": label, "regression": float(label)}
+        labels = kinds.get(problem, [float(label), 1.0 - label])
+        rows.append({"input_ids": rng.sample(words, len(words)), "labels": labels})
+    return Dataset.from_list(rows)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_bag_of_words_learns_which_word_says_the_label(problem: str) -> None:
+    train, rows = made_rows(problem, 300, 1), made_rows(problem, 100, 2)
+    num_labels = 1 if problem == "regression" else 2
+    logits = bag_of_words(train, rows, VOCAB_SIZE, problem, num_labels)
+    assert logits.shape == (100, num_labels)
+    labels = torch.tensor(rows["labels"][:])
+    if problem == "single_label_classification":
+        assert (logits.argmax(-1) == labels).float().mean() > 0.95
+    elif problem == "multi_label_classification":
+        assert ((logits > 0) == (labels > 0)).float().mean() > 0.95
+    else:
+        assert ((logits[:, 0] > 0.5) == (labels > 0.5)).float().mean() > 0.95
+
+
+def test_bag_of_words_counts_the_texts_of_a_pair_apart() -> None:
+    """The label is whether word 2 stands in the first text or in the second."""
+    sides = [row % 2 for row in range(200)]
+    rows = [{"input_ids": [2, 3], "token_type_ids": [s, 1 - s], "labels": s} for s in sides]
+    logits = bag_of_words(
+        Dataset.from_list(rows), Dataset.from_list(rows), 4, "single_label_classification", 2
+    )
+    assert logits.argmax(-1).tolist() == sides
+
+
+def test_most_frequent_says_what_most_training_rows_say() -> None:
+    single = most_frequent(Dataset.from_dict({"labels": [1, 2, 2]}), 4, PROBLEMS[0], 3)
+    assert single.argmax(-1).tolist() == [2] * 4
+    sets = Dataset.from_dict({"labels": [[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]]})
+    assert (most_frequent(sets, 1, PROBLEMS[1], 2) > 0).tolist() == [[True, False]]
+    numbers = Dataset.from_dict({"labels": [1.0, 4.0]})
+    assert most_frequent(numbers, 2, "regression", 1).tolist() == [[2.5], [2.5]]

@@ -1,0 +1,78 @@
+"""What a report says of a trained model."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+
+from sase_hf.evaluation.records import load_metrics, metrics_function
+from sase_hf.evaluation.report import Report, measure_report, report_tables
+from sase_hf.utils.tables import table_lines
+
+NAMES = ("cold", "mild", "hot")
+
+
+def make_report(logits: list[list[float]], labels: list[Any], problem: str, names: Any) -> Report:
+    metrics = metrics_function(load_metrics(None, problem), problem)
+    rows = Dataset.from_dict({"input_ids": [[2, 3]] * len(labels), "labels": labels})
+    return measure_report(
+        np.array(logits, dtype=np.float32),
+        rows,
+        rows,
+        split="validation",
+        label_names=names,
+        problem_type=problem,
+        vocab_size=4,
+        compute_metrics=metrics,
+        facts={"temperature": 2.0},
+    )
+
+
+def test_report_counts_what_is_taken_for_what() -> None:
+    """Precision and recall of each label, and the wrong rows, the surest first."""
+    logits = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]
+    report = make_report(logits, [0, 0, 0, 2, 1], "single_label_classification", NAMES)
+    assert report.confusion is not None
+    assert report.confusion.tolist() == [[1, 2, 0], [0, 0, 1], [0, 0, 1]]
+    cold, mild, hot = report.classes
+    assert (cold.precision, cold.recall, cold.rows) == (1, pytest.approx(1 / 3), 3)
+    assert (mild.precision, mild.recall, mild.f1) == (0, 0, 0)
+    assert (hot.precision, hot.recall, hot.f1) == (0.5, 1, pytest.approx(2 / 3))
+    assert report.wrong == [2, 4, 1]
+    assert sorted(report.right) == [0, 3]
+    assert report.systems["this model"]["accuracy"] == 0.4
+    assert report.systems["most frequent label"]["accuracy"] == 0.6
+    assert "bag of words" in report.systems
+
+
+def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
+    sets = make_report(
+        [[1, -1], [1, 1]], [[1.0, 0.0], [0.0, 1.0]], "multi_label_classification", ("a", "b")
+    )
+    assert sets.confusion is None
+    assert [(score.precision, score.recall) for score in sets.classes] == [(0.5, 1), (1, 1)]
+    assert (sets.wrong, sets.right) == ([1], [0])
+    numbers = make_report([[1.0], [5.0], [2.0]], [1.0, 2.0, 2.5], "regression", ("score",))
+    assert (numbers.classes, numbers.wrong) == ([], [1])
+    assert "mean" in numbers.systems
+
+
+def test_report_tables_show_the_worst_confusions_of_many_labels() -> None:
+    logits = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]
+    report = make_report(logits, [0, 0, 0, 2, 1], "single_label_classification", NAMES)
+    *_, whole = report_tables(report)
+    assert whole.rows[0] == ["cold", "1", "2", "0"]
+    assert whole.shares is not None
+    assert whole.shares[0] == [pytest.approx(1 / 3), pytest.approx(2 / 3), 0]
+    *_, worst = report_tables(report, max_matrix=2)
+    assert worst.rows == [["cold", "mild", "2"], ["mild", "hot", "1"]]
+
+
+def test_table_lines_keep_columns_apart_whatever_the_labels_are() -> None:
+    """A long label is cut; a number is not."""
+    report = make_report([[1, 0], [0, 1]], [0, 1], "single_label_classification", ["a" * 99, "b"])
+    lines = [line for table in report_tables(report) for line in table_lines(table)]
+    assert any(line.startswith("a" * 25 + "... ") for line in lines)
+    assert all(len(line) <= 100 for line in lines)
+    assert sum("1.000" in line for line in lines) >= 3

@@ -1,0 +1,101 @@
+"""The end of a run that names no step: what it trained, calibrated and reported."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from checkpoints import script_main
+from runs import QUIET, TINY_MODEL, flags, review_rows
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from sase_hf.evaluation.calibration import fit_temperature
+
+main = script_main("train")
+TINY = {**QUIET, **TINY_MODEL, "num_train_epochs": 2, "learning_rate": 0.02}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a command that names nothing but its file."""
+    folder = tmp_path_factory.mktemp("own")
+    rows = review_rows(60)
+    rows[0]["text"] = "<script>alert(1)</script> was not good"
+    lines = "".join(f'"{row["text"]}",{row["label"]}\n' for row in rows)
+    (folder / "reviews.csv").write_text(f"text,label\n{lines}")
+    (folder / "new.csv").write_text(f"id,text\n1,the meal was {rows[0]['label']}\n")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        main(flags(train_file="reviews.csv", test_file="new.csv", **TINY))
+    finally:
+        os.chdir(before)
+    return folder
+
+
+def test_train_file_alone_trains_evaluates_and_reports(folder: Path) -> None:
+    run = folder / "runs" / "reviews"
+    results = json.loads((run / "all_results.json").read_text())
+    assert {"train_loss", "eval_accuracy", "eval_macro_f1"} <= results.keys()
+    assert (run / "predictions.csv").read_text().startswith("id,text,predicted_label,confidence,")
+    state = json.loads((run / "trainer_state.json").read_text())
+    assert [entry["epoch"] for entry in state["log_history"] if "eval_loss" in entry] == [1, 2]
+    assert state["best_metric"] is not None
+    page = (run / "report.html").read_text()
+    for part in ("bag of words", "most frequent label", "true label, by predicted", "recall"):
+        assert part in page
+    assert "<script>" not in page
+
+
+def test_train_says_what_to_do_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command that it prints predicts new rows, and writes into no folder of a model."""
+    monkeypatch.chdir(folder)
+    main(flags(train_file="reviews.csv", **TINY, output_dir="runs/second"))
+    output = capsys.readouterr().out
+    for name in ("model", "report"):
+        [path] = re.findall(rf"^{name} +(\S+)$", output, flags=re.MULTILINE)
+        assert Path(path).exists()
+    [line] = re.findall(r"^  python scripts/train\.py (.*)$", output, flags=re.MULTILINE)
+    main([*line.split(), *flags(**QUIET)])
+    assert Path("runs/new-results/predictions.csv").is_file()
+    with pytest.raises(SystemExit, match=r"runs/reviews is not empty\. Continue its run with"):
+        main(flags(train_file="reviews.csv", **TINY))
+
+
+def test_calibration_leaves_no_better_temperature_and_no_other_prediction(
+    tmp_path: Path, folder: Path
+) -> None:
+    """The saved model has it in its weights: the best temperature of its logits is 1."""
+    options: dict[str, Any] = {**TINY, "do_train": True, "do_eval": True}
+    options |= {"train_file": str(folder / "reviews.csv"), "validation_fraction": 0.4}
+    logits = {}
+    for name in ("plain", "calibrated"):
+        output = tmp_path / name
+        main(flags(**options, output_dir=output, calibrate=name == "calibrated"))
+        model = AutoModelForSequenceClassification.from_pretrained(output)
+        tokenizer = AutoTokenizer.from_pretrained(output)
+        rows = review_rows(60)
+        batch = tokenizer([row["text"] for row in rows], padding=True, return_tensors="pt")
+        with torch.no_grad():
+            logits[name] = model(**batch).logits
+    ratio = logits["plain"] / logits["calibrated"]
+    assert ratio.std() < 1e-3
+    assert abs(ratio.mean() - 1) > 1e-3
+    assert torch.equal(logits["plain"].argmax(-1), logits["calibrated"].argmax(-1))
+    assert fit_temperature(logits["plain"], [0] * 60)  # finite for any labels
+
+
+@pytest.mark.parametrize("weights", [["balanced"], ["0.5", "1", "3"]], ids=str)
+def test_class_weights_are_those_of_the_training_rows_or_given(
+    weights: list[str], folder: Path, tmp_path: Path
+) -> None:
+    files = {"train_file": str(folder / "reviews.csv"), "output_dir": tmp_path / "run"}
+    main(["--do_train", "--max_steps=1", *flags(**TINY, **files, class_weights=weights)])
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    expected = [1.0, 1.0, 1.0] if weights == ["balanced"] else [0.5, 1.0, 3.0]
+    assert config["class_weights"] == pytest.approx(expected)
