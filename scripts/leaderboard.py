@@ -11,8 +11,9 @@ train. The others train on the same nine tenths.
 
 The systems: the most frequent label; TF-IDF of one and two words with logistic regression, whose
 strength is chosen; fastText with pairs of words, whose epochs are chosen; and scripts/train.py with
-no settings, with word vectors (vectors/ in the folder), and with these and max pooling. For pairs,
-TF-IDF and fastText also get each word of the hypothesis with a mark: whether the premise has it.
+no settings, with word vectors (vectors/ in the folder), and with these and max pooling. Of pairs,
+TF-IDF reads the hypothesis, and the words that only the hypothesis, both, and only the premise have;
+fastText reads both texts, each word of the hypothesis with a mark: whether the premise has it.
 
 Each runs in a process of its own on one thread. Its seconds of training are those of the processor
 for the whole process, imports included, up to the saved model; its speed counts the seconds from

@@ -5,8 +5,8 @@ It reads the rows of a recipe and ignores the other settings; texts are not cut:
     python scripts/linear_baseline.py scripts/recipes/yelp5.yaml --record linear.json
 
 The strength of the regularisation is the best of four on the validation rows, so the accuracy is
-slightly too high. Of the features u and v of a pair it takes u, v, |u - v| and u * v. Needs
-scikit-learn: pip install 'sase_hf[baselines]'
+slightly too high. Of a pair it reads the hypothesis, and the words that only the hypothesis, both,
+and only the premise have. Needs scikit-learn: pip install 'sase_hf[baselines]'
 """
 
 import time

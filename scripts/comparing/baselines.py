@@ -76,7 +76,7 @@ def tfidf(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
     fitted = fit_linear(
         columns_of(train.texts), train.labels, columns_of(validation.texts), validation.labels
     )
-    joblib.dump((fitted.words, fitted.classifier), model.with_suffix(".joblib"))
+    joblib.dump((fitted.vectorizers, fitted.classifier), model.with_suffix(".joblib"))
     classes = fitted.classifier.classes_
 
     def predict(texts: list[list[str]]) -> np.ndarray:
