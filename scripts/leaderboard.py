@@ -6,14 +6,14 @@
 
 The folder holds a set as NAME.train.jsonl.gz and NAME.dev.jsonl.gz with the fields `text` and
 `label`, or `premise`, `hypothesis` and `label`. Accuracy is that on the dev file, which no system
-sees before: what a system chooses, it chooses on a tenth of the training file, on which it does not
-train. The others train on the same nine tenths.
+sees in training: what a system chooses, it chooses on a tenth of the training file, and no system
+trains on that tenth.
 
 The systems: the most frequent label; TF-IDF of one and two words with logistic regression, whose
 strength is chosen; fastText with pairs of words, whose epochs are chosen; and scripts/train.py with
-no settings, with word vectors (vectors/ in the folder), and with these and max pooling. Of pairs,
-TF-IDF reads the hypothesis, and the words that only the hypothesis, both, and only the premise have;
-fastText reads both texts, each word of the hypothesis with a mark: whether the premise has it.
+no settings, with word vectors (vectors/ in the folder), and with these and max pooling. Of premise
+and hypothesis, TF-IDF reads the hypothesis and the words that only one or both of them have;
+fastText reads both, each word of the hypothesis with a mark: whether the premise has it.
 
 Each runs in a process of its own on one thread. Its seconds of training are those of the processor
 for the whole process, imports included, up to the saved model; its speed counts the seconds from

@@ -12,7 +12,6 @@ and only the premise have. Needs scikit-learn: pip install 'sase_hf[baselines]'
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from comparing.linear import STRENGTHS, LinearModel, fit_linear
 from transformers.utils import logging
@@ -63,11 +62,15 @@ def measure(task: TaskData) -> LinearModel:
         raise ValueError(f"the task is {task.problem_type}; this script fits one label per row")
     if not {"train", "validation"} <= task.splits.keys():
         raise ValueError("the recipe needs training and validation rows")
-    parts: list[Any] = []
-    for rows in (task.splits["train"], task.splits["validation"]):
-        names = [name for name in ("text", "text_pair") if name in rows.column_names]
-        parts += [[rows[name][:] for name in names], rows["label"][:]]
-    return fit_linear(*parts, strengths=logging.tqdm(STRENGTHS, desc="Fitting"))
+    train, validation = task.splits["train"], task.splits["validation"]
+    names = [name for name in ("text", "text_pair") if name in train.column_names]
+    return fit_linear(
+        [train[name][:] for name in names],
+        train["label"][:],
+        [validation[name][:] for name in names],
+        validation["label"][:],
+        logging.tqdm(STRENGTHS, desc="Fitting"),
+    )
 
 
 if __name__ == "__main__":

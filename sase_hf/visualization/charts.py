@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -77,14 +78,14 @@ def points_figure(
     """Draw points, a panel for each task; points with the same name have the same colour and mark.
 
     Args:
-        points: For each task the x and the y of each name.
+        points: For each task, one at least, the x and the y of each name.
         x_label: What x is.
         y_label: What y is.
         columns: The number of panels beside one another; by default all of them.
         log_x: Whether x is any positive number, on a logarithmic axis, and not a share.
     """
-    columns = columns or max(1, len(points))
-    num_rows = -(-len(points) // columns) or 1
+    columns = min(columns or len(points), len(points))
+    num_rows = math.ceil(len(points) / columns)
     names = list(dict.fromkeys(name for panel in points.values() for name in panel))
     figure = new_figure(3.2 * columns, 0.7 + 3.5 * num_rows)
     grid = figure.subplots(num_rows, columns, squeeze=False)
@@ -100,6 +101,9 @@ def points_figure(
         axes.set_xlabel(x_label)
         if log_x:
             axes.set_xscale("log")
+            # The usual labels are formulas, which are drawn literally here.
+            axes.xaxis.set_major_formatter("{x:,g}")
+            axes.xaxis.set_minor_formatter("")
         else:
             axes.set_xlim(0, 1)
         axes.margins(y=0.2)

@@ -22,7 +22,7 @@ import numpy as np
 
 from comparing.linear import fit_linear
 
-# Of fastText, whose own defaults, 0.1 and 5, are 8 to 18 points worse on short texts.
+# Of fastText; its own rate, 0.1, needs more epochs for short texts.
 FASTTEXT_RATE = 0.5
 FASTTEXT_EPOCHS = (5, 20)
 
