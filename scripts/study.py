@@ -7,8 +7,8 @@
 `run` trains each recipe with each seed by scripts/train.py and writes a record. After a stop, give
 the same command again: it skips runs with a record, resumes an unfinished run from its newest
 checkpoint, and repeats runs whose recipe has changed since. `--detach` runs it in the background.
-`render` makes model_cards/EXPERIMENTS.md, and the figures beside it, from the records alone; the
-figures need `pip install 'sase_hf[viz]'`.
+`render` makes model_cards/EXPERIMENTS.md, and the figures beside it, from its records and those of
+scripts/leaderboard.py alone; the figures need `pip install 'sase_hf[viz]'`.
 
 The record of the recipe yelp5/cnn_max.yaml in scripts/recipes/study with seed 42 is
 model_cards/records/study/yelp5/cnn_max-seed42.json. Two other kinds of records are put into that
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from studying.runs import collect_runs, state_of, train
-from studying.tables import render
+from studying.tables import LEADERBOARD, PAGE, STUDY, render
 
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = build_parser().parse_args(words)
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         if flags.command == "render":
-            print(*render(flags.records, flags.output), sep="\n")
+            print(*render(flags.records, flags.leaderboard_records, flags.output), sep="\n")
             return
         runs = collect_runs(flags.recipes, flags.seeds, flags.runs, flags.records)
         states = [state_of(run) for run in runs]  # an error in a recipe ends the study here
@@ -70,13 +70,13 @@ def build_parser() -> argparse.ArgumentParser:
         add("--seeds", nargs="+", type=int, default=[42], help="seeds of each recipe (default: 42)")
         add("--runs", type=Path, default=Path("runs/study"), help="folder for models and logs")
     for command in (run, status, rendering):
-        records = Path("model_cards/records/study")
-        command.add_argument("--records", type=Path, default=records, help="folder of the records")
+        command.add_argument("--records", type=Path, default=STUDY, help="folder of the records")
     lift = "file with a word on each line, up to a tab; records the attention on them as lift"
     run.add_argument("--word_list", type=Path, help=lift)
     run.add_argument("--detach", action="store_true", help="run in the background")
-    output = Path("model_cards/EXPERIMENTS.md")
-    rendering.add_argument("--output", type=Path, default=output, help="the page of tables")
+    others = "folder of the leaderboard's records"
+    rendering.add_argument("--leaderboard_records", type=Path, default=LEADERBOARD, help=others)
+    rendering.add_argument("--output", type=Path, default=PAGE, help="the page of tables")
     return parser
 
 

@@ -34,7 +34,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 # Figures with a decimal point or a thousands separator; "5 classes" is not measured.
 FIGURE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d+\.\d+)(?![\w.,])")
 # These need a Hub, a browser, minutes, or would write into the repository.
-NOT_RUN = ("OWNER/NAME", "RECIPE", "...", "app.py", "study.py", "benchmark.py", "make ")
+NOT_RUN = (
+    "OWNER/NAME",
+    "RECIPE",
+    "...",
+    "app.py",
+    "study.py",
+    "leaderboard.py",
+    "benchmark.py",
+    "make ",
+)
 
 
 def read(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,29 +68,47 @@ def accuracy_figure(curves: Mapping[str, Mapping[str, Sequence[tuple[float, floa
 
 
 def points_figure(
-    points: Mapping[str, Mapping[str, tuple[float, float]]], x_label: str, y_label: str
+    points: Mapping[str, Mapping[str, tuple[float, float]]],
+    x_label: str,
+    y_label: str,
+    *,
+    columns: int = 0,
+    log_x: bool = False,
 ) -> Figure:
     """Draw points, a panel for each task; points with the same name have the same colour and mark.
 
     Args:
-        points: For each task the x and the y of each name.
+        points: For each task, one at least, the x and the y of each name.
         x_label: What x is.
         y_label: What y is.
+        columns: The number of panels beside one another; by default all of them.
+        log_x: Whether x is any positive number, on a logarithmic axis, and not a share.
     """
+    columns = min(columns or len(points), len(points))
+    num_rows = math.ceil(len(points) / columns)
     names = list(dict.fromkeys(name for panel in points.values() for name in panel))
-    figure = new_figure(3.2 * len(points), 4.2)
-    row: Sequence[Axes] = figure.subplots(1, len(points), squeeze=False)[0]
+    figure = new_figure(3.2 * columns, 0.7 + 3.5 * num_rows)
+    grid = figure.subplots(num_rows, columns, squeeze=False)
+    for axes in grid.flat[len(points) :]:
+        axes.remove()
     keys: dict[str, Artist] = {}
-    for axes, (title, panel) in zip(row, points.items(), strict=True):
+    for axes, (title, panel) in zip(grid.flat, points.items(), strict=False):
         for name, point in panel.items():
             style = names.index(name)
             colour, mark = COLOURS[style % len(COLOURS)], MARKS[style % len(MARKS)]
             (keys[name],) = axes.plot(*point, color=colour, marker=mark, linestyle="none")
         axes.set_title(plain(title, 60), size=10)
         axes.set_xlabel(x_label)
-        axes.set_xlim(0, 1)
+        if log_x:
+            axes.set_xscale("log")
+            # The usual labels are formulas, which are drawn literally here.
+            axes.xaxis.set_major_formatter("{x:,g}")
+            axes.xaxis.set_minor_formatter("")
+        else:
+            axes.set_xlim(0, 1)
         axes.margins(y=0.2)
-    row[0].set_ylabel(y_label)
+    for row in grid:
+        row[0].set_ylabel(y_label)
     _finish(figure, list(keys), list(keys.values()))
     return figure
 

@@ -10,12 +10,19 @@ from typing import Any
 
 import torch
 import yaml
+from comparing.tables import Leaderboard, leaderboard_points, leaderboard_rows, read_leaderboard
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.models import FAMILIES
 from sase_hf.visualization import accuracy_figure, points_figure, save_figure
 
 from .runs import WITHOUT_EFFECT, recorded_settings
+
+# Where the study and the leaderboard keep their records, and the page of both.
+CARDS = Path("model_cards")
+STUDY, LEADERBOARD, PAGE = (
+    CARDS / name for name in ("records/study", "records/leaderboard", "EXPERIMENTS.md")
+)
 
 MISSING = "-"
 TEMPLATE = Path(__file__).with_name("experiments.md")
@@ -35,24 +42,29 @@ _SHOWN = yaml.safe_load(Path(__file__).with_name("tables.yaml").read_text(encodi
 TITLES, PAPER, SETTINGS = _SHOWN["titles"], _SHOWN["paper"], _SHOWN["settings"]
 
 
-def render(records_folder: Path, output: Path) -> list[Path]:
+def render(records_folder: Path, leaderboard_folder: Path, output: Path) -> list[Path]:
     """Write the page, and the figures into the same folder; return the files."""
-    records = read_records(records_folder)
+    records, leaderboard = read_records(records_folder), read_leaderboard(leaderboard_folder)
+    seconds = "seconds of training on one core"
     figures = {
         "hops.svg": accuracy_figure(hops_curves(records)),
         "focus.svg": points_figure(focus_points(records), "entropy", "accuracy in %"),
+        "leaderboard.svg": points_figure(
+            leaderboard_points(leaderboard), seconds, "accuracy in %", columns=4, log_x=True
+        ),
     }
     for name, figure in figures.items():
         save_figure(figure, output.with_name(name))
-    output.write_text(page(records), encoding="utf-8")
+    output.write_text(page(records, leaderboard), encoding="utf-8")
     return [output, *(output.with_name(name) for name in figures)]
 
 
-def page(records: Records) -> str:
+def page(records: Records, leaderboard: Leaderboard) -> str:
     """Return the template with a table in place of each line such as `{{ table1 }}`."""
     template = TEMPLATE.read_text(encoding="utf-8")
     line = re.compile(r"^\{\{ (\w+) \}\}$", flags=re.MULTILINE)
-    return line.sub(lambda found: TABLES[found[1]](records), template)
+    tables = {**TABLES, "leaderboard": lambda _: markdown(*leaderboard_rows(leaderboard))}
+    return line.sub(lambda found: tables[found[1]](records), template)
 
 
 def read_records(folder: Path) -> Records:

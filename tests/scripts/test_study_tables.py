@@ -1,4 +1,4 @@
-"""The tables and the figure of a study: they show the records, and nothing else."""
+"""The tables and the figures of a study: they show the records, and nothing else."""
 
 import json
 from importlib.metadata import version
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from comparing.tables import read_leaderboard
 from script_files import load_script
 from studying import tables
 from studying.tables import hops_curves, page, read_records, render, weights_of
@@ -13,6 +14,7 @@ from studying.tables import hops_curves, page, read_records, render, weights_of
 from sase_hf import SelfAttentiveConfig
 
 CARDS = Path(__file__).parents[2] / "model_cards"
+STUDY, LEADERBOARD = CARDS / "records" / "study", CARDS / "records" / "leaderboard"
 CONSTRAINTS = CARDS.with_name("constraints.txt")
 HISTORY = [{"epoch": 1.0, "accuracy": 0.5}, {"epoch": 2.0, "accuracy": 0.75}]
 
@@ -103,7 +105,7 @@ def test_read_records_refuses_what_the_tables_cannot_show(tmp_path: Path) -> Non
 
 
 def test_page_in_the_repository_is_that_of_its_records() -> None:
-    fresh = page(read_records(CARDS / "records" / "study"))
+    fresh = page(read_records(STUDY), read_leaderboard(LEADERBOARD))
     assert "{{" not in fresh
     assert (CARDS / "EXPERIMENTS.md").read_text(encoding="utf-8") == fresh, "render it again"
 
@@ -114,5 +116,5 @@ def test_page_in_the_repository_is_that_of_its_records() -> None:
     reason="another version of matplotlib than that of constraints.txt places things elsewhere",
 )
 def test_figure_in_the_repository_is_that_of_its_records(tmp_path: Path) -> None:
-    for fresh in render(CARDS / "records" / "study", tmp_path / "EXPERIMENTS.md"):
+    for fresh in render(STUDY, LEADERBOARD, tmp_path / "EXPERIMENTS.md"):
         assert (CARDS / fresh.name).read_bytes() == fresh.read_bytes(), "render it again"

@@ -15,6 +15,7 @@ from sase_hf.visualization import (
     attention_figure,
     comparison_figure,
     curves_figure,
+    points_figure,
     save_figure,
     statistics_figure,
 )
@@ -182,6 +183,21 @@ def test_statistics_figure_shows_percentiles_of_every_hop(tmp_path: Path) -> Non
         levels = {tuple(line.get_ydata()) for line in axes.get_lines()}
         assert {(0.3, 0.3), (0.5, 0.5), (0.6, 0.6)} <= levels
     save_figure(figure, tmp_path / "boxes.svg")
+
+
+def test_points_figure_fills_rows_of_panels_on_a_logarithmic_axis(tmp_path: Path) -> None:
+    """A name keeps its mark where another is missing; matplotlib's own labels are formulas."""
+    panel = {"fast": (0.5, 40.0), "slow": (2000.0, 60.0)}
+    points = {"one": panel, "two": panel, "three": {"slow": (300.0, 50.0)}}
+    figure = points_figure(points, "seconds", "accuracy", columns=2, log_x=True)
+    assert [axes.get_title() for axes in figure.axes] == ["one", "two", "three"]
+    assert figure.axes[0].get_subplotspec().get_gridspec().get_geometry() == (2, 2)
+    marks = [[line.get_marker() for line in axes.get_lines()] for axes in figure.axes]
+    assert marks[2] == marks[0][1:]
+    save_figure(figure, tmp_path / "points.svg")
+    labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert {"1", "10", "100", "1,000"} <= set(labels)
+    assert not any("$" in label for label in labels)
 
 
 def test_accuracy_figure_has_a_panel_for_each_task() -> None:
