@@ -109,8 +109,8 @@ class _Bags:
         offsets = np.concatenate([[0], lengths.cumsum()[:-1]])
         places = np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())
         weights = self.weights[places].astype(np.float32)
-        words, offsets = torch.from_numpy(self.words[places]), torch.from_numpy(offsets)
-        return words, torch.from_numpy(weights), offsets
+        words = torch.from_numpy(self.words[places])
+        return words, torch.from_numpy(weights), torch.from_numpy(offsets)
 
 
 def _logits(batch: tuple[Tensor, Tensor, Tensor], weights: Tensor, bias: Tensor) -> Tensor:

@@ -128,8 +128,8 @@ class RunArguments(TrainingArguments):
     do_predict: bool = flag(
         "Predict the test rows into a copy of their file with more columns.", default=False
     )
-    num_train_epochs: float | None = flag(  # type: ignore[assignment]
-        "Passes over the training rows; by default 2 to 10, fewer for more rows."
+    num_train_epochs: float = flag(
+        "Passes over the training rows; 0 chooses 2 to 30, fewer for more rows.", 3.0
     )
     report: bool = flag(
         "End with a report: beside simple models, scores for each class, a page of right and wrong "

@@ -29,6 +29,7 @@ TRAINING = {
     "do_train": "true",
     "do_eval": "true",
     "validation_fraction": "0.1",
+    "num_train_epochs": "0",
     "train_sampling_strategy": "group_by_length",
     "warmup_steps": "0.05",
     "eval_strategy": "epoch",

@@ -92,7 +92,7 @@ def check_splits(task: TaskData, training_args: RunArguments) -> None:
 def complete_arguments(training_args: RunArguments, setup: TrainingSetup) -> dict[str, Any]:
     """Set the arguments that were left to the rows; return those by name."""
     chosen: dict[str, Any] = {}
-    if training_args.num_train_epochs is None:
+    if training_args.num_train_epochs == 0:
         chosen["num_train_epochs"] = default_epochs(training_args, setup)
     if training_args.metric_for_best_model == "auto":
         names = training_args.metric_name or DEFAULT_METRICS[setup.task.problem_type]

@@ -1,5 +1,6 @@
 """The sets and the systems of the leaderboard, and how one system is measured on one set."""
 
+import gzip
 import importlib.util
 import json
 import os
@@ -27,7 +28,6 @@ from sase_hf.evaluation.records import (
     write_record,
 )
 from sase_hf.hub.checks import PUBLIC_NAMES, weight_files
-from sase_hf.training.run import PREDICTIONS_NAME
 
 from .baselines import Result, processor_seconds
 
@@ -237,14 +237,14 @@ def _measure_ours(run: Run, task: TaskData) -> dict[str, Any]:
     _call(run, "-m", "comparing.prediction", str(model), str(run.file("dev")), *SETS[run.task][1])
     timing = json.loads((model / "timing.json").read_text(encoding="utf-8"))
     files = (*PUBLIC_NAMES, *weight_files(model))
-    lines = (model / PREDICTIONS_NAME).read_text(encoding="utf-8").splitlines()
-    scores = [json.loads(line)["scores"] for line in lines]
+    with gzip.open(model / "predictions.jsonl.gz", "rt", encoding="utf-8") as lines:
+        scores = [json.loads(line)["scores"] for line in lines]
     return {
         "probabilities": np.array([[row[name] for name in task.label_names] for row in scores]),
         "arguments": {"system": run.system, "flags": train_flags(run, Path("model"))},
         "config": timing["config"],
         "num_parameters": timing["num_parameters"],
-        # The command predicts too; what that costs was measured by itself.
+        # All of the command, its report too, but the prediction, whose cost was measured by itself.
         "training_seconds": seconds - timing["prediction_seconds"],
         "texts_per_second": len(scores) / timing["prediction_seconds"],
         "bytes_on_disk": sum((model / name).stat().st_size for name in files),
@@ -259,12 +259,6 @@ def train_flags(run: Run, model: Path) -> list[str]:
         f"--test_file={run.file('dev')}",
         f"--output_dir={model}",
         f"--seed={run.seed}",
-        "--do_train",
-        "--do_predict",
-        f"--validation_fraction={VALIDATION_FRACTION}",
-        "--eval_strategy=epoch",
-        "--load_best_model_at_end=true",
-        "--metric_for_best_model=accuracy",
         "--disable_tqdm=true",
         *system.flags,
     ]

@@ -1,4 +1,4 @@
-"""The synthetic corpus and its baselines: the same everywhere, balanced, no bag of words."""
+"""The synthetic corpus: the same everywhere, balanced."""
 
 import hashlib
 import json
@@ -7,9 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from datasets import Dataset, DatasetDict
 from synthetic import write_corpus
-from synthetic.baselines import bag_of_words_accuracy
 
 SIZES = {"train": 300, "validation": 60, "test": 60}
 # A change of the grammar or of the drawing changes it, and with it every number that was measured.
@@ -46,21 +44,3 @@ def test_write_corpus_balances_labels_and_repeats_no_text(
             assert all(re.fullmatch(r"[A-Z][^{}|]*\.", row[column]) for column in columns)
         texts += [row[columns[0]] for row in rows]
     assert len(texts) == len(set(texts))
-
-
-def splits(rows: list[tuple[list[int], int]], **columns: list[list[int]]) -> DatasetDict:
-    data = {"input_ids": [ids for ids, _ in rows], "labels": [label for _, label in rows]}
-    split = Dataset.from_dict(data | columns)
-    return DatasetDict(train=split, validation=split, test=split)
-
-
-def test_bag_of_words_accuracy_reflects_counts_but_neither_order_nor_negation() -> None:
-    """The synthetic corpus asks a model for both; the texts of a pair are counted apart."""
-    rows = [([4], 0), ([2, 3, 4, 2], 0), ([5, 2], 1), ([2, 2, 3, 3, 5], 1), ([3, 6], 2), ([], 2)]
-    assert bag_of_words_accuracy(splits(rows), 7, [1e-5]) == 1.0
-    order = [([2, 3, 4], 0), ([4, 3, 2], 1)]
-    assert bag_of_words_accuracy(splits(order), 5) == 0.5
-    negation = [([2, 3], 0), ([2, 4], 1), ([5, 3], 1), ([5, 4], 0)]  # exclusive or
-    assert bag_of_words_accuracy(splits(negation), 6) <= 0.75
-    pairs = splits([([2, 3], 0), ([2, 3], 1)], token_type_ids=[[0, 1], [1, 0]])
-    assert bag_of_words_accuracy(pairs, 4) == 1.0
