@@ -18,6 +18,8 @@ PROBLEM_TYPES = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
 IGNORED_LABEL = -100  # what the losses of the models, like those of torch, leave out
 
 _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
+_TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes"), True)
+_TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no"), False)
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -78,7 +80,7 @@ class LabelScheme:
                 f"{len(self.names)} output(s), {_listed(self.names)}"
             )
         for item in items:
-            if not _is_number(item) or not math.isfinite(float(item)):
+            if not is_number(item) or not math.isfinite(float(item)):
                 raise ValueError(
                     f"{reprlib.repr(item)} is not a finite number, which a regression needs; "
                     f"correct it, or train with another --problem_type{_FROM_CHECKPOINT}"
@@ -156,21 +158,27 @@ def class_name(value: Any) -> str:
     return str(value)
 
 
+def is_number(value: Any) -> bool:
+    """Say whether a value is a number or a text that spells one; a truth value is neither."""
+    if isinstance(value, str):
+        return NUMBER.fullmatch(value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def truth_of(value: Any) -> bool | None:
+    """Return the truth that a cell spells, such as 1 or "no"; None if it spells none."""
+    return _TRUTHS.get(str(value).strip().lower())
+
+
 def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
     lists = [value for value in values if isinstance(value, list)]
     items = [item for row in lists for item in row] if lists else values
-    if named or not all(map(_is_number, items)):
+    if named or not all(map(is_number, items)):
         return MULTI_LABEL if lists else SINGLE_LABEL
     if lists:
         return REGRESSION if any(float(item) % 1 for item in items) else MULTI_LABEL
     fractions = (isinstance(value, float) or set(str(value)) & set(".eE") for value in items)
     return REGRESSION if any(fractions) else SINGLE_LABEL
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, str):
-        return NUMBER.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:

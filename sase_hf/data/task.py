@@ -15,6 +15,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import LARGE_INTEGER
 
 from .arguments import MAX_SAMPLES, DataArguments
+from .columns import Columns
 from .files import RawSplit, read_splits
 from .labels import REGRESSION, LabelScheme, is_unlabelled, learn_labels
 from .tokenizer import text_fault
@@ -35,6 +36,8 @@ class TaskData:
     problem_type: str  # one of `labels.PROBLEM_TYPES`
     label_names: tuple[str, ...]  # in id order; for regression one name per output
     sources: dict[str, dict[str, Any]]  # of each split: where its rows come from, and how many
+    text_columns: tuple[str, ...]  # what the columns were called: one, or two for pairs
+    label_columns: tuple[str, ...]  # none if no rows have labels
 
 
 def load_task(arguments: DataArguments) -> TaskData:
@@ -49,20 +52,19 @@ def load_task(arguments: DataArguments) -> TaskData:
         ValueError: If the arguments contradict one another, a file breaks its format, a column is
             missing, or a row has no text, no label, or an unknown one.
     """
-    texts, label = arguments.text_column_names, arguments.label_column_name
-    raw = read_splits(arguments)
+    columns, raw = read_splits(arguments)
     for split in raw:
         if split.num_rows == 0:
             raise ValueError(f"{split.title} has no rows; add some, or leave it out")
-        for column in texts if split.name == "test" else (*texts, label):
+        for column in columns.texts if split.name == "test" else sum(columns, ()):
             if column not in split.columns:
                 names = ", ".join(map(repr, split.column_names))
                 raise ValueError(
                     f"{split.title} has no column {column!r}; it has {names}. Choose with "
                     "--text_column_names and --label_column_name"
                 )
-    labels = _learn(raw[0], arguments)
-    splits = {split.name: _checked(split, arguments, labels) for split in raw}
+    labels = _learn(raw[0], columns.label, arguments)
+    splits = {split.name: _checked(split, columns, arguments, labels) for split in raw}
     sources = {split.name: split.source for split in raw}
     seed = arguments.shuffle_seed
     if arguments.validation_fraction and "train" in splits and "validation" not in splits:
@@ -75,7 +77,7 @@ def load_task(arguments: DataArguments) -> TaskData:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     logger.info("%s, labels %s, read from %s", labels.problem_type, labels.names, used)
-    return TaskData(DatasetDict(splits), labels.problem_type, labels.names, used)
+    return TaskData(DatasetDict(splits), labels.problem_type, labels.names, used, *columns)
 
 
 def encode_task(
@@ -117,9 +119,9 @@ def encode_task(
     return DatasetDict(encoded)
 
 
-def _learn(split: RawSplit, arguments: DataArguments) -> LabelScheme:
+def _learn(split: RawSplit, column: str, arguments: DataArguments) -> LabelScheme:
     """Learn the labels from the train split, or without one from the names that are known."""
-    column, names = arguments.label_column_name, arguments.label_names
+    names = arguments.label_names
     class_names = split.class_names.get(column)
     is_regression = arguments.problem_type == REGRESSION
     known = None if is_regression else names or class_names
@@ -129,9 +131,11 @@ def _learn(split: RawSplit, arguments: DataArguments) -> LabelScheme:
     return learn_labels(values, arguments.problem_type, names, class_names)
 
 
-def _checked(split: RawSplit, arguments: DataArguments, labels: LabelScheme) -> Dataset:
+def _checked(
+    split: RawSplit, wanted: Columns, arguments: DataArguments, labels: LabelScheme
+) -> Dataset:
     """Check every row of a split and give its columns their standard names and types."""
-    column = arguments.label_column_name
+    column = wanted.label
     values = split.columns.get(column, [None] * split.num_rows)
     classes = None if labels.problem_type == REGRESSION else labels.names
     unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, classes)]
@@ -146,7 +150,7 @@ def _checked(split: RawSplit, arguments: DataArguments, labels: LabelScheme) -> 
         logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)
         rows = sorted(set(rows).difference(unlabelled))
     columns: dict[str, list[Any]] = {}
-    for name, text_column in zip(("text", "text_pair"), arguments.text_column_names, strict=False):
+    for name, text_column in zip(("text", "text_pair"), wanted.texts, strict=False):
         columns[name] = [split.columns[text_column][row] for row in rows]
         for row, text in zip(rows, columns[name], strict=True):
             if reason := text_fault(text) or (not text.strip() and "the text is blank"):

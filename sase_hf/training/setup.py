@@ -1,5 +1,6 @@
 """What a run needs before it trains: checked arguments, rows, tokenizer and model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -148,7 +149,7 @@ def assemble(
     }
     config = None if source is None else load_config(source, **options)
     task = load_rows(model_args, data_args, config)
-    head = _choose_head(model_args, data_args, config)
+    head = _choose_head(model_args, task.text_columns, config)
     found: list[float] = []
     tokenizer: Any
     if source is None:
@@ -187,10 +188,9 @@ def load_rows(model_args: ModelArguments, data_args: DataArguments, config: Any 
 
 
 def _choose_head(
-    model_args: ModelArguments, data_args: DataArguments, config: Any
+    model_args: ModelArguments, columns: Sequence[str], config: Any
 ) -> type[PreTrainedModel]:
     """Return the head of the checkpoint, or the one asked for, or the one that fits the rows."""
-    columns = data_args.text_column_names
     task = model_args.task or ("nli" if len(columns) == 2 else "classification")
     heads = next(family.heads for family in FAMILIES.values() if task in family.heads)
     if config is not None:

@@ -118,7 +118,7 @@ def test_read_splits_local_folder_is_a_dataset(tmp_path: Path) -> None:
     write_jsonl(folder / "train.jsonl", REVIEWS)
     write_jsonl(folder / "test.jsonl", REVIEWS[:1])
     cache = tmp_path / "cache"
-    splits = read_splits(DataArguments(dataset_name=str(folder), cache_dir=str(cache)))
+    _, splits = read_splits(DataArguments(dataset_name=str(folder), cache_dir=str(cache)))
     assert [(split.name, split.num_rows) for split in splits] == [("train", 4), ("test", 1)]
     assert splits[0].source == {"dataset": "reviews", "config": None, "revision": None}
     assert splits[1].title == "the test split of reviews"
@@ -139,7 +139,7 @@ def test_read_splits_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(files, "load_dataset", load_dataset)
     hub = {"revision": "main", "cache_dir": "c", "token": "t"}
     flags = {"dataset_config_name": "en", "dataset_revision": "main", "cache_dir": "c"}
-    splits = read_splits(DataArguments(dataset_name="some/set", token="t", **flags))
+    _, splits = read_splits(DataArguments(dataset_name="some/set", token="t", **flags))
     assert [split.source["revision"] for split in splits] == [COMMIT, "main"]
     assert splits[0].source == {"dataset": "some/set", "config": "en", "revision": COMMIT}
     assert asked == {"path": "some/set", "name": "en", **hub}, "no remote code is asked for"
