@@ -12,10 +12,11 @@ import os
 import re
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,6 +28,7 @@ from .arguments import SPLITS, DataArguments
 from .columns import SAMPLE_ROWS, Columns, find_columns
 
 TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl")
+SEPARATORS = (",", ";", "\t", "|")
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
 
 
@@ -138,9 +140,16 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
-    """Yield the rows below the header line; cells stay the texts they are."""
+    """Yield the rows below the header line; cells stay the texts they are.
+
+    A header line without the separator may have another one; one without any is one column.
+    """
     csv.field_size_limit(2**31 - 1)  # its own limit of 128 KiB is shorter than a long document
-    reader = csv.reader(file, delimiter=separator, strict=True)
+    first = file.readline()
+    counts = Counter(re.sub(r'"[^"]*"', "", first))
+    if not counts[separator]:
+        separator = max(separator, *SEPARATORS, key=counts.__getitem__)
+    reader = csv.reader(chain([first], file), delimiter=separator, strict=True)
     try:
         header = next(reader, [])
         if len(set(header)) < len(header):

@@ -48,6 +48,13 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         # Quoted fields hold separators, quotes and line ends; other quotes are text.
         ("r.csv", 'text,label\n"a ""b"",\tc\r\nd",1\n', ['a "b",\tc\r\nd']),
         ("r.tsv", 'text\tlabel\nso "good", this\t1\n', ['so "good", this']),
+        # Another separator is known by the header line, outside quotes; rows do not count.
+        ("r.csv", 'text;"a,b,c"\n"soup; bread";1\n', ["soup; bread"]),
+        ("r.csv", "text\tlabel\nsoup, bread\t1\n", ["soup, bread"]),
+        ("r.csv", "text|label\nsoup; bread|1\n", ["soup; bread"]),
+        ("r.tsv", "text,label\nsoup,1\n", ["soup"]),
+        ("r.csv", "text,a;b;c\nsoup,1\n", ["soup"]),
+        ("r.csv", "text\nsoup; bread|tea\n", ["soup; bread|tea"]),
         # Spreadsheets write a byte-order mark.
         ("r.csv", "\ufefftext,label\r\nZoë,1\r\n", ["Zoë"]),
         # Python's splitlines cuts at these two.
