@@ -5,8 +5,8 @@ counted from 0 below a header line. Splits are held in memory; only downloads ar
 """
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from transformers.tokenization_utils_base import LARGE_INTEGER
 from .arguments import MAX_SAMPLES, DataArguments
 from .columns import Columns
 from .files import RawSplit, read_splits
-from .labels import REGRESSION, LabelScheme, is_unlabelled, learn_labels
+from .labels import REGRESSION, LabelScheme, cell_reader, is_unlabelled, learn_labels, truth_of
 from .tokenizer import text_fault
 
 logger = logging.getLogger(__name__)
@@ -63,6 +63,7 @@ def load_task(arguments: DataArguments) -> TaskData:
                     f"{split.title} has no column {column!r}; it has {names}. Choose with "
                     "--text_column_names and --label_column_name"
                 )
+    raw = _with_labels_read(raw, columns, arguments)
     labels = _learn(raw[0], columns.label, arguments)
     splits = {split.name: _checked(split, columns, arguments, labels) for split in raw}
     sources = {split.name: split.source for split in raw}
@@ -117,6 +118,52 @@ def encode_task(
             desc=f"Tokenizing {name}",
         )
     return DatasetDict(encoded)
+
+
+def _with_labels_read(
+    raw: list[RawSplit], wanted: Columns, arguments: DataArguments
+) -> list[RawSplit]:
+    """Return the splits with one column of labels, each cell as the label or labels it holds."""
+    column = wanted.label
+    if len(wanted.labels) > 1:
+        return [_with_joined_labels(split, wanted) for split in raw]
+    names = arguments.label_names or raw[0].class_names.get(column)
+    read = cell_reader(raw[0].columns.get(column, ()), arguments.problem_type, names)
+
+    def cells(split: RawSplit) -> Iterator[Any]:
+        for row, value in enumerate(split.columns[column]):
+            try:
+                yield read(value)
+            except ValueError as reason:
+                raise split.cell_error(row, column, str(reason)) from None
+
+    return [
+        replace(split, columns={**split.columns, column: list(cells(split))})
+        if column in split.columns
+        else split
+        for split in raw
+    ]
+
+
+def _with_joined_labels(split: RawSplit, wanted: Columns) -> RawSplit:
+    """Return a split whose columns of 0 and 1 are one, of the lists of the names that apply.
+
+    A row that lacks a value has no label; a split that lacks a column has none.
+    """
+    if any(name not in split.columns for name in wanted.labels):
+        return split
+    rows: list[Any] = []
+    for cells in zip(*(split.columns[name] for name in wanted.labels), strict=True):
+        truths = dict(zip(wanted.labels, map(truth_of, cells), strict=True))
+        for (name, truth), cell in zip(truths.items(), cells, strict=True):
+            if truth is None and not is_unlabelled(cell, None):
+                fault = f"{cell!r} is not 0 or 1, true or false, yes or no"
+                reason = f"{fault}, as in each of several columns of labels"
+                raise split.cell_error(len(rows), name, reason)
+        is_known = None not in truths.values()
+        rows.append([name for name, truth in truths.items() if truth] if is_known else None)
+    columns, names = {**split.columns, wanted.label: rows}, {wanted.label: wanted.labels}
+    return replace(split, columns=columns, class_names=names)
 
 
 def _learn(split: RawSplit, column: str, arguments: DataArguments) -> LabelScheme:
