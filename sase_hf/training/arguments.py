@@ -66,10 +66,13 @@ class _ModelChoice:
         default=None,
         metadata={
             "help": "Word vectors to start from: GloVe or fastText text, word2vec text or binary, "
-            "also gzip or zip. They set embedding_size; those of several files are concatenated."
+            "also gzip or zip; or a folder, or OWNER/NAME[@REVISION] on the Hub, with such files or "
+            "a static embedding (model2vec). They set embedding_size; several are concatenated."
         },
     )
-    word_vectors_member: str | None = flag("The file to read in a zip that holds several.")
+    word_vectors_member: str | None = flag(
+        "The file to read in a zip, folder or repository that holds several."
+    )
     class_weights: list[str] | None = field(
         default=None,
         metadata={

@@ -157,7 +157,7 @@ def assemble(
         if data_args.max_seq_length is not None:
             # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
             tokenizer.model_max_length = data_args.max_seq_length
-        model, found = _new_model(head, model_args, task, tokenizer)
+        model, found = _new_model(head, model_args, task, tokenizer, options)
     else:
         _apply_changes(config, model_args, task, is_resumed=checkpoint is not None)
         with reraise_naming(source):
@@ -224,7 +224,8 @@ def _new_tokenizer(model_args: ModelArguments, task: TaskData, hub_options: dict
     if model_args.extend_vocabulary:
         if not model_args.word_vectors:
             raise ValueError("--extend_vocabulary needs the words of --word_vectors")
-        words = (read_words(path, member=member) for path in model_args.word_vectors)
+        hub = {name: hub_options[name] for name in ("cache_dir", "token")}
+        words = (read_words(path, member=member, **hub) for path in model_args.word_vectors)
         options["extra_words"] = chain.from_iterable(words)
     train = task.splits["train"]
     columns = [column for column in ("text", "text_pair") if column in train.column_names]
@@ -236,11 +237,13 @@ def _new_model(
     model_args: ModelArguments,
     task: TaskData,
     tokenizer: TokenizersBackend,
+    hub_options: dict[str, Any],
 ) -> tuple[PreTrainedModel, list[float]]:
     """Return a new model and the share of its vocabulary found in each file of word vectors."""
     sizes = model_args.given_config_fields()
     files, member = model_args.word_vectors or [], model_args.word_vectors_member
-    loaded = [load_word_vectors(path, tokenizer, member=member) for path in files]
+    hub = {name: hub_options[name] for name in ("cache_dir", "token")}
+    loaded = [load_word_vectors(path, tokenizer, member=member, **hub) for path in files]
     if loaded:
         vectors = torch.cat([matrix for matrix, _ in loaded], dim=1)
         width = vectors.shape[1]
