@@ -53,7 +53,7 @@ class DataArguments:
         "Share of the training rows to evaluate on, where there is no validation split; 0 for none."
     )
     max_seq_length: int | None = flag(
-        "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 1024."
+        "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 512."
     )
     max_train_samples: int | None = flag("Train only on this number of rows, the first ones.")
     max_eval_samples: int | None = flag("The same for the validation rows.")

@@ -221,9 +221,9 @@ def _new_tokenizer(model_args: ModelArguments, task: TaskData, hub_options: dict
             return AutoTokenizer.from_pretrained(name, **hub_options)
     if "train" not in task.splits:
         raise ValueError("a new model takes its words from training rows; give --train_file")
-    if model_args.extend_vocabulary:
-        if not model_args.word_vectors:
-            raise ValueError("--extend_vocabulary needs the words of --word_vectors")
+    if model_args.extend_vocabulary and not model_args.word_vectors:
+        raise ValueError("--extend_vocabulary needs the words of --word_vectors")
+    if model_args.word_vectors and model_args.extend_vocabulary is not False:
         hub = {name: hub_options[name] for name in ("cache_dir", "token")}
         words = (read_words(path, member=member, **hub) for path in model_args.word_vectors)
         options["extra_words"] = chain.from_iterable(words)
@@ -273,7 +273,7 @@ def _apply_changes(
     A run is resumed with the flags that started it, also those for tokenizer and word vectors.
     """
     building = [*model_args.given_tokenizer_options()]
-    building += [name for name in BUILDING_FLAGS if getattr(model_args, name)]
+    building += [name for name in BUILDING_FLAGS if getattr(model_args, name) is not None]
     if building and not is_resumed:
         raise ValueError(
             f"{_flags(building)} shape a new model, but --model_name_or_path names a trained one"
