@@ -5,7 +5,7 @@ counted from 0 below a header line. Splits are held in memory; only downloads ar
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,20 +129,18 @@ def _with_labels_read(
         return [_with_joined_labels(split, wanted) for split in raw]
     names = arguments.label_names or raw[0].class_names.get(column)
     read = cell_reader(raw[0].columns.get(column, ()), arguments.problem_type, names)
-
-    def cells(split: RawSplit) -> Iterator[Any]:
-        for row, value in enumerate(split.columns[column]):
+    splits = []
+    for split in raw:
+        values, labels = split.columns.get(column, []), {}
+        for text in dict.fromkeys(value for value in values if isinstance(value, str)):
             try:
-                yield read(value)
+                labels[text] = read(text)
             except ValueError as reason:
-                raise split.cell_error(row, column, str(reason)) from None
-
-    return [
-        replace(split, columns={**split.columns, column: list(cells(split))})
-        if column in split.columns
-        else split
-        for split in raw
-    ]
+                raise split.cell_error(values.index(text), column, str(reason)) from None
+        cells = [labels[value] if isinstance(value, str) else value for value in values]
+        read_columns = {**split.columns, column: cells} if values else split.columns
+        splits.append(replace(split, columns=read_columns))
+    return splits
 
 
 def _with_joined_labels(split: RawSplit, wanted: Columns) -> RawSplit:
