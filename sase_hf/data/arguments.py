@@ -35,7 +35,7 @@ class DataArguments:
     )
     label_column_name: str | None = flag(
         'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
-        "default found in the same way."
+        'default found in the same way; "" for none in rows to predict.'
     )
     problem_type: str | None = flag(
         "What kind of labels; by default inferred from the column.",

@@ -47,7 +47,7 @@ def test_find_columns_takes_the_only_one_whose_values_fit(kinds: list[Any]) -> N
     columns = {
         "id": [11, 12, 13, 14, 15],
         "when": [f"2020-01-0{day} 00:00" for day in range(1, 6)],
-        "site": ["shop"] * 5,
+        "site": ["a shop in town"] * 5,
         "empty": [None, "", None, "", None],
         "v1": kinds,
         "v2": BODIES,
@@ -58,6 +58,7 @@ def test_find_columns_takes_the_only_one_whose_values_fit(kinds: list[Any]) -> N
         ("v3",),
         ("id",),
     )
+    assert find({**columns, "v3": BODIES}, label_column_name="v3") == (("v2",), ("v3",))
 
 
 def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
@@ -71,6 +72,7 @@ def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
         "Choose with --text_column_names and --label_column_name",
     ):
         assert part in str(caught.value)
+    assert "each of these is a label" not in str(caught.value)
     with pytest.raises(ValueError, match=r"holds the labels \('stars' or 'topic'\)\. It"):
         find({"text": BODIES, "stars": KINDS, "topic": KINDS})
     with pytest.raises(ValueError, match=r"holds the texts\. It has 'x' .*, 'none' \(empty\)\. C"):

@@ -261,11 +261,14 @@ def test_word_vectors_of_a_static_embedding_are_those_of_whole_words(
     files = static_files(tokens, matrix.half(), name)
     folder = write_files(tmp_path / "a", files)
     found = list(read_words(folder))
-    assert [word for word in found if word not in tokens[0]] == list(words)
+    assert found == [tokens[0], *words]
     vectors, _ = load_word_vectors(folder, exact_tokenizer(list(words)))
     assert vectors.tolist() == matrix[list(words.values())].tolist()
     inner = write_files(tmp_path / "b", {f"0_StaticEmbedding/{k}": v for k, v in files.items()})
     assert list(read_words(inner)) == found
+    write_files(folder, {"more.txt": b"stew 1 2\n"})
+    assert list(read_words(folder)) == found
+    assert list(read_words(folder, member="more.txt")) == ["stew"]
 
 
 @pytest.mark.parametrize(
