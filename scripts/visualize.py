@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--text_pair", action="append", help="the second text of a pair, one for each --text")
     add("--file", help="rows instead: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
     add_text_column_names(parser)
-    add("--label_column_name", default="label", help="of labels, may be missing (default: label)")
+    add("--label_column_name", help="of labels, may be missing (default: found by name)")
     add("--select", choices=KINDS, default=KINDS[0], help="which rows (default: %(default)s)")
     add("--per_label", type=positive_int, default=5, help="rows per label (default: %(default)s)")
     add("--min_score", type=float, help="lowest score of a row (default: 0.8 if confident, else 0)")
@@ -137,10 +137,9 @@ def chosen_rows(flags: argparse.Namespace, reader: Any) -> list[Row]:
     if config.problem_type == MULTI_LABEL and flags.select == "wrong":
         raise ValueError(f"{flags.checkpoint} predicts sets of labels; choose another --select")
     if flags.select == "wrong" and not all("true_label" in row for row in rows):
-        column = flags.label_column_name
-        raise ValueError(
-            f"--select wrong: {flags.file} has no labels in {column!r}; set --label_column_name"
-        )
+        where = f" in {flags.label_column_name!r}" if flags.label_column_name else ""
+        fault = f"--select wrong: {flags.file} has no labels{where}"
+        raise ValueError(f"{fault}; set --label_column_name")
     # Texts of similar length in a batch need little padding.
     rows.sort(key=lambda row: len(str(row["input"])))
     results = run(reader, rows, flags)

@@ -26,11 +26,17 @@ class DataArguments:
     train_file: str | None = flag("CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.")
     validation_file: str | None = flag("Rows to evaluate on.")
     test_file: str | None = flag("Rows to predict; labels may be missing.")
-    text_column_names: list[str] = field(
-        default_factory=lambda: ["text"],
-        metadata={"help": 'One text column, or two for pairs: "premise,hypothesis".'},
+    text_column_names: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": 'One text column, or two for pairs: "premise,hypothesis". By default found by '
+            "their usual names, or by their values."
+        },
     )
-    label_column_name: str = flag("The column of labels.", "label")
+    label_column_name: str | None = flag(
+        'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
+        'default found in the same way; "" for none in rows to predict.'
+    )
     problem_type: str | None = flag(
         "What kind of labels; by default inferred from the column.",
         choices=["single_label_classification", "multi_label_classification", "regression"],
@@ -47,7 +53,7 @@ class DataArguments:
         "Share of the training rows to evaluate on, where there is no validation split; 0 for none."
     )
     max_seq_length: int | None = flag(
-        "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 1024."
+        "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 512."
     )
     max_train_samples: int | None = flag("Train only on this number of rows, the first ones.")
     max_eval_samples: int | None = flag("The same for the validation rows.")
@@ -58,12 +64,13 @@ class DataArguments:
 
     def __post_init__(self) -> None:
         """Split column names at commas, as transformers' own scripts do; check the numbers."""
-        self.text_column_names = [
-            name.strip() for names in self.text_column_names for name in names.split(",")
-        ]
-        if len(self.text_column_names) not in (1, 2):
-            given = f"--text_column_names is {self.text_column_names}"
-            raise ValueError(f"{given}; it must name one column, or two for pairs")
+        if self.text_column_names is not None:
+            self.text_column_names = [
+                name.strip() for names in self.text_column_names for name in names.split(",")
+            ]
+            if len(self.text_column_names) not in (1, 2):
+                given = f"--text_column_names is {self.text_column_names}"
+                raise ValueError(f"{given}; it must name one column, or two for pairs")
         for name in ("max_seq_length", *MAX_SAMPLES.values()):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -12,9 +12,11 @@ import os
 import re
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,8 +25,10 @@ from datasets import ClassLabel, Dataset, load_dataset
 
 from ..utils.files import FilePath, sha256_of
 from .arguments import SPLITS, DataArguments
+from .columns import SAMPLE_ROWS, Columns, find_columns
 
 TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl")
+SEPARATORS = (",", ";", "\t", "|")
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
 
 
@@ -50,12 +54,14 @@ class RawSplit:
         return ValueError(f"{place}: {reason}")
 
 
-def read_splits(arguments: DataArguments) -> list[RawSplit]:
-    """Read the wanted columns of a task's splits into memory, in the order of `SPLITS`.
+def read_splits(arguments: DataArguments) -> tuple[Columns, list[RawSplit]]:
+    """Read the columns of a task into memory, for its splits in the order of `SPLITS`.
+
+    The first split, "train" if there is one, decides which columns these are; see `find_columns`.
 
     Raises:
         ValueError: If both or neither of a dataset and files are given, the dataset has none of
-            `SPLITS`, or as `read_file` does.
+            `SPLITS`, or as `find_columns` and `read_file` do.
     """
     files = {name: getattr(arguments, f"{name}_file") for name in SPLITS}
     given = {name: path for name, path in files.items() if path is not None}
@@ -64,10 +70,12 @@ def read_splits(arguments: DataArguments) -> list[RawSplit]:
             f"--dataset_name is {arguments.dataset_name!r} and the files are {given}; give either "
             "a dataset, or one or more of --train_file, --validation_file and --test_file"
         )
-    wanted = (*arguments.text_column_names, arguments.label_column_name)
     if arguments.dataset_name is not None:
-        return _dataset_splits(arguments.dataset_name, arguments, wanted)
-    return [read_file(path, wanted, name) for name, path in given.items()]
+        return _dataset_splits(arguments.dataset_name, arguments)
+    first, path = next(iter(given.items()))
+    columns = find_columns(path, _first_rows(path), arguments, labelled=first != "test")
+    wanted = (*columns.texts, *columns.labels)
+    return columns, [read_file(path, wanted, name) for name, path in given.items()]
 
 
 def read_file(path: FilePath, wanted: Sequence[str], split: str = "test") -> RawSplit:
@@ -132,9 +140,16 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
-    """Yield the rows below the header line; cells stay the texts they are."""
+    """Yield the rows below the header line; cells stay the texts they are.
+
+    A header line without the separator may have another one; one without any is one column.
+    """
     csv.field_size_limit(2**31 - 1)  # its own limit of 128 KiB is shorter than a long document
-    reader = csv.reader(file, delimiter=separator, strict=True)
+    first = file.readline()
+    counts = Counter(re.sub(r'"[^"]*"', "", first))
+    if not counts[separator]:
+        separator = max(separator, *SEPARATORS, key=counts.__getitem__)
+    reader = csv.reader(chain([first], file), delimiter=separator, strict=True)
     try:
         header = next(reader, [])
         if len(set(header)) < len(header):
@@ -172,7 +187,19 @@ def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
             yield row
 
 
-def _dataset_splits(path: str, arguments: DataArguments, wanted: Sequence[str]) -> list[RawSplit]:
+def _first_rows(path: FilePath) -> dict[str, list[Any]]:
+    """Return the first rows of a file, the values of each column."""
+    path = os.fspath(path)
+    with wrap_read_errors(path):
+        if path.lower().endswith(".parquet"):
+            with pq.ParquetFile(path) as file:
+                return next((b.to_pydict() for b in file.iter_batches(SAMPLE_ROWS)), {})
+        rows = list(islice(read_rows(path), SAMPLE_ROWS))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _dataset_splits(path: str, arguments: DataArguments) -> tuple[Columns, list[RawSplit]]:
     """Load the splits of a dataset on the Hub, or of a local folder of data files."""
     config, revision = arguments.dataset_config_name, arguments.dataset_revision
     name, cache_dir = path, arguments.cache_dir
@@ -184,15 +211,20 @@ def _dataset_splits(path: str, arguments: DataArguments, wanted: Sequence[str]) 
         loaded = load_dataset(
             path, name=config, revision=revision, cache_dir=cache_dir, token=arguments.token
         )
+        columns = None
         for split in filter(loaded.__contains__, SPLITS):
             commit = commit_of(loaded[split]) or revision
             source = {"dataset": name, "config": config, "revision": commit}
             title = f"the {split} split of {name}"
+            if columns is None:
+                rows = loaded[split].with_format("arrow")[:SAMPLE_ROWS].to_pydict()
+                columns = find_columns(title, rows, arguments, labelled=split != "test")
+            wanted = (*columns.texts, *columns.labels)
             splits.append(_split_of(split, title, source, loaded[split], wanted))
-    if not splits:
+    if columns is None:
         fault = f"{path!r} has the splits {list(loaded)}, but none of {list(SPLITS)}"
         raise ValueError(f"{fault}; save those you want as files and give these instead")
-    return splits
+    return columns, splits
 
 
 def _split_of(

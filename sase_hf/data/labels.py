@@ -1,11 +1,14 @@
 """What the values of a label column mean: the kind of problem, the classes and their order."""
 
+import ast
 import math
 import re
 import reprlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from datasets import ClassLabel, List, Value
@@ -18,6 +21,13 @@ PROBLEM_TYPES = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
 IGNORED_LABEL = -100  # what the losses of the models, like those of torch, leave out
 
 _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
+_TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes"), True)
+_TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no"), False)
+# What stands between the labels of one cell, and which of its parts must be in other cells too.
+# Names of one class may hold a comma, such as "Korea, South".
+_SEPARATORS = {";": any, "|": any, ",": all}
+# How numpy prints an array, which has no commas: the literal 'a' 'b' would be 'ab'.
+_ARRAY = re.compile(r"""\[.*['"]\s+['"].*\]|\[[\d.]+(\s+[\d.]+)+\s*\]""", flags=re.DOTALL)
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -47,7 +57,7 @@ class LabelScheme:
             return self._targets(value)
         if not isinstance(value, list):
             fault = f"{reprlib.repr(value)} is not a list of labels, or of 0 and 1"
-            raise ValueError(f"{fault}; a JSON file can hold lists, a CSV file cannot")
+            raise ValueError(f"{fault}; write ['a', 'b'], or add --problem_type {MULTI_LABEL}")
         if self.indicators:
             if len(value) != len(self.names) or any(item not in (0, 1) for item in value):
                 form = f"a list of {len(self.names)} numbers, each 0 or 1"
@@ -78,7 +88,7 @@ class LabelScheme:
                 f"{len(self.names)} output(s), {_listed(self.names)}"
             )
         for item in items:
-            if not _is_number(item) or not math.isfinite(float(item)):
+            if not is_number(item) or not math.isfinite(float(item)):
                 raise ValueError(
                     f"{reprlib.repr(item)} is not a finite number, which a regression needs; "
                     f"correct it, or train with another --problem_type{_FROM_CHECKPOINT}"
@@ -144,6 +154,51 @@ def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+def cell_reader(
+    values: Iterable[Any], problem_type: str | None, names: Sequence[str] | None
+) -> Callable[[Any], Any]:
+    """Return what reads several labels in one text, so that they never become one class.
+
+    A text that spells a list of texts and numbers, in JSON or Python, is that list. In a
+    multi-label problem every other text lists labels, with the separator between that `values`
+    have, and may be just one. In a single-label problem every text is a class. Other values are
+    left as they are.
+
+    Args:
+        values: The labels of the split that is learnt from.
+        problem_type: As in `learn_labels`.
+        names: The labels that are known, which are whole.
+
+    Returns:
+        A function of a value, which raises ValueError for a text that may be several labels, if no
+        problem type is given, and for a list without commas.
+    """
+    if problem_type == SINGLE_LABEL:
+        return lambda value: value
+    known = set(names or ())
+    texts = {value for value in values if isinstance(value, str)} - known
+    texts = {text for text in texts if not text.lstrip().startswith("[")}
+    separator = next((mark for mark in _SEPARATORS if any(mark in text for text in texts)), None)
+    doubtful = _several_in_one(texts) if problem_type is None else {}
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, str) or is_unlabelled(value, names):
+            return value
+        if value in doubtful:
+            raise ValueError(
+                f"{reprlib.repr(value)} looks like several labels, with {doubtful[value]!r} "
+                f"between; add --problem_type {MULTI_LABEL} if it is, or --problem_type "
+                f"{SINGLE_LABEL} if it is one class"
+            )
+        items = None if value in known else _spelt_list(value)
+        if items is None and problem_type == MULTI_LABEL:
+            parts = [value] if value in known or not separator else value.split(separator)
+            return [part.strip() for part in parts if part.strip()]
+        return value if items is None else items
+
+    return read
+
+
 def class_name(value: Any) -> str:
     """Return the name of a label as the data holds it; ValueError if it cannot be one."""
     if isinstance(value, bool):
@@ -156,21 +211,54 @@ def class_name(value: Any) -> str:
     return str(value)
 
 
+def is_number(value: Any) -> bool:
+    """Say whether a value is a number or a text that spells one; a truth value is neither."""
+    if isinstance(value, str):
+        return NUMBER.fullmatch(value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def truth_of(value: Any) -> bool | None:
+    """Return the truth that a cell spells, such as 1 or "no"; None if it spells none."""
+    return _TRUTHS.get(str(value).strip().lower())
+
+
+def _spelt_list(text: str) -> list[str | int | float] | None:
+    """Return the list of texts and numbers that a text spells, None if it spells none."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    if _ARRAY.fullmatch(text):
+        raise ValueError(f"{reprlib.repr(text)} is a list without commas; write ['a', 'b']")
+    try:
+        items = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    fits = all(isinstance(item, str | int | float) for item in items)
+    return items if fits else None
+
+
+def _several_in_one(texts: Collection[str]) -> dict[str, str]:
+    """Return the texts whose parts are in others too, with what stands between the parts."""
+    found: dict[str, str] = {}
+    for mark, enough in _SEPARATORS.items():
+        cells = {text: {part.strip() for part in text.split(mark)} - {""} for text in texts}
+        counts = Counter(chain.from_iterable(cells.values()))
+        for text, parts in cells.items():
+            if len(parts) > 1 and enough(counts[part] > 1 for part in parts):
+                found.setdefault(text, mark)
+    return found
+
+
 def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
     lists = [value for value in values if isinstance(value, list)]
     items = [item for row in lists for item in row] if lists else values
-    if named or not all(map(_is_number, items)):
+    if named or not all(map(is_number, items)):
         return MULTI_LABEL if lists else SINGLE_LABEL
     if lists:
         return REGRESSION if any(float(item) % 1 for item in items) else MULTI_LABEL
     fractions = (isinstance(value, float) or set(str(value)) & set(".eE") for value in items)
     return REGRESSION if any(fractions) else SINGLE_LABEL
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, str):
-        return NUMBER.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:

@@ -6,7 +6,7 @@ counted from 0 below a header line. Splits are held in memory; only downloads ar
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import LARGE_INTEGER
 
 from .arguments import MAX_SAMPLES, DataArguments
+from .columns import Columns
 from .files import RawSplit, read_splits
-from .labels import REGRESSION, LabelScheme, is_unlabelled, learn_labels
+from .labels import REGRESSION, LabelScheme, cell_reader, is_unlabelled, learn_labels, truth_of
 from .tokenizer import text_fault
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class TaskData:
     problem_type: str  # one of `labels.PROBLEM_TYPES`
     label_names: tuple[str, ...]  # in id order; for regression one name per output
     sources: dict[str, dict[str, Any]]  # of each split: where its rows come from, and how many
+    text_columns: tuple[str, ...]  # what the columns were called: one, or two for pairs
+    label_columns: tuple[str, ...]  # none if no rows have labels
 
 
 def load_task(arguments: DataArguments) -> TaskData:
@@ -49,20 +52,20 @@ def load_task(arguments: DataArguments) -> TaskData:
         ValueError: If the arguments contradict one another, a file breaks its format, a column is
             missing, or a row has no text, no label, or an unknown one.
     """
-    texts, label = arguments.text_column_names, arguments.label_column_name
-    raw = read_splits(arguments)
+    columns, raw = read_splits(arguments)
     for split in raw:
         if split.num_rows == 0:
             raise ValueError(f"{split.title} has no rows; add some, or leave it out")
-        for column in texts if split.name == "test" else (*texts, label):
+        for column in columns.texts if split.name == "test" else sum(columns, ()):
             if column not in split.columns:
                 names = ", ".join(map(repr, split.column_names))
                 raise ValueError(
                     f"{split.title} has no column {column!r}; it has {names}. Choose with "
                     "--text_column_names and --label_column_name"
                 )
-    labels = _learn(raw[0], arguments)
-    splits = {split.name: _checked(split, arguments, labels) for split in raw}
+    raw = _with_labels_read(raw, columns, arguments)
+    labels = _learn(raw[0], columns.label, arguments)
+    splits = {split.name: _checked(split, columns, arguments, labels) for split in raw}
     sources = {split.name: split.source for split in raw}
     seed = arguments.shuffle_seed
     if arguments.validation_fraction and "train" in splits and "validation" not in splits:
@@ -75,7 +78,7 @@ def load_task(arguments: DataArguments) -> TaskData:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     logger.info("%s, labels %s, read from %s", labels.problem_type, labels.names, used)
-    return TaskData(DatasetDict(splits), labels.problem_type, labels.names, used)
+    return TaskData(DatasetDict(splits), labels.problem_type, labels.names, used, *columns)
 
 
 def encode_task(
@@ -117,9 +120,53 @@ def encode_task(
     return DatasetDict(encoded)
 
 
-def _learn(split: RawSplit, arguments: DataArguments) -> LabelScheme:
+def _with_labels_read(
+    raw: list[RawSplit], wanted: Columns, arguments: DataArguments
+) -> list[RawSplit]:
+    """Return the splits with one column of labels, each cell as the label or labels it holds."""
+    column = wanted.label
+    if len(wanted.labels) > 1:
+        return [_with_joined_labels(split, wanted) for split in raw]
+    names = arguments.label_names or raw[0].class_names.get(column)
+    read = cell_reader(raw[0].columns.get(column, ()), arguments.problem_type, names)
+    splits = []
+    for split in raw:
+        values, labels = split.columns.get(column, []), {}
+        for text in dict.fromkeys(value for value in values if isinstance(value, str)):
+            try:
+                labels[text] = read(text)
+            except ValueError as reason:
+                raise split.cell_error(values.index(text), column, str(reason)) from None
+        cells = [labels[value] if isinstance(value, str) else value for value in values]
+        read_columns = {**split.columns, column: cells} if values else split.columns
+        splits.append(replace(split, columns=read_columns))
+    return splits
+
+
+def _with_joined_labels(split: RawSplit, wanted: Columns) -> RawSplit:
+    """Return a split whose columns of 0 and 1 are one, of the lists of the names that apply.
+
+    A row that lacks a value has no label; a split that lacks a column has none.
+    """
+    if any(name not in split.columns for name in wanted.labels):
+        return split
+    rows: list[Any] = []
+    for cells in zip(*(split.columns[name] for name in wanted.labels), strict=True):
+        truths = dict(zip(wanted.labels, map(truth_of, cells), strict=True))
+        for (name, truth), cell in zip(truths.items(), cells, strict=True):
+            if truth is None and not is_unlabelled(cell, None):
+                fault = f"{cell!r} is not 0 or 1, true or false, yes or no"
+                reason = f"{fault}, as in each of several columns of labels"
+                raise split.cell_error(len(rows), name, reason)
+        is_known = None not in truths.values()
+        rows.append([name for name, truth in truths.items() if truth] if is_known else None)
+    columns, names = {**split.columns, wanted.label: rows}, {wanted.label: wanted.labels}
+    return replace(split, columns=columns, class_names=names)
+
+
+def _learn(split: RawSplit, column: str, arguments: DataArguments) -> LabelScheme:
     """Learn the labels from the train split, or without one from the names that are known."""
-    column, names = arguments.label_column_name, arguments.label_names
+    names = arguments.label_names
     class_names = split.class_names.get(column)
     is_regression = arguments.problem_type == REGRESSION
     known = None if is_regression else names or class_names
@@ -129,9 +176,11 @@ def _learn(split: RawSplit, arguments: DataArguments) -> LabelScheme:
     return learn_labels(values, arguments.problem_type, names, class_names)
 
 
-def _checked(split: RawSplit, arguments: DataArguments, labels: LabelScheme) -> Dataset:
+def _checked(
+    split: RawSplit, wanted: Columns, arguments: DataArguments, labels: LabelScheme
+) -> Dataset:
     """Check every row of a split and give its columns their standard names and types."""
-    column = arguments.label_column_name
+    column = wanted.label
     values = split.columns.get(column, [None] * split.num_rows)
     classes = None if labels.problem_type == REGRESSION else labels.names
     unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, classes)]
@@ -146,7 +195,7 @@ def _checked(split: RawSplit, arguments: DataArguments, labels: LabelScheme) -> 
         logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)
         rows = sorted(set(rows).difference(unlabelled))
     columns: dict[str, list[Any]] = {}
-    for name, text_column in zip(("text", "text_pair"), arguments.text_column_names, strict=False):
+    for name, text_column in zip(("text", "text_pair"), wanted.texts, strict=False):
         columns[name] = [split.columns[text_column][row] for row in rows]
         for row, text in zip(rows, columns[name], strict=True):
             if reason := text_fault(text) or (not text.strip() and "the text is blank"):

@@ -26,7 +26,7 @@ def build_tokenizer(
     min_frequency: int = 1,
     *,
     extra_words: Iterable[str] = (),
-    model_max_length: int = 1024,
+    model_max_length: int = 512,
 ) -> TokenizersBackend:
     """Build a word-level tokenizer whose vocabulary is that of some texts.
 

@@ -1,24 +1,39 @@
-"""Word vectors from GloVe, word2vec and fastText files: an embedding matrix for a tokenizer."""
+"""Word vectors of files, folders and the Hub: an embedding matrix for a tokenizer."""
 
 import gzip
 import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from io import BufferedReader
 from itertools import chain
 from lzma import LZMAError
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from huggingface_hub import HfApi, hf_hub_download, snapshot_download
+from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import TokenizersBackend
 from transformers.utils import logging
 
 from ..utils.files import FilePath
+from ..utils.loading import may_be_on_the_hub
+
+# The files of a static embedding, and what its matrix is called: by model2vec, by
+# sentence-transformers' StaticEmbedding.
+STATIC_FILES = ("model.safetensors", "tokenizer.json")
+STATIC_MATRICES = ("embeddings", "embedding.weight")
+VECTOR_ENDINGS = (".txt", ".vec", ".bin", ".gz", ".zip")
+
+WORD_STARTS = ("\N{LOWER ONE EIGHTH BLOCK}", "\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}")
+CONTINUATION = "##"
 
 MAX_WIDTH = 10_000  # a first line that promises more numbers per word is not one of word vectors
 
@@ -32,13 +47,22 @@ _UNPACKING_ERRORS = (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.e
 
 
 def load_word_vectors(
-    path: FilePath, tokenizer: TokenizersBackend, *, member: str | None = None, seed: int = 0
+    path: FilePath,
+    tokenizer: TokenizersBackend,
+    *,
+    member: str | None = None,
+    seed: int = 0,
+    **hub_options: Any,
 ) -> tuple[Tensor, float]:
-    """Read the vectors of a tokenizer's words from a file.
+    """Read the vectors of a tokenizer's words from a file, a folder or a repository on the Hub.
 
-    The file is text, a word and its d numbers per line, with a header line of two counts (word2vec,
+    A file is text, a word and its d numbers per line, with a header line of two counts (word2vec,
     fastText) or without (GloVe), or word2vec's binary form; it is plain, gzip or zip. The content
     decides which, not the name. Only the rows of words in the vocabulary are parsed and kept.
+
+    A folder or repository holds such files, or a static embedding of model2vec or of
+    sentence-transformers: `model.safetensors` with one matrix, and `tokenizer.json`, whose tokens
+    that are whole words are the words. Only what is read is downloaded.
 
     A word takes the first row that spells it exactly. Failing that, it takes the first row whose
     word the tokenizer's normalizer turns into it: "the" takes "The" if the tokenizer lower-cases.
@@ -47,10 +71,12 @@ def load_word_vectors(
     deviation of the rows found, per dimension. The row of the padding token is zero.
 
     Args:
-        path: The file.
+        path: The file, the folder, or OWNER/NAME on the Hub, also OWNER/NAME@REVISION.
         tokenizer: A word-level tokenizer, as `build_tokenizer` makes it.
-        member: The file to read in a zip archive that holds several.
+        member: The file to read in a zip archive, folder or repository that holds several; of an
+            archive in a folder or repository, ARCHIVE/FILE.
         seed: Decides the rows that are drawn.
+        hub_options: `token` and `cache_dir` of a download.
 
     Returns:
         The matrix, float32, shape (vocab, d), and the share of the vocabulary found in the file,
@@ -58,14 +84,16 @@ def load_word_vectors(
 
     Raises:
         ValueError: If the file cannot be unpacked, a row is malformed (the first one below the
-            header is row 1), the header promises another number of rows, or no word is found.
+            header is row 1), the header promises another number of rows, no word is found, or the
+            file to read is not clear.
+        OSError: If there is no such file or repository, or the Hub cannot be reached.
     """
     specials = set(tokenizer.all_special_tokens)
     wanted = {word: i for word, i in tokenizer.get_vocab().items() if word not in specials}
     normalizer = tokenizer.backend_tokenizer.normalizer
     normalize = normalizer.normalize_str if normalizer else str
     found: dict[int, bool] = {}  # index of each word found -> whether it is spelt exactly
-    with _open_rows(path, member) as (width, rows):
+    with _open_rows(path, member, hub_options) as (width, rows):
         vectors = np.zeros((len(tokenizer), width), np.float32)
         shown = logging.tqdm(rows, desc="Reading vectors", unit=" words", delay=1)
         for number, (word, numbers) in enumerate(shown, start=1):
@@ -95,23 +123,39 @@ def load_word_vectors(
     return matrix, len(found) / len(wanted)
 
 
-def read_words(path: FilePath, *, member: str | None = None) -> Iterator[str]:
-    """Yield the words of a vector file in its order, which mostly is that of their frequency.
+def read_words(path: FilePath, *, member: str | None = None, **hub_options: Any) -> Iterator[str]:
+    """Yield the words of a file of vectors in its order, which mostly is that of their frequency.
 
     Given to `build_tokenizer` as `extra_words`, they let a vocabulary hold words with vectors that
     the training texts lack. The arguments and errors are those of `load_word_vectors`.
     """
-    with _open_rows(path, member) as (_, rows):
+    with _open_rows(path, member, hub_options) as (_, rows):
         for word, _ in rows:
             yield word
 
 
 @contextmanager
-def _open_rows(path: FilePath, member: str | None) -> Iterator[tuple[int, Iterator[Row]]]:
-    """Open a file of word vectors, and give d and its rows, one in memory at a time."""
+def _open_rows(
+    path: FilePath, member: str | None, hub_options: dict[str, Any]
+) -> Iterator[tuple[int, Iterator[Row]]]:
+    """Open word vectors, and give d and the rows, of a file one in memory at a time."""
     name = os.fspath(path)
+    if os.path.isdir(name):
+        held = [file.relative_to(name).as_posix() for file in Path(name).rglob("*")]
+        files, member = _choose(name, sorted(held), member)
+        paths = [os.path.join(name, file) for file in files]
+    elif not os.path.exists(name) and "/" in name and may_be_on_the_hub(name.partition("@")[0]):
+        held, fetch = _look_up(name, **hub_options)
+        files, member = _choose(name, held, member)
+        paths = [fetch(file) for file in files]
+    else:
+        files, paths = [""], [name]
+    name = os.path.join(name, files[0]).rstrip("/")
+    if len(paths) > 1:
+        yield _static_rows(name, *paths)
+        return
     with ExitStack() as stack:
-        packed = stack.enter_context(open(path, "rb"))
+        packed = stack.enter_context(open(paths[0], "rb"))
         try:
             unpacked = _unpack(stack, packed, name, member)
             stream = stack.enter_context(BufferedReader(unpacked, buffer_size=1 << 20))
@@ -120,6 +164,92 @@ def _open_rows(path: FilePath, member: str | None) -> Iterator[tuple[int, Iterat
         except _UNPACKING_ERRORS as error:
             doubt = "is it complete and not encrypted?"
             raise ValueError(f"{name} cannot be unpacked: {error}; {doubt}") from error
+
+
+def _look_up(
+    name: str, token: str | None = None, cache_dir: str | None = None
+) -> tuple[list[str], Callable[[str], str]]:
+    """Return the files of a repository, and what downloads one and returns its path.
+
+    Without a connection, these are the files that were downloaded before.
+    """
+    repo, _, revision = name.partition("@")
+    options: Any = {"token": token, "cache_dir": cache_dir}
+    try:
+        # It downloads nothing, but resolves the revision, or finds what it was.
+        folder = snapshot_download(repo, revision=revision or None, allow_patterns=[], **options)
+        commit = Path(folder).name
+        files = [file.relative_to(folder).as_posix() for file in Path(folder).rglob("*")]
+        try:
+            files = HfApi(token=token).list_repo_files(repo, revision=commit)
+        except Exception:  # of no common class where the connection is lost
+            if not files:
+                raise
+    except OSError as reason:
+        fault = f"there is no file or folder {name}, and on the Hub"
+        raise OSError(f"{fault}: {' '.join(str(reason).split())}") from reason
+    return files, partial(hf_hub_download, repo, revision=commit, **options)
+
+
+def _choose(name: str, held: list[str], member: str | None) -> tuple[list[str], str | None]:
+    """Return which files of a folder to read, and which member of a zip archive among them."""
+    weights, tokenizer = STATIC_FILES
+    folders = [file.removesuffix(weights) for file in held if Path(file).name == weights]
+    static = [folder for folder in folders if folder + tokenizer in held]
+    if static and member is None:
+        return [min(static, key=len) + file for file in STATIC_FILES], None
+    vectors = [file for file in held if file.lower().endswith(VECTOR_ENDINGS)]
+    for file in vectors:
+        if member is not None and f"{member}/".startswith(f"{file}/"):
+            return [file], member.removeprefix(file).removeprefix("/") or None
+    if len(vectors) == 1:
+        return vectors, member
+    way_out = "name the file of vectors to read with --word_vectors_member"
+    raise ValueError(
+        f"{name} holds {vectors[:20] or held[:20]}; {way_out}{f', not {member!r}' * bool(member)}"
+    )
+
+
+def _static_rows(name: str, weights: str, tokenizer: str) -> tuple[int, Iterator[Row]]:
+    """Return d and the rows of a static embedding, those of whole words in the order of ids."""
+    try:
+        with safe_open(weights, framework="pt") as file:  # it has compared all sizes by now
+            names = list(file.keys())
+            shape = file.get_slice(names[0]).get_shape() if len(names) == 1 else []
+            if len(shape) != 2 or names[0] not in STATIC_MATRICES:
+                form = f"one matrix called {' or '.join(STATIC_MATRICES)}"
+                raise ValueError(f"{name} holds {names[:5]}, not {form}; name static embeddings")
+            if not 1 <= shape[1] <= MAX_WIDTH:
+                raise ValueError(
+                    f"{name}: {shape[1]} numbers per word; allowed are 1 to {MAX_WIDTH}"
+                )
+            matrix = file.get_tensor(names[0]).float().numpy()
+    except SafetensorError as error:
+        raise ValueError(f"{name} cannot be read: {error}; is it complete?") from error
+    try:
+        vocabulary: dict[str, int] = Tokenizer.from_file(tokenizer).get_vocab()
+    except Exception as error:  # of no narrower class
+        raise ValueError(f"{tokenizer} is not a tokenizer: {error}") from error
+    if max(vocabulary.values(), default=-1) >= len(matrix):
+        fault = f"{name} has {len(matrix)} vectors and its tokenizer {len(vocabulary)} tokens"
+        raise ValueError(f"{fault}; both must be of one model")
+    ids = sorted(vocabulary.items(), key=lambda entry: entry[1])
+    # A few tokens that begin so may be these characters themselves.
+    is_marked = 10 * sum(token.startswith(WORD_STARTS) for token in vocabulary) > len(vocabulary)
+    words = ((_whole_word(token, is_marked), row) for token, row in ids)
+    return shape[1], ((word, matrix[row]) for word, row in words if word)
+
+
+def _whole_word(token: str, is_marked: bool) -> str:
+    """Return the word that a token is, none for a later piece of one.
+
+    Where a vocabulary marks what begins a word, letters and digits without a mark are such pieces.
+    """
+    if token.startswith(CONTINUATION):
+        return ""
+    if is_marked and token.startswith(WORD_STARTS):
+        return token[1:]
+    return "" if is_marked and token[:1].isalnum() else token
 
 
 def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | None) -> Any:

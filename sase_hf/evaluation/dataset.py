@@ -91,7 +91,7 @@ def add_dataset_flags(parser: argparse.ArgumentParser) -> None:
         help="the name of the rows in the record; changes nothing else (default: %(default)s)",
     )
     add_text_column_names(parser)
-    add("--label_column_name", default="label", help="of labels, may be missing (default: label)")
+    add("--label_column_name", help="of labels, may be missing (default: found by name)")
     add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
     add("--max_samples", type=positive_int, help="read only this number of rows, drawn at random")
     add("--seed", type=int, default=42, help="of all random draws (default: %(default)s)")
@@ -106,13 +106,8 @@ def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace
         ValueError: If the rows do not fit the model, or the file breaks its format.
         OSError: If there is no such file.
     """
-    if model.reads_pairs and len(flags.text_column_names) != 2:
-        raise ValueError(
-            f"{checkpoint} compares two texts; name two columns, such as "
-            "--text_column_names premise,hypothesis"
-        )
     labels: Any = model.config.id2label
-    return load_task(
+    task = load_task(
         DataArguments(
             test_file=flags.file,
             text_column_names=flags.text_column_names,
@@ -121,6 +116,12 @@ def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace
             label_names=[name for _, name in sorted(labels.items())],
         )
     )
+    if model.reads_pairs and len(task.text_columns) != 2:
+        raise ValueError(
+            f"{checkpoint} compares two texts; name two columns, such as "
+            "--text_column_names premise,hypothesis"
+        )
+    return task
 
 
 def load_evaluation_dataset(checkpoint: str, flags: argparse.Namespace) -> EvaluationDataset:

@@ -66,10 +66,13 @@ class _ModelChoice:
         default=None,
         metadata={
             "help": "Word vectors to start from: GloVe or fastText text, word2vec text or binary, "
-            "also gzip or zip. They set embedding_size; those of several files are concatenated."
+            "also gzip or zip; or a folder or OWNER/NAME[@REVISION] on the Hub, of such files or a "
+            "static embedding (model2vec). They set embedding_size; several are concatenated."
         },
     )
-    word_vectors_member: str | None = flag("The file to read in a zip that holds several.")
+    word_vectors_member: str | None = flag(
+        "The file to read in a zip, folder or repository that holds several."
+    )
     class_weights: list[str] | None = field(
         default=None,
         metadata={
@@ -77,10 +80,11 @@ class _ModelChoice:
             "much as frequent ones, or a number for each in id order (default: 1 each)"
         },
     )
-    extend_vocabulary: bool = flag(
-        "Give the tokenizer that is built the words of the vector file too, where vocab_size "
-        "leaves room: words first met after training then have a vector.",
-        default=False,
+    extend_vocabulary: bool | None = flag(
+        "Give the tokenizer that is built the words of word_vectors too, where vocab_size leaves "
+        "room: words first met after training then have a vector. By default where there are any.",
+        nargs="?",
+        const=True,
     )
     vocab_size: int | None = flag("Largest vocabulary of the tokenizer that is built.")
     min_frequency: int | None = flag("Fewest occurrences of a word that the tokenizer keeps.")

@@ -161,8 +161,8 @@ def log_summary(
 ) -> None:
     """Log rows, labels, words and sizes before training."""
     rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-    columns = f"{', '.join(data_args.text_column_names)} -> {data_args.label_column_name}"
-    logger.info(f"rows: {rows} ({columns})")
+    columns = filter(None, (setup.task.text_columns, setup.task.label_columns))
+    logger.info(f"rows: {rows} ({' -> '.join(map(', '.join, columns))})")
     names = setup.task.label_names
     logger.info(f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}")
     logger.info(f"vocabulary: {len(setup.tokenizer):,} words")

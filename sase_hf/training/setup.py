@@ -1,5 +1,6 @@
 """What a run needs before it trains: checked arguments, rows, tokenizer and model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -148,7 +149,7 @@ def assemble(
     }
     config = None if source is None else load_config(source, **options)
     task = load_rows(model_args, data_args, config)
-    head = _choose_head(model_args, data_args, config)
+    head = _choose_head(model_args, task.text_columns, config)
     found: list[float] = []
     tokenizer: Any
     if source is None:
@@ -156,7 +157,7 @@ def assemble(
         if data_args.max_seq_length is not None:
             # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
             tokenizer.model_max_length = data_args.max_seq_length
-        model, found = _new_model(head, model_args, task, tokenizer)
+        model, found = _new_model(head, model_args, task, tokenizer, options)
     else:
         _apply_changes(config, model_args, task, is_resumed=checkpoint is not None)
         with reraise_naming(source):
@@ -187,10 +188,9 @@ def load_rows(model_args: ModelArguments, data_args: DataArguments, config: Any 
 
 
 def _choose_head(
-    model_args: ModelArguments, data_args: DataArguments, config: Any
+    model_args: ModelArguments, columns: Sequence[str], config: Any
 ) -> type[PreTrainedModel]:
     """Return the head of the checkpoint, or the one asked for, or the one that fits the rows."""
-    columns = data_args.text_column_names
     task = model_args.task or ("nli" if len(columns) == 2 else "classification")
     heads = next(family.heads for family in FAMILIES.values() if task in family.heads)
     if config is not None:
@@ -221,10 +221,11 @@ def _new_tokenizer(model_args: ModelArguments, task: TaskData, hub_options: dict
             return AutoTokenizer.from_pretrained(name, **hub_options)
     if "train" not in task.splits:
         raise ValueError("a new model takes its words from training rows; give --train_file")
-    if model_args.extend_vocabulary:
-        if not model_args.word_vectors:
-            raise ValueError("--extend_vocabulary needs the words of --word_vectors")
-        words = (read_words(path, member=member) for path in model_args.word_vectors)
+    if model_args.extend_vocabulary and not model_args.word_vectors:
+        raise ValueError("--extend_vocabulary needs the words of --word_vectors")
+    if model_args.word_vectors and model_args.extend_vocabulary is not False:
+        hub = {name: hub_options[name] for name in ("cache_dir", "token")}
+        words = (read_words(path, member=member, **hub) for path in model_args.word_vectors)
         options["extra_words"] = chain.from_iterable(words)
     train = task.splits["train"]
     columns = [column for column in ("text", "text_pair") if column in train.column_names]
@@ -236,11 +237,13 @@ def _new_model(
     model_args: ModelArguments,
     task: TaskData,
     tokenizer: TokenizersBackend,
+    hub_options: dict[str, Any],
 ) -> tuple[PreTrainedModel, list[float]]:
     """Return a new model and the share of its vocabulary found in each file of word vectors."""
     sizes = model_args.given_config_fields()
     files, member = model_args.word_vectors or [], model_args.word_vectors_member
-    loaded = [load_word_vectors(path, tokenizer, member=member) for path in files]
+    hub = {name: hub_options[name] for name in ("cache_dir", "token")}
+    loaded = [load_word_vectors(path, tokenizer, member=member, **hub) for path in files]
     if loaded:
         vectors = torch.cat([matrix for matrix, _ in loaded], dim=1)
         width = vectors.shape[1]
@@ -270,7 +273,7 @@ def _apply_changes(
     A run is resumed with the flags that started it, also those for tokenizer and word vectors.
     """
     building = [*model_args.given_tokenizer_options()]
-    building += [name for name in BUILDING_FLAGS if getattr(model_args, name)]
+    building += [name for name in BUILDING_FLAGS if getattr(model_args, name) is not None]
     if building and not is_resumed:
         raise ValueError(
             f"{_flags(building)} shape a new model, but --model_name_or_path names a trained one"

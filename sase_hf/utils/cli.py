@@ -50,9 +50,8 @@ def add_text_column_names(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text_column_names",
         type=column_names,
-        default=["text"],
         metavar="NAMES",
-        help='one text column, or two for pairs: "premise,hypothesis" (default: text)',
+        help='one text column, or two for pairs: "premise,hypothesis" (default: found by name)',
     )
 
 

@@ -71,10 +71,7 @@ def load_config(checkpoint: str, **options: Any) -> Any:
         ValueError: If it is that of another kind of model, or a field is refused.
         OSError: If there is no such checkpoint, or it cannot be read.
     """
-    path = Path(checkpoint)
-    is_beside_others = "/" in checkpoint and path.parent.is_dir()
-    may_be_on_the_hub = _HUB_NAME.fullmatch(checkpoint) and not (path.exists() or is_beside_others)
-    if not (path.is_dir() or may_be_on_the_hub):
+    if not (Path(checkpoint).is_dir() or may_be_on_the_hub(checkpoint)):
         way_out = "name the folder of a checkpoint, or a model on the Hub as OWNER/NAME"
         raise FileNotFoundError(f"there is no folder {checkpoint}; {way_out}")
     with reraise_naming(checkpoint):
@@ -83,6 +80,12 @@ def load_config(checkpoint: str, **options: Any) -> Any:
             allowed = " or ".join(map(repr, FAMILIES))
             raise ValueError(f"it holds a {config.model_type!r} model; name a {allowed} one")
     return config
+
+
+def may_be_on_the_hub(name: str) -> bool:
+    """Say whether a name can be that of a repository on the Hub, and is not that of a path here."""
+    is_beside_others = "/" in name and Path(name).parent.is_dir()
+    return bool(_HUB_NAME.fullmatch(name)) and not (Path(name).exists() or is_beside_others)
 
 
 def load_pipeline(checkpoint: str) -> Any:

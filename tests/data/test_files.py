@@ -48,6 +48,13 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         # Quoted fields hold separators, quotes and line ends; other quotes are text.
         ("r.csv", 'text,label\n"a ""b"",\tc\r\nd",1\n', ['a "b",\tc\r\nd']),
         ("r.tsv", 'text\tlabel\nso "good", this\t1\n', ['so "good", this']),
+        # Another separator is known by the header line, outside quotes; rows do not count.
+        ("r.csv", 'text;"a,b,c"\n"soup; bread";1\n', ["soup; bread"]),
+        ("r.csv", "text\tlabel\nsoup, bread\t1\n", ["soup, bread"]),
+        ("r.csv", "text|label\nsoup; bread|1\n", ["soup; bread"]),
+        ("r.tsv", "text,label\nsoup,1\n", ["soup"]),
+        ("r.csv", "text,a;b;c\nsoup,1\n", ["soup"]),
+        ("r.csv", "text\nsoup; bread|tea\n", ["soup; bread|tea"]),
         # Spreadsheets write a byte-order mark.
         ("r.csv", "\ufefftext,label\r\nZoë,1\r\n", ["Zoë"]),
         # Python's splitlines cuts at these two.
@@ -118,7 +125,7 @@ def test_read_splits_local_folder_is_a_dataset(tmp_path: Path) -> None:
     write_jsonl(folder / "train.jsonl", REVIEWS)
     write_jsonl(folder / "test.jsonl", REVIEWS[:1])
     cache = tmp_path / "cache"
-    splits = read_splits(DataArguments(dataset_name=str(folder), cache_dir=str(cache)))
+    _, splits = read_splits(DataArguments(dataset_name=str(folder), cache_dir=str(cache)))
     assert [(split.name, split.num_rows) for split in splits] == [("train", 4), ("test", 1)]
     assert splits[0].source == {"dataset": "reviews", "config": None, "revision": None}
     assert splits[1].title == "the test split of reviews"
@@ -139,7 +146,7 @@ def test_read_splits_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(files, "load_dataset", load_dataset)
     hub = {"revision": "main", "cache_dir": "c", "token": "t"}
     flags = {"dataset_config_name": "en", "dataset_revision": "main", "cache_dir": "c"}
-    splits = read_splits(DataArguments(dataset_name="some/set", token="t", **flags))
+    _, splits = read_splits(DataArguments(dataset_name="some/set", token="t", **flags))
     assert [split.source["revision"] for split in splits] == [COMMIT, "main"]
     assert splits[0].source == {"dataset": "some/set", "config": "en", "revision": COMMIT}
     assert asked == {"path": "some/set", "name": "en", **hub}, "no remote code is asked for"

@@ -10,6 +10,7 @@ from sase_hf.data.labels import (
     REGRESSION,
     SINGLE_LABEL,
     LabelScheme,
+    cell_reader,
     is_unlabelled,
     learn_labels,
 )
@@ -121,7 +122,7 @@ def test_is_unlabelled_tells_missing_labels_from_labels(
     [
         (learn_labels(["no", "yes"]), 1, "1 is not one of the labels 'no', 'yes'; correct it"),
         (STARS, {"b": 1}, r"\{'b': 1\} is a dict; a label is a text or a number"),
-        (learn_labels(["joy"], MULTI_LABEL), "joy", "'joy' is not a list .* CSV file cannot"),
+        (TAGS, "joy", "'joy' is not a list .*; write \\['a', 'b'\\], or add --problem_type multi_"),
         (FLAGS, [0, 2, 0], r"\[0, 2, 0\] is not a list of 3 numbers, each 0 or 1"),
         (SCORE, "much", "'much' is not a finite number, which a regression needs"),
         (SCORE, float("inf"), "inf is not a finite number"),
@@ -143,3 +144,50 @@ def test_learn_labels_refuses_bad_names_and_too_few() -> None:
         learn_labels(["a", "b"], "ranking")
     with pytest.raises(ValueError, match="the labels 'a'; at least 2 are needed"):
         learn_labels(["a", "a"])
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "expected"),
+    [
+        # A list that a text spells, in JSON or in Python, whatever the other cells hold.
+        (["['fun', 'sad']", '["fun"]', "[]"], {}, [["fun", "sad"], ["fun"], []]),
+        ([" [0, 1.5]", "[spam]", "[None]"], {}, [[0, 1.5], "[spam]", "[None]"]),
+        (["['fun']"], {"problem_type": SINGLE_LABEL}, ["['fun']"]),
+        # Of a multi-label problem, with the separator that the column has.
+        (["fun; sad", "sad", "", None], {"problem_type": MULTI_LABEL}, [["fun", "sad"], ["sad"]]),
+        (["a,b|c", "c"], {"problem_type": MULTI_LABEL}, [["a,b", "c"], ["c"]]),
+        (["a,b", "c,d"], {"problem_type": MULTI_LABEL, "names": ["a,b"]}, [["a,b"], ["c", "d"]]),
+        (["['a;b']", "c,d"], {"problem_type": MULTI_LABEL}, [["a;b"], ["c", "d"]]),
+        (["fun;sad", "fun"], {"problem_type": SINGLE_LABEL}, ["fun;sad", "fun"]),
+        # One class: no part of it is in another, or not every part of what has a comma.
+        (["black|white", "red"], {}, ["black|white", "red"]),
+        (["Korea, South", "Korea, North"], {}, ["Korea, South", "Korea, North"]),
+        (["a;b", "a"], {"names": ["a", "a;b"]}, ["a;b", "a"]),
+        ([1, 0.5, True, ["fun;sad"]], {}, [1, 0.5, True, ["fun;sad"]]),
+    ],
+)
+def test_cell_reader_reads_several_labels_in_one_text(
+    values: list[Any], options: dict[str, Any], expected: list[Any]
+) -> None:
+    read = cell_reader(values, **{"problem_type": None, "names": None, **options})
+    labels = [read(value) for value in values]
+    assert [label for label in labels if not is_unlabelled(label, None)] == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "bad", "message"),
+    [
+        (["fun;sad", "fun"], "fun;sad", "with ';' between; add --problem_type multi_label_class"),
+        (["fun | sad", "sad"], "fun | sad", "'|' between; .* or --problem_type single_label_class"),
+        (["fun,sad", "sad", "fun"], "fun,sad", "'fun,sad' looks like several labels, with ','"),
+        (["['fun' 'sad']"], "['fun' 'sad']", "is a list without commas; write"),
+        (["[0 1\n 1]"], "[0 1\n 1]", "is a list without commas; write"),
+    ],
+)
+def test_cell_reader_refuses_several_labels_as_one_class(
+    values: list[str], bad: str, message: str
+) -> None:
+    """A class for each combination that occurs would be trained without a word."""
+    read = cell_reader(values, None, None)
+    with pytest.raises(ValueError, match=message.replace("|", r"\|")):
+        read(bad)

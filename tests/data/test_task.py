@@ -91,6 +91,49 @@ def test_load_task_multi_label_and_regression_labels_are_floats(tmp_path: Path) 
     assert (score.label_names, labels_of(score)) == (("score",), [4.5, -1.0]), "-1 is a target"
 
 
+def test_load_task_several_labels_in_a_csv(tmp_path: Path) -> None:
+    """As lists, with separators, or as columns of 0 and 1: the same labels."""
+    tags = [["fun", "sad"], ["sad"], []]
+    forms: dict[str, Any] = {
+        "lists": [{"text": "a", "label": str(row)} for row in tags],
+        "separated": [{"text": "a", "label": ";".join(row) or "[]"} for row in tags],
+        "columns": [{"text": "a", **{t: int(t in row) for t in ("fun", "sad")}} for row in tags],
+        "words": [
+            {"text": "a", "fun": f"{'fun' in row}", "sad": ("no", "Yes")["sad" in row]}
+            for row in tags
+        ],
+    }
+    flags: dict[str, dict[str, str]] = {
+        "separated": {"problem_type": "multi_label_classification"},
+        "columns": {"label_column_name": "fun,sad"},
+        "words": {"label_column_name": "sad,fun"},
+    }
+    for form, rows in forms.items():
+        path = write_csv(tmp_path / f"{form}.csv", rows)
+        task = load(train_file=path, test_file=path, **flags.get(form, {}))
+        assert task.problem_type == "multi_label_classification"
+        expected = [[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
+        names = ("sad", "fun") if form == "words" else ("fun", "sad")
+        assert task.label_names == names, "in the order of the flag"
+        expected = [row[::-1] for row in expected] if form == "words" else expected
+        assert labels_of(task) == labels_of(task, "test") == expected
+
+
+def test_load_task_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path) -> None:
+    """Whose order may be another one; a file of rows to predict need not have them."""
+    rows = [{"text": "a", "x": "1", "y": "0"}, {"text": "b", "x": "", "y": "0"}]
+    path, new = write_csv(tmp_path / "a.csv", rows), write_csv(tmp_path / "b.csv", [{"text": "a"}])
+    options = {"label_column_name": "x,y", "label_names": ["y", "x"]}
+    task = load(validation_file=path, test_file=new, drop_unlabelled=True, **options)
+    assert labels_of(task, "validation") == [[0.0, 1.0]], "a row that lacks one has no label"
+    assert task.splits["test"].column_names == ["text"]
+    write_csv(path, [*rows[:1], {**rows[0], "y": "2"}])
+    with pytest.raises(ValueError, match=r"row 1 .*a\.csv, column 'y': '2' is not 0 or 1, true"):
+        load(validation_file=path, **options)
+    with pytest.raises(ValueError, match=r"a\.csv has no column 'z'; it has 'text', 'x', 'y'\. C"):
+        load(train_file=path, label_column_name="x,z")
+
+
 def test_load_task_test_split_may_have_no_labels(tmp_path: Path, reviews: Path) -> None:
     """For prediction, the column may be missing or hold no label."""
     for rows in ([{"text": "a"}], [{"text": "a", "label": None}], [{"text": "a", "label": "-"}]):
@@ -174,6 +217,7 @@ def test_load_task_caches_nothing_of_local_files(
     [
         ({"text": 5, "label": "bad"}, "'text': 5 is of type int, not a string"),
         ({"text": " \n", "label": "bad"}, "'text': the text is blank"),
+        ({"text": "a", "label": "good|bad"}, r"'label': 'good\|bad' looks like several labels, "),
         ({"text": "a"}, "'label': None is not a label; label the row, delete it, or train with --"),
     ],
 )

@@ -12,6 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import constants
+from loopback_hub import OWNER, Hub, Repository
+from safetensors.torch import save
 from tokenizers import Tokenizer, models
 from transformers import TokenizersBackend
 
@@ -209,3 +212,139 @@ def test_word_vectors_of_other_words_are_not_parsed_and_take_no_memory(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < path.stat().st_size / 4
+
+
+STATIC = torch.tensor([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5], [3.0, 3.5], [4.0, 4.5]])
+NAME = f"{OWNER}/vectors"
+
+
+def static_files(
+    tokens: list[str], matrix: torch.Tensor = STATIC, name: str = "embeddings"
+) -> dict[str, bytes]:
+    model = models.WordPiece({token: row for row, token in enumerate(tokens)}, unk_token=tokens[0])
+    contents = {name: matrix} if name else {"a": matrix, "b": matrix.clone()}
+    return {"model.safetensors": save(contents), "tokenizer.json": _json(model)}
+
+
+def _json(model: models.Model) -> bytes:
+    return Tokenizer(model).to_str().encode()
+
+
+def write_files(folder: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def add_repository(hub: Hub, files: dict[str, bytes]) -> str:
+    repository = hub.repositories.setdefault(NAME, Repository(private=False))
+    return repository.add_commit("main", files, "vectors")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (["[UNK]", "soup", "##soup", ",", "cold"], {"soup": 1, ",": 3, "cold": 4}),
+        (["<unk>", "\u2581soup", "soup", ",", "\u2581cold"], {"soup": 1, ",": 3, "cold": 4}),
+        (["<unk>", "\u0120soup", "cold", "!", "\u0120cold"], {"soup": 1, "!": 3, "cold": 4}),
+        # One such character among words is only a character.
+        (["\u2581", *(f"w{i}" for i in range(19))], {f"w{i}": i + 1 for i in range(19)}),
+    ],
+)
+@pytest.mark.parametrize("name", ["embeddings", "embedding.weight"])
+def test_word_vectors_of_a_static_embedding_are_those_of_whole_words(
+    tmp_path: Path, tokens: list[str], words: dict[str, int], name: str
+) -> None:
+    """A later piece of a word has the spelling of a word, and another meaning."""
+    matrix = torch.arange(2.0 * len(tokens)).view(-1, 2)
+    files = static_files(tokens, matrix.half(), name)
+    folder = write_files(tmp_path / "a", files)
+    found = list(read_words(folder))
+    assert found == [tokens[0], *words]
+    vectors, _ = load_word_vectors(folder, exact_tokenizer(list(words)))
+    assert vectors.tolist() == matrix[list(words.values())].tolist()
+    inner = write_files(tmp_path / "b", {f"0_StaticEmbedding/{k}": v for k, v in files.items()})
+    assert list(read_words(inner)) == found
+    write_files(folder, {"more.txt": b"stew 1 2\n"})
+    assert list(read_words(folder)) == found
+    assert list(read_words(folder, member="more.txt")) == ["stew"]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (static_files(["a", "b"], name="weights"), r"holds \['weights'\], not one matrix called e"),
+        (static_files(["a", "b"], name=""), r"holds \['a', 'b'\], not one matrix called embedding"),
+        (static_files(["a"], torch.zeros(3)), r"holds \['embeddings'\], not one matrix"),
+        (static_files(list("abcdef")), "has 5 vectors and its tokenizer 6 tokens; both must be"),
+        (static_files(["a"]) | {"tokenizer.json": b"{}"}, "tokenizer.json is not a tokenizer: "),
+        (
+            {"a.txt": b"", "b.vec": b""},
+            r"holds \['a.txt', 'b.vec'\]; name .* --word_vectors_member",
+        ),
+        ({"config.json": b""}, r"holds \['config.json'\]; name the file"),
+    ],
+)
+def test_word_vectors_folder_is_refused_unless_clear_and_whole(
+    tmp_path: Path, files: dict[str, bytes], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(read_words(write_files(tmp_path, files)))
+
+
+def test_word_vectors_sizes_are_compared_before_memory_is_taken(tmp_path: Path) -> None:
+    """A header may promise a matrix of any size."""
+    whole = static_files(["a"])["model.safetensors"]
+    many = whole.replace(b"[5,2]", b"[9,2]")
+    for damaged in (whole[:-4], whole[:20], many):
+        write_files(tmp_path, static_files(["a"]) | {"model.safetensors": damaged})
+        with pytest.raises(
+            ValueError, match=r"model\.safetensors cannot be read: .*is it complete"
+        ):
+            list(read_words(tmp_path))
+
+
+def test_word_vectors_of_the_hub_download_only_what_is_read(hub: Hub) -> None:
+    """By name, at a revision; a static embedding or a file, of an archive a member."""
+    first = add_repository(hub, static_files(["[UNK]", "soup"]) | {"onnx/model.onnx": b"large"})
+    assert list(read_words(NAME)) == ["[UNK]", "soup"]
+    assert [asked for asked in hub.requests if "resolve" in asked and asked.startswith("GET")] == [
+        f"GET /{NAME}/resolve/{first}/{file}" for file in ("model.safetensors", "tokenizer.json")
+    ]
+    add_repository(hub, {"a/b.zip": zipped(GLOVE), "c.vec": b"stew 1 2\n", "README.md": b""})
+    with pytest.raises(ValueError, match=rf"{NAME} holds \['a/b.zip', 'c.vec'\]; name the file"):
+        list(read_words(NAME))
+    assert list(read_words(NAME, member="c.vec")) == ["stew"]
+    for member in ("a/b.zip", "a/b.zip/vectors.txt"):
+        assert list(read_words(NAME, member=member)) == list(VECTORS)
+    assert list(read_words(f"{NAME}@{first}")) == ["[UNK]", "soup"]
+
+
+def test_word_vectors_of_the_hub_are_read_offline_once_downloaded(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_repository(hub, {"v.txt": GLOVE})
+    assert list(read_words(NAME)) == list(VECTORS)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    hub.requests.clear()
+    assert list(read_words(NAME)) == list(VECTORS)
+    assert hub.requests == []
+    for name in (f"{OWNER}/absent", f"{NAME}@other"):
+        with pytest.raises(OSError, match=rf"^there is no file or folder {name}, and on the Hub: "):
+            list(read_words(name))
+
+
+def test_word_vectors_of_an_absent_file_beside_others_are_not_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: Hub
+) -> None:
+    """A path with a typing error is no name on the Hub."""
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    for name in ("data/vectors.txt", "vectors.txt"):
+        with pytest.raises(FileNotFoundError, match="No such file"):
+            list(read_words(name))
+    assert hub.requests == []
+    with pytest.raises(OSError, match=r"and on the Hub: 404 .*$") as caught:
+        list(read_words("nobody/absent"))
+    assert "\n" not in str(caught.value)

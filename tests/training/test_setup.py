@@ -55,7 +55,7 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
     more_vectors = tmp_path / "more.txt"
     more_vectors.write_text("meal 5 6\nlion 7 8\n")
     options = {**reviews, "embedding_size": None, "word_vectors": [vectors, more_vectors]}
-    both = set_up(**options, vocab_size=100)
+    both = set_up(**options, vocab_size=100, extend_vocabulary=False)
     words = both.tokenizer.get_vocab()
     rows = both.model.get_input_embeddings().weight
     assert rows[words["meal"]].tolist() == [1, 2, 3, 5, 6]
@@ -63,7 +63,7 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
     assert "zebra" not in words
     assert both.model.config.embedding_size == 5
     assert both.vectors_found[0] == 2 * both.vectors_found[1] > 0
-    extended = set_up(**options, extend_vocabulary=True)
+    extended = set_up(**options)
     words = extended.tokenizer.get_vocab()
     rows = extended.model.get_input_embeddings().weight
     assert rows[words["zebra"]][:3].tolist() == [4, 4, 4]
@@ -152,6 +152,7 @@ def test_checkpoint_accepts_flags_that_repeat_it(reviews: dict[str, str], tmp_pa
         ({"label_names": ["a", "b"]}, r"--label_names are \['a', 'b'\], but the checkpoint's"),
         ({"task": "nli"}, "--task is nli, but the checkpoint is for classification"),
         ({"vocab_size": 9, "word_vectors": "v.txt"}, "--vocab_size, --word_vectors shape a new"),
+        ({"extend_vocabulary": False}, "--extend_vocabulary shape a new model"),
         ({"classifier_dropout": 1.0}, r"^classifier_dropout is 1\.0; it must be .* below 1"),
     ],
 )

@@ -1,0 +1,117 @@
+"""Which columns are the texts and the labels where no flag names them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from rows import write_csv, write_jsonl
+
+from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import find_columns
+from sase_hf.data.task import load_task
+
+BODIES = [f"the soup was {word} and I paid" for word in ("hot", "cold", "fine", "thin", "bad")]
+KINDS = ["yes!", "no!", "yes!", "no!", "yes!"]
+FLAGS = [0, 1, 1, 0, 1]
+
+
+def find(columns: dict[str, list[Any]], labelled: bool = True, **flags: Any) -> tuple[Any, ...]:
+    found = find_columns("f.csv", columns, DataArguments(**flags), labelled=labelled)
+    return found.texts, found.labels
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["id", "text", "label"], (("text",), ("label",))),
+        (["Sentiment", "Review"], (("Review",), ("Sentiment",))),
+        (["Review Text", "Rating"], (("Review Text",), ("Rating",))),
+        # The plainest name comes first; a title is the text only where there is no other.
+        (["text", "label", "label_text", "comment"], (("text",), ("label",))),
+        (["title", "body", "class"], (("body",), ("class",))),
+        (["title", "class"], (("title",), ("class",))),
+        # Two texts are found by the names of pairs, and only by these.
+        (["premise", "hypothesis", "label"], (("premise", "hypothesis"), ("label",))),
+        (["Sentence2", "Sentence1", "score"], (("Sentence1", "Sentence2"), ("score",))),
+        (["text", "text_pair", "label"], (("text", "text_pair"), ("label",))),
+    ],
+)
+def test_find_columns_knows_usual_names(names: list[str], expected: tuple[Any, ...]) -> None:
+    assert find({name: ["a", "b"] for name in names}) == expected
+
+
+@pytest.mark.parametrize("kinds", [KINDS, FLAGS, [["x", "y"], ["x"], [], ["y"], ["x"]]])
+def test_find_columns_takes_the_only_one_whose_values_fit(kinds: list[Any]) -> None:
+    """Dates, links, numbers that all differ, constants and empty columns are neither."""
+    columns = {
+        "id": [11, 12, 13, 14, 15],
+        "when": [f"2020-01-0{day} 00:00" for day in range(1, 6)],
+        "site": ["a shop in town"] * 5,
+        "empty": [None, "", None, "", None],
+        "v1": kinds,
+        "v2": BODIES,
+    }
+    assert find(columns) == (("v2",), ("v1",))
+    assert find(columns, labelled=False) == (("v2",), ()), "rows to predict need no labels"
+    assert find({**columns, "v3": BODIES}, text_column_names=["v3"], label_column_name="id") == (
+        ("v3",),
+        ("id",),
+    )
+    assert find({**columns, "v3": BODIES}, label_column_name="v3") == (("v2",), ("v3",))
+
+
+def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
+    columns = {"id": [5, 6, 7, 8, 9], "a": BODIES, "b": BODIES, "x": KINDS, "y": KINDS}
+    with pytest.raises(ValueError, match=r"^f\.csv: it is not clear which ") as caught:
+        find(columns)
+    for part in (
+        "column holds the texts ('a' or 'b') and which the labels ('x' or 'y')",
+        "'id' (numbers such as 5, 5 distinct), 'a' (texts such as 'the soup was hot and I paid',",
+        "'x' (texts such as 'yes!', 2 distinct)",
+        "Choose with --text_column_names and --label_column_name",
+    ):
+        assert part in str(caught.value)
+    assert "each of these is a label" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"holds the labels \('stars' or 'topic'\)\. It"):
+        find({"text": BODIES, "stars": KINDS, "topic": KINDS})
+    with pytest.raises(ValueError, match=r"holds the texts\. It has 'x' .*, 'none' \(empty\)\. C"):
+        find({"x": KINDS, "none": [None] * 5})
+
+
+def test_find_columns_shows_the_flag_for_several_columns_of_0_and_1() -> None:
+    """One class for each of them, and not the first of them alone, is what they mean."""
+    columns = {"comment_text": BODIES, "toxic": FLAGS, "rude": FLAGS[::-1]}
+    with pytest.raises(ValueError, match=r"each of these is a label, --label_column_name toxic,ru"):
+        find(columns)
+    assert find(columns, label_column_name="toxic, rude")[1] == ("toxic", "rude")
+    columns["toxic,rude"] = KINDS
+    assert find(columns, label_column_name="toxic,rude")[1] == ("toxic,rude",)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "folder"])
+def test_load_task_columns_of_the_train_split_hold_for_the_others(
+    tmp_path: Path, kind: str
+) -> None:
+    """Another split may have a column with a more usual name."""
+    rows = [{"v1": kind, "v2": body} for kind, body in zip(KINDS, BODIES, strict=True)]
+    # The files of a folder must have the same columns.
+    more = {} if kind == "folder" else {"text": "x", "label": "y"}
+    other = [{**more, **row} for row in rows]
+    files = {}
+    (tmp_path / "data").mkdir()
+    for split, content in (("train", rows), ("test", other)):
+        path = files[f"{split}_file"] = tmp_path / "data" / f"{split}.{kind}"
+        if kind == "csv":
+            write_csv(path, content)
+        elif kind == "parquet":
+            Dataset.from_list(content).to_parquet(path)
+        else:
+            write_jsonl(path, content)
+            if kind == "folder":
+                path.rename(path.with_suffix(".jsonl"))
+    folder = {"dataset_name": str(tmp_path / "data")}
+    task = load_task(DataArguments(**(folder if kind == "folder" else files)))
+    assert (task.text_columns, task.label_columns) == (("v2",), ("v1",))
+    assert all(split["text"][:] == BODIES for split in task.splits.values())
+    assert task.splits["test"]["label"][:] == task.splits["train"]["label"][:]
