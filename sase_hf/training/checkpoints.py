@@ -7,6 +7,7 @@ of all others; a folder that does not match its manifest is never resumed.
 
 import json
 import logging
+import shutil
 from pathlib import Path
 
 from transformers.trainer_utils import sort_checkpoints
@@ -69,6 +70,18 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
         f"no complete checkpoint in {output_dir} to resume from ("
         f"{'; '.join(reasons) or 'it holds none'}). Start anew in another --output_dir"
     )
+
+
+def clear_torn_beginning(output_dir: FilePath) -> None:
+    """Empty the folder of a run that was stopped while it wrote its first checkpoint.
+
+    A folder that holds anything else is left as it is.
+    """
+    folder = Path(output_dir)
+    torn = [path for path in list_checkpoints(folder) if why_incomplete(path) is not None]
+    if torn and set(folder.iterdir()) == set(torn):
+        for path in torn:
+            shutil.rmtree(path)
 
 
 def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:

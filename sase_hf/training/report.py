@@ -46,8 +46,8 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     )
     return {
         "temperature": temperature,
-        "calibration_error_before": before,
-        "calibration_error": after,
+        "eval_calibration_error_before": before,
+        "eval_calibration_error": after,
     }
 
 
@@ -74,9 +74,12 @@ def write_report(
     if "eval_penalty" in metrics:
         penalty = setup.model.config.penalty_coef * metrics["eval_penalty"]
         facts["loss without the penalty"] = metrics["eval_loss"] - penalty
-    for name in ("temperature", "calibration_error_before", "calibration_error"):
-        if name in known:
-            facts[name.replace("_", " ").replace("before", "without temperature")] = known[name]
+    titles = {
+        "temperature": "temperature",
+        "eval_calibration_error_before": "calibration error before it",
+        "eval_calibration_error": "calibration error with it",
+    }
+    facts |= {title: known[name] for name, title in titles.items() if name in known}
     measure: Any = trainer.compute_metrics
     report = measure_report(
         output.predictions,

@@ -23,7 +23,12 @@ from ..hub import create_repository, push, write_model_card
 from ..utils.memory import keep_freed_memory
 from ..utils.tables import Table
 from .arguments import ModelArguments, RunArguments, changed_arguments
-from .checkpoints import checkpoint_to_resume
+from .checkpoints import (
+    checkpoint_to_resume,
+    clear_torn_beginning,
+    list_checkpoints,
+    why_incomplete,
+)
 from .estimate import estimate_seconds
 from .predictions import write_predictions
 from .report import calibrate, write_report
@@ -64,6 +69,8 @@ def run(
     checkpoint = None
     if training_args.do_train:
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+        if checkpoint is None and training_args.process_index == 0:
+            clear_torn_beginning(output_dir)
         if checkpoint is None and os.path.isdir(output_dir) and os.listdir(output_dir):
             raise ValueError(
                 f"--output_dir {output_dir} is not empty. Continue its run with "
@@ -94,7 +101,13 @@ def run(
     predictions = None
     if training_args.do_train:
         log_estimate(trainer)
-        result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        try:
+            result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except KeyboardInterrupt as stop:
+            is_saved = any(why_incomplete(path) is None for path in list_checkpoints(output_dir))
+            go_on = "with --resume_from_checkpoint goes on" if is_saved else "begins anew"
+            stop.args = (f"stopped; the same command {go_on}",)
+            raise
         if training_args.calibrate:
             metrics |= calibrate(trainer, setup)
         trainer.save_model()

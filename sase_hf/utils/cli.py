@@ -1,11 +1,14 @@
 """The frame of every script: a parser, and errors of the user as one line."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
 
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
@@ -20,14 +23,33 @@ def make_parser(description: str | None, **options: Any) -> argparse.ArgumentPar
 
 @contextmanager
 def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[None]:
-    """Exit with one line, "script: reason", where the user, a file or the network is at fault."""
+    """Exit with one line, "script: reason", where the user, a file or the network is at fault.
+
+    So does an interruption, by Ctrl-C or by SIGTERM, with what it says itself or `on_interrupt`;
+    the status after SIGTERM is 143, as shells have it.
+    """
     name = Path(script).name
+    with suppress(ValueError):  # only the main thread may handle signals
+        signal.signal(signal.SIGTERM, _raise_terminated)
     try:
         yield
-    except (ValueError, OSError, ImportError, FloatingPointError) as error:
+    except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
         sys.exit(f"{name}: {error}")
-    except KeyboardInterrupt:
-        sys.exit(f"{name}: {on_interrupt}")
+    except RuntimeError as error:
+        if "PytorchStreamWriter" not in str(error):
+            raise
+        sys.exit(f"{name}: a file could not be written, is the disk full? ({error})")
+    except KeyboardInterrupt as stop:
+        sys.stderr.write(f"{name}: {str(stop) or on_interrupt}\n")
+        sys.exit(143 if isinstance(stop, _Terminated) else 130)
+
+
+class _Terminated(KeyboardInterrupt):
+    """What SIGTERM raises."""
+
+
+def _raise_terminated(*_: Any) -> None:
+    raise _Terminated
 
 
 def positive_int(text: str) -> int:

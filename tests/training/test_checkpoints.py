@@ -10,6 +10,7 @@ import pytest
 from sase_hf.training.checkpoints import (
     MANIFEST_NAME,
     checkpoint_to_resume,
+    clear_torn_beginning,
     newest_complete_checkpoint,
     why_incomplete,
     write_manifest,
@@ -87,3 +88,21 @@ def test_checkpoint_to_resume_is_a_folder_or_the_newest_or_none(tmp_path: Path) 
     (old / "optimizer.pt").unlink()
     with pytest.raises(ValueError, match=r"cannot resume from .*checkpoint-1: optimizer\.pt is mi"):
         checkpoint_to_resume(str(old), tmp_path)
+
+
+def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:
+    """A folder with a whole checkpoint, or with a file of the user, is not a torn beginning."""
+    torn = tmp_path / "checkpoint-5"
+    torn.mkdir()
+    (tmp_path / "notes.txt").touch()
+    clear_torn_beginning(tmp_path)
+    assert torn.is_dir()
+    (tmp_path / "notes.txt").unlink()
+    whole = tmp_path / "checkpoint-4"
+    whole.mkdir()
+    write_manifest(whole)
+    clear_torn_beginning(tmp_path)
+    assert torn.is_dir()
+    (whole / "manifest.json").unlink()
+    clear_torn_beginning(tmp_path)
+    assert not list(tmp_path.iterdir())

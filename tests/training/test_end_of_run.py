@@ -3,6 +3,10 @@
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,9 @@ from runs import QUIET, TINY_MODEL, flags, review_rows
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from sase_hf.evaluation.calibration import fit_temperature
+from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
 
+SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 main = script_main("train")
 TINY = {**QUIET, **TINY_MODEL, "num_train_epochs": 2, "learning_rate": 0.02}
 
@@ -99,3 +105,58 @@ def test_class_weights_are_those_of_the_training_rows_or_given(
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     expected = [1.0, 1.0, 1.0] if weights == ["balanced"] else [0.5, 1.0, 3.0]
     assert config["class_weights"] == pytest.approx(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_train_that_is_stopped_says_how_to_go_on(
+    sent: signal.Signals, status: int, folder: Path, tmp_path: Path
+) -> None:
+    """In one line, and so it does go on."""
+    files = {"train_file": str(folder / "reviews.csv"), "output_dir": tmp_path / "run"}
+    words = flags(**{**TINY, **files, "num_train_epochs": 500, "early_stopping_patience": 500})
+    with (tmp_path / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), *words], stdout=log, stderr=log, start_new_session=True
+        )
+    deadline = time.monotonic() + 200
+    while not complete_checkpoints(tmp_path / "run"):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(sent)
+    assert process.wait(60) == status
+    lines = (tmp_path / "log.txt").read_text().splitlines()
+    assert re.search(r"train\.py: stopped; the same command with --resume_from_ch", lines[-1])
+    assert "Traceback" not in "".join(lines)
+    state = complete_checkpoints(tmp_path / "run")[0] / "trainer_state.json"
+    epoch = int(json.loads(state.read_text())["epoch"])
+    main([*words, "--resume_from_checkpoint", f"--num_train_epochs={epoch + 3}"])
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def complete_checkpoints(folder: Path) -> list[Path]:
+    return [path for path in list_checkpoints(folder) if why_incomplete(path) is None]
+
+
+@pytest.mark.slow
+def test_train_on_a_full_disk_ends_in_one_line(folder: Path, tmp_path: Path) -> None:
+    """A limit on the size of files stands for it: the first large file cannot be written."""
+    words = flags(**{**TINY, "embedding_size": 600, "train_file": folder / "reviews.csv"})
+    script = (
+        "import resource, signal, sys, runpy\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
+        "sys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(SCRIPT), *words, f"--output_dir={tmp_path / 'run'}"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert re.search(r"^train\.py: .*(File too large|disk full)", done.stderr, flags=re.MULTILINE)
