@@ -1,4 +1,4 @@
-"""A structured self-attentive sentence embedding, at home in Hugging Face Transformers.
+"""Two papers at home in Hugging Face Transformers: sentence matrices, and aligned translation.
 
 Importing this package registers its classes, so that the Auto classes and `pipeline` load its
 checkpoints without `trust_remote_code`, and what it saves carries the code for everyone else.
@@ -7,6 +7,7 @@ checkpoints without `trust_remote_code`, and what it saves carries the code for 
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     TokenizersBackend,
@@ -15,6 +16,10 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from .data.tokenizer import build_tokenizer
 from .data.word_vectors import load_word_vectors
+from .models.rnnsearch.configuration_rnnsearch import RNNSearchConfig
+from .models.rnnsearch.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
+from .models.rnnsearch.pipeline_rnnsearch import TASK as TRANSLATION_TASK
+from .models.rnnsearch.pipeline_rnnsearch import AlignedTranslationPipeline
 from .models.self_attentive.configuration_self_attentive import SelfAttentiveConfig
 from .models.self_attentive.modeling_self_attentive import (
     SelfAttentiveForNLI,
@@ -47,7 +52,27 @@ PIPELINE_REGISTRY.register_pipeline(
 )
 SelfAttentiveConfig.local_pipelines = (TASK,)
 
+RNNSearchConfig.register_for_auto_class()
+RNNSearchModel.register_for_auto_class("AutoModel")
+RNNSearchForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
+
+AutoConfig.register(RNNSearchConfig.model_type, RNNSearchConfig, exist_ok=True)
+AutoModel.register(RNNSearchConfig, RNNSearchModel, exist_ok=True)
+AutoModelForSeq2SeqLM.register(RNNSearchConfig, RNNSearchForConditionalGeneration, exist_ok=True)
+AutoTokenizer.register(RNNSearchConfig, fast_tokenizer_class=TokenizersBackend, exist_ok=True)
+PIPELINE_REGISTRY.register_pipeline(
+    TRANSLATION_TASK,
+    pipeline_class=AlignedTranslationPipeline,
+    pt_model=AutoModelForSeq2SeqLM,
+    type="text",
+)
+RNNSearchConfig.local_pipelines = (TRANSLATION_TASK,)
+
 __all__ = [
+    "AlignedTranslationPipeline",
+    "RNNSearchConfig",
+    "RNNSearchForConditionalGeneration",
+    "RNNSearchModel",
     "SelfAttentionPipeline",
     "SelfAttentiveConfig",
     "SelfAttentiveForNLI",

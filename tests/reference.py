@@ -377,3 +377,88 @@ def loss(config: Any, predictions: Sequence[Prediction], labels: Sequence[Any]) 
                 task = task * config.class_weights[label]
         total = total + task + config.penalty_coef * P
     return total / len(predictions)
+
+
+# RNNsearch and RNNencdec: Bahdanau, Cho and Bengio (ICLR 2015), appendix A, in its own symbols
+
+
+class Translated(NamedTuple):
+    """What the translation model computes for a source x of T words and the L words before y.
+
+    h are the annotations (T x 2n), alpha the alignment (L x T), c the contexts, s the states s_0 to
+    s_L, t the maxout layer and p the distribution of each target word. RNNencdec has no alpha.
+    """
+
+    h: Tensor
+    alpha: Tensor | None
+    c: Tensor
+    s: Tensor
+    t: Tensor
+    p: Tensor
+
+
+def gated_unit(x: Tensor, h: Tensor, weights: Weights, context: Tensor | float = 0.0) -> Tensor:
+    """Return f(x, h) (appendix A.1.1); `context` adds C_r c, C_z c and C c, one below the other."""
+    n = len(h)
+    U_r, U_z, U = *weights["gates_weight"].split(n), weights["state_weight"]
+    from_x = (weights["input.weight"] @ x + weights["input.bias"] + context).split(n)
+    r = torch.sigmoid(from_x[0] + U_r @ h)
+    z = torch.sigmoid(from_x[1] + U_z @ h)
+    candidate = torch.tanh(from_x[2] + U @ (r * h))
+    return (1 - z) * h + z * candidate
+
+
+def read_words(words: Sequence[Tensor], weights: Weights) -> list[Tensor]:
+    """Return the states of a gated unit after each word, from the state 0."""
+    h = weights["state_weight"].new_zeros(len(weights["state_weight"]))
+    states = []
+    for x in words:
+        h = gated_unit(x, h, weights)
+        states.append(h)
+    return states
+
+
+def translate(config: Any, weights: Weights, source: Sequence[int], y: Sequence[int]) -> Translated:
+    """Score target words: `y` holds y_0 to y_{L-1}, the word before each."""
+    words = [weights["encoder.embeddings.weight"][word] for word in source]
+    forward = read_words(words, part(weights, "encoder.units.0."))
+    if config.has_attention:
+        backward = read_words(words[::-1], part(weights, "encoder.units.1."))[::-1]
+        h = [torch.cat(both) for both in zip(forward, backward, strict=True)]
+        first = backward[0]
+    else:
+        h, first = forward, forward[-1]
+    own = part(weights, "decoder.")
+    s = [torch.tanh(own["first_state.weight"] @ first + own["first_state.bias"])]
+    alphas, contexts, layers, distributions = [], [], [], []
+    for word in y:
+        c = first
+        if config.has_attention:
+            e = [
+                own["alignment.score_weight"]
+                @ torch.tanh(
+                    own["alignment.query_weight"] @ s[-1]
+                    + own["alignment.key_weight"] @ h_j
+                    + own["alignment.key_bias"]
+                )
+                for h_j in h
+            ]
+            alpha = torch.exp(torch.stack(e)) / torch.exp(torch.stack(e)).sum()
+            alphas.append(alpha)
+            c = sum((a * h_j for a, h_j in zip(alpha, h, strict=True)), torch.zeros_like(h[0]))
+        E_y = own["embeddings.weight"][word]
+        hidden = own["readout.weight"] @ torch.cat([s[-1], E_y, c]) + own["readout.bias"]
+        t = torch.stack([torch.maximum(hidden[k], hidden[k + 1]) for k in range(0, len(hidden), 2)])
+        logits = weights["lm_head.weight"] @ t + weights["lm_head.bias"]
+        contexts.append(c)
+        layers.append(t)
+        distributions.append(torch.exp(logits) / torch.exp(logits).sum())
+        s.append(gated_unit(E_y, s[-1], part(own, "unit."), own["context.weight"] @ c))
+    return Translated(
+        torch.stack(h),
+        torch.stack(alphas) if alphas else None,
+        torch.stack(contexts),
+        torch.stack(s),
+        torch.stack(layers),
+        torch.stack(distributions),
+    )

@@ -7,11 +7,14 @@ as `from .name import Thing`.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from .rnnsearch.configuration_rnnsearch import RNNSearchConfig
+from .rnnsearch.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
+from .rnnsearch.pipeline_rnnsearch import TASK as TRANSLATION_TASK
 from .self_attentive.configuration_self_attentive import SelfAttentiveConfig
 from .self_attentive.modeling_self_attentive import (
     SENTENCE_TRANSFORMER_FILES,
@@ -30,12 +33,15 @@ class Family:
     Attributes:
         config: Its config; `config.model_type` is its key in `FAMILIES`.
         base_model: The sentence encoder.
+        objective: What its heads learn: `labels` of texts (scripts/train.py), or `translation`
+            (scripts/train_translation.py).
         heads: The head that each `--task` trains.
         summaries: A sentence for the model card, by the name of the class.
         logged_outputs: Outputs of a head, one number per example, lower is better; their means are
             logged.
         loss: The loss of a head, called with logits, labels, the logged outputs by name, and
-            `config`; evaluation computes it from all rows at once.
+            `config`; evaluation computes it from all rows at once. None if a logged output holds
+            it.
         flags: The help of the flag for each field of the config; fields that the tokenizer decides
             have none.
         changeable_fields: Fields of a checkpoint's config that flags may change: no weight depends
@@ -46,10 +52,11 @@ class Family:
 
     config: type[PreTrainedConfig]
     base_model: type[PreTrainedModel]
+    objective: Literal["labels", "translation"]
     heads: Mapping[str, type[PreTrainedModel]]
     summaries: Mapping[str, str]
     logged_outputs: tuple[str, ...]
-    loss: Callable[..., Tensor]
+    loss: Callable[..., Tensor] | None
     flags: Mapping[str, str]
     changeable_fields: tuple[str, ...]
     json_files: Mapping[str, Any]
@@ -66,6 +73,7 @@ FAMILIES = {
     "self_attentive": Family(
         config=SelfAttentiveConfig,
         base_model=SelfAttentiveModel,
+        objective="labels",
         heads={
             "classification": SelfAttentiveForSequenceClassification,
             "nli": SelfAttentiveForNLI,
@@ -117,6 +125,31 @@ FAMILIES = {
         ),
         json_files=SENTENCE_TRANSFORMER_FILES,
         pipeline_task=TASK,
+    ),
+    "rnnsearch": Family(
+        config=RNNSearchConfig,
+        base_model=RNNSearchModel,
+        objective="translation",
+        heads={"translation": RNNSearchForConditionalGeneration},
+        summaries={
+            "RNNSearchModel": "A sentence encoder.",
+            "RNNSearchForConditionalGeneration": "A translation model.",
+        },
+        logged_outputs=("nll",),
+        loss=None,
+        flags={
+            "embedding_size": "Width of a word vector.",
+            "hidden_size": "Units of the encoder per direction, and of the decoder.",
+            "attention_size": "Hidden units of the alignment model.",
+            "maxout_size": "Maxout units before the output layer.",
+            "has_attention": "Align target words to source words; false is RNNencdec.",
+            "dropout": "Dropout of word vectors, annotations and maxout layer.",
+            "label_smoothing": "Share of the target probability that is spread over all words.",
+            "initializer_range": "Standard deviation of new weights.",
+        },
+        changeable_fields=("dropout", "label_smoothing"),
+        json_files={},
+        pipeline_task=TRANSLATION_TASK,
     ),
 }
 

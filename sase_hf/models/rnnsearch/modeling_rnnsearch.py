@@ -1,0 +1,623 @@
+"""RNNsearch and its baseline RNNencdec, to be read from top to bottom.
+
+Bahdanau, Cho and Bengio, *Neural Machine Translation by Jointly Learning to Align and Translate*,
+ICLR 2015, https://arxiv.org/abs/1409.0473.
+
+Shapes, everywhere in this file: B sentences, T source tokens, L target tokens, m width of the word
+vectors, n units, a units of the alignment model (n' in the paper), l maxout units, D directions of
+the encoder (2, or 1 for RNNencdec), K words.
+
+Data flow: source ids -> `encoder`: h (B, T, D n) -> `decoder`, L steps: alignment (B, T), state
+(B, n) -> `readout` of all steps at once: maxout (B, L, l) -> logits (B, L, K), loss.
+
+What does not depend on the state before is one product outside the loop: the word vectors through
+all gates, and the annotations h_j through the alignment model and through the gates of the decoder,
+since C c_i = sum_j alpha_ij C h_j. Padding shuts the update gate, which carries the state along, so
+that results do not depend on where the padding is.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import Cache, GenerationMixin, PreTrainedModel
+from transformers import initialization as init
+from transformers.modeling_outputs import Seq2SeqLMOutput
+from transformers.utils.generic import ModelOutput, can_return_tuple
+
+from .configuration_rnnsearch import RNNSearchConfig
+
+IGNORED_LABEL = -100
+
+
+@dataclass
+class RNNSearchModelOutput(ModelOutput):
+    """What the encoder returns.
+
+    Attributes:
+        last_hidden_state: The annotations h, zero on padding, shape (B, T, D n).
+        sentence_embedding: The last state of each direction, [-> h_T ; <- h_1], shape (B, D n). Its
+            last n numbers are what s_0 is made of; for RNNencdec they are the context c.
+    """
+
+    last_hidden_state: Tensor | None = None
+    sentence_embedding: Tensor | None = None
+
+
+@dataclass
+class RNNSearchSource(RNNSearchModelOutput):
+    """A source sentence as the decoder reads it: computed once, used in every step.
+
+    Attributes:
+        alignment_keys: U_a h_j, shape (B, T, a); None for RNNencdec.
+        gate_values: C h_j for all gates, shape (B, T, 3n); C c for RNNencdec, shape (B, 1, 3n).
+    """
+
+    alignment_keys: Tensor | None = None
+    gate_values: Tensor | None = None
+
+
+@dataclass
+class RNNSearchOutput(Seq2SeqLMOutput):
+    """What the translation model returns.
+
+    Attributes:
+        loss: Cross-entropy per target word in nats, a scalar; see `translation_loss`.
+        logits: Shape (B, L, K).
+        nll: Mean negative log-likelihood of a target word of each sentence, shape (B,).
+        past_key_values: The decoder's state, an `RNNSearchCache`.
+        cross_attentions: One tensor alpha, float32, zero on padding, shape (B, 1, L, T); None for
+            RNNencdec.
+        encoder_last_hidden_state: The annotations h, shape (B, T, D n).
+    """
+
+    nll: Tensor | None = None
+
+
+class RNNSearchCache(Cache):
+    """The state of the decoder between two calls of the model, for `generate`.
+
+    Attributes:
+        state: s_i, shape (B, n); None before the first call.
+        seen: Target tokens read so far.
+    """
+
+    is_compileable = False
+
+    def __init__(self) -> None:
+        super().__init__(layers=[])
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all that was read."""
+        self.state: Tensor | None = None
+        self.seen = 0
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Return the number of target tokens read."""
+        return self.seen
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Take the states of the beams that go on."""
+        if self.state is not None:
+            self.state = self.state.index_select(0, beam_idx.to(self.state.device))
+
+
+# ---- recurrence ----------------------------------------------------------------------------------
+
+
+class GatedUnit(nn.Module):
+    """The gated hidden unit (appendix A.1.1): reset before the product, unlike `nn.GRU`.
+
+    r = sigmoid(W_r x + U_r h + b_r), z = sigmoid(W_z x + U_z h + b_z),
+    h~ = tanh(W x + U [r o h] + b), h' = (1 - z) o h + z o h~.
+    """
+
+    def __init__(self, input_size: int, units: int) -> None:
+        super().__init__()
+        self.input = nn.Linear(input_size, 3 * units)  # W_r, W_z and W, with the biases
+        self.gates_weight = nn.Parameter(torch.empty(2 * units, units))  # U_r and U_z
+        self.state_weight = nn.Parameter(torch.empty(units, units))  # U
+
+    def projected(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Return what the inputs add to gates and candidate: (B, T, width) -> (B, T, 3n).
+
+        On padding the update gate is shut, z = 0 and h' = h.
+        """
+        projected = self.input(x)
+        if mask is not None:
+            units = self.state_weight.shape[0]
+            shut = F.pad((~mask).unsqueeze(-1).expand(-1, -1, units), (units, units))
+            projected = projected.masked_fill(shut, float("-inf"))
+        return projected
+
+
+def next_state(x: Tensor, h: Tensor, gates_weight: Tensor, state_weight: Tensor) -> Tensor:
+    """Return h' from projected inputs.
+
+    Args:
+        x: Shape (D, B, 3n).
+        h: Shape (D, B, n).
+        gates_weight: U_r and U_z, transposed, shape (D, n, 2n).
+        state_weight: U, transposed, shape (D, n, n).
+    """
+    units = h.shape[-1]
+    gates = torch.baddbmm(x[..., : 2 * units], h, gates_weight).sigmoid()
+    reset, update = gates.chunk(2, -1)
+    candidate = torch.baddbmm(x[..., 2 * units :], reset * h, state_weight).tanh()
+    return h + update * (candidate - h)
+
+
+class Alignment(nn.Module):
+    """e_ij = v_a^T tanh(W_a s_{i-1} + U_a h_j) (appendix A.1.2)."""
+
+    def __init__(self, config: RNNSearchConfig) -> None:
+        super().__init__()
+        units = config.attention_size
+        self.query_weight = nn.Parameter(torch.empty(units, config.hidden_size))  # W_a
+        self.key_weight = nn.Parameter(torch.empty(units, config.projection_dim))  # U_a
+        self.key_bias = nn.Parameter(torch.empty(units))
+        self.score_weight = nn.Parameter(torch.empty(units))  # v_a
+
+    def keys(self, states: Tensor) -> Tensor:
+        """Return U_a h_j of all annotations: (B, T, D n) -> (B, T, a)."""
+        return F.linear(states, self.key_weight, self.key_bias)
+
+    def forward(self, state: Tensor, keys: Tensor, shut: Tensor | None) -> Tensor:
+        """Return alpha, float32, shape (B, T).
+
+        Args:
+            state: s_{i-1}, shape (B, n).
+            keys: U_a h_j, shape (B, T, a).
+            shut: Added to the scores: the lowest number on padding, else 0, shape (B, T).
+        """
+        hidden = torch.tanh(keys + F.linear(state, self.query_weight).unsqueeze(1))
+        scores = torch.matmul(hidden, self.score_weight)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return (scores if shut is None else scores + shut).softmax(-1)
+
+
+class Decoder(nn.Module):
+    """Alignment, state and deep output of the decoder (appendix A.2.2)."""
+
+    def __init__(self, config: RNNSearchConfig) -> None:
+        super().__init__()
+        m, n, context = config.embedding_size, config.hidden_size, config.projection_dim
+        self.embeddings = nn.Embedding(config.vocab_size, m, padding_idx=config.pad_token_id)
+        self.dropout = nn.Dropout(config.dropout)
+        self.first_state = nn.Linear(n, n)  # W_s
+        self.unit = GatedUnit(m, n)
+        self.context = nn.Linear(context, 3 * n, bias=False)  # C_r, C_z and C
+        self.alignment = Alignment(config) if config.has_attention else None
+        self.readout = nn.Linear(n + m + context, 2 * config.maxout_size)  # U_o, V_o and C_o
+
+    def read(self, encoded: RNNSearchModelOutput) -> RNNSearchSource:
+        """Return the encoded source with the products that every step uses."""
+        states, last = encoded.last_hidden_state, encoded.sentence_embedding
+        assert states is not None
+        assert last is not None
+        states = self.dropout(states)
+        if self.alignment is None:
+            last = self.dropout(last)
+            return RNNSearchSource(states, last, None, self.context(last).unsqueeze(1))
+        keys, values = self.alignment.keys(states), self.context(states)
+        return RNNSearchSource(states, last, keys, values)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        source: RNNSearchSource,
+        source_mask: Tensor | None,
+        mask: Tensor | None,
+        state: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Run the L steps that read `input_ids`, y_0 to y_{L-1}.
+
+        Args:
+            input_ids: Shape (B, L).
+            source: As `read` returns it.
+            source_mask: True on real source tokens, shape (B, T).
+            mask: True on real target tokens, shape (B, L).
+            state: The state to go on from, shape (B, n); s_0 of the source without it.
+
+        Returns:
+            The maxout layer t (B, L, l), the last state s_L (B, n), and alpha (B, L, T), float32.
+        """
+        h: Any = source.last_hidden_state
+        last: Any = source.sentence_embedding
+        keys: Any = source.alignment_keys
+        values: Any = source.gate_values
+        words = self.dropout(self.embeddings(input_ids))
+        steps = self.unit.projected(words, mask).unbind(1)
+        weights = self.unit.gates_weight.t()[None], self.unit.state_weight.t()[None]
+        if state is None:
+            state = torch.tanh(self.first_state(last[:, -self.first_state.in_features :]))
+        shut = None
+        if source_mask is not None:
+            lowest = torch.finfo(torch.float32).min
+            shut = torch.zeros(source_mask.shape, device=h.device).masked_fill(~source_mask, lowest)
+        states, alphas = [], []
+        for step in steps:
+            states.append(state)
+            if self.alignment is None:
+                context = values[:, 0]
+            else:
+                alpha = self.alignment(state, keys, shut)
+                alphas.append(alpha)
+                context = torch.bmm(alpha.unsqueeze(1).to(values.dtype), values).squeeze(1)
+            state = next_state((step + context)[None], state[None], *weights)[0]
+        if self.alignment is None:
+            alignment, contexts = None, last.unsqueeze(1).expand(-1, len(steps), -1)
+        else:
+            alignment = torch.stack(alphas, 1)
+            if source_mask is not None:  # a row without any token would be read evenly
+                alignment = alignment * source_mask.unsqueeze(1)
+            contexts = torch.bmm(alignment.to(h.dtype), h)
+        hidden = self.readout(torch.cat([torch.stack(states, 1), words, contexts], -1))
+        pairs = hidden.unflatten(-1, (-1, 2))
+        return self.dropout(torch.maximum(pairs[..., 0], pairs[..., 1])), state, alignment
+
+
+# ---- loss ----------------------------------------------------------------------------------------
+
+
+def translation_loss(
+    logits: Tensor,
+    labels: Tensor,
+    label_smoothing: float = 0.0,
+    num_items_in_batch: Tensor | int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the cross-entropy per target word, and that of each sentence without smoothing.
+
+    The first is a sum over the counted words divided by their number. With `num_items_in_batch`,
+    the labels that `Trainer` counted over all accumulated batches and processes, the parts of a
+    split batch therefore add up to the loss and the gradient of the whole.
+
+    Args:
+        logits: Shape (B, L, K).
+        labels: Ids, or -100 where nothing counts, shape (B, L).
+        label_smoothing: Share of the target probability spread over the vocabulary.
+        num_items_in_batch: Labels in the whole batch; by default those counted here.
+
+    Returns:
+        A scalar and a tensor (B,), both float32 or wider.
+    """
+    log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    counted = labels != IGNORED_LABEL
+    target = labels.masked_fill(~counted, 0).unsqueeze(-1)
+    losses = -log_probs.gather(-1, target).squeeze(-1).masked_fill(~counted, 0)  # (B, L)
+    nll = losses.detach().sum(1) / counted.sum(1).clamp(min=1)
+    if label_smoothing:
+        even = -log_probs.mean(-1).masked_fill(~counted, 0)
+        losses = (1 - label_smoothing) * losses + label_smoothing * even
+    count = counted.sum() if num_items_in_batch is None else num_items_in_batch
+    return losses.sum() / torch.as_tensor(count, device=losses.device).clamp(min=1), nll
+
+
+# ---- models --------------------------------------------------------------------------------------
+
+
+class RNNSearchPreTrainedModel(PreTrainedModel):
+    """Initialisation, loading and saving, shared by the encoder and the translation model."""
+
+    config_class = RNNSearchConfig
+    base_model_prefix = "encoder"
+    accepts_loss_kwargs = True
+    reads_pairs = False
+    _is_stateful = True
+    _no_split_modules = ["Decoder"]
+    config: RNNSearchConfig
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Start as appendix B.1: recurrent squares orthogonal, v_a and biases 0, the rest normal.
+
+        The deviation is 0.001 for W_a and U_a, and `initializer_range` for all others.
+        """
+        if isinstance(module, GatedUnit):
+            units = module.state_weight.shape[0]
+            init.orthogonal_(module.state_weight)
+            # A part of a weight does not know whether a checkpoint has filled it.
+            if not getattr(module.gates_weight, "_is_hf_initialized", False):
+                for square in module.gates_weight.split(units):
+                    init.orthogonal_(square)
+        elif isinstance(module, Alignment):
+            init.normal_(module.query_weight, std=0.001)
+            init.normal_(module.key_weight, std=0.001)
+            init.zeros_(module.key_bias)
+            init.zeros_(module.score_weight)
+        elif isinstance(module, nn.Linear):
+            init.normal_(module.weight, std=self.config.initializer_range)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        else:
+            super()._init_weights(module)
+
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
+        """Save the model so that every Auto class and `pipeline` load it.
+
+        The arguments are those of transformers. In addition to its files, the folder gets the code
+        and an `auto_map` of config, encoder and translation model.
+        """
+        # Set each time, because the references of a config from the Hub point to its repository.
+        vars(self.config).pop("custom_pipelines", None)
+        for name, value in self.code_references().items():
+            setattr(self.config, name, value)
+        super().save_pretrained(*args, **kwargs)
+
+    def code_references(self) -> dict[str, Any]:
+        """Return the config entries that name the code files beside the weights."""
+        # Imported here because transformers copies only files that this one imports.
+        from .pipeline_rnnsearch import TASK, AlignedTranslationPipeline
+
+        auto_map = {
+            "AutoConfig": _code_reference(RNNSearchConfig),
+            "AutoModel": _code_reference(RNNSearchModel),
+            "AutoModelForSeq2SeqLM": _code_reference(RNNSearchForConditionalGeneration),
+        }
+        if not self.is_head:
+            return {"auto_map": auto_map}
+        pipeline = {
+            "impl": _code_reference(AlignedTranslationPipeline),
+            "pt": ["AutoModelForSeq2SeqLM"],
+            "type": "text",
+        }
+        # `transformers` has no translation pipeline of its own since version 5.
+        tasks = dict.fromkeys((TASK, "translation"), pipeline)
+        return {"auto_map": auto_map, "custom_pipelines": tasks}
+
+    @property
+    def is_head(self) -> bool:
+        """Whether this is the translation model."""
+        return self.base_model is not self
+
+
+def _code_reference(cls: type) -> str:
+    """Return `module.Class`, the form of `auto_map`, without the package of the module."""
+    return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+
+
+class RNNSearchModel(RNNSearchPreTrainedModel):
+    """The encoder: word vectors and gated units in both directions (appendix A.2.1).
+
+    Without attention the one-way encoder of RNNencdec. The encoder of a translation model embeds
+    sentences.
+    """
+
+    # An encoder loaded from the checkpoint of a translation model leaves the other weights out.
+    _keys_to_ignore_on_load_unexpected = [r"^decoder\.", r"^lm_head\."]
+    _input_embed_layer = "embeddings"
+
+    def __init__(self, config: RNNSearchConfig) -> None:
+        super().__init__(config)
+        self.embeddings = nn.Embedding(
+            config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        directions = 2 if config.has_attention else 1
+        self.units = nn.ModuleList(
+            GatedUnit(config.embedding_size, config.hidden_size) for _ in range(directions)
+        )
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        **kwargs: Any,
+    ) -> RNNSearchModelOutput:
+        """Encode sentences.
+
+        Args:
+            input_ids: Shape (B, T); T may be 0.
+            attention_mask: Nonzero on real tokens, anywhere in a row, shape (B, T). Without it
+                every token is real.
+            inputs_embeds: Word vectors instead of ids, shape (B, T, m).
+            **kwargs: Ignored, as in transformers.
+
+        Returns:
+            See `RNNSearchModelOutput`.
+
+        Raises:
+            ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
+                have another shape.
+        """
+        words = self._embed(input_ids, inputs_embeds)
+        tokens, mask = words.shape[1], None
+        if attention_mask is not None:
+            if attention_mask.shape != words.shape[:2]:
+                raise ValueError(
+                    f"attention_mask has shape {tuple(attention_mask.shape)}; it must have one "
+                    f"entry per token, {tuple(words.shape[:2])}"
+                )
+            mask = attention_mask != 0
+        if tokens == 0:  # read one token of padding, so that there is a last state
+            words = F.pad(words, (0, 0, 0, 1))
+            mask = torch.zeros(words.shape[:2], dtype=torch.bool, device=words.device)
+        words = self.dropout(words)
+        forwards, *backwards = [unit.projected(words, mask) for unit in self.units]
+        inputs = torch.stack([forwards, *(x.flip(1) for x in backwards)])  # (D, B, T, 3n)
+        gates_weight = torch.stack([unit.gates_weight.t() for unit in self.units])
+        state_weight = torch.stack([unit.state_weight.t() for unit in self.units])
+        state = inputs.new_zeros(*inputs.shape[:2], self.config.hidden_size)
+        states = []
+        for step in inputs.unbind(2):
+            state = next_state(step, state, gates_weight, state_weight)
+            states.append(state)
+        forwards, *backwards = torch.stack(states, 2)
+        annotations = torch.cat([forwards, *(h.flip(1) for h in backwards)], -1)
+        if mask is not None:
+            annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)
+        return RNNSearchModelOutput(
+            last_hidden_state=annotations[:, :tokens],
+            sentence_embedding=state.transpose(0, 1).flatten(1),
+        )
+
+    def _embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
+        """Return the word vectors (B, T, m) of the ids, or those given."""
+        if (input_ids is None) == (inputs_embeds is None):
+            given = "neither" if input_ids is None else "both"
+            raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
+        if inputs_embeds is None:
+            assert input_ids is not None
+            check_two_dimensions("input_ids", input_ids)
+            return self.embeddings(input_ids.long())  # an empty text comes as floats (B, 0)
+        width = self.config.embedding_size
+        if inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width:
+            raise ValueError(
+                f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three "
+                f"dimensions, sentences, tokens and embedding_size={width}"
+            )
+        return inputs_embeds
+
+
+def check_two_dimensions(name: str, ids: Tensor) -> None:
+    """Raise ValueError unless ids have the dimensions sentences and tokens."""
+    if ids.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {tuple(ids.shape)}; it must have two dimensions, sentences and "
+            f"tokens. For a single sentence use {name}[None]"
+        )
+
+
+class SourceReader(nn.Module):
+    """Encoder and what the decoder makes of its states: all that is computed once per sentence."""
+
+    def __init__(self, encoder: RNNSearchModel, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        **kwargs: Any,
+    ) -> RNNSearchSource:
+        """Read source sentences; arguments and errors as in `RNNSearchModel.forward`."""
+        encoded = self.encoder(input_ids, attention_mask, inputs_embeds, return_dict=True)
+        return self.decoder.read(encoded)
+
+
+class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixin):
+    """The translation model: encoder, decoder and output layer."""
+
+    def __init__(self, config: RNNSearchConfig) -> None:
+        super().__init__(config)
+        self.encoder = RNNSearchModel(config)
+        self.decoder = Decoder(config)
+        self.lm_head = nn.Linear(config.maxout_size, config.vocab_size)  # W_o
+        self.post_init()
+
+    def get_encoder(self, modality: str | None = None) -> SourceReader:
+        """Return what `generate` calls once per source sentence."""
+        return SourceReader(self.encoder, self.decoder)
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """Return y_0 to y_{L-1}: the labels moved to the right, shape (B, L)."""
+        words = labels.masked_fill(labels == IGNORED_LABEL, self.config.pad_token_id)
+        return F.pad(words[:, :-1], (1, 0), value=self.config.decoder_start_token_id)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: RNNSearchSource | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> RNNSearchOutput:
+        """Score target words, given the source and the target words before each.
+
+        Args:
+            input_ids: Source, shape (B, T); T may be 0.
+            attention_mask: Nonzero on real source tokens, anywhere in a row, shape (B, T). Without
+                it every token is real.
+            decoder_input_ids: y_0 to y_{L-1}, shape (B, L); by default made of the labels.
+            decoder_attention_mask: Nonzero on real target tokens, shape (B, L) or longer, of which
+                the last L count. Only padding on the left changes a result.
+            encoder_outputs: What `get_encoder()` returned, instead of the source.
+            past_key_values: An `RNNSearchCache` to go on from; another kind counts as empty.
+            inputs_embeds: Source word vectors instead of ids, shape (B, T, m).
+            labels: y_1 to y_L, or -100 where nothing counts, shape (B, L).
+            use_cache: Return the state; by default as in the config, and not with labels.
+            output_attentions: Return alpha.
+            num_items_in_batch: Given by `Trainer`; see `translation_loss`.
+            **kwargs: Ignored, as in transformers.
+
+        Returns:
+            See `RNNSearchOutput`.
+
+        Raises:
+            ValueError: If target words are missing, as for `RNNSearchModel`, or if `Trainer` did
+                not pass on the labels that it counted, as for `label_smoothing_factor`.
+        """
+        if labels is None and num_items_in_batch is not None:
+            raise ValueError(
+                "Trainer did not pass the labels to the model. Set config.label_smoothing instead "
+                "of label_smoothing_factor"
+            )
+        if decoder_input_ids is None:
+            if labels is None:
+                raise ValueError("give decoder_input_ids or labels; got neither")
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        check_two_dimensions("decoder_input_ids", decoder_input_ids)
+        if encoder_outputs is None:
+            encoder_outputs = self.get_encoder()(input_ids, attention_mask, inputs_embeds)
+        cache = past_key_values if isinstance(past_key_values, RNNSearchCache) else None
+        length = decoder_input_ids.shape[1]
+        mask = None
+        if decoder_attention_mask is not None:
+            mask = decoder_attention_mask[:, -length:] != 0
+        hidden, state, alignment = self.decoder(
+            decoder_input_ids,
+            encoder_outputs,
+            None if attention_mask is None else attention_mask != 0,
+            mask,
+            None if cache is None else cache.state,
+        )
+        logits = self.lm_head(hidden)
+        loss = nll = None
+        if labels is not None:
+            smoothing = self.config.label_smoothing if self.training else 0.0
+            loss, nll = translation_loss(logits, labels, smoothing, num_items_in_batch)
+        if use_cache is None:
+            use_cache = self.config.use_cache and labels is None
+        if use_cache:
+            cache = RNNSearchCache() if cache is None else cache
+            cache.state, cache.seen = state, cache.seen + length
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
+        attends = output_attentions and alignment is not None
+        return RNNSearchOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=cache if use_cache else None,
+            cross_attentions=(alignment.unsqueeze(1),) if attends else None,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            nll=nll,
+        )
+
+
+__all__ = [
+    "IGNORED_LABEL",
+    "RNNSearchCache",
+    "RNNSearchForConditionalGeneration",
+    "RNNSearchModel",
+    "RNNSearchModelOutput",
+    "RNNSearchOutput",
+    "RNNSearchPreTrainedModel",
+    "RNNSearchSource",
+    "translation_loss",
+]

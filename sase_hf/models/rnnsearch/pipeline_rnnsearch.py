@@ -1,0 +1,87 @@
+"""The `aligned-translation` pipeline: text in; translation and alignment out."""
+
+from typing import Any
+
+import torch
+from transformers import Pipeline
+
+TASK = "aligned-translation"
+
+
+class AlignedTranslationPipeline(Pipeline):
+    """Translate texts and show the alignment behind each.
+
+    Takes a text, or several (with `batch_size` in batches). Keywords of `generate`, such as
+    `num_beams`, are passed on; without a length a translation has at most
+    `2 * source tokens + 20` tokens. Each result is a plain dict:
+
+    - `text`: the input;
+    - `translation_text`: the translation;
+    - `tokens`, `source_tokens`: the L target and T source tokens, end of sentence included;
+    - `alignment`: alpha, L lists of T floats; None for a model without attention;
+    - `score`: log-probability of the translation, the sum over its tokens.
+
+    Raises:
+        ValueError: If an input is not a text.
+    """
+
+    def _sanitize_parameters(
+        self, **generate_kwargs: Any
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        return {}, generate_kwargs, {}
+
+    def preprocess(self, input_: Any, **_: Any) -> dict[str, Any]:
+        """Tokenize one text."""
+        if not isinstance(input_, str):
+            raise ValueError(
+                f"the input of the {TASK} pipeline must be a text; got {input_!r:.200}"
+            )
+        assert self.tokenizer is not None
+        encoded = self.tokenizer(input_, return_tensors="pt", return_token_type_ids=False)
+        return {**encoded, "text": input_}
+
+    def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
+        texts = input_tensors.pop("text")
+        if not {"max_length", "max_new_tokens"} & generate_kwargs.keys():
+            generate_kwargs["max_new_tokens"] = 2 * input_tensors["input_ids"].shape[1] + 20
+        words: Any = self.model.generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
+        # The rows of `generate` follow beams; one pass over the result gives its own alignment.
+        with torch.no_grad():
+            outputs = self.model(
+                **input_tensors, decoder_input_ids=words[:, :-1], output_attentions=True
+            )
+        log_probs = outputs.logits.float().log_softmax(-1)
+        alignments = outputs.cross_attentions
+        return {
+            "text": texts,
+            "source": input_tensors["input_ids"],
+            "source_mask": input_tensors["attention_mask"],
+            "words": words[:, 1:],
+            "scores": log_probs.gather(-1, words[:, 1:, None]).squeeze(-1),
+            **({} if alignments is None else {"alignment": alignments[0][:, 0]}),
+        }
+
+    def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Turn the tensors of one input into the result described above."""
+        assert self.tokenizer is not None
+        tokenizer, text = self.tokenizer, model_outputs["text"]
+        words = model_outputs["words"][0].tolist()
+        end = self.model.config.eos_token_id
+        length = words.index(end) + 1 if end in words else len(words)
+        real = model_outputs["source_mask"][0].bool()
+        alignment = model_outputs.get("alignment")
+        return {
+            "text": text if isinstance(text, str) else text[0],
+            "translation_text": tokenizer.decode(words[:length], skip_special_tokens=True),
+            "tokens": tokenizer.convert_ids_to_tokens(words[:length]),
+            "source_tokens": tokenizer.convert_ids_to_tokens(
+                model_outputs["source"][0][real].tolist()
+            ),
+            "alignment": None
+            if alignment is None
+            else alignment[0, :length][:, real].float().tolist(),
+            "score": model_outputs["scores"][0, :length].sum().item(),
+        }
+
+
+__all__ = ["TASK", "AlignedTranslationPipeline"]

@@ -1,0 +1,248 @@
+"""RNNsearch and RNNencdec: equations, padding, initialisation, loss, what a config refuses."""
+
+import random
+from typing import Any
+
+import pytest
+import reference
+import tiny
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from tiny_translation import KINDS, tiny_translator
+from torch import nn
+
+from sase_hf import RNNSearchConfig, RNNSearchForConditionalGeneration, RNNSearchModel
+from sase_hf.models.rnnsearch.modeling_rnnsearch import GatedUnit, next_state, translation_loss
+
+SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12]]
+TARGETS = [[1, 5, 3], [1, 4, 7], [1, 6, 6]]
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+
+kinds = pytest.mark.parametrize("has_attention", KINDS.values(), ids=KINDS)
+
+
+@kinds
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+def test_translation_model_computes_the_paper_and_its_gradients(
+    has_attention: bool, padding: str
+) -> None:
+    """In a padded batch every sentence gets what the paper's loops give it alone."""
+    model = tiny_translator(has_attention=has_attention).double()
+    weights = tiny.reference_weights(model)
+    batch = tiny.text_batch(SOURCES, padding, random.Random(padding), extra=2)
+    outputs = model(
+        **batch, decoder_input_ids=torch.tensor(TARGETS), output_attentions=True, use_cache=True
+    )
+    probe = torch.randn(3, model.config.vocab_size, dtype=torch.float64)
+    (outputs.logits.softmax(-1) * probe).sum().backward()
+    for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        expected = reference.translate(model.config, weights, source, target)
+        (expected.p * probe).sum().backward()
+        real = batch["attention_mask"][row].bool()
+        torch.testing.assert_close(
+            outputs.encoder_last_hidden_state[row, real], expected.h, **EXACT
+        )
+        torch.testing.assert_close(outputs.logits[row].softmax(-1), expected.p, **EXACT)
+        torch.testing.assert_close(outputs.past_key_values.state[row], expected.s[-1], **EXACT)
+        if has_attention:
+            alpha = outputs.cross_attentions[0][row, 0]
+            torch.testing.assert_close(alpha[:, real], expected.alpha, **EXACT)
+            assert not alpha[:, ~real].any()
+        else:
+            assert outputs.cross_attentions is None
+    for name, parameter in model.named_parameters():
+        expected_grad = weights[name].grad
+        torch.testing.assert_close(
+            parameter.grad, expected_grad, **EXACT, msg=lambda text, n=name: f"{n}: {text}"
+        )
+
+
+@kinds
+def test_translation_model_passes_gradcheck(has_attention: bool) -> None:
+    model = tiny_translator(has_attention=has_attention).double()
+    names, weights = zip(*model.named_parameters(), strict=True)
+    batch = tiny.text_batch(SOURCES)
+
+    def logits(*weights: torch.Tensor) -> Any:
+        inputs = {**batch, "decoder_input_ids": torch.tensor(TARGETS)}
+        named = dict(zip(names, weights, strict=True))
+        return torch.func.functional_call(model, named, (), inputs).logits
+
+    inputs = [weight.detach().requires_grad_() for weight in weights]
+    assert torch.autograd.gradcheck(logits, inputs, fast_mode=True)
+
+
+def test_gated_unit_is_another_function_than_gru() -> None:
+    """`nn.GRU` resets after the product and keeps the old state where z is 1."""
+    unit, gru = GatedUnit(3, 4), nn.GRU(3, 4)
+    recurrent = [*torch.randn(3, 4, 4)]
+    with torch.no_grad():
+        unit.gates_weight.copy_(torch.cat(recurrent[:2]))
+        unit.state_weight.copy_(recurrent[2])
+        gru.weight_hh_l0.copy_(torch.cat(recurrent))
+        gru.weight_ih_l0.copy_(unit.input.weight)
+        gru.bias_ih_l0.copy_(unit.input.bias)
+        gru.bias_hh_l0.zero_()
+    x, h = torch.randn(1, 2, 3), torch.randn(1, 2, 4)
+    weights = unit.gates_weight.t()[None], unit.state_weight.t()[None]
+    ours = next_state(unit.projected(x, None), h, *weights)
+    expected = [
+        reference.gated_unit(word, state, dict(unit.named_parameters()))
+        for word, state in zip(x[0], h[0], strict=True)
+    ]
+    torch.testing.assert_close(ours[0], torch.stack(expected))
+    assert (ours - gru(x, h)[0]).abs().max() > 0.1
+
+
+@kinds
+def test_translation_model_has_the_size_of_the_paper(has_attention: bool) -> None:
+    """Weights without biases, in millions."""
+    with torch.device("meta"):
+        config = RNNSearchConfig(has_attention=has_attention)
+        model = RNNSearchForConditionalGeneration(config)
+    count = sum(w.numel() for name, w in model.named_parameters() if not name.endswith("bias"))
+    assert round(count / 1e6, 2) == (80.40 if has_attention else 68.54)
+
+
+def test_new_model_starts_as_the_paper() -> None:
+    """Nine orthogonal squares, deviations, zeros, and a first alignment that is even."""
+    torch.manual_seed(0)
+    model = RNNSearchForConditionalGeneration(
+        RNNSearchConfig(vocab_size=50, embedding_size=40, hidden_size=30, attention_size=35)
+    )
+    squares = []
+    for name, weight in model.named_parameters():
+        if name.endswith(("gates_weight", "state_weight")):
+            squares += weight.split(30)
+        elif name.endswith(("bias", "score_weight")):
+            assert not weight.any(), name
+        else:
+            deviation = 0.001 if "query" in name or "key" in name else 0.01
+            assert weight.std().item() == pytest.approx(deviation, rel=0.1), name
+    assert len(squares) == 9
+    for square in squares:
+        torch.testing.assert_close(square @ square.t(), torch.eye(30), rtol=0, atol=1e-5)
+    assert not torch.equal(squares[0], squares[1])
+    outputs = model(
+        **tiny.text_batch([[3, 4, 5]]),
+        decoder_input_ids=torch.zeros(1, 1).long(),
+        output_attentions=True,
+    )
+    torch.testing.assert_close(outputs.cross_attentions[0], torch.full((1, 1, 1, 3), 1 / 3))
+
+
+def test_target_padding_on_the_left_changes_nothing() -> None:
+    model = tiny_translator()
+    source = tiny.text_batch(SOURCES[:1])
+    alone = model(**source, decoder_input_ids=torch.tensor([[0, 5, 3]])).logits
+    padded = model(
+        **source,
+        decoder_input_ids=torch.tensor([[9, 9, 0, 5, 3]]),
+        decoder_attention_mask=torch.tensor([[0, 0, 1, 1, 1]]),
+    ).logits
+    torch.testing.assert_close(padded[:, 2:], alone)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_translation_loss_of_parts_adds_up_to_that_of_the_batch(smoothing: float) -> None:
+    """Only counted words weigh; the smoothed loss is that of torch."""
+    logits = torch.randn(4, 5, 7)
+    labels = torch.randint(7, (4, 5))
+    labels[0, 2:] = labels[3] = -100
+    whole, nll = translation_loss(logits, labels, smoothing)
+    parts = [
+        translation_loss(logits[rows], labels[rows], smoothing, (labels != -100).sum())[0]
+        for rows in (slice(0, 1), slice(1, 4))
+    ]
+    torch.testing.assert_close(sum(parts), whole)
+    torch.testing.assert_close(
+        whole, nn.functional.cross_entropy(logits.mT, labels, label_smoothing=smoothing)
+    )
+    torch.testing.assert_close(nll[0], nn.functional.cross_entropy(logits[0, :2], labels[0, :2]))
+    assert nll[3] == 0
+
+
+def test_translation_model_smooths_labels_in_training_only() -> None:
+    model = tiny_translator(label_smoothing=0.2)
+    batch = {**tiny.text_batch(SOURCES), "labels": torch.tensor(TARGETS)}
+    evaluated, trained = model(**batch).loss, model.train()(**batch).loss
+    assert trained != evaluated
+    model.config.label_smoothing = 0.0
+    assert model(**batch).loss == evaluated
+
+
+@pytest.mark.parametrize("has_attention", KINDS.values(), ids=KINDS)
+def test_empty_and_long_sources_give_finite_scores(has_attention: bool) -> None:
+    """No token, a row of padding beside another, 2,000 tokens."""
+    model = tiny_translator(has_attention=has_attention)
+    words = torch.tensor([[0, 5, 3]])
+    empty = model(input_ids=torch.empty(1, 0), decoder_input_ids=words)
+    beside = tiny.text_batch([[], [3, 4]])
+    two = model(**beside, decoder_input_ids=words.expand(2, -1), output_attentions=True)
+    assert empty.logits.isfinite().all()
+    torch.testing.assert_close(two.logits[:1], empty.logits)
+    assert not has_attention or not two.cross_attentions[0][0].any()
+    long = torch.randint(3, 23, (1, 2000))
+    assert model(input_ids=long, decoder_input_ids=words).logits.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_translation_model_runs_in_half_precision(dtype: torch.dtype) -> None:
+    model = tiny_translator(0.3)
+    batch = {**tiny.text_batch(SOURCES), "labels": torch.tensor(TARGETS)}
+    exact = model(**batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(model(**batch).loss, exact.loss, rtol=0.02, atol=0)
+    half = model.to(dtype)(**batch, output_attentions=True)
+    torch.testing.assert_close(half.loss, exact.loss, rtol=0.02, atol=0)
+    assert half.cross_attentions[0].dtype == torch.float32
+
+
+def test_encoder_embeds_a_sentence_as_the_last_states() -> None:
+    """[-> h_T ; <- h_1]: the state after the last real word of each direction."""
+    model = RNNSearchModel(RNNSearchConfig(vocab_size=23, embedding_size=5, hidden_size=4))
+    outputs = model(**tiny.text_batch(SOURCES, extra=1))
+    for row, source in enumerate(SOURCES):
+        states = outputs.last_hidden_state[row]
+        last = torch.cat([states[len(source) - 1, :4], states[0, 4:]])
+        torch.testing.assert_close(outputs.sentence_embedding[row], last)
+    assert outputs.sentence_embedding.shape[1] == model.config.projection_dim
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "either input_ids or inputs_embeds; got neither"),
+        ({"input_ids": torch.ones(3)}, r"input_ids has shape \(3,\); .*input_ids\[None\]"),
+        ({"inputs_embeds": torch.ones(1, 3, 6)}, "inputs_embeds has shape .* embedding_size=5"),
+        (
+            {"input_ids": torch.ones(1, 3), "attention_mask": torch.ones(1, 2)},
+            r"attention_mask has shape \(1, 2\)",
+        ),
+        ({"input_ids": torch.ones(1, 3), "decoder_input_ids": None}, "give decoder_input_ids or"),
+        (
+            {"input_ids": torch.ones(1, 3), "num_items_in_batch": 3},
+            "Set config.label_smoothing instead of label_smoothing_factor",
+        ),
+    ],
+)
+def test_translation_model_refuses_other_inputs(inputs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tiny_translator()(**{"decoder_input_ids": torch.zeros(1, 1).long(), **inputs})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hidden_size": 0}, "hidden_size is 0; it must be from 1"),
+        ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and below 1"),
+        ({"initializer_range": float("nan")}, "initializer_range is nan"),
+        ({"decoder_start_token_id": 30000}, "decoder_start_token_id is 30000; .* vocab_size=30000"),
+        ({"eos_token_id": 0}, "eos_token_id and pad_token_id are both 0"),
+        ({"has_attention": 1}, "has_attention"),
+        ({"hiden_size": 5}, "no field 'hiden_size'; did you mean 'hidden_size'"),
+    ],
+)
+def test_config_of_translation_refuses(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises((StrictDataclassError, TypeError), match=message):
+        RNNSearchConfig(**fields)
