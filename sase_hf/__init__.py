@@ -14,7 +14,7 @@ from transformers import (
 )
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from .data.tokenizer import build_tokenizer
+from .data.tokenizer import build_tokenizer, build_translation_tokenizer
 from .data.word_vectors import load_word_vectors
 from .models.rnnsearch.configuration_rnnsearch import RNNSearchConfig
 from .models.rnnsearch.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
@@ -79,5 +79,6 @@ __all__ = [
     "SelfAttentiveForSequenceClassification",
     "SelfAttentiveModel",
     "build_tokenizer",
+    "build_translation_tokenizer",
     "load_word_vectors",
 ]

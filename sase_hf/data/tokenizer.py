@@ -1,22 +1,39 @@
-"""A word-level tokenizer built from texts: a stock fast tokenizer, with no class of its own."""
+"""Tokenizers built from texts: stock fast tokenizers, with no class of their own."""
 
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import TokenizersBackend
 from transformers.utils import logging
 
 PAD_TOKEN = "[PAD]"
 UNK_TOKEN = "[UNK]"
 SPECIAL_TOKENS = [PAD_TOKEN, UNK_TOKEN]
+EOS_TOKEN = "[EOS]"
 
 # The characters of a word: letters, the marks on them, digits.
 _OF_WORDS = r"\p{L}\p{M}\p{N}"
 # What stands apart from a word: an English contraction as the Penn Treebank cuts it, or any other
 # character. Without a repetition in it, the time it takes grows only with the length of a text.
 _APART = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{_OF_WORDS}])|[^{_OF_WORDS}]"
+
+# A piece of a text to translate, after a mark for the space before it: a short elision ("l'"), the
+# end of an English contraction, a word, or any other character.
+_PIECE = (
+    rf"▁?[{_OF_WORDS}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{_OF_WORDS}])"
+    rf"|▁?[{_OF_WORDS}]+|▁?[^{_OF_WORDS}▁]|▁"
+)
 
 
 def build_tokenizer(
@@ -96,6 +113,72 @@ def build_tokenizer(
     )
 
 
+def build_translation_tokenizer(
+    texts: Iterable[str],
+    vocab_size: int = 30_000,
+    lowercase: bool = False,
+    min_frequency: int = 1,
+    *,
+    subwords: bool = False,
+    model_max_length: int = 1024,
+) -> TokenizersBackend:
+    """Build one tokenizer for both languages of a translation model; decoding restores the text.
+
+    A text is normalised (NFC, a curly apostrophe made straight) and cut into words, elisions such
+    as "l'" and single punctuation marks; a mark in front of a piece stands for the space before it.
+    Each text ends with `[EOS]`. The padding token has id 0, the unknown one 1 and `[EOS]` 2.
+
+    Args:
+        texts: The texts of both languages. Read once and not kept.
+        vocab_size: Max entries of the vocabulary, the three special tokens included.
+        lowercase: Whether "The" and "the" are one word.
+        min_frequency: How often a word, or a merged pair of subwords, must occur.
+        subwords: Cut rare words into byte-pair-encoded parts instead of making them `[UNK]`.
+        model_max_length: Tokens that `truncation=True` cuts a text to.
+
+    Returns:
+        The tokenizer; `tokenizer(sources, text_target=targets)` prepares pairs.
+
+    Raises:
+        ValueError: As for `build_tokenizer`.
+    """
+    model: Any = models.BPE(unk_token=UNK_TOKEN) if subwords else models.WordLevel({}, UNK_TOKEN)
+    tokenizer = Tokenizer(model)
+    one_space = normalizers.Replace(Regex(r"\s+"), " ")
+    tokenizer.normalizer = normalizers.Sequence(
+        [_normalizer(lowercase), one_space, normalizers.Strip()]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(split=False),
+            pre_tokenizers.Split(Regex(_PIECE), "removed", invert=True),
+        ]
+    )
+    tokenizer.decoder = decoders.Metaspace()
+    make_trainer: Any = trainers.BpeTrainer if subwords else trainers.WordLevelTrainer
+    trainer = make_trainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=[*SPECIAL_TOKENS, EOS_TOKEN],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_checked(texts), trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, len(SPECIAL_TOKENS))]
+    )
+    return TokenizersBackend(
+        tokenizer_object=tokenizer,
+        pad_token=PAD_TOKEN,
+        unk_token=UNK_TOKEN,
+        eos_token=EOS_TOKEN,
+        split_special_tokens=True,
+        model_max_length=model_max_length,
+        model_input_names=["input_ids", "attention_mask"],
+        padding_side="right",
+        clean_up_tokenization_spaces=False,
+    )
+
+
 def text_fault(value: Any) -> str | None:
     """Return why a value cannot be tokenized, None if it can."""
     if not isinstance(value, str):
@@ -111,9 +194,7 @@ def text_fault(value: Any) -> str | None:
 def _splitter(lowercase: bool) -> Tokenizer:
     """Return a tokenizer that knows what a word is, and no words yet."""
     tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNK_TOKEN))
-    apostrophe = normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    case = [normalizers.Lowercase()] if lowercase else []
-    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), apostrophe, *case])
+    tokenizer.normalizer = _normalizer(lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(_APART), "isolated")]
     )
@@ -121,6 +202,12 @@ def _splitter(lowercase: bool) -> Tokenizer:
         single="$A:0", pair="$A:0 $B:1", special_tokens=[]
     )
     return tokenizer
+
+
+def _normalizer(lowercase: bool) -> normalizers.Normalizer:
+    apostrophe = normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    case = [normalizers.Lowercase()] if lowercase else []
+    return normalizers.Sequence([normalizers.NFC(), apostrophe, *case])
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 from datasets import Dataset
 from transformers import AutoTokenizer, TokenizersBackend
 
-from sase_hf import build_tokenizer
+from sase_hf import build_tokenizer, build_translation_tokenizer
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
@@ -148,3 +148,29 @@ def test_build_tokenizer_names_what_it_cannot_use(
     """The position leads to the row; a silent skip would hide a broken dataset."""
     with pytest.raises(ValueError, match=message):
         build_tokenizer(texts, **options)
+
+
+@pytest.mark.parametrize("subwords", [False, True])
+def test_translation_tokenizer_restores_the_text(subwords: bool) -> None:
+    """Spaces, elisions and punctuation come back, save that runs of spaces become one."""
+    texts = [
+        "Un homme à l'arrière d'un « bus » .",
+        'The man\'s dog doesn\N{RIGHT SINGLE QUOTATION MARK}t "bark", (really).',
+    ]
+    tokenizer = build_translation_tokenizer(texts, subwords=subwords)
+    for text in texts:
+        ids = tokenizer(f"  {text}\n ").input_ids
+        assert ids[-1] == tokenizer.eos_token_id == 2
+        restored = tokenizer.decode(ids, skip_special_tokens=True)
+        assert restored == text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    pair = tokenizer(texts[1], text_target=texts[0])
+    assert pair["labels"] == tokenizer(texts[0]).input_ids
+    assert "token_type_ids" not in pair
+
+
+def test_translation_tokenizer_cuts_elisions_and_rare_words() -> None:
+    texts = ["l'homme"] * 3 + ["hommes"]
+    words = build_translation_tokenizer(texts, min_frequency=2)
+    assert words.tokenize("l'homme l'hommes [EOS]")[:5] == ["▁l'", "homme", "▁l'", "[UNK]", "[UNK]"]
+    parts = build_translation_tokenizer(texts, vocab_size=40, min_frequency=2, subwords=True)
+    assert parts.tokenize("l'hommes") == ["▁l'", "homme", "s"]

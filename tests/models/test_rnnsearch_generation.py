@@ -1,0 +1,233 @@
+"""Translation by the stock `generate`, against plain loops; the pipeline; remote code."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+from tiny_translation import KINDS, tiny_translator
+from torch import Tensor
+from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+from sase_hf import RNNSearchForConditionalGeneration, RNNSearchModel, build_translation_tokenizer
+
+END, LONGEST, BEAMS = 2, 8, 3
+SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12], [22, 21, 20, 19], [5, 5], [17, 3, 11, 10, 4, 6]]
+TEXTS = ["Two dogs run.", "A man's dog sleeps!", "", "Nobody knows \N{SNOWMAN}"]
+
+kinds = pytest.mark.parametrize("has_attention", KINDS.values(), ids=KINDS)
+
+
+def next_log_probs(model: Any, source: list[int], words: list[int]) -> Tensor:
+    outputs = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([words]))
+    return outputs.logits[0, -1].log_softmax(-1)
+
+
+def beam_search(model: Any, source: list[int], beams: int) -> list[int]:
+    """Return the likeliest translation of a beam search written plainly, without y_0.
+
+    All open hypotheses are extended by every word; the best `beams` of those that do not end go
+    on, and the best ones among the first 2 * `beams` that end are kept.
+    """
+    alive, done = [(0.0, [0])], []
+    for _ in range(LONGEST):
+        extended = [
+            (score + log_p, [*words, word])
+            for score, words in alive
+            for word, log_p in enumerate(next_log_probs(model, source, words).tolist())
+        ]
+        extended.sort(key=lambda hypothesis: -hypothesis[0])
+        done += [one for one in extended[:beams] if one[1][-1] == END]
+        alive = [one for one in extended if one[1][-1] != END][:beams]
+        if len(done) >= beams and max(done)[0] >= alive[0][0]:
+            break
+    return max(done + alive)[1][1:]
+
+
+def up_to_end(words: Tensor) -> list[int]:
+    """Return what stands before the padding, which is of end tokens in a beam search."""
+    found = words.tolist()[1:]
+    return found[: found.index(END) + 1] if END in found else found
+
+
+@kinds
+@pytest.mark.parametrize(("padding", "seed"), [("right", 1), ("left", 4)])
+def test_beam_search_of_a_batch_is_that_of_a_plain_loop(
+    has_attention: bool, padding: str, seed: int
+) -> None:
+    """By log-probability alone, as the paper; a beam of 1 is greedy search."""
+    torch.manual_seed(seed)  # with these, translations differ among sources and beams
+    model = tiny_translator(1.2, has_attention=has_attention)
+    batch = tiny.text_batch(SOURCES, padding)
+    for beams in (1, BEAMS):
+        found = model.generate(
+            **batch,
+            num_beams=beams,
+            max_new_tokens=LONGEST,
+            **({"length_penalty": 0.0, "early_stopping": "never"} if beams > 1 else {}),
+        )
+        expected = [beam_search(model, source, beams) for source in SOURCES]
+        assert [up_to_end(row) for row in found] == expected
+    assert len({tuple(words) for words in expected}) > 2
+
+
+@kinds
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_beams": 1},
+        {"num_beams": BEAMS},
+        {"do_sample": True, "num_return_sequences": 3},
+        {"num_beams": BEAMS, "num_return_sequences": 2, "suppress_tokens": [END, 5]},
+        {"decoder_input_ids": torch.tensor([[0, 5, 3]] * len(SOURCES))},
+    ],
+    ids=["greedy", "beam", "sampling", "suppressed", "prefix"],
+)
+def test_generation_with_cache_equals_without(has_attention: bool, options: dict[str, Any]) -> None:
+    model = tiny_translator(has_attention=has_attention)
+    found = []
+    for use_cache in (True, False):
+        torch.manual_seed(3)
+        batch = tiny.text_batch(SOURCES)
+        found.append(
+            model.generate(**batch, **options, max_new_tokens=LONGEST, use_cache=use_cache)
+        )
+    assert torch.equal(*found)
+    assert not torch.isin(found[0][:, 1:], torch.tensor(options.get("suppress_tokens", []))).any()
+    prefix = options.get("decoder_input_ids")
+    assert prefix is None or torch.equal(found[0][:, :3], prefix)
+
+
+def test_generation_reads_the_source_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with a cache one target word in each step."""
+    model = tiny_translator()
+    lengths: list[int] = []
+    forward, encode = model.decoder.forward, model.encoder.forward
+    read: list[Any] = []
+    monkeypatch.setattr(
+        model.decoder,
+        "forward",
+        lambda words, *rest: lengths.append(words.shape[1]) or forward(words, *rest),
+    )
+    monkeypatch.setattr(
+        model.encoder, "forward", lambda *args, **kw: read.append(1) or encode(*args, **kw)
+    )
+    model.generate(**tiny.text_batch(SOURCES), num_beams=2, max_new_tokens=4, min_new_tokens=4)
+    assert (lengths, len(read)) == ([1] * 4, 1)
+
+
+def test_step_by_step_equals_teacher_forcing() -> None:
+    model = tiny_translator()
+    source, words = tiny.text_batch(SOURCES), torch.randint(3, 23, (len(SOURCES), 5))
+    whole = model(**source, decoder_input_ids=words).logits
+    cache, steps = None, []
+    for part in words.split([1, 2, 2], 1):
+        outputs = model(**source, decoder_input_ids=part, past_key_values=cache, use_cache=True)
+        cache = outputs.past_key_values
+        steps.append(outputs.logits)
+    torch.testing.assert_close(torch.cat(steps, 1), whole)
+    assert cache.get_seq_length() == 5
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    root = tmp_path_factory.mktemp("translation")
+    tokenizer = build_translation_tokenizer(TEXTS[:2])
+    for name, has_attention in KINDS.items():
+        model = tiny_translator(vocab_size=len(tokenizer), has_attention=has_attention)
+        model.save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+    return root
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_pipeline_returns_translation_tokens_and_alignment(folder: Path, name: str) -> None:
+    """A batch gives what its texts give alone, whatever is in them."""
+    translate: Any = pipeline("aligned-translation", model=str(folder / name))
+    options = {"num_beams": 2, "max_new_tokens": 6}
+    together = translate(TEXTS, batch_size=4, **options)
+    for text, result in zip(TEXTS, together, strict=True):
+        alone = translate(text, **options)
+        assert {**result, "score": 0, "alignment": 0} == {**alone, "score": 0, "alignment": 0}
+        assert result["score"] == pytest.approx(alone["score"], abs=1e-4)
+        assert math.isfinite(result["score"])
+        words = translate.tokenizer.convert_tokens_to_ids(result["tokens"])
+        assert result["translation_text"] == translate.tokenizer.decode(
+            words, skip_special_tokens=True
+        )
+        if name == "encdec":
+            assert result["alignment"] is None
+            continue
+        alignment = torch.tensor(result["alignment"])
+        assert alignment.shape == (len(result["tokens"]), len(result["source_tokens"]))
+        torch.testing.assert_close(alignment.sum(1), torch.ones(len(alignment)))
+        torch.testing.assert_close(alignment, torch.tensor(alone["alignment"]))
+
+
+def test_pipeline_refuses_what_is_not_a_text(folder: Path) -> None:
+    with pytest.raises(ValueError, match="must be a text; got 3"):
+        pipeline("aligned-translation", model=str(folder / "search"))(3)
+
+
+def test_checkpoint_loads_by_auto_classes_with_the_package(folder: Path) -> None:
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder / "search")
+    assert type(model) is RNNSearchForConditionalGeneration
+    encoder = AutoModel.from_pretrained(folder / "search")
+    assert type(encoder) is RNNSearchModel
+    inputs = AutoTokenizer.from_pretrained(folder / "search")(
+        TEXTS, padding=True, return_tensors="pt"
+    )
+    torch.testing.assert_close(
+        encoder(**inputs).sentence_embedding, model.encoder(**inputs).sentence_embedding
+    )
+    config = json.loads((folder / "search" / "config.json").read_text())
+    assert config["auto_map"] == {
+        "AutoConfig": "configuration_rnnsearch.RNNSearchConfig",
+        "AutoModel": "modeling_rnnsearch.RNNSearchModel",
+        "AutoModelForSeq2SeqLM": "modeling_rnnsearch.RNNSearchForConditionalGeneration",
+    }
+
+
+REMOTE = """
+import json, sys
+from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+folder, *texts = json.loads(sys.argv[1])
+trust = {"trust_remote_code": True}
+found = [
+    pipeline(task, model=folder, **trust)(texts, num_beams=2, max_new_tokens=6)
+    for task in ("translation", "aligned-translation")
+]
+assert found[0] == found[1]
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+inputs = tokenizer(texts, padding=True, return_tensors="pt")
+model = AutoModelForSeq2SeqLM.from_pretrained(folder, **trust)
+assert model.generate(**inputs, max_new_tokens=3).shape[0] == len(texts)
+encoder = AutoModel.from_pretrained(folder, **trust)
+assert encoder(**inputs).sentence_embedding.shape[0] == len(texts)
+assert "sase_hf" not in sys.modules
+print(json.dumps(found[0]))
+"""
+
+
+@pytest.mark.slow
+def test_checkpoint_translates_by_remote_code_alone(folder: Path, tmp_path: Path) -> None:
+    """Offline, in a fresh process that cannot import the package."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", REMOTE, json.dumps([str(folder / "search"), *TEXTS])],
+        env={**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
+    here = translate(TEXTS, num_beams=2, max_new_tokens=6)
+    assert json.loads(done.stdout.splitlines()[-1]) == json.loads(json.dumps(here))
