@@ -24,11 +24,12 @@ GPUs, or processes, take: torchrun --standalone --nproc_per_node 2 scripts/train
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from sase_hf.evaluation.records import NO_RESULTS
-from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.command_line import LABELS, parse_arguments
 from sase_hf.training.report import REPORT_NAME
 from sase_hf.training.run import run
 from sase_hf.utils.cli import errors_in_one_line
@@ -37,8 +38,19 @@ from sase_hf.utils.tables import table_lines
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what the command line asks for and print the results."""
-    with errors_in_one_line(__file__):
-        model_args, data_args, training_args = parse_arguments(argv, description=__doc__)
+    run_script(__file__, __doc__, argv, LABELS, run)
+
+
+def run_script(
+    script: str,
+    description: str | None,
+    argv: Sequence[str] | None,
+    groups: tuple[type[Any], ...],
+    run: Callable[..., dict[str, Any]],
+) -> None:
+    """Read the arguments of a run, call `run` with them and print the results."""
+    with errors_in_one_line(script):
+        model_args, data_args, training_args = parse_arguments(argv, description, groups)
         is_first_process = training_args.process_index == 0
         logging.basicConfig(format="%(message)s")
         if is_first_process:

@@ -18,13 +18,17 @@ class LengthGroupedOrder(Sampler[int]):
     """Rows in random order, those of similar lengths together; seed and epoch decide the order.
 
     The stock sampler of `group_by_length` draws from the global random state, which a resumed run
-    finds in another state; this one depends only on its arguments.
+    finds in another state; this one depends only on its arguments. `batches` are drawn and sorted
+    together; None lets transformers choose their number.
     """
 
-    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+    def __init__(
+        self, lengths: Sequence[int], batch_size: int, seed: int, batches: int | None = None
+    ) -> None:
         self.lengths = lengths
         self.batch_size = batch_size
         self.seed = seed
+        self.batches = batches
         self.epoch = 0
 
     def __len__(self) -> int:
@@ -32,7 +36,11 @@ class LengthGroupedOrder(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        return iter(get_length_grouped_indices(self.lengths, self.batch_size, generator=generator))
+        return iter(
+            get_length_grouped_indices(
+                self.lengths, self.batch_size, self.batches, generator=generator
+            )
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next order."""

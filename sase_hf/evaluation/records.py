@@ -25,6 +25,7 @@ import torch
 from transformers import EvalPrediction, PreTrainedConfig
 
 from ..data.labels import IGNORED_LABEL, MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from ..data.pairs import TRANSLATION
 from ..utils.files import FilePath, atomic_write
 from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1
@@ -32,13 +33,29 @@ from .metrics.mse.mse import Mse
 from .metrics.pearson.pearson import Pearson
 from .privacy import redact
 
-METRICS = {"accuracy": Accuracy, "macro_f1": MacroF1, "mse": Mse, "pearson": Pearson}
+
+def _bleu(**options: Any) -> evaluate.EvaluationModule:
+    try:
+        from .metrics.bleu.bleu import Bleu
+    except ImportError as reason:
+        raise ImportError("BLEU needs sacrebleu; pip install 'sase_hf[translation]'") from reason
+    return Bleu(**options)
+
+
+METRICS: dict[str, Callable[..., evaluate.EvaluationModule]] = {
+    "accuracy": Accuracy,
+    "macro_f1": MacroF1,
+    "mse": Mse,
+    "pearson": Pearson,
+    "bleu": _bleu,
+}
 
 # The metrics that fit each type of problem; all of them are measured by default.
 DEFAULT_METRICS = {
     SINGLE_LABEL: ("accuracy", "macro_f1"),
     MULTI_LABEL: ("accuracy", "macro_f1"),
     REGRESSION: ("mse", "pearson"),
+    TRANSLATION: ("bleu",),
 }
 
 # Endings of the entries that Trainer adds to the metrics.
@@ -53,7 +70,7 @@ def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluat
     Args:
         names: Each one of `METRICS`, or what `evaluate.load` takes: a name on the Hub, or the path
             of a module, whose code is then run. None for all own metrics that fit.
-        problem_type: One of `labels.PROBLEM_TYPES`.
+        problem_type: One of `labels.PROBLEM_TYPES`, or `pairs.TRANSLATION`.
 
     Raises:
         ValueError: If a metric does not fit the problem type or cannot be loaded.
@@ -78,6 +95,15 @@ def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluat
                 f"{reason}"
             ) from reason
     return modules
+
+
+def bleu_signature() -> str:
+    """Return what sacrebleu says of how it computes BLEU: case, tokens, smoothing, version."""
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU()
+    metric.corpus_score(["a"], [["a"]])  # the signature counts the references
+    return str(metric.get_signature())
 
 
 def metrics_function(
@@ -234,6 +260,7 @@ __all__ = [
     "DEFAULT_METRICS",
     "METRICS",
     "NO_RESULTS",
+    "bleu_signature",
     "describe_environment",
     "describe_hardware",
     "evaluation_history",

@@ -8,7 +8,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +71,11 @@ def model_card(
     is_head = model_class is not family.base_model
     labels = {int(index): label for index, label in (config.id2label or {}).items()}
     arguments = record.get("arguments", {})
+    family_text = TEMPLATE.with_name(f"card_{config.model_type}.md").read_text(encoding="utf-8")
+    task = family.hub_task if is_head else "feature-extraction"
     card = ModelCard.from_template(
-        _front_matter(
-            "text-classification" if is_head else "feature-extraction", name, record, about
-        ),
-        template_path=str(TEMPLATE),
+        _front_matter(task, family.hub_tags, name, record, about),
+        template_str=family_text + TEMPLATE.read_text(encoding="utf-8"),
         config=config,
         about={key: str(text).strip() for key, text in about.items() if key in ABOUT_PROSE},
         is_licensed="license" in about,
@@ -86,7 +86,7 @@ def model_card(
         is_pair=model_class.reads_pairs,
         checkpoint=json.dumps(repo_id or "."),
         is_local=repo_id is None,
-        has_labels=is_head and config.problem_type != REGRESSION,
+        has_labels=is_head and family.objective == "labels" and config.problem_type != REGRESSION,
         labels=_escape([labels[index] for index in sorted(labels)]),
         num_parameters=num_parameters,
         megabytes=num_parameters * getattr(config.dtype, "itemsize", 4) / 1e6,
@@ -148,7 +148,11 @@ def training_data(checkpoint: str) -> str:
 
 
 def _front_matter(
-    task: str, name: str, record: Mapping[str, Any], about: Mapping[str, Any]
+    task: str,
+    tags: Sequence[str],
+    name: str,
+    record: Mapping[str, Any],
+    about: Mapping[str, Any],
 ) -> ModelCardData:
     """Return what the Hub reads: library, task, and the results as a model index."""
     split = record.get("split", "")
@@ -174,7 +178,7 @@ def _front_matter(
     return ModelCardData(
         library_name="transformers",
         pipeline_tag=task,
-        tags=["sentence-embeddings", "self-attention", "sentence-transformers"],
+        tags=[*tags],
         model_name=_one_line(name) if results else None,
         eval_results=results or None,
         datasets=list(dict.fromkeys(datasets)) or None,

@@ -48,6 +48,8 @@ class Family:
             on them.
         json_files: What `save_pretrained` writes beside weights, config and code, by file name.
         pipeline_task: The `pipeline` of transformers that returns the attention.
+        hub_task: The task of its heads by the Hub's name; its card is `hub/card_FAMILY.md`.
+        hub_tags: What the Hub finds its models by.
     """
 
     config: type[PreTrainedConfig]
@@ -61,6 +63,8 @@ class Family:
     changeable_fields: tuple[str, ...]
     json_files: Mapping[str, Any]
     pipeline_task: str
+    hub_task: str
+    hub_tags: tuple[str, ...]
 
     @property
     def files(self) -> dict[str, Path]:
@@ -125,6 +129,8 @@ FAMILIES = {
         ),
         json_files=SENTENCE_TRANSFORMER_FILES,
         pipeline_task=TASK,
+        hub_task="text-classification",
+        hub_tags=("sentence-embeddings", "self-attention", "sentence-transformers"),
     ),
     "rnnsearch": Family(
         config=RNNSearchConfig,
@@ -150,6 +156,8 @@ FAMILIES = {
         changeable_fields=("dropout", "label_smoothing"),
         json_files={},
         pipeline_task=TRANSLATION_TASK,
+        hub_task="translation",
+        hub_tags=("attention", "rnnsearch"),
     ),
 }
 

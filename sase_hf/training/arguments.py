@@ -4,7 +4,7 @@
 training: transformers' `TrainingArguments` with more fields and other defaults.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, make_dataclass
 from enum import Enum
 from typing import Any, ClassVar, Literal, get_args, get_origin
@@ -17,12 +17,16 @@ from ..data.arguments import flag
 from ..models import FAMILIES
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
+LABEL_FAMILIES = [family for family in FAMILIES.values() if family.objective == "labels"]
 
 
-def _config_flags() -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name, type and dataclass field of each flag in the table of families."""
+def config_flags(objective: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name, type and dataclass field of each flag of the families with an objective."""
     flags = {
-        name: (family, text) for family in FAMILIES.values() for name, text in family.flags.items()
+        name: (family, text)
+        for family in FAMILIES.values()
+        if family.objective == objective
+        for name, text in family.flags.items()
     }
     for name, (family, text) in flags.items():
         entry = family.config.__dataclass_fields__[name]
@@ -38,18 +42,41 @@ def _config_flags() -> Iterator[tuple[str, Any, Any]]:
         yield name, kind | None, flag(f"{text} (default: {default})", **metadata)
 
 
-CONFIG_FLAGS = list(_config_flags())
-
-
 @dataclass
-class _ModelChoice:
+class ModelSource:
+    """Where a model and its tokenizer come from: the flags that all families share."""
+
     _argument_group_name: ClassVar[str] = "model"
+    config_fields: ClassVar[tuple[str, ...]] = ()  # that have a flag
 
     model_name_or_path: str | None = flag(
         "A checkpoint to start from or to evaluate: a folder or a name on the Hub. Its tokenizer, "
         "its labels and its sizes are kept. Without it a new model is built."
     )
     model_revision: str = flag("Branch, tag or commit of a checkpoint on the Hub.", "main")
+    tokenizer_name: str | None = flag(
+        "A ready tokenizer, folder or Hub name, instead of one built from the training texts."
+    )
+    vocab_size: int | None = flag("Largest vocabulary of the tokenizer that is built.")
+    min_frequency: int | None = flag("Fewest occurrences of a word that the tokenizer keeps.")
+    lowercase: bool | None = flag(
+        "Whether the tokenizer that is built lower-cases.", nargs="?", const=True
+    )
+
+    def given_config_fields(self) -> dict[str, Any]:
+        """Return the fields of the config that were set."""
+        return self._given(self.config_fields)
+
+    def given_tokenizer_options(self) -> dict[str, Any]:
+        """Return the options that were set for the tokenizer to build."""
+        return self._given(("vocab_size", "min_frequency", "lowercase"))
+
+    def _given(self, names: Iterable[str]) -> dict[str, Any]:
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+@dataclass
+class _ModelChoice(ModelSource):
     ignore_mismatched_sizes: bool = flag(
         "Train a checkpoint on other labels than its own, with a new output layer if their number "
         "differs.",
@@ -57,10 +84,7 @@ class _ModelChoice:
     )
     task: str | None = flag(
         "The head of a new model; by default nli for two text columns and classification for one.",
-        choices=[task for family in FAMILIES.values() for task in family.heads],
-    )
-    tokenizer_name: str | None = flag(
-        "A ready tokenizer, folder or Hub name, instead of one built from the training texts."
+        choices=[task for family in LABEL_FAMILIES for task in family.heads],
     )
     word_vectors: list[str] | None = field(
         default=None,
@@ -86,31 +110,21 @@ class _ModelChoice:
         nargs="?",
         const=True,
     )
-    vocab_size: int | None = flag("Largest vocabulary of the tokenizer that is built.")
-    min_frequency: int | None = flag("Fewest occurrences of a word that the tokenizer keeps.")
-    lowercase: bool | None = flag(
-        "Whether the tokenizer that is built lower-cases.", nargs="?", const=True
-    )
 
 
-class ModelArguments(
-    make_dataclass("ModelArguments", CONFIG_FLAGS, bases=(_ModelChoice,))  # type: ignore[misc]
-):
+def model_arguments(name: str, base: type[ModelSource], objective: str) -> Any:
+    """Return a dataclass with the flags of a base and of the configs for an objective."""
+    flags = list(config_flags(objective))
+    made = make_dataclass(name, flags, bases=(base,))
+    made.config_fields = tuple(name for name, _, _ in flags)  # type: ignore[attr-defined]
+    return made
+
+
+class ModelArguments(model_arguments("ModelArguments", _ModelChoice, "labels")):  # type: ignore[misc]
     """Which model to build, or which one to start from.
 
     Fields named as in a family's config set that field; None keeps the config's own default.
     """
-
-    def given_config_fields(self) -> dict[str, Any]:
-        """Return the fields of the config that were set."""
-        return self._given([name for name, _, _ in CONFIG_FLAGS])
-
-    def given_tokenizer_options(self) -> dict[str, Any]:
-        """Return the options that were set for the tokenizer to build."""
-        return self._given(["vocab_size", "min_frequency", "lowercase"])
-
-    def _given(self, names: list[str]) -> dict[str, Any]:
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 @dataclass

@@ -63,10 +63,23 @@ COMMON_FLAGS = {
 }
 
 
+LABELS = (DataArguments, ModelArguments, RunArguments)
+
+
 def parse_arguments(
-    argv: Sequence[str] | None = None, description: str | None = None
-) -> tuple[ModelArguments, DataArguments, RunArguments]:
+    argv: Sequence[str] | None = None,
+    description: str | None = None,
+    groups: tuple[type[Any], ...] = LABELS,
+) -> tuple[Any, Any, Any]:
     """Read a command line, by default that of this process, which may begin with a recipe file.
+
+    Args:
+        argv: The words of the command line.
+        description: What `--help` begins with.
+        groups: The dataclasses of the arguments of data, model and run.
+
+    Returns:
+        The arguments of model, data and run.
 
     Raises:
         ValueError: If a flag, or a key of the recipe, is unknown, or values contradict each other.
@@ -74,7 +87,7 @@ def parse_arguments(
         SystemExit: After `--help`, and if a value is not of the flag's kind.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = _build_parser(description, shows_all=HELP_ALL_FLAG in words)
+    parser = _build_parser(description, groups, shows_all=HELP_ALL_FLAG in words)
     if HELP_ALL_FLAG in words or not words:
         parser.print_help()
         parser.exit()
@@ -83,9 +96,10 @@ def parse_arguments(
     given, unknown = parser.parse_known_args(words)
     if unknown:
         raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
-    words = [*_words(_implied(given)), *words]
-    groups: Any = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
-    data_args, model_args, training_args = groups
+    if groups is LABELS:
+        words = [*_words(_implied(given)), *words]
+    parsed = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
+    data_args, model_args, training_args = parsed
     return model_args, data_args, training_args
 
 
@@ -121,8 +135,9 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"recipe {path} is based on itself, by way of {base}") from None
 
 
-def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:
-    groups: Any = (DataArguments, ModelArguments, RunArguments)
+def _build_parser(
+    description: str | None, groups: tuple[type[Any], ...], shows_all: bool
+) -> HfArgumentParser:
     parser = HfArgumentParser(
         groups,
         usage="%(prog)s [RECIPE] [--flag value ...]",
@@ -133,7 +148,8 @@ def _build_parser(description: str | None, shows_all: bool) -> HfArgumentParser:
         ),
         allow_abbrev=False,
     )
-    common = COMMON_FLAGS | RunArguments.__annotations__.keys()
+    *_, run = groups
+    common = COMMON_FLAGS | RunArguments.__annotations__.keys() | run.__annotations__.keys()
     common |= DataArguments.__dataclass_fields__.keys()
     rare = TrainingArguments.__dataclass_fields__.keys() - common
     for action in parser._actions:

@@ -24,13 +24,11 @@ Row = Mapping[str, Any]
 def write_predictions(
     logits: Tensor, task: TaskData, arguments: DataArguments, output_dir: str
 ) -> Path:
-    """Write the test rows with what a model says of them: `predictions` with the file's ending.
+    """Write the test rows with what a model says of them, as `write_with_columns` does.
 
-    The columns of the file are kept. Added are `predicted_label` and `confidence`, its probability;
+    Added are `predicted_label` and `confidence`, its probability;
     for sets of labels `predicted_labels`; for numbers `predicted_` and the name of each. The
-    probability of every label is in `scores`. In CSV, TSV and Parquet, lists and scores are JSON
-    texts. Rows that are not those of one file, because they come from the Hub or because some were
-    left out, become JSON Lines with the columns `text`, `text_pair` and `label`.
+    probability of every label is in `scores`.
 
     Args:
         logits: Of the test rows in their order, shape (B, C).
@@ -38,7 +36,24 @@ def write_predictions(
         arguments: Names the file.
         output_dir: The folder to write into.
     """
-    added = list(_predictions(logits, task))
+    return write_with_columns(list(_predictions(logits, task)), task, arguments, output_dir)
+
+
+def write_with_columns(
+    added: Sequence[Row], task: TaskData, arguments: DataArguments, output_dir: str
+) -> Path:
+    """Write the test rows with more columns: `predictions` with the file's ending.
+
+    The columns of the file are kept. In CSV, TSV and Parquet, lists and scores are JSON texts. Rows
+    that are not those of one file, because they come from the Hub or because some were left out,
+    become JSON Lines with the columns `text`, `text_pair` and `label`.
+
+    Args:
+        added: The new columns of the test rows in their order.
+        task: The test rows.
+        arguments: Names the file.
+        output_dir: The folder to write into.
+    """
     source = arguments.test_file
     if source is None or arguments.drop_unlabelled:
         rows, ending = task.splits["test"].to_list(), ".jsonl"

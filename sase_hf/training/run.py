@@ -3,6 +3,8 @@
 import logging
 import os
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from ..evaluation.records import (
 from ..hub import create_repository, push, write_model_card
 from ..utils.memory import keep_freed_memory
 from ..utils.tables import Table
-from .arguments import ModelArguments, RunArguments, changed_arguments
+from .arguments import ModelArguments, ModelSource, RunArguments, changed_arguments
 from .checkpoints import (
     checkpoint_to_resume,
     clear_torn_beginning,
@@ -45,8 +47,35 @@ from .trainer import SelfAttentiveTrainer
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Steps:
+    """What differs between a run that learns labels and one that learns to translate.
+
+    Attributes:
+        assemble: Called with arguments of model and data and a checkpoint to resume.
+        log_summary: Called with the setup and all arguments, before training.
+        make_trainer: Called with the setup and the arguments of the run.
+        predict: Called with the trainer, the setup and the arguments of the data; returns metrics
+            of the test rows and the file of predictions.
+        details: Returns what a record says besides.
+    """
+
+    assemble: Callable[[Any, Any, Path | None], TrainingSetup]
+    log_summary: Callable[[TrainingSetup, Any, Any, Any], None]
+    make_trainer: Callable[[TrainingSetup, Any], SelfAttentiveTrainer]
+    predict: Callable[[Any, TrainingSetup, Any], tuple[dict[str, float], Path | None]]
+    details: Callable[[], Mapping[str, Any]] = dict
+
+
 def run(
     model_args: ModelArguments, data_args: DataArguments, training_args: RunArguments
+) -> dict[str, Any]:
+    """Train, evaluate and predict labels; see `run_steps`."""
+    return run_steps(LABEL_STEPS, model_args, data_args, training_args)
+
+
+def run_steps(
+    steps: Steps, model_args: ModelSource, data_args: DataArguments, training_args: RunArguments
 ) -> dict[str, Any]:
     """Do what the arguments ask: train, evaluate, predict.
 
@@ -89,11 +118,11 @@ def run(
 
     keep_freed_memory()
     (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
-    setup = assemble(model_args, data_args, checkpoint)
+    setup = steps.assemble(model_args, data_args, checkpoint)
     check_splits(setup.task, training_args)
     given |= complete_arguments(training_args, setup)
-    log_summary(setup, model_args, data_args, training_args)
-    trainer = make_trainer(setup, training_args)
+    steps.log_summary(setup, model_args, data_args, training_args)
+    trainer = steps.make_trainer(setup, training_args)
 
     metrics: dict[str, float] = {}
     history: dict[str, Any] = {}
@@ -124,9 +153,9 @@ def run(
         trainer.save_metrics("eval", evaluated)
         metrics |= evaluated
     if training_args.do_predict:
-        tested, predictions = _predict(trainer, setup, data_args)
+        tested, predictions = steps.predict(trainer, setup, data_args)
         metrics |= tested
-    record = _record(setup, metrics, training_args, given, start) | history
+    record = _record(setup, metrics, training_args, given, start) | history | steps.details()
     if trainer.is_world_process_zero():
         if training_args.do_train:
             write_model_card(output_dir, record, repo_id)
@@ -152,8 +181,8 @@ def run(
     }
 
 
-def move_label_smoothing(model_args: ModelArguments, training_args: RunArguments) -> None:
-    """Let the model smooth its labels itself: `Trainer` would drop the penalty with them."""
+def move_label_smoothing(model_args: Any, training_args: RunArguments) -> None:
+    """Let the model smooth its labels itself: `Trainer` would keep them from it."""
     smoothing = training_args.label_smoothing_factor
     if smoothing == 0:
         return
@@ -178,13 +207,23 @@ def log_summary(
     logger.info(f"rows: {rows} ({' -> '.join(map(', '.join, columns))})")
     names = setup.task.label_names
     logger.info(f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}")
+    log_lengths(setup, data_args)
+    for path, share in zip(model_args.word_vectors or [], setup.vectors_found, strict=False):
+        logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
+    log_model(setup, training_args)
+
+
+def log_lengths(setup: TrainingSetup, data_args: DataArguments) -> None:
+    """Log the size of the vocabulary and how many rows are cut."""
     logger.info(f"vocabulary: {len(setup.tokenizer):,} words")
     limit = data_args.max_seq_length or setup.tokenizer.model_max_length
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
     if cut:
         logger.info(f"length: {cut:,} rows reach the limit of {limit:,} tokens (--max_seq_length)")
-    for path, share in zip(model_args.word_vectors or [], setup.vectors_found, strict=False):
-        logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
+
+
+def log_model(setup: TrainingSetup, training_args: RunArguments) -> None:
+    """Log what is trained, and where."""
     model = setup.model
     logger.info(f"model: {type(model).__name__}, {model.num_parameters():,} parameters")
     logger.info(f"device: {training_args.device}, processes: {training_args.world_size}")
@@ -253,3 +292,6 @@ def _record(
         num_parameters=setup.model.num_parameters(),
         wall_seconds=time.perf_counter() - start,
     ) | {"rows_per_second": metrics.get(f"{prefixes[split]}samples_per_second")}
+
+
+LABEL_STEPS = Steps(assemble, log_summary, make_trainer, _predict)

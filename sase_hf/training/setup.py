@@ -1,7 +1,8 @@
 """What a run needs before it trains: checked arguments, rows, tokenizer and model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,13 @@ from ..evaluation.records import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.files import check_output
 from ..utils.loading import load_config, reraise_as_value_error, reraise_naming
-from .arguments import LOWER_IS_BETTER, ModelArguments, RunArguments
+from .arguments import (
+    LABEL_FAMILIES,
+    LOWER_IS_BETTER,
+    ModelArguments,
+    ModelSource,
+    RunArguments,
+)
 
 BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
 
@@ -38,7 +45,7 @@ class TrainingSetup:
     vectors_found: list[float]  # share of the vocabulary with a vector in each file
 
 
-def check_arguments(model_args: ModelArguments, training_args: RunArguments) -> None:
+def check_arguments(model_args: ModelSource, training_args: RunArguments) -> None:
     """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
         raise ValueError("nothing to do; give --train_file, --validation_file or --test_file")
@@ -141,36 +148,63 @@ def assemble(
         OSError: If a file or the checkpoint is not there or cannot be read.
     """
     source = str(checkpoint) if checkpoint else model_args.model_name_or_path
-    options = {
-        "revision": model_args.model_revision,
-        "cache_dir": data_args.cache_dir,
-        "token": data_args.token,
-        "trust_remote_code": False,  # the classes are here; code in a repository is not run
-    }
+    options = hub_options(model_args, data_args)
     config = None if source is None else load_config(source, **options)
     task = load_rows(model_args, data_args, config)
     head = _choose_head(model_args, task.text_columns, config)
     found: list[float] = []
     tokenizer: Any
     if source is None:
-        tokenizer = _new_tokenizer(model_args, task, options)
+        build = partial(build_tokenizer, **_extra_words(model_args, options))
+        tokenizer = new_tokenizer(model_args, task, options, build)
         if data_args.max_seq_length is not None:
             # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
             tokenizer.model_max_length = data_args.max_seq_length
         model, found = _new_model(head, model_args, task, tokenizer, options)
     else:
-        _apply_changes(config, model_args, task, is_resumed=checkpoint is not None)
-        with reraise_naming(source):
-            tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            model = head.from_pretrained(
-                source,
-                config=config,
-                ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
-                dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
-                **options,
-            )
+        if model_args.ignore_mismatched_sizes:
+            for name, value in _label_fields(task).items():
+                setattr(config, name, value)
+        if model_args.class_weights is not None:
+            config.class_weights = _class_weights(model_args, task)
+        apply_changes(config, model_args, is_resumed=checkpoint is not None)
+        mismatched = model_args.ignore_mismatched_sizes
+        model, tokenizer = load_trained(
+            head, source, config, ignore_mismatched_sizes=mismatched, **options
+        )
     rows = encode_task(task, tokenizer, data_args.max_seq_length)
     return TrainingSetup(task, rows, tokenizer, model, found)
+
+
+def hub_options(model_args: ModelSource, data_args: DataArguments) -> dict[str, Any]:
+    """Return the options of `from_pretrained` for everything that a run loads."""
+    return {
+        "revision": model_args.model_revision,
+        "cache_dir": data_args.cache_dir,
+        "token": data_args.token,
+        "trust_remote_code": False,  # the classes are here; code in a repository is not run
+    }
+
+
+def load_trained(
+    head: type[PreTrainedModel],
+    source: str,
+    config: Any,
+    *,
+    ignore_mismatched_sizes: bool = False,
+    **options: Any,
+) -> tuple[PreTrainedModel, Any]:
+    """Return the model of a checkpoint, to be trained with a changed config, and its tokenizer."""
+    with reraise_naming(source):
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        model = head.from_pretrained(
+            source,
+            config=config,
+            ignore_mismatched_sizes=ignore_mismatched_sizes,
+            dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
+            **options,
+        )
+    return model, tokenizer
 
 
 def load_rows(model_args: ModelArguments, data_args: DataArguments, config: Any = None) -> TaskData:
@@ -192,8 +226,13 @@ def _choose_head(
 ) -> type[PreTrainedModel]:
     """Return the head of the checkpoint, or the one asked for, or the one that fits the rows."""
     task = model_args.task or ("nli" if len(columns) == 2 else "classification")
-    heads = next(family.heads for family in FAMILIES.values() if task in family.heads)
+    heads = next(family.heads for family in LABEL_FAMILIES if task in family.heads)
     if config is not None:
+        if FAMILIES[config.model_type].objective != "labels":
+            raise ValueError(
+                f"the checkpoint holds a {config.model_type} model, which has no labels; train it "
+                "with scripts/train_translation.py"
+            )
         heads = FAMILIES[config.model_type].heads
         saved = {head.__name__: name for name, head in heads.items()}
         own_task = saved.get((config.architectures or [""])[0], task)
@@ -208,11 +247,15 @@ def _choose_head(
     return heads[task]
 
 
-def _new_tokenizer(model_args: ModelArguments, task: TaskData, hub_options: dict[str, Any]) -> Any:
-    """Load the tokenizer that was asked for, or build one from the training rows."""
+def new_tokenizer(
+    model_args: ModelSource,
+    task: TaskData,
+    hub_options: dict[str, Any],
+    build: Callable[..., TokenizersBackend],
+) -> Any:
+    """Load the tokenizer that was asked for, or build one from the texts of the training rows."""
     options = model_args.given_tokenizer_options()
-    name, member = model_args.tokenizer_name, model_args.word_vectors_member
-    if name is not None:
+    if (name := model_args.tokenizer_name) is not None:
         if options:
             raise ValueError(
                 f"{_flags(options)} cannot change a ready tokenizer; leave out --tokenizer_name"
@@ -221,15 +264,21 @@ def _new_tokenizer(model_args: ModelArguments, task: TaskData, hub_options: dict
             return AutoTokenizer.from_pretrained(name, **hub_options)
     if "train" not in task.splits:
         raise ValueError("a new model takes its words from training rows; give --train_file")
-    if model_args.extend_vocabulary and not model_args.word_vectors:
-        raise ValueError("--extend_vocabulary needs the words of --word_vectors")
-    if model_args.word_vectors and model_args.extend_vocabulary is not False:
-        hub = {name: hub_options[name] for name in ("cache_dir", "token")}
-        words = (read_words(path, member=member, **hub) for path in model_args.word_vectors)
-        options["extra_words"] = chain.from_iterable(words)
     train = task.splits["train"]
     columns = [column for column in ("text", "text_pair") if column in train.column_names]
-    return build_tokenizer(chain.from_iterable(train[c] for c in columns), **options)
+    return build(chain.from_iterable(train[c] for c in columns), **options)
+
+
+def _extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dict[str, Any]:
+    """Return the words of the vector files, if a tokenizer that is built shall know them."""
+    if model_args.extend_vocabulary and not model_args.word_vectors:
+        raise ValueError("--extend_vocabulary needs the words of --word_vectors")
+    if not model_args.word_vectors or model_args.extend_vocabulary is False:
+        return {}
+    hub = {name: hub_options[name] for name in ("cache_dir", "token")}
+    member = model_args.word_vectors_member
+    words = (read_words(path, member=member, **hub) for path in model_args.word_vectors)
+    return {"extra_words": chain.from_iterable(words)}
 
 
 def _new_model(
@@ -265,15 +314,13 @@ def _new_model(
     return model, [share for _, share in loaded]
 
 
-def _apply_changes(
-    config: Any, model_args: ModelArguments, task: TaskData, is_resumed: bool
-) -> None:
+def apply_changes(config: Any, model_args: ModelSource, is_resumed: bool) -> None:
     """Change a checkpoint's config as the arguments ask; refuse what its weights do not allow.
 
     A run is resumed with the flags that started it, also those for tokenizer and word vectors.
     """
     building = [*model_args.given_tokenizer_options()]
-    building += [name for name in BUILDING_FLAGS if getattr(model_args, name) is not None]
+    building += [name for name in BUILDING_FLAGS if getattr(model_args, name, None) is not None]
     if building and not is_resumed:
         raise ValueError(
             f"{_flags(building)} shape a new model, but --model_name_or_path names a trained one"
@@ -285,11 +332,6 @@ def _apply_changes(
             setattr(config, name, value)
         elif (tuple(value) if isinstance(own, tuple) else value) != own:
             raise ValueError(f"--{name} is {value}, but the checkpoint was made with {own}")
-    if model_args.ignore_mismatched_sizes:
-        for name, value in _label_fields(task).items():
-            setattr(config, name, value)
-    if model_args.class_weights is not None:
-        config.class_weights = _class_weights(model_args, task)
     with reraise_as_value_error():
         config.validate()
 

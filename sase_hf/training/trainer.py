@@ -73,6 +73,7 @@ class SelfAttentiveTrainer(Trainer):
         self.max_batch_tokens = max_batch_tokens
         self.family = FAMILIES[self.model.config.model_type]
         self.logged_outputs = self.family.logged_outputs
+        self.batches_sorted_together: int | None = None  # of `group_by_length`; transformers' own
         # Sums of weight * output for each logged output, then of the weights: since the last log,
         # and over the current evaluation.
         self._train_sums = torch.zeros(len(self.logged_outputs) + 1, device=self.args.device)
@@ -175,7 +176,8 @@ class SelfAttentiveTrainer(Trainer):
         output.metrics.update({f"{metric_key_prefix}_{name}": mean for name, mean in means.items()})
         is_model_loss = self.label_smoother is None and self.compute_loss_func is None
         are_logits = self.preprocess_logits_for_metrics is None and ignore_keys is None
-        if is_model_loss and are_logits and isinstance(output.predictions, np.ndarray):
+        has_logits = are_logits and isinstance(output.predictions, np.ndarray)
+        if self.family.loss is not None and is_model_loss and has_logits:
             logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
             outputs = {name: torch.full((len(logits),), mean) for name, mean in means.items()}
             loss = self.family.loss(logits, labels, config=self.model.config, **outputs)
@@ -284,7 +286,8 @@ class SelfAttentiveTrainer(Trainer):
             return super()._get_train_sampler(dataset)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
-        return LengthGroupedOrder(token_counts(dataset), rows_per_update, seed)
+        together = self.batches_sorted_together
+        return LengthGroupedOrder(token_counts(dataset), rows_per_update, seed, together)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return the loader; its sampler learns of epochs in every process, resumed or not."""

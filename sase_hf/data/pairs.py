@@ -1,0 +1,125 @@
+"""Pairs of texts that translate each other, read, checked and tokenized."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasets import Dataset, DatasetDict, Value
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+from transformers.tokenization_utils_base import LARGE_INTEGER
+
+from .arguments import MAX_SAMPLES, DataArguments, flag
+from .files import RawSplit, read_splits
+from .task import TaskData
+from .tokenizer import text_fault
+
+TRANSLATION = "translation"
+COLUMNS = ("text", "text_pair")  # source and target
+
+
+@dataclass
+class PairArguments(DataArguments):
+    """Which pairs to train on, to evaluate on and to translate."""
+
+    text_column_names: list[str] | None = field(
+        default_factory=lambda: ["source,target"],
+        metadata={"help": 'The columns of source and target: "en,fr".'},
+    )
+    max_train_words: int | None = flag(
+        "Train only on pairs in which neither side has more words, counted between spaces."
+    )
+    # Flags of the tasks with labels.
+    label_column_name: str | None = field(default="", init=False)
+    problem_type: str | None = field(default=None, init=False)
+    label_names: list[str] | None = field(default=None, init=False)
+    drop_unlabelled: bool = field(default=False, init=False)
+    validation_fraction: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Check what is given, as for every task."""
+        super().__post_init__()
+        if len(names := self.text_column_names or ()) != 2:
+            raise ValueError(
+                f"--text_column_names is {','.join(names)}; name two columns, "
+                "source and target, such as en,fr"
+            )
+        if self.max_train_words is not None and self.max_train_words < 1:
+            raise ValueError(f"--max_train_words is {self.max_train_words}; it must be 1 or more")
+
+
+def load_pairs(arguments: PairArguments) -> TaskData:
+    """Load the splits of a translation task, with the columns `text` and `text_pair`.
+
+    A test split may come without targets.
+
+    Raises:
+        ValueError: If a file breaks its format, a column is missing, or a text is missing or blank.
+    """
+    splits, sources = {}, {}
+    columns, raw = read_splits(arguments)
+    for split in raw:
+        rows = _checked(split, columns.texts)
+        if split.name == "train":
+            rows = _short_enough(rows, arguments.max_train_words)
+            if arguments.shuffle_seed is not None:
+                rows = rows.shuffle(seed=arguments.shuffle_seed)
+        most = getattr(arguments, MAX_SAMPLES[split.name])
+        splits[split.name] = rows if most is None else rows.select(range(min(most, len(rows))))
+        if not len(splits[split.name]):
+            raise ValueError(f"{split.title} has no rows left; add some, or leave it out")
+        sources[split.name] = {**split.source, "rows": len(splits[split.name])}
+    return TaskData(DatasetDict(splits), TRANSLATION, (), sources, columns.texts, ())
+
+
+def encode_pairs(
+    task: TaskData, tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None = None
+) -> DatasetDict:
+    """Tokenize every split; rows keep their order, and targets are `labels`.
+
+    Each text is cut after `max_seq_length` tokens, by default the tokenizer's own limit.
+    """
+    limit = max_seq_length or tokenizer.model_max_length
+    options = {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+
+    def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
+        return tokenizer(batch["text"], text_target=batch.get("text_pair"), **options)  # type: ignore[arg-type]
+
+    return DatasetDict(
+        {
+            name: split.map(
+                encode,
+                batched=True,
+                remove_columns=split.column_names,
+                keep_in_memory=True,
+                desc=f"Tokenizing {name}",
+            )
+            for name, split in task.splits.items()
+        }
+    )
+
+
+def _short_enough(rows: Dataset, limit: int | None) -> Dataset:
+    """Return the pairs of which neither side has more words."""
+    if limit is None:
+        return rows
+    return rows.filter(lambda row: all(len(row[column].split()) <= limit for column in COLUMNS))
+
+
+def _checked(split: RawSplit, names: Sequence[str]) -> Dataset:
+    """Return the texts of a split under their standard names, each checked."""
+    columns: dict[str, Any] = {}
+    for column, name in zip(COLUMNS, names, strict=True):
+        if name not in split.columns:
+            if split.name == "test" and column == "text_pair":
+                continue
+            found = ", ".join(map(repr, split.column_names))
+            raise ValueError(
+                f"{split.title} has no column {name!r}; it has {found}. Choose with "
+                "--text_column_names"
+            )
+        columns[column] = split.columns[name]
+        for row, text in enumerate(columns[column]):
+            if reason := text_fault(text) or (not text.strip() and "the text is blank"):
+                raise split.cell_error(row, name, reason)
+    rows = Dataset.from_dict(columns)
+    return rows.cast_column("text", Value("large_string"))

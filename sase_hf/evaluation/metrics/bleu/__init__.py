@@ -1,0 +1,1 @@
+"""One module for `evaluate.load`, which copies this folder file by file."""

@@ -1,0 +1,35 @@
+"""Train, evaluate and run a translation model: RNNsearch, or RNNencdec without attention.
+
+From a recipe, which holds every setting of a run; flags after it win over what it says:
+
+    python scripts/train_translation.py scripts/recipes/translation/bpe.yaml
+
+From files of your own with two text columns, CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet:
+
+    python scripts/train_translation.py --do_train --train_file train.csv --do_eval
+        --validation_file dev.csv --text_column_names english,french --output_dir runs/mine
+
+To translate new rows, or to evaluate a checkpoint with another beam:
+
+    python scripts/train_translation.py --model_name_or_path runs/mine --do_predict
+        --test_file new.csv --text_column_names english,french --generation_num_beams 12
+
+BLEU needs `pip install 'sase_hf[translation]'`. An interrupted run continues when its command is
+given again with --resume_from_checkpoint. Several GPUs, or processes, take:
+torchrun --standalone --nproc_per_node 2 scripts/train_translation.py ...
+"""
+
+from collections.abc import Sequence
+
+from train import run_script
+
+from sase_hf.training.translation import TRANSLATION_ARGUMENTS, run_translation
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what the command line asks for and print the results."""
+    run_script(__file__, __doc__, argv, TRANSLATION_ARGUMENTS, run_translation)
+
+
+if __name__ == "__main__":
+    main()
