@@ -14,6 +14,10 @@ without:
     python scripts/visualize.py runs/snli --text "A man sleeps." --text_pair "A man is awake."
     python scripts/visualize.py runs/mine --compare runs/other --file dev.csv --output both.html
 
+The alignment of a translation, for a checkpoint of scripts/train_translation.py:
+
+    python scripts/visualize.py runs/translation/bpe --text "A dog runs." --output alignment.html
+
 A figure shows one text; it needs `pip install 'sase_hf[viz]'`:
 
     python scripts/visualize.py runs/quickstart/model --text "Not bad at all." --output figure.svg
@@ -28,10 +32,14 @@ from transformers.utils import logging
 
 from sase_hf.data.labels import MULTI_LABEL, REGRESSION
 from sase_hf.evaluation.dataset import read_file
+from sase_hf.models import TRANSLATION_TASK
 from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import load_pipeline, name_checkpoints
 from sase_hf.visualization import (
+    alignment_figure,
+    alignment_html,
+    alignment_text,
     attention_figure,
     attention_html,
     attention_text,
@@ -78,6 +86,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         check(flags)
         named = name_checkpoints([flags.checkpoint, *flags.compare])
         pipelines = {name: load_pipeline(checkpoint) for name, checkpoint in named.items()}
+        translates = [p.task == TRANSLATION_TASK for p in pipelines.values()]
+        if any(translates):
+            if len(pipelines) > 1 or flags.text is None or flags.text_pair is not None:
+                raise ValueError(
+                    "alignments are shown for one checkpoint and --text, once or several times"
+                )
+            show_alignments(next(iter(pipelines.values())), flags)
+            return
         check_labels({name: reader.model.config for name, reader in pipelines.items()})
         first = next(iter(pipelines.values()))
         rows = given_rows(flags) if flags.file is None else chosen_rows(flags, first)
@@ -87,6 +103,21 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             write(results, flags.output, {} if flags.title is None else {"title": flags.title})
             print(flags.output)
+
+
+def show_alignments(translate: Any, flags: argparse.Namespace) -> None:
+    """Print or write the translations of the texts with their alignments."""
+    results = translate(flags.text, batch_size=flags.per_device_eval_batch_size)
+    options = {} if flags.title is None else {"title": flags.title}
+    if flags.output is None:
+        print(*(alignment_text(result) for result in results), sep="\n\n")
+        return
+    if flags.output.suffix.lower() in PAGE_ENDINGS:
+        flags.output.parent.mkdir(parents=True, exist_ok=True)
+        flags.output.write_text(alignment_html(results, **options), encoding="utf-8")
+    else:
+        save_figure(alignment_figure(results[0], **options), flags.output)
+    print(flags.output)
 
 
 def check(flags: argparse.Namespace) -> None:

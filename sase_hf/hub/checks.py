@@ -10,7 +10,12 @@ from typing import Any
 from huggingface_hub import ModelCard
 from huggingface_hub.constants import REPOCARD_NAME
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
-from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+from transformers.utils import (
+    CONFIG_NAME,
+    GENERATION_CONFIG_NAME,
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+)
 from yaml import YAMLError
 
 from ..evaluation.privacy import TOKEN
@@ -20,7 +25,13 @@ from ..utils.loading import load_checkpoint
 HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
 # What goes up beside the weights and the files of the family. A run leaves more in its folder:
 # predictions, logs and pickles.
-PUBLIC_NAMES = (REPOCARD_NAME, CONFIG_NAME, "tokenizer.json", TOKENIZER_CONFIG_FILE)
+PUBLIC_NAMES = (
+    REPOCARD_NAME,
+    CONFIG_NAME,
+    GENERATION_CONFIG_NAME,
+    "tokenizer.json",
+    TOKENIZER_CONFIG_FILE,
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,8 @@ def prepare(
     names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
     _check_code(folder, model, family)
     _check_card(folder / REPOCARD_NAME, needs_license=needs_license)
-    labels = (model.config.id2label or {}).values() if model.is_head else ()
+    has_labels = model.is_head and family.objective == "labels"
+    labels = (model.config.id2label or {}).values() if has_labels else ()
     if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
         raise ValueError(
             f"the labels are called {', '.join(unnamed[:3])}. Name them with --label_names when "

@@ -161,4 +161,4 @@ FAMILIES = {
     ),
 }
 
-__all__ = ["FAMILIES", "Family"]
+__all__ = ["FAMILIES", "TRANSLATION_TASK", "Family"]

@@ -1,7 +1,7 @@
-"""A page to try a model: type a text, see its label, its scores and what each hop reads.
+"""A page to try a model: type a text, see its label and what each hop reads, or its translation.
 
-Gradio draws the form, `attention_fragment` the heatmap. The page loads nothing from other hosts,
-sends no statistics and keeps nothing that is typed.
+Gradio draws the form, `attention_fragment` or `alignment_fragment` the heatmap. The page loads
+nothing from other hosts, sends no statistics and keeps nothing that is typed.
 """
 
 import html
@@ -12,7 +12,8 @@ from typing import Any
 from transformers import Pipeline
 
 from ..hub.card import training_data
-from ..visualization import attention_fragment, visible
+from ..models import TRANSLATION_TASK
+from ..visualization import alignment_fragment, attention_fragment, visible
 from ..visualization.attended_text import shortened
 
 try:
@@ -26,6 +27,9 @@ STYLE_SHEET = Path(__file__).with_name("demo.css")
 TITLE = "What the model reads"
 EXPLANATION = (
     "The model reads a text several times. Each reading, called a hop, weighs the words anew."
+)
+ALIGNMENT = (
+    "The model translates a text. For each word that it writes, it weighs the words of the text."
 )
 MAX_CHARACTERS = 20_000
 
@@ -48,7 +52,7 @@ def build_page(
     """Lay out the page of one model: text fields, examples and the heatmap.
 
     Args:
-        explain: The `self-attention` pipeline.
+        explain: The `self-attention` or the `aligned-translation` pipeline.
         title: The heading.
         examples: Rows of one text, or of two for a model of pairs; by default neutral sentences.
 
@@ -121,7 +125,7 @@ def about(explain: Pipeline) -> str:
     origin = f"It was trained on {data}."
     if not data:
         origin = "The model's card does not say what it was trained on."
-    return _note(f"{EXPLANATION} {origin}")
+    return _note(f"{ALIGNMENT if _translates(explain) else EXPLANATION} {origin}")
 
 
 def view(explain: Pipeline, texts: Sequence[str]) -> str:
@@ -133,9 +137,15 @@ def view(explain: Pipeline, texts: Sequence[str]) -> str:
         for text in texts
         if len(text) > MAX_CHARACTERS
     ]
-    cut = (text[:MAX_CHARACTERS] for text in texts)
+    cut = [text[:MAX_CHARACTERS] for text in texts]
+    if _translates(explain):
+        return "\n".join([*notes, alignment_fragment(explain(cut[0]))])
     inputs: Any = dict(zip(("text", "text_pair"), cut, strict=False))
     return "\n".join([*notes, attention_fragment(explain(inputs, truncation=True))])
+
+
+def _translates(explain: Pipeline) -> bool:
+    return bool(explain.task == TRANSLATION_TASK)
 
 
 def _note(text: str) -> str:

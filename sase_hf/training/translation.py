@@ -1,7 +1,7 @@
 """A run that learns to translate: its flags, its trainer and its steps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -45,8 +45,10 @@ def load_checkpoint(
         fault = "it is a base model without a classifier"
         raise ValueError(f"cannot load {checkpoint}: {fault}; train one from it, or name another")
     if must_attend and not config.has_attention:
-        way_out = "name a checkpoint with pooling='self_attention' or 'generalized'"
-        fault = f"it has pooling={config.pooling!r}, which attends to nothing"
+        fault, way_out = "it was made without attention", "name one with has_attention=True"
+        if hasattr(config, "pooling"):
+            way_out = "name a checkpoint with pooling='self_attention' or 'generalized'"
+            fault = f"it has pooling={config.pooling!r}, which attends to nothing"
         raise ValueError(f"cannot load {checkpoint}: {fault}; {way_out}")
     return _load(classes[name], checkpoint, config, strict=strict)
 

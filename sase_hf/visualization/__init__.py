@@ -1,11 +1,19 @@
 """Attention as a page, a figure, terminal text or notebook output.
 
-All take what the `self-attention` pipeline returns. The figures need matplotlib, the extra `viz`.
+All take what a pipeline returns: `self-attention`, or `aligned-translation` for what is named
+alignment. The figures need matplotlib, the extra `viz`.
 May import `models`, `utils` and `data`.
 """
 
+from .alignment import alignment_figure, alignment_fragment, alignment_html, alignment_text
 from .attended_text import visible
-from .charts import accuracy_figure, curves_figure, points_figure, statistics_figure
+from .charts import (
+    accuracy_figure,
+    curves_figure,
+    lines_figure,
+    points_figure,
+    statistics_figure,
+)
 from .figures import attention_figure, check_figure_path, comparison_figure, save_figure
 from .notebook import Attention
 from .page import attention_fragment, attention_html, comparison_html
@@ -15,6 +23,10 @@ from .terminal import attention_text
 __all__ = [
     "Attention",
     "accuracy_figure",
+    "alignment_figure",
+    "alignment_fragment",
+    "alignment_html",
+    "alignment_text",
     "attention_figure",
     "attention_fragment",
     "attention_html",
@@ -23,6 +35,7 @@ __all__ = [
     "comparison_figure",
     "comparison_html",
     "curves_figure",
+    "lines_figure",
     "points_figure",
     "save_figure",
     "select_predictions",

@@ -67,6 +67,19 @@ def accuracy_figure(curves: Mapping[str, Mapping[str, Sequence[tuple[float, floa
     return figure
 
 
+def lines_figure(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x_label: str, y_label: str
+) -> Figure:
+    """Draw lines in one panel.
+
+    Args:
+        lines: By name, x and y of the points of each.
+        x_label: What x is.
+        y_label: What y is.
+    """
+    return _line_panels({"": lines}, x_label, y_label)
+
+
 def points_figure(
     points: Mapping[str, Mapping[str, tuple[float, float]]],
     x_label: str,

@@ -42,6 +42,10 @@ MIN_CONTENTS = 4  # texts from which on a page has a table of contents
 
 Parsed = tuple[Result, list[AttendedText]]
 
+_LEAD = (
+    "A coloured word gets more than an even share of the attention. Choose a hop to see what it "
+    'reads alone<span class="pointing">; point at a coloured word for its share</span>.'
+)
 _LIMITS = "Attention shows what was read, not why the answer is what it is."
 
 
@@ -117,7 +121,7 @@ def comparison_html(
         groups += [f'<section class="group" id="text-{number}">', f"<h2>Text {number}</h2>"]
         groups.append('<div class="models">')
         for place, (name, one) in enumerate(zip(parsed, row, strict=True), start=1):
-            heading = f"<h3><bdi>{_escaped(name)}</bdi></h3>\n<p>{_prediction(one[0])}</p>"
+            heading = f"<h3><bdi>{escaped(name)}</bdi></h3>\n<p>{_prediction(one[0])}</p>"
             groups.append(_article(one, heading, f"text-{number}-{place}", room))
         groups.append("</div>\n</section>")
     return _page(groups, title, [*chain(*parsed.values())])
@@ -158,9 +162,22 @@ def _table(table: Table) -> str:
 
 def _page(parts: Sequence[str], title: str, parsed: Sequence[Parsed]) -> str:
     """Put pieces of HTML into the frame of a page."""
-    frame, body = FRAME.read_text(encoding="utf-8"), "\n".join(parts)
-    texts = {"title": _escaped(title), "scale": _scale(parsed), "limits": _LIMITS}
-    return frame.format(style=_style(parsed), body=body, **texts)
+    texts = {"lead": _LEAD, "scale": _scale(parsed), "limits": _LIMITS}
+    return framed(parts, title, style=_style(parsed), **texts)
+
+
+def framed(
+    parts: Sequence[str], title: str, *, lead: str, limits: str, style: str, scale: str = ""
+) -> str:
+    """Return a stand-alone page; all but the title is HTML."""
+    frame, texts = FRAME.read_text(encoding="utf-8"), {"lead": lead, "limits": limits}
+    body = "\n".join(parts)
+    return frame.format(title=escaped(title), body=body, style=style, scale=scale, **texts)
+
+
+def style_sheet() -> str:
+    """Return the rules that all pages share; each begins with the class of a page."""
+    return STYLE_SHEET.read_text(encoding="utf-8").strip()
 
 
 def _style(parsed: Sequence[Parsed]) -> str:
@@ -171,7 +188,7 @@ def _style(parsed: Sequence[Parsed]) -> str:
         f"{{ --w: var(--{view}, 0); }}"
         for view in range(1, num_views)
     )
-    return f"{STYLE_SHEET.read_text(encoding='utf-8').strip()}\n{rules}"
+    return f"{style_sheet()}\n{rules}"
 
 
 def _scale(parsed: Sequence[Parsed]) -> str:
@@ -181,12 +198,12 @@ def _scale(parsed: Sequence[Parsed]) -> str:
     return f'<p class="scale"><span>{least}</span>{colours}<span>{most}</span></p>'
 
 
-def _escaped(text: object) -> str:
+def escaped(text: object) -> str:
     """Return a text as HTML that shows it, in an element or in a quoted attribute."""
     return html.escape(visible(text))
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """Return a share with one digit after the point if it is small."""
     return f"{share:.0%}" if share >= 0.095 or share == 0 else f"{share:.1%}"
 
@@ -195,12 +212,12 @@ def _contents(parsed: Sequence[Parsed]) -> str:
     """List the texts with their predictions, each linked to its article, folded at first."""
     rows = []
     for number, (result, texts) in enumerate(parsed, start=1):
-        begin = " / ".join(_escaped(shortened(text.text)) for text in texts)
+        begin = " / ".join(escaped(shortened(text.text)) for text in texts)
         known, verdict = _true_label(result)
         known = ", ".join(filter(None, (known, verdict.lower())))
         rows.append(
             f'<tr><td>{number}</td><td><a href="#text-{number}" dir="auto">{begin or "(empty)"}</a>'
-            f"</td><td><bdi>{_escaped(result['label'])}</bdi></td><td>{known}</td></tr>\n"
+            f"</td><td><bdi>{escaped(result['label'])}</bdi></td><td>{known}</td></tr>\n"
         )
     heads = ("No.", "Text", "Predicted", "True label")
     return (
@@ -250,7 +267,7 @@ def _prediction(result: Result) -> str:
     """Name the predicted label and its score."""
     score, scores = result["score"], result.get("scores", {})
     number = f"{score:.1%}" if len(scores) > 1 and 0 <= score <= 1 else f"{score:.3f}"
-    label = f"<bdi>{_escaped(result['label'])}</bdi>"
+    label = f"<bdi>{escaped(result['label'])}</bdi>"
     return f'<small>Predicted</small> {label} <span class="score">{number}</span>'
 
 
@@ -259,7 +276,7 @@ def _true_label(result: Result) -> tuple[str, str]:
     if "true_label" not in result:
         return "", ""
     known: Any = result["true_label"]
-    label = f"<bdi>{_escaped(label_text(known))}</bdi>"
+    label = f"<bdi>{escaped(label_text(known))}</bdi>"
     if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
         return label, ""
     return label, "Right" if str(known) == str(result["label"]) else "Wrong"
@@ -321,9 +338,9 @@ def _word_title(text: AttendedText, place: int) -> str:
     """Return what a reader sees who points at a word."""
     overall, *hops = (view[place] for view in text.views)
     if len(hops) < 2:
-        return _percent(overall)
+        return percent(overall)
     strongest = max(range(len(hops)), key=hops.__getitem__)
-    return f"{_percent(overall)}; hop {strongest + 1}: {_percent(hops[strongest])}"
+    return f"{percent(overall)}; hop {strongest + 1}: {percent(hops[strongest])}"
 
 
 def _notes(text: AttendedText, has_hops: bool) -> Iterator[str]:
@@ -365,7 +382,7 @@ def _side(text: AttendedText, view: int) -> str:
     bars = "".join(f'<i style="--w:{cell}"></i>' for cell in cells)
     top = text.top_words(view, TOP_WORDS)
     words = " ".join(
-        f"<b><bdi>{html.escape(shortened(word))}</bdi> {_percent(weight)}</b>"
+        f"<b><bdi>{html.escape(shortened(word))}</bdi> {percent(weight)}</b>"
         for word, weight in [item for item in top if item[1] >= MIN_TOP_WEIGHT] or top[:1]
     )
     kind = "top"
@@ -391,7 +408,7 @@ def _scores_table(result: Result) -> str:
         bar = f'<i style="--w:{score:.3f}"></i>' if are_shares else ""
         number = f"{score:.1%}" if are_probabilities else f"{score:.3f}"
         lines.append(
-            f'<tr{row}><th scope="row"><bdi>{_escaped(name)}</bdi></th>'
+            f'<tr{row}><th scope="row"><bdi>{escaped(name)}</bdi></th>'
             f'<td class="bar">{bar}</td><td>{number}</td></tr>'
         )
     lines.append("</table>")
@@ -409,7 +426,7 @@ def _spans_list(text: AttendedText, title: str) -> str:
         reason = "all words are read about equally" if is_even else "no word stands out"
         return f"<h4>{title}</h4>\n<p>none: {reason}</p>"
     items = [
-        f"<li><bdi>{_escaped(shortened(span['text']))}</bdi> <b>{_percent(span['weight'])}</b></li>"
+        f"<li><bdi>{escaped(shortened(span['text']))}</bdi> <b>{percent(span['weight'])}</b></li>"
         for span in text.spans[:TOP_SPANS]
     ]
     return "\n".join([f"<h4>{title}</h4>", '<ol class="spans">', *items, "</ol>"])

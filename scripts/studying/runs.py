@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,15 +13,35 @@ from typing import Any, NamedTuple
 from sase_hf import SelfAttentiveConfig
 from sase_hf.evaluation.privacy import redact
 from sase_hf.evaluation.records import write_record
+from sase_hf.models import FAMILIES
 from sase_hf.training.arguments import changed_arguments
 from sase_hf.training.checkpoints import list_checkpoints, newest_complete_checkpoint
-from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.command_line import LABELS, parse_arguments
 from sase_hf.training.run import move_label_smoothing
 
 from .measurements import measure
 
 SCRIPTS = Path(__file__).resolve().parents[1]
 RECIPES = SCRIPTS / "recipes" / "study"
+
+
+class Kind(NamedTuple):
+    """What differs between a study of labels and one of translation.
+
+    `groups` are the dataclasses of arguments of `script`; `result` words the metrics of a record;
+    `measure` takes the command line, the folder of a trained model and a file of words or None, and
+    returns what the record says beside its metrics.
+    """
+
+    script: str
+    groups: tuple[type[Any], ...]
+    result: Callable[[Mapping[str, Any]], str]
+    measure: Callable[[Sequence[str], Path, Path | None], Mapping[str, Any]]
+
+
+LABEL_STUDY = Kind(
+    "train.py", LABELS, lambda metrics: f"accuracy {metrics['accuracy']:.2%}", measure
+)
 
 # Settings that do not change the result: a record with other values of these is still valid.
 WITHOUT_EFFECT = {
@@ -50,6 +70,7 @@ class Run:
     runs: Path
     records: Path
     recipes: Path = RECIPES
+    kind: Kind = LABEL_STUDY
 
     @property
     def name(self) -> str:
@@ -91,7 +112,12 @@ class State(NamedTuple):
 
 
 def collect_runs(
-    paths: Sequence[Path], seeds: Sequence[int], runs: Path, records: Path, recipes: Path = RECIPES
+    paths: Sequence[Path],
+    seeds: Sequence[int],
+    runs: Path,
+    records: Path,
+    recipes: Path = RECIPES,
+    kind: Kind = LABEL_STUDY,
 ) -> list[Run]:
     """Return the runs of recipes and folders: all with the first seed, then with the second.
 
@@ -107,13 +133,13 @@ def collect_runs(
     for recipe in found:
         if not recipe.resolve().is_relative_to(recipes):
             raise ValueError(f"recipe {recipe} is not in {recipes}, whose recipes name the records")
-    return [Run(recipe, seed, runs, records, recipes) for seed in seeds for recipe in found]
+    return [Run(recipe, seed, runs, records, recipes, kind) for seed in seeds for recipe in found]
 
 
 def settings_of(run: Run) -> dict[str, Any]:
     """Return the settings that decide the result of a run, as a record holds them."""
     try:
-        model_args, data_args, training_args = parse_arguments(run.words)
+        model_args, data_args, training_args = parse_arguments(run.words, groups=run.kind.groups)
     except SystemExit as error:  # argparse has named the flag, but not the recipe
         raise ValueError(f"recipe {run.recipe}: a value has the wrong type") from error
     move_label_smoothing(model_args, training_args)
@@ -128,11 +154,11 @@ def state_of(run: Run) -> State:
         record = json.loads(run.record.read_text(encoding="utf-8"))
         recorded = recorded_settings(record, settings)
         names = sorted(recorded.keys() | settings.keys())
-        today = vars(SelfAttentiveConfig())
+        today = vars(_config_class(record)())
         wanted = {name: today[name] for name in names if name in today} | settings
         changed = [name for name in names if recorded.get(name) != wanted.get(name)]
         if not changed:
-            return State("done", f"accuracy {record['metrics']['accuracy']:.2%}")
+            return State("done", run.kind.result(record["metrics"]))
         state = State("changed", ", ".join(changed))
     if run.settings.is_file() and json.loads(run.settings.read_text("utf-8")) == settings:
         try:
@@ -143,12 +169,12 @@ def state_of(run: Run) -> State:
 
 
 def train(run: Run, word_list: Path | None = None) -> bool:
-    """Train a run by scripts/train.py unless it has a record; return whether it has one now."""
+    """Train a run by its script unless it has a record; return whether it has one now."""
     state = state_of(run)
     print(f"{run.name}: {state}", flush=True)
     if state.kind == "done":
         return True
-    command = [sys.executable, str(SCRIPTS / "train.py"), *run.words]
+    command = [sys.executable, str(SCRIPTS / run.kind.script), *run.words]
     if state.kind == "unfinished":
         command.append("--resume_from_checkpoint=true")
     else:
@@ -162,7 +188,7 @@ def train(run: Run, word_list: Path | None = None) -> bool:
         print(f"{run.name}: failed with status {ended.returncode}; see {log_file}", flush=True)
         return False
     record = json.loads((run.folder / "record.json").read_text(encoding="utf-8"))
-    write_record(record | measure(run.words, run.folder, word_list), run.record)
+    write_record(record | run.kind.measure(run.words, run.folder, word_list), run.record)
     for checkpoint in list_checkpoints(run.folder):
         shutil.rmtree(checkpoint)
     print(f"{run.name}: {state_of(run)}", flush=True)
@@ -174,7 +200,7 @@ def recorded_settings(record: Mapping[str, Any], names: Iterable[str]) -> dict[s
 
     The default of that time may be another today; the config of the record knows it.
     """
-    config = SelfAttentiveConfig.from_dict(dict(record["config"]))
+    config = _config_class(record).from_dict(dict(record["config"]))
     defaults = {name: getattr(config, name) for name in names if hasattr(config, name)}
     return defaults | _deciding(record["arguments"])
 
@@ -183,3 +209,7 @@ def _deciding(arguments: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in arguments.items() if name not in WITHOUT_EFFECT}
     deciding: dict[str, Any] = redact(kept)
     return deciding
+
+
+def _config_class(record: Mapping[str, Any]) -> Any:
+    return FAMILIES[record["config"].get("model_type", SelfAttentiveConfig.model_type)].config

@@ -1,0 +1,123 @@
+"""A translation checkpoint in the scripts that take any family, and the study of translation."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from checkpoints import script_main, write_owned_card
+from loopback_hub import OWNER, Hub
+from rows import write_jsonl
+from studying import translation
+from tiny_translation import SIZES, tiny_translator
+from transformers import pipeline
+
+from sase_hf import build_translation_tokenizer
+from sase_hf.hub import push
+
+TEXTS = ["Two dogs run.", "A man sleeps."]
+ROWS = [{"en": text, "fr": text.lower()} for text in TEXTS * 4]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("checkpoint") / "model"
+    tokenizer = build_translation_tokenizer(TEXTS)
+    tiny_translator(vocab_size=len(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    write_owned_card(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("ending", ["html", "svg", ""])
+def test_visualize_shows_the_alignment(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    output = tmp_path / f"alignment.{ending}"
+    options = ["--output", str(output)] if ending else []
+    script_main("visualize")([checkpoint, "--text", TEXTS[0], *options])
+    shown = output.read_text() if ending else capsys.readouterr().out
+    assert "dogs" in shown or ending == "svg"
+    assert ending or re.search(r"\w+ +\S+ \d+%, ", shown)
+
+
+def test_visualize_refuses_what_alignments_lack(checkpoint: str) -> None:
+    with pytest.raises(SystemExit, match="one checkpoint and --text"):
+        script_main("visualize")([checkpoint, "--file", "rows.csv"])
+
+
+def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_path: Path) -> None:
+    rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in TEXTS])
+    script_main("embed")([checkpoint, str(rows), "--output", str(tmp_path / "embedded")])
+    [shard] = (tmp_path / "embedded").glob("*.parquet")
+    found = torch.tensor(pq.read_table(shard)["embedding"].to_pylist())
+    translate: Any = pipeline("aligned-translation", model=checkpoint)
+    inputs = translate.tokenizer(TEXTS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        expected = translate.model.encoder(**inputs).sentence_embedding
+    torch.testing.assert_close(found, expected)
+
+
+def test_pushed_checkpoint_holds_all_that_translation_needs(hub: Hub, checkpoint: str) -> None:
+    """And translates by its name, as from its folder."""
+    done = push(checkpoint, f"{OWNER}/translator")
+    assert {"generation_config.json", "recurrence_rnnsearch.py"} <= done.publication.files.keys()
+    assert not done.publication.left_out
+    assert "AutoModelForSeq2SeqLM.from_pretrained" in done.loading_code
+    found = [
+        pipeline("aligned-translation", model=name)(TEXTS, max_new_tokens=4)
+        for name in (checkpoint, f"{OWNER}/translator")
+    ]
+    assert found[0] == found[1]
+
+
+def test_demo_shows_the_alignment(checkpoint: str) -> None:
+    demo = pytest.importorskip("sase_hf.serving.demo")
+    translate = pipeline("aligned-translation", model=checkpoint)
+    assert 'class="alignment"' in demo.view(translate, [TEXTS[0]])
+    assert "translates" in demo.about(translate)
+
+
+@pytest.mark.slow
+def test_translation_study_trains_measures_and_renders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second start trains nothing; the page and both figures come from the records alone."""
+    rows = str(write_jsonl(tmp_path / "rows.jsonl", ROWS))
+    sizes = {name: size for name, size in SIZES.items() if name != "vocab_size"}
+    recipe = {
+        "train_file": rows,
+        "validation_file": rows,
+        "text_column_names": "en,fr",
+        **sizes,
+        "max_steps": 2,
+        "do_train": "true",
+        "do_eval": "true",
+        "generation_max_length": 8,
+    }
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    for name in ("search_10", "encdec_10"):
+        own = recipe | {"has_attention": str(name == "search_10").lower()}
+        (recipes / f"{name}.yaml").write_text(json.dumps(own))
+    script = __import__("translation_study")
+    study = script.study.Study(
+        script.__file__, "", translation.TRANSLATION_STUDY, recipes, translation.render, "x", Path()
+    )
+    monkeypatch.setattr(script, "STUDY", study)
+    folders = ["--runs", str(tmp_path / "runs"), "--records", str(tmp_path / "records")]
+    for _ in range(2):
+        script.main(["run", str(recipes), "--seeds", "1", *folders])
+    assert capsys.readouterr().out.count("done, BLEU") == 4
+    page = tmp_path / "page.md"
+    script.main(["render", *folders[2:], "--output", str(page)])
+    table = page.read_text()
+    assert re.search(r"\| RNNsearch-10 \| \d+\.\d\d \(1 seed\) \|.*\| 21.50 \|", table)
+    assert (tmp_path / translation.FIGURE).exists()
+    assert (tmp_path / translation.ALIGNMENT_FIGURE).exists()
+    record = json.loads((tmp_path / "records" / "search_10-seed1.json").read_text())
+    assert {"bleu", "bleu_no_unk", "by_length", "alignment"} <= record["translation"].keys()

@@ -1,0 +1,77 @@
+"""The alignment of a translation: figure, page and terminal text."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sase_hf.visualization import (
+    alignment_figure,
+    alignment_fragment,
+    alignment_html,
+    alignment_text,
+    save_figure,
+)
+
+RESULT: dict[str, Any] = {
+    "text": "a <b>dog</b>",
+    "translation_text": "un $chien$",
+    "tokens": ["▁un", "▁$chien$", "[EOS]"],
+    "source_tokens": ["▁a", "▁<b>dog", "\u202e", "▁"],
+    "alignment": [[0.7, 0.1, 0.2, 0.0], [0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]],
+    "score": -1.0,
+}
+
+
+def test_alignment_figure_has_the_source_across_and_the_target_down(tmp_path: Path) -> None:
+    """Grey from 0 black to 1 white, as in Figure 3 of the paper."""
+    figure = alignment_figure(RESULT, "title")
+    [axes] = figure.axes
+    [image] = axes.get_images()
+    assert image.get_array().tolist() == RESULT["alignment"]
+    assert (image.get_clim(), image.get_cmap().name) == ((0, 1), "gray")
+    names = [
+        [label.get_text() for label in side]
+        for side in (axes.get_xticklabels(), axes.get_yticklabels())
+    ]
+    assert names[0][:2] == ["a", "<b>dog"]
+    assert "202E" in names[0][2]
+    assert names[1] == ["un", "$chien$", "[EOS]"]
+    save_figure(figure, tmp_path / "one.png")
+    save_figure(figure, tmp_path / "one.svg")
+
+
+def test_alignment_page_shows_every_weight_and_obeys_no_text() -> None:
+    page = alignment_html([RESULT, RESULT], title="<i>")
+    assert page.count('<article class="result"') == 2
+    assert re.findall(r"--g:([\d.]+)", page) == [
+        f"{weight:.3f}" for row in RESULT["alignment"] * 2 for weight in row
+    ]
+    assert "<b>dog" not in page
+    assert "<i>" not in page
+    assert "a &lt;b&gt;dog" in page
+    piece = alignment_fragment(RESULT)
+    assert piece.startswith('<section class="sase-attention">')
+    assert "<html" not in piece
+
+
+def test_alignment_text_names_the_strongest_source_words() -> None:
+    lines = alignment_text(RESULT, top=2).splitlines()
+    assert lines[0] == "un $chien$"
+    assert lines[2].split() == ["$chien$", "<b>dog", "100%,", "a", "0%"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"alignment": None}, "the model has no attention"),
+        ({"alignment": [[1.0]]}, "3 rows of 4 finite numbers"),
+        ({"alignment": [[float("nan")] * 4] * 3}, "3 rows of 4 finite numbers"),
+    ],
+)
+def test_alignment_refuses(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        alignment_html({**RESULT, **changes})
+    with pytest.raises(ValueError, match="not from the aligned-translation pipeline"):
+        alignment_text({"tokens": []})
