@@ -103,10 +103,9 @@ class Embedder:
             for row in self._tokenize(list(texts[start : start + TEXTS_PER_CALL]))["input_ids"]
         ]
         embeddings = np.empty((len(texts), self.size), self.dtype)
-        # The sentence matrix takes as much memory as the states of `num_rows` tokens.
-        batches = batches_by_length(
-            [len(row) for row in ids], self.batch_tokens, least=self.model.config.num_rows
-        )
+        # An embedding takes as much memory as the states of so many tokens.
+        least = self.size // self.model.config.hidden_size
+        batches = batches_by_length([len(row) for row in ids], self.batch_tokens, least)
         for rows in batches:
             with np.errstate(over="ignore"):  # too large for float16 becomes infinite
                 embeddings[rows] = self._embed([ids[row] for row in rows])

@@ -44,6 +44,7 @@ from .timing import (
     seconds_of,
     speedup,
 )
+from .translation import translation
 
 Result = dict[str, Any]
 
@@ -179,6 +180,7 @@ PARTS = {
     "inference": inference,
     "lengths": cost_of_length,
     "embedding": embedding,
+    "translation": translation,
 }
 
 

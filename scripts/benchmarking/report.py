@@ -24,6 +24,8 @@ COLUMNS = {
     "of forward": ("times_forward", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
     "seconds": ("seconds", "{0[median]:.4g}"),
     "tokens/s": ("tokens_per_second", "{0[median]:,.0f}"),
+    "sentences/s": ("sentences_per_second", "{0[median]:,.1f}"),
+    "of greedy a hypothesis": ("times_greedy_per_hypothesis", "{0[median]:.2f}"),
     "of ceiling": ("share_of_ceiling", "{0[median]:.0%}"),
     "MiB": ("peak_mib", "{:,.0f}"),
     "logits differ by": ("logit_difference", "{:.1g}"),
@@ -40,10 +42,10 @@ def table(part: str, result: Result) -> Iterator[str]:
         for title, (key, form) in COLUMNS.items()
         if any(key in row for row in rows.values())
     ]
-    yield " " * 28 + "".join(f"{title:>22}" for title, _, _ in columns)
+    yield " " * 28 + "".join(f"{title:>24}" for title, _, _ in columns)
     for name, row in rows.items():
         cells = (form.format(row[key]) if key in row else "" for _, key, form in columns)
-        yield f"  {name:<26}" + "".join(f"{cell:>22}" for cell in cells)
+        yield f"  {name:<26}" + "".join(f"{cell:>24}" for cell in cells)
 
 
 def exponents(results: Sequence[Result]) -> dict[str, dict[str, float]]:

@@ -12,7 +12,7 @@ from tiny_translation import KINDS, tiny_translator
 from torch import nn
 
 from sase_hf import RNNSearchConfig, RNNSearchForConditionalGeneration, RNNSearchModel
-from sase_hf.models.rnnsearch.modeling_rnnsearch import GatedUnit, run_units, translation_loss
+from sase_hf.models.rnnsearch.modeling_rnnsearch import GatedUnit, next_state, translation_loss
 
 SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12]]
 TARGETS = [[1, 5, 3], [1, 4, 7], [1, 6, 6]]
@@ -84,8 +84,8 @@ def test_gated_unit_is_another_function_than_gru() -> None:
         gru.bias_ih_l0.copy_(unit.input.bias)
         gru.bias_hh_l0.zero_()
     x, h = torch.randn(1, 2, 3), torch.randn(1, 2, 4)
-    inputs = unit.projected(x, None).unsqueeze(0)
-    ours = run_units([unit], inputs, h)[0][1]
+    weights = unit.gates_weight[None], unit.state_weight[None]
+    ours = next_state(unit.projected(x, None), h, *weights)
     expected = [
         reference.gated_unit(word, state, dict(unit.named_parameters()))
         for word, state in zip(x[0], h[0], strict=True)

@@ -42,7 +42,7 @@ def test_visualize_shows_the_alignment(
     script_main("visualize")([checkpoint, "--text", TEXTS[0], *options])
     shown = output.read_text() if ending else capsys.readouterr().out
     assert "dogs" in shown or ending == "svg"
-    assert ending or re.search(r"\w+ +\S+ \d+%, ", shown)
+    assert ending or re.search(r"\S+ +\S+ \d+%, ", shown)
 
 
 def test_visualize_refuses_what_alignments_lack(checkpoint: str) -> None:
@@ -65,7 +65,7 @@ def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_pat
 def test_pushed_checkpoint_holds_all_that_translation_needs(hub: Hub, checkpoint: str) -> None:
     """And translates by its name, as from its folder."""
     done = push(checkpoint, f"{OWNER}/translator")
-    assert {"generation_config.json", "recurrence_rnnsearch.py"} <= done.publication.files.keys()
+    assert {"generation_config.json", "pipeline_rnnsearch.py"} <= done.publication.files.keys()
     assert not done.publication.left_out
     assert "AutoModelForSeq2SeqLM.from_pretrained" in done.loading_code
     found = [

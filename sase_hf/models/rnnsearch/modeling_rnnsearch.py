@@ -16,7 +16,6 @@ since C c_i = sum_j alpha_ij C h_j. Padding shuts the update gate, which carries
 that results do not depend on where the padding is.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +28,6 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .configuration_rnnsearch import RNNSearchConfig
-from .recurrence_rnnsearch import Recurrence
 
 IGNORED_LABEL = -100
 
@@ -141,13 +139,20 @@ class GatedUnit(nn.Module):
         return projected
 
 
-def run_units(
-    units: Iterable[GatedUnit], inputs: Tensor, state: Tensor, *attention: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    """Run the steps of gated units side by side; arguments and result as in `Recurrence`."""
-    gates_weight = torch.stack([unit.gates_weight for unit in units]).to(inputs.dtype)
-    state_weight = torch.stack([unit.state_weight for unit in units]).to(inputs.dtype)
-    return Recurrence.apply(inputs, state, gates_weight, state_weight, *attention)
+def next_state(x: Tensor, h: Tensor, gates_weight: Tensor, state_weight: Tensor) -> Tensor:
+    """Return h' from projected inputs.
+
+    Args:
+        x: Shape (D, B, 3n).
+        h: Shape (D, B, n).
+        gates_weight: U_r and U_z, shape (D, 2n, n).
+        state_weight: U, shape (D, n, n).
+    """
+    units = h.shape[-1]
+    gates = torch.baddbmm(x[..., : 2 * units], h, gates_weight.mT).sigmoid()
+    reset, update = gates.chunk(2, -1)
+    candidate = torch.baddbmm(x[..., 2 * units :], reset * h, state_weight.mT).tanh()
+    return h + update * (candidate - h)
 
 
 class Alignment(nn.Module):
@@ -164,6 +169,17 @@ class Alignment(nn.Module):
     def keys(self, states: Tensor) -> Tensor:
         """Return U_a h_j of all annotations: (B, T, D n) -> (B, T, a)."""
         return F.linear(states, self.key_weight, self.key_bias)
+
+    def forward(self, state: Tensor, keys: Tensor, shut: Tensor) -> Tensor:
+        """Return alpha, float32 or wider, shape (B, T).
+
+        Args:
+            state: s_{i-1}, shape (B, n).
+            keys: U_a h_j, shape (B, T, a).
+            shut: Added to the scores: the lowest number on padding, else 0, shape (B, T).
+        """
+        hidden = torch.tanh(keys + F.linear(state, self.query_weight).unsqueeze(1))
+        return (torch.matmul(hidden, self.score_weight) + shut).softmax(-1)
 
 
 class Decoder(nn.Module):
@@ -217,31 +233,32 @@ class Decoder(nn.Module):
         keys: Any = source.alignment_keys
         values: Any = source.gate_values
         words = self.dropout(self.embeddings(input_ids))
-        inputs = self.unit.projected(words, mask).transpose(0, 1).unsqueeze(1)  # (L, 1, B, 3n)
+        inputs = self.unit.projected(words, mask)
         if state is None:
             state = torch.tanh(self.first_state(last[:, -self.first_state.in_features :]))
-        attention: tuple[Tensor, ...] = ()
-        if self.alignment is None:
-            inputs = inputs + values.squeeze(1)
-        else:
-            shut = torch.zeros(h.shape[:2], dtype=wide(h.dtype), device=h.device)
-            if source_mask is not None:
-                shut = shut.masked_fill(~source_mask, torch.finfo(shut.dtype).min)
-            weights = self.alignment.query_weight, self.alignment.score_weight
-            attention = (keys, values, shut, *(weight.to(keys.dtype) for weight in weights))
-        states, alignment = run_units([self.unit], inputs, state.unsqueeze(0), *attention)
-        before = states[:-1, 0].transpose(0, 1)  # (B, L, n)
-        if alignment is None:
-            contexts = last.unsqueeze(1).expand(-1, len(inputs), -1)
-        else:
-            alignment = alignment.transpose(0, 1)
+        shut = torch.zeros(h.shape[:2], dtype=wide(h.dtype), device=h.device)
+        if source_mask is not None:
+            shut = shut.masked_fill(~source_mask, torch.finfo(shut.dtype).min)
+        states, alphas = [state], []
+        for x in inputs.unbind(1):
+            context = values
+            if self.alignment is not None:
+                alphas.append(self.alignment(states[-1], keys, shut))
+                context = torch.bmm(alphas[-1].unsqueeze(1).to(values.dtype), values)
+            weights = self.unit.gates_weight[None], self.unit.state_weight[None]
+            x = (x + context.squeeze(1)).unsqueeze(0)
+            states.append(next_state(x, states[-1].unsqueeze(0), *weights).squeeze(0))
+        before, alignment = torch.stack(states[:-1], 1), None
+        contexts = last.unsqueeze(1).expand(-1, inputs.shape[1], -1)
+        if alphas:
+            alignment = torch.stack(alphas, 1)
             if source_mask is not None:  # a row without any token would be read evenly
                 alignment = alignment * source_mask.unsqueeze(1)
             contexts = torch.bmm(alignment.to(h.dtype), h)
         hidden = self.readout(torch.cat([before, words, contexts], -1))
         pairs = hidden.unflatten(-1, (-1, 2))
         maxout = self.dropout(torch.maximum(pairs[..., 0], pairs[..., 1]))
-        return maxout, states[-1, 0], alignment
+        return maxout, states[-1], alignment
 
 
 # ---- loss ----------------------------------------------------------------------------------------
@@ -270,8 +287,9 @@ def translation_loss(
     """
     log_probs = logits.to(wide(logits.dtype)).log_softmax(-1)
     counted = labels != IGNORED_LABEL
-    target = labels.masked_fill(~counted, 0).unsqueeze(-1)
-    losses = -log_probs.gather(-1, target).squeeze(-1).masked_fill(~counted, 0)  # (B, L)
+    losses = F.nll_loss(
+        log_probs.flatten(0, 1), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="none"
+    ).view_as(labels)
     nll = losses.detach().sum(1) / counted.sum(1).clamp(min=1)
     if label_smoothing:
         even = -log_probs.mean(-1).masked_fill(~counted, 0)
@@ -425,15 +443,20 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         words = self.dropout(words)
         forwards, *backwards = [unit.projected(words, mask) for unit in self.units]
         inputs = torch.stack([forwards, *(x.flip(1) for x in backwards)])  # (D, B, T, 3n)
-        zero = inputs.new_zeros(*inputs.shape[:2], self.config.hidden_size)
-        states, _ = run_units(self.units, inputs.permute(2, 0, 1, 3), zero)
-        forwards, *backwards = states[1:].permute(1, 2, 0, 3)
+        gates_weight = torch.stack([unit.gates_weight for unit in self.units])
+        state_weight = torch.stack([unit.state_weight for unit in self.units])
+        state = inputs.new_zeros(*inputs.shape[:2], self.config.hidden_size)
+        states = []
+        for x in inputs.unbind(2):
+            state = next_state(x, state, gates_weight, state_weight)
+            states.append(state)
+        forwards, *backwards = torch.stack(states, 2)
         annotations = torch.cat([forwards, *(h.flip(1) for h in backwards)], -1)
         if mask is not None:
             annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)
         return RNNSearchModelOutput(
             last_hidden_state=annotations[:, :tokens],
-            sentence_embedding=states[-1].transpose(0, 1).flatten(1),
+            sentence_embedding=state.transpose(0, 1).flatten(1),
         )
 
     def _embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
