@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from studying.runs import LABEL_STUDY, RECIPES, Kind, collect_runs, state_of, train
-from studying.tables import LEADERBOARD, PAGE, RECORDS, render
+from studying.tables import LEADERBOARD, PAGE, render
+from studying.tables import STUDY as RECORDS
 
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 

@@ -82,7 +82,7 @@ def encode_pairs(
     options = {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
 
     def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
-        return tokenizer(batch["text"], text_target=batch.get("text_pair"), **options)  # type: ignore[arg-type]
+        return tokenizer(batch["text"], text_target=batch.get("text_pair"), **options)
 
     return DatasetDict(
         {

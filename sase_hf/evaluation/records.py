@@ -99,7 +99,7 @@ def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluat
 
 def bleu_signature() -> str:
     """Return what sacrebleu says of how it computes BLEU: case, tokens, smoothing, version."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
     metric.corpus_score(["a"], [["a"]])  # the signature counts the references

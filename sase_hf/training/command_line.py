@@ -139,7 +139,7 @@ def _build_parser(
     description: str | None, groups: tuple[type[Any], ...], shows_all: bool
 ) -> HfArgumentParser:
     parser = HfArgumentParser(
-        groups,
+        groups,  # type: ignore[arg-type]
         usage="%(prog)s [RECIPE] [--flag value ...]",
         description=description,
         epilog=f"All flags of TrainingArguments work; {HELP_ALL_FLAG} lists them.",

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class Steps:
     log_summary: Callable[[TrainingSetup, Any, Any, Any], None]
     make_trainer: Callable[[TrainingSetup, Any], SelfAttentiveTrainer]
     predict: Callable[[Any, TrainingSetup, Any], tuple[dict[str, float], Path | None]]
-    details: Callable[[], Mapping[str, Any]] = dict
+    details: Callable[[], dict[str, Any]] = dict
 
 
 def run(

@@ -149,7 +149,7 @@ def assemble(
     """
     source = str(checkpoint) if checkpoint else model_args.model_name_or_path
     options = hub_options(model_args, data_args)
-    config = None if source is None else load_config(source, **options)
+    config: Any = None if source is None else load_config(source, **options)
     task = load_rows(model_args, data_args, config)
     head = _choose_head(model_args, task.text_columns, config)
     found: list[float] = []

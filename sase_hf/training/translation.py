@@ -71,7 +71,7 @@ class TranslationRunArguments(RunArguments, Seq2SeqTrainingArguments):
     )
 
 
-class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
+class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):  # type: ignore[misc]
     """`Seq2SeqTrainer` for translation, with all that `SelfAttentiveTrainer` adds.
 
     The loss of an evaluation is the mean over all its target words, without smoothing, and
@@ -145,7 +145,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         if (nll := found.get(f"{metric_key_prefix}_nll")) is not None:
             found[f"{metric_key_prefix}_loss"] = nll
             total = self._eval_sums[0].item()
-            found[f"{metric_key_prefix}_nats_per_sentence"] = total / output.num_samples
+            found[f"{metric_key_prefix}_nats_per_sentence"] = total / (output.num_samples or 1)
         references = self.references.get(metric_key_prefix)
         if generates and references is not None:
             texts = self.texts_of(output.predictions)

@@ -141,22 +141,22 @@ def tables_html(
     parsed = {heading: parse_results(results) for heading, results in examples.items()}
     for number, (heading, some) in enumerate(parsed.items(), start=1):
         if some:
-            parts += [f'<h2 class="part">{_escaped(heading)}</h2>', *_articles(some, f"p{number}")]
+            parts += [f'<h2 class="part">{escaped(heading)}</h2>', *_articles(some, f"p{number}")]
     return _page(parts, title, [*chain(*parsed.values())])
 
 
 def _table(table: Table) -> str:
     """Return a table; its shares colour the cells."""
-    heads = "".join(f'<th scope="col"><bdi>{_escaped(head)}</bdi></th>' for head in table.heads)
-    lines = [f'<section class="table"><h2>{_escaped(table.title)}</h2>\n<table>']
+    heads = "".join(f'<th scope="col"><bdi>{escaped(head)}</bdi></th>' for head in table.heads)
+    lines = [f'<section class="table"><h2>{escaped(table.title)}</h2>\n<table>']
     lines.append(f"<thead><tr>{heads}</tr></thead>\n<tbody>")
     for number, (name, *cells) in enumerate(table.rows):
         styles = [f' style="--w:{w:.3f}"' for w in table.shares[number]] if table.shares else cells
         shown = "".join(
-            f"<td{style if table.shares else ''}>{_escaped(cell)}</td>"
+            f"<td{style if table.shares else ''}>{escaped(cell)}</td>"
             for style, cell in zip(styles, cells, strict=True)
         )
-        lines.append(f'<tr><th scope="row"><bdi>{_escaped(name)}</bdi></th>{shown}</tr>')
+        lines.append(f'<tr><th scope="row"><bdi>{escaped(name)}</bdi></th>{shown}</tr>')
     return "\n".join([*lines, "</tbody>\n</table>\n</section>"])
 
 

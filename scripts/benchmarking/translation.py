@@ -53,7 +53,7 @@ def translation(flags: Namespace) -> Iterator[Result]:
     # Untrained models would not end at the same time: all write the same number of words.
     options = {"min_new_tokens": LONGEST, "max_new_tokens": LONGEST}
     generate = partial(ours.generate, input_ids=source, attention_mask=mask, **options)
-    ways = {
+    ways: dict[str, Callable[[], Any]] = {
         PLAIN: partial(plain.translate, source, mask, LONGEST),
         OURS: partial(generate, num_beams=1),
         BEAM: partial(generate, num_beams=NUM_BEAMS),

@@ -20,7 +20,7 @@ from .runs import WITHOUT_EFFECT, recorded_settings
 
 # Where the study and the leaderboard keep their records, and the page of both.
 CARDS = Path("model_cards")
-RECORDS, LEADERBOARD, PAGE = (
+STUDY, LEADERBOARD, PAGE = (
     CARDS / name for name in ("records/study", "records/leaderboard", "EXPERIMENTS.md")
 )
 

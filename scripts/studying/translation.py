@@ -10,6 +10,7 @@ from transformers import pipeline
 
 from sase_hf.data.pairs import load_pairs
 from sase_hf.evaluation.translation import measure_translation
+from sase_hf.models import TRANSLATION_TASK
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.translation import TRANSLATION_ARGUMENTS
 from sase_hf.utils.loading import load_checkpoint
@@ -47,7 +48,8 @@ def measure(words: Sequence[str], model: Path, _: Path | None = None) -> dict[st
     options: dict[str, Any] = {"batch_size": batch_size, "num_beams": beams}
     measured = measure_translation(translator, tokenizer, *texts, **options)
     if translator.config.has_attention:
-        show = pipeline("aligned-translation", model=translator, tokenizer=tokenizer)
+        task: Any = TRANSLATION_TASK
+        show: Any = pipeline(task, model=translator, tokenizer=tokenizer)
         measured["example"] = show(EXAMPLE, num_beams=beams[-1])
     return {"translation": measured}
 

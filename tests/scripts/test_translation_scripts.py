@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from checkpoints import script_main, write_owned_card
 from loopback_hub import OWNER, Hub
 from rows import write_jsonl
+from script_files import load_script
 from studying import translation
 from tiny_translation import SIZES, tiny_translator
 from transformers import pipeline
@@ -104,10 +106,8 @@ def test_translation_study_trains_measures_and_renders(
     for name in ("search_10", "encdec_10"):
         own = recipe | {"has_attention": str(name == "search_10").lower()}
         (recipes / f"{name}.yaml").write_text(json.dumps(own))
-    script = __import__("translation_study")
-    study = script.study.Study(
-        script.__file__, "", translation.TRANSLATION_STUDY, recipes, translation.render, "x", Path()
-    )
+    script = load_script("translation_study")
+    study = replace(script.STUDY, recipes=recipes)
     monkeypatch.setattr(script, "STUDY", study)
     folders = ["--runs", str(tmp_path / "runs"), "--records", str(tmp_path / "records")]
     for _ in range(2):

@@ -441,10 +441,11 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
             words = F.pad(words, (0, 0, 0, 1))
             mask = torch.zeros(words.shape[:2], dtype=torch.bool, device=words.device)
         words = self.dropout(words)
-        forwards, *backwards = [unit.projected(words, mask) for unit in self.units]
+        units: Any = self.units
+        forwards, *backwards = [unit.projected(words, mask) for unit in units]
         inputs = torch.stack([forwards, *(x.flip(1) for x in backwards)])  # (D, B, T, 3n)
-        gates_weight = torch.stack([unit.gates_weight for unit in self.units])
-        state_weight = torch.stack([unit.state_weight for unit in self.units])
+        gates_weight = torch.stack([unit.gates_weight for unit in units])
+        state_weight = torch.stack([unit.state_weight for unit in units])
         state = inputs.new_zeros(*inputs.shape[:2], self.config.hidden_size)
         states = []
         for x in inputs.unbind(2):
@@ -605,7 +606,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         return RNNSearchOutput(
             loss=loss,
             logits=logits,
-            past_key_values=cache if use_cache else None,
+            past_key_values=cache if use_cache else None,  # type: ignore[arg-type]
             cross_attentions=(alignment.unsqueeze(1),) if attends else None,
             encoder_last_hidden_state=encoder_outputs.last_hidden_state,
             nll=nll,

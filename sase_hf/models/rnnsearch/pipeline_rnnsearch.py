@@ -44,7 +44,8 @@ class AlignedTranslationPipeline(Pipeline):
         texts = input_tensors.pop("text")
         if not {"max_length", "max_new_tokens"} & generate_kwargs.keys():
             generate_kwargs["max_new_tokens"] = 2 * input_tensors["input_ids"].shape[1] + 20
-        words: Any = self.model.generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
+        generate: Any = self.model.generate
+        words = generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
         # The rows of `generate` follow beams; one pass over the result gives its own alignment.
         with torch.no_grad():
             outputs = self.model(

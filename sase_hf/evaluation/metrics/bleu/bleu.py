@@ -5,7 +5,7 @@ Predictions and references are plain texts, not tokens; one reference for each.
 
 import datasets
 import evaluate
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics.bleu import BLEU
 
 
 class Bleu(evaluate.Metric):  # type: ignore[misc]
