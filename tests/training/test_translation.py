@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from rows import write_jsonl
+from runs import launch
 from tiny_translation import SIZES
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
@@ -18,6 +19,7 @@ from sase_hf.training.translation import (
     run_translation,
 )
 
+SCRIPT = Path(__file__).parents[2] / "scripts" / "train_translation.py"
 WORDS = {"a": "un", "dog": "chien", "cat": "chat", "runs": "court", "sleeps": "dort", ".": "."}
 SENTENCES = [f"a {who} {does} ." for who in ("dog", "cat") for does in ("runs", "sleeps")]
 PAIRS = [{"en": s, "fr": " ".join(WORDS[w] for w in s.split())} for s in SENTENCES]
@@ -109,6 +111,31 @@ def test_accumulated_and_split_batches_train_as_the_whole_one(
             torch.testing.assert_close(
                 weight, whole[key], rtol=1e-5, atol=1e-6, msg=f"{name} {key}"
             )
+
+
+@pytest.mark.slow
+def test_two_processes_train_and_evaluate_as_one(tmp_path: Path) -> None:
+    """20 pairs in batches of 3: what fills up the last batches does not count."""
+    flags: dict[str, Any] = {
+        "optim": "sgd",
+        "learning_rate": 0.5,
+        "do_eval": "true",
+        "train_sampling_strategy": "group_by_length",
+        "per_device_eval_batch_size": 3,
+        "generation_max_length": 8,
+    }
+    metrics = run(tmp_path / "one", **flags)["metrics"]
+    folder = tmp_path / "two"
+    folder.mkdir()
+    words = words_for(folder, **flags, per_device_train_batch_size=2, record=folder / "record.json")
+    torchrun = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    launch({tmp_path / "log": [*torchrun, str(SCRIPT), *words]})
+    one = weights_of(tmp_path / "one")
+    for name, weight in weights_of(folder).items():
+        torch.testing.assert_close(weight, one[name], rtol=1e-5, atol=1e-6)
+    found = json.loads((folder / "record.json").read_text())["metrics"]
+    for name in ("loss", "nll", "nats_per_sentence", "bleu"):
+        assert found[name] == pytest.approx(metrics[f"eval_{name}"], rel=1e-5)
 
 
 def test_translation_resumes_where_it_stopped(tmp_path: Path) -> None:
