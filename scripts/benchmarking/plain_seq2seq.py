@@ -35,7 +35,9 @@ class PlainSeq2Seq(nn.Module):
             self.source_embeddings(ids), lengths, batch_first=True, enforce_sorted=False
         )
         packed, last = self.encoder(words)
-        states, _ = nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+        states, _ = nn.utils.rnn.pad_packed_sequence(
+            packed, batch_first=True, total_length=ids.shape[1]
+        )
         return states, torch.tanh(self.first_state(last[1]))
 
     def step(
