@@ -1,6 +1,7 @@
 """RNNsearch and RNNencdec: equations, padding, initialisation, loss, what a config refuses."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +93,20 @@ def test_gated_unit_is_another_function_than_gru() -> None:
     ]
     torch.testing.assert_close(ours[0], torch.stack(expected))
     assert (ours - gru(x, h)[0]).abs().max() > 0.1
+
+
+def test_both_languages_can_get_more_words(tmp_path: Path) -> None:
+    """What was known scores as before, and the resized model can be saved."""
+    model = tiny_translator()
+    batch = {**tiny.text_batch(SOURCES), "decoder_input_ids": torch.tensor(TARGETS)}
+    before = model(**batch).logits
+    model.resize_token_embeddings(30)
+    torch.testing.assert_close(model(**batch).logits[..., :23], before)
+    model.save_pretrained(tmp_path)
+    loaded = RNNSearchForConditionalGeneration.from_pretrained(tmp_path)
+    new = {"input_ids": torch.tensor([[29, 3]]), "labels": torch.tensor([[29, 2]])}
+    torch.testing.assert_close(loaded(**new).loss, model(**new).loss)
+    assert loaded.decoder.embeddings.padding_idx == 0
 
 
 @kinds

@@ -520,6 +520,13 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         """Return what `generate` calls once per source sentence."""
         return SourceReader(self.encoder, self.decoder)
 
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
+        """Resize both embedding matrices and the output layer, as transformers does one."""
+        resized: nn.Embedding = super().resize_token_embeddings(*args, **kwargs)
+        rows = resized.num_embeddings
+        self.decoder.embeddings = self._get_resized_embeddings(self.decoder.embeddings, rows)
+        return resized
+
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """Return y_0 to y_{L-1}: the labels moved to the right, shape (B, L)."""
         words = labels.masked_fill(labels == IGNORED_LABEL, self.config.pad_token_id)
