@@ -9,13 +9,17 @@ from typing import Any, ClassVar
 
 import pytest
 import tiny
+import tiny_translation
 import torch
 from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
     MODEL_MAPPING_NAMES,
 )
 
 from sase_hf import (
+    RNNSearchConfig,
+    RNNSearchForConditionalGeneration,
     SelfAttentiveConfig,
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
@@ -33,6 +37,8 @@ MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES["self_attentive"] = (
     "SelfAttentiveForSequenceClassification",
     "SelfAttentiveForNLI",
 )
+MODEL_MAPPING_NAMES["rnnsearch"] = "RNNSearchModel"
+MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES["rnnsearch"] = "RNNSearchForConditionalGeneration"
 
 
 class ModelTester:
@@ -101,3 +107,57 @@ class PairModelTest(CommonTests, unittest.TestCase):
     @unittest.skip("the hidden states of a pair are views, beside the path of the gradient")
     def test_retain_grad_hidden_states_attentions(self) -> None:
         """Not for pairs."""
+
+
+class TranslationTester:
+    """The tiny config and the inputs of the translation models."""
+
+    batch_size = 5
+    seq_length = encoder_seq_length = decoder_seq_length = 7
+    hidden_size = 8
+    num_hidden_layers = 1
+    is_training = True
+
+    def prepare_config_and_inputs_for_common(self) -> tuple[RNNSearchConfig, dict[str, Any]]:
+        """Return a config and a batch of pairs of unequal lengths."""
+        sizes = {**tiny_translation.SIZES, "hidden_size": self.hidden_size}
+        config = RNNSearchConfig(**sizes)
+        shape = (self.batch_size, self.seq_length)
+        words = torch.randint(3, config.vocab_size, (2, *shape))
+        lengths = torch.arange(2, 2 + self.batch_size).unsqueeze(1)
+        inputs = {
+            "input_ids": words[0],
+            "attention_mask": (torch.arange(self.seq_length) < lengths).long(),
+            "decoder_input_ids": words[1],
+        }
+        return config, inputs
+
+
+class TranslationModelsTest(common.ModelTesterMixin, unittest.TestCase):
+    """The translation model and its encoder."""
+
+    all_model_classes: ClassVar = (RNNSearchForConditionalGeneration,)
+    has_attentions = False  # ours are of the target words to the source, and no square maps
+
+    def setUp(self) -> None:
+        """Make the tester, as the tests of each model do."""
+        self.model_tester = TranslationTester()
+
+    def test_config(self) -> None:
+        """Run the common tests of configs."""
+        properties = ["hidden_size", "num_hidden_layers", "vocab_size"]
+        configuration.ConfigTester(
+            self, config_class=RNNSearchConfig, common_properties=properties, hidden_size=9
+        ).run_common_tests()
+
+    @unittest.skip("the distribution lacks the tests of text generation; ours have a file")
+    def test_generation_tester_mixin_inheritance(self) -> None:
+        """Not here."""
+
+    @unittest.skip("word vectors, annotations and states differ in width; none but h is returned")
+    def test_hidden_states_output(self) -> None:
+        """Not for translation."""
+
+    @unittest.skip("none but the annotations h is returned")
+    def test_retain_grad_hidden_states_attentions(self) -> None:
+        """Not for translation."""
