@@ -24,10 +24,12 @@ GPUs, or processes, take: torchrun --standalone --nproc_per_node 2 scripts/train
 """
 
 import logging
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sase_hf.data.arguments import DataArguments
 from sase_hf.evaluation.records import NO_RESULTS
 from sase_hf.training.command_line import LABELS, parse_arguments
 from sase_hf.training.report import REPORT_NAME
@@ -76,9 +78,21 @@ def run_script(
         if file is not None:
             print(f"{name:<32}{file}")
     if outcome["report"]:
-        print("\nNext:")
-        print(f"  python scripts/visualize.py {folder} --text '...' --output page.html")
-        print(f"  python scripts/train.py --model_name_or_path {folder} --test_file new.csv")
+        model = folder if training_args.do_train else model_args.model_name_or_path
+        print("\nNext:", *next_commands(model, data_args, outcome), sep="\n  ")
+
+
+def next_commands(model: str, data_args: DataArguments, outcome: dict[str, Any]) -> Iterator[str]:
+    """Yield what one does with a model: look into it, and predict new rows."""
+    columns = data_args.text_column_names or []
+    if outcome["record"]["config"].get("pooling") in ("self_attention", "generalized"):
+        pair = ["--text_pair", "..."] if outcome["reads_pairs"] else []
+        words = ["scripts/visualize.py", model, "--text", "...", *pair, "--output", "page.html"]
+        yield shlex.join(["python", *words])
+    words = ["scripts/train.py", "--model_name_or_path", model, "--test_file", "new.csv"]
+    if columns:
+        words += ["--text_column_names", ",".join(columns)]
+    yield shlex.join(["python", *words])
 
 
 if __name__ == "__main__":

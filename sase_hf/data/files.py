@@ -140,16 +140,10 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
-    """Yield the rows below the header line; cells stay the texts they are.
-
-    A header line without the separator may have another one; one without any is one column.
-    """
+    """Yield the rows below the header line; cells stay the texts they are."""
     csv.field_size_limit(2**31 - 1)  # its own limit of 128 KiB is shorter than a long document
     first = file.readline()
-    counts = Counter(re.sub(r'"[^"]*"', "", first))
-    if not counts[separator]:
-        separator = max(separator, *SEPARATORS, key=counts.__getitem__)
-    reader = csv.reader(chain([first], file), delimiter=separator, strict=True)
+    reader = csv.reader(chain([first], file), delimiter=_separator(first, separator), strict=True)
     try:
         header = next(reader, [])
         if len(set(header)) < len(header):
@@ -166,6 +160,19 @@ def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
     except csv.Error as reason:
         advice = "quotes inside a quoted field must be doubled, and the last one closed"
         raise ValueError(f"line {reader.line_num}: {reason}; {advice}") from None
+
+
+def separator_of(path: str) -> str:
+    """Return what stands between the fields of a CSV or TSV file, packed by gzip or not."""
+    opener = gzip.open if path.lower().endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        return _separator(file.readline(), "\t" if ".tsv" in Path(path.lower()).suffixes else ",")
+
+
+def _separator(header: str, usual: str) -> str:
+    """Return the usual separator, or another one that a header line has in its place."""
+    counts = Counter(re.sub(r'"[^"]*"', "", header))
+    return usual if counts[usual] else max(usual, *SEPARATORS, key=counts.__getitem__)
 
 
 def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:

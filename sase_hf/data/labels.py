@@ -1,11 +1,13 @@
 """What the values of a label column mean: the kind of problem, the classes and their order."""
 
 import ast
+import json
 import math
 import re
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -25,7 +27,7 @@ _TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes"), True)
 _TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no"), False)
 # What stands between the labels of one cell, and which of its parts must be in other cells too.
 # Names of one class may hold a comma, such as "Korea, South".
-_SEPARATORS = {";": any, "|": any, ",": all}
+_SEPARATORS = {";": any, "|": any, "/": any, ",": all}
 # How numpy prints an array, which has no commas: the literal 'a' 'b' would be 'ab'.
 _ARRAY = re.compile(r"""\[.*['"]\s+['"].*\]|\[[\d.]+(\s+[\d.]+)+\s*\]""", flags=re.DOTALL)
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -190,7 +192,8 @@ def cell_reader(
                 f"between; add --problem_type {MULTI_LABEL} if it is, or --problem_type "
                 f"{SINGLE_LABEL} if it is one class"
             )
-        items = None if value in known else _spelt_list(value)
+        is_one = value in known or problem_type == SINGLE_LABEL
+        items = None if is_one else _spelt_list(value)
         if items is None and problem_type == MULTI_LABEL:
             parts = [value] if value in known or not separator else value.split(separator)
             return [part.strip() for part in parts if part.strip()]
@@ -231,11 +234,20 @@ def _spelt_list(text: str) -> list[str | int | float] | None:
     if _ARRAY.fullmatch(text):
         raise ValueError(f"{reprlib.repr(text)} is a list without commas; write ['a', 'b']")
     try:
-        items = ast.literal_eval(text)
+        with suppress(ValueError):  # true and false are JSON's alone
+            return _items(json.loads(text))
+        return _items(ast.literal_eval(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    fits = all(isinstance(item, str | int | float) for item in items)
-    return items if fits else None
+        raise ValueError(
+            f"{reprlib.repr(text)} looks like a list, but cannot be read; write ['a', 'b'], or "
+            f"add --problem_type {SINGLE_LABEL} if it is one class"
+        ) from None
+
+
+def _items(items: list[Any]) -> list[str | int | float]:
+    if not all(isinstance(item, str | int | float) for item in items):
+        raise ValueError("a list of labels holds texts and numbers")
+    return items
 
 
 def _several_in_one(texts: Collection[str]) -> dict[str, str]:
@@ -245,7 +257,8 @@ def _several_in_one(texts: Collection[str]) -> dict[str, str]:
         cells = {text: {part.strip() for part in text.split(mark)} - {""} for text in texts}
         counts = Counter(chain.from_iterable(cells.values()))
         for text, parts in cells.items():
-            if len(parts) > 1 and enough(counts[part] > 1 for part in parts):
+            recur = [counts[part] > 1 for part in parts]
+            if len(parts) > 1 and (enough(recur) or not parts.isdisjoint(texts)):
                 found.setdefault(text, mark)
     return found
 

@@ -65,6 +65,8 @@ def load_task(arguments: DataArguments) -> TaskData:
                 )
     raw = _with_labels_read(raw, columns, arguments)
     labels = _learn(raw[0], columns.label, arguments)
+    if arguments.label_column_name is None and raw[0].name == "test":
+        columns = _without_other_labels(raw[0], columns, labels)
     splits = {split.name: _checked(split, columns, arguments, labels) for split in raw}
     sources = {split.name: split.source for split in raw}
     seed = arguments.shuffle_seed
@@ -164,6 +166,24 @@ def _with_joined_labels(split: RawSplit, wanted: Columns) -> RawSplit:
     return replace(split, columns=columns, class_names=names)
 
 
+def _without_other_labels(split: RawSplit, columns: Columns, labels: LabelScheme) -> Columns:
+    """Drop a label column that no flag names if none of its values is a known label."""
+    values = split.columns.get(columns.label, [])
+    for value in values:
+        try:
+            labels.encode(value)
+            return columns
+        except ValueError:
+            continue
+    if values:
+        logger.warning(
+            f"column {columns.label!r} of {split.title} holds none of the labels of the model; "
+            "it is not read"
+        )
+        split.columns.pop(columns.label)
+    return columns._replace(labels=())
+
+
 def _learn(split: RawSplit, column: str, arguments: DataArguments) -> LabelScheme:
     """Learn the labels from the train split, or without one from the names that are known."""
     names = arguments.label_names
@@ -220,10 +240,10 @@ def _split_validation(
     `train_test_split(stratify_by_column=)` refuses labels that occur once, numbers and lists.
     """
     train = splits["train"]
-    count = round(fraction * train.num_rows)
-    if not 0 < count < train.num_rows:
+    count = max(round(fraction * train.num_rows), 1)
+    if count >= train.num_rows:
         fault = f"--validation_fraction {fraction} of {train.num_rows} train rows"
-        raise ValueError(f"{fault} leaves a split empty")
+        raise ValueError(f"{fault} leaves none to train on; add rows, or give --validation_file")
     order = np.random.default_rng(seed).permutation(train.num_rows)
     labels = np.array(train["label"][:])
     if labels.ndim == 1:

@@ -16,8 +16,9 @@ from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..utils.tables import Table
 from .baselines import bag_of_words, label_tensor, most_frequent
 
-MAX_MATRIX = 12  # labels up to which a terminal has room for the whole confusion matrix
+MAX_MATRIX = 8  # labels up to which a terminal has room for the whole confusion matrix
 MAX_CONFUSED = 10
+MAX_WEIGHTS = 4_000_000  # of the linear model; more take longer than they tell
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,11 @@ def measure_report(
     systems = {"this model": torch.from_numpy(np.asarray(logits)).view(rows.num_rows, -1)}
     if train is not None:
         frequent = most_frequent(train, rows.num_rows, problem_type, num_labels)
-        words = bag_of_words(train, rows, vocab_size, problem_type, num_labels)
         name = "mean" if problem_type == REGRESSION else "most frequent label"
-        systems = {name: frequent, "bag of words": words, **systems}
+        systems = {name: frequent, **systems}
+        if vocab_size * num_labels <= MAX_WEIGHTS:
+            words = bag_of_words(train, rows, vocab_size, problem_type, num_labels)
+            systems = {name: frequent, "bag of words": words, **systems}
     given = np.array(rows["labels"][:])
     metrics = {
         name: compute_metrics(EvalPrediction(outputs.numpy(), given))
@@ -100,8 +103,14 @@ def measure_report(
     return Report(split, rows.num_rows, metrics, classes, confusion, facts, wrong, right)
 
 
-def report_tables(report: Report, max_matrix: int = MAX_MATRIX) -> Iterator[Table]:
-    """Yield what a report holds; with more labels than `max_matrix`, only the worst confusions."""
+def report_tables(
+    report: Report, max_matrix: int = MAX_MATRIX, max_labels: int | None = None
+) -> Iterator[Table]:
+    """Yield what a report holds.
+
+    With more labels than `max_matrix` only the worst confusions; of more labels than `max_labels`
+    only the most frequent ones.
+    """
     names = list(report.systems["this model"])
     rows = [
         [system, *(f"{metrics[name]:.3f}" for name in names)]
@@ -112,9 +121,12 @@ def report_tables(report: Report, max_matrix: int = MAX_MATRIX) -> Iterator[Tabl
         facts = [[name, f"{value:.3f}"] for name, value in report.facts.items()]
         yield Table("this model", ["", ""], facts)
     if report.classes:
+        shown = sorted(report.classes, key=lambda s: -s.rows) if max_labels else report.classes
+        if len(report.classes) <= (max_labels or 0):
+            shown = report.classes
         rows = [
             [s.name, f"{s.precision:.3f}", f"{s.recall:.3f}", f"{s.f1:.3f}", f"{s.rows:,}"]
-            for s in report.classes
+            for s in shown[:max_labels]
         ]
         yield Table("label", ["", "precision", "recall", "F1", "rows"], rows)
     if report.confusion is None:

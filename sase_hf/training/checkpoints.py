@@ -8,15 +8,20 @@ of all others; a folder that does not match its manifest is never resumed.
 import json
 import logging
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from transformers.trainer_utils import sort_checkpoints
+from transformers.utils import CONFIG_NAME
 
+from ..evaluation.privacy import redact
 from ..utils.files import FilePath, atomic_write, flush_to_disk, sha256_of
 
 logger = logging.getLogger(__name__)
 
 MANIFEST_NAME = "manifest.json"
+ROWS_NAME = "training_rows.json"  # where the rows of a run come from
 
 
 def write_manifest(folder: FilePath) -> None:
@@ -72,16 +77,52 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
     )
 
 
-def clear_torn_beginning(output_dir: FilePath) -> None:
-    """Empty the folder of a run that was stopped while it wrote its first checkpoint.
+def check_unused(output_dir: FilePath) -> None:
+    """Raise ValueError if a folder holds anything but the beginning of a run without a checkpoint.
 
-    A folder that holds anything else is left as it is.
+    The torn checkpoint of such a beginning is deleted.
     """
     folder = Path(output_dir)
-    torn = [path for path in list_checkpoints(folder) if why_incomplete(path) is not None]
-    if torn and set(folder.iterdir()) == set(torn):
-        for path in torn:
-            shutil.rmtree(path)
+    if not folder.is_dir():
+        return
+    torn = {path for path in list_checkpoints(folder) if why_incomplete(path) is not None}
+    names = {path.name for path in set(folder.iterdir()) - torn} - {ROWS_NAME}
+    if CONFIG_NAME in names:
+        raise ValueError(
+            f"--output_dir {folder} is not empty, it holds a trained model; choose another folder"
+        )
+    if names:
+        raise ValueError(
+            f"--output_dir {folder} is not empty. Continue its run with --resume_from_checkpoint, "
+            "or choose another folder"
+        )
+    for path in torn:
+        shutil.rmtree(path, ignore_errors=True)  # another process may be faster
+
+
+def check_same_rows(output_dir: FilePath, source: Mapping[str, Any], process: int = 0) -> None:
+    """Raise ValueError if the run in a folder trains on other rows; the first one writes which.
+
+    Args:
+        output_dir: The folder of the run.
+        source: Where the training rows come from, of `TaskData.sources`.
+        process: The number of this process, of which only 0 writes.
+    """
+    path, given = Path(output_dir, ROWS_NAME), json.loads(json.dumps(redact(source)))
+    if path.is_file():
+        began = json.loads(path.read_text(encoding="utf-8"))
+        if began != given:
+            raise ValueError(
+                f"the run in {output_dir} trains on other rows, {_described(began)} and not "
+                f"{_described(given)}; choose another --output_dir"
+            )
+    elif process == 0:
+        with atomic_write(path) as draft:
+            draft.write_text(json.dumps(given), encoding="utf-8")
+
+
+def _described(source: Mapping[str, Any]) -> str:
+    return f"{source['rows']:,} of {source.get('file') or source.get('dataset')}"
 
 
 def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:

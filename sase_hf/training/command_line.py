@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 from transformers import HfArgumentParser, TrainingArguments
+from transformers.utils import CONFIG_NAME
 
 from ..data.arguments import DataArguments
 from .arguments import ModelArguments, RunArguments
@@ -41,6 +42,11 @@ TRAINING = {
     "calibrate": "true",
     "report": "true",
 }
+# What needs rows to evaluate on.
+EVALUATION = (
+    *("do_eval", "validation_fraction", "eval_strategy", "load_best_model_at_end"),
+    *("metric_for_best_model", "early_stopping_patience", "calibrate", "report"),
+)
 # Gates, the paper's way to match two texts, are two points behind on entailment. Words that occur
 # once become unknown ones, whose vector would otherwise never be trained.
 NEW_MODEL = {"matching": "concat"}
@@ -113,7 +119,8 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise ValueError(
             f"{path} is not a recipe, which ends in .yaml, .yml or .json. "
-            "A recipe is the first argument; everything else is a --flag"
+            "A recipe is the first argument; everything else is a --flag, such as "
+            f"--train_file {path}"
         )
     if not path.is_file():
         raise FileNotFoundError(f"there is no recipe {path}")
@@ -173,6 +180,8 @@ def _implied(given: argparse.Namespace) -> dict[str, str]:
         if rows is not None:
             is_new = given.model_name_or_path is None
             implied = TRAINING | (NEW_MODEL if is_new else {})
+            if given.validation_fraction == 0 and given.train_file and not given.validation_file:
+                implied = {name: implied[name] for name in implied if name not in EVALUATION}
             if is_new and given.tokenizer_name is None:
                 implied |= NEW_TOKENIZER
         elif given.validation_file is not None:
@@ -184,6 +193,11 @@ def _implied(given: argparse.Namespace) -> dict[str, str]:
         stem = Path(first).name.partition(".")[0] or "run"
         is_trained = given.do_train or "do_train" in implied
         implied["output_dir"] = f"runs/{stem}" if is_trained else f"runs/{stem}-results"
+        if not is_trained and Path(implied["output_dir"], CONFIG_NAME).exists():
+            raise ValueError(
+                f"the results would go into {implied['output_dir']}, which holds a model; name "
+                "another --output_dir"
+            )
     return implied
 
 

@@ -51,4 +51,8 @@ def estimate_seconds(trainer: SelfAttentiveTrainer) -> float:
     evaluation: Any = trainer.eval_dataset
     evaluated = 0 if evaluation is None else len(evaluation)
     per_epoch = len(counts) + EVALUATION_SHARE * evaluated
-    return float(trainer.args.num_train_epochs * per_epoch * per_row / trainer.args.world_size)
+    epochs = trainer.args.num_train_epochs
+    if trainer.args.max_steps > 0:
+        per_update = trainer.args.train_batch_size * trainer.args.gradient_accumulation_steps
+        epochs = trainer.args.max_steps * per_update * trainer.args.world_size / len(counts)
+    return float(epochs * per_epoch * per_row / trainer.args.world_size)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from ..data.arguments import DataArguments
-from ..data.files import read_rows
+from ..data.files import read_rows, separator_of
 from ..data.labels import MULTI_LABEL, REGRESSION
 from ..data.task import TaskData
 from ..utils.files import atomic_write
@@ -71,7 +71,7 @@ def write_with_columns(
         opener = gzip.open if ending.endswith(".gz") else open
         with opener(draft, "wt", encoding="utf-8", newline="") as file:
             if ending.startswith((".csv", ".tsv")):
-                _write_csv(file, rows, added, "\t" if ending.startswith(".tsv") else ",")
+                _write_csv(file, rows, added, separator_of(str(source)))
             else:
                 _write_json(file, rows, added, is_array=ending in (".json", ".json.gz"))
     return target

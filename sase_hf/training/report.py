@@ -13,12 +13,15 @@ from ..evaluation.report import measure_report, report_tables
 from ..models import FAMILIES
 from ..utils.files import atomic_write
 from ..utils.tables import Table
+from ..visualization.attended_text import label_text
 from ..visualization.page import tables_html
 from .setup import TrainingSetup
 from .trainer import SelfAttentiveTrainer
 
 REPORT_NAME = "report.html"
 NUM_EXAMPLES = 10
+MAX_LABELS = 20  # whose scores the terminal shows; the page shows all
+LEAST, MOST = 0.25, 10.0  # of the temperature
 MAX_PAGE_MATRIX = 40  # labels up to which the page shows the whole confusion matrix
 
 
@@ -36,7 +39,10 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     rows = setup.rows["validation"]
     logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
     labels = torch.tensor(rows["labels"][:])
-    temperature = fit_temperature(logits, labels)
+    # A few rows that are all right ask for no limit of confidence, random ones for none at all.
+    temperature = min(max(fit_temperature(logits, labels), LEAST), MOST)
+    if bool((logits.argmax(-1) == labels).all()):
+        temperature = 1.0
     with torch.no_grad():
         for parameter in setup.model.classifier.output.parameters():
             parameter /= temperature
@@ -76,8 +82,8 @@ def write_report(
         facts["loss without the penalty"] = metrics["eval_loss"] - penalty
     titles = {
         "temperature": "temperature",
-        "eval_calibration_error_before": "calibration error before it",
-        "eval_calibration_error": "calibration error with it",
+        "eval_calibration_error_before": "calibration error without",
+        "eval_calibration_error": "calibration error on the same rows",
     }
     facts |= {title: known[name] for name, title in titles.items() if name in known}
     measure: Any = trainer.compute_metrics
@@ -93,17 +99,21 @@ def write_report(
         facts=facts,
     )
     examples: dict[str, Any] = {}
-    if getattr(setup.model.config, "has_attention", False):
-        kinds = {"wrong": report.wrong, "right": report.right}
-        if task.problem_type == REGRESSION:
-            kinds = {"far off": report.wrong, "close": report.right}
-        for kind, numbers in kinds.items():
-            examples[f"Predictions that are {kind}"] = _read(setup, numbers[:NUM_EXAMPLES])
+    tables = list(report_tables(report, MAX_PAGE_MATRIX))
+    kinds = {"wrong": report.wrong, "right": report.right}
+    if task.problem_type == REGRESSION:
+        kinds = {"far off": report.wrong, "close": report.right}
+    for kind, numbers in kinds.items():
+        heading, some = f"Predictions that are {kind}", numbers[:NUM_EXAMPLES]
+        if getattr(setup.model.config, "has_attention", False):
+            examples[heading] = _read(setup, some)
+        else:
+            tables.append(_listed(heading, setup, output.predictions, some))
     title = f"{Path(str(trainer.args.output_dir)).name}: what it gets right and wrong"
-    page = tables_html(list(report_tables(report, MAX_PAGE_MATRIX)), examples, title)
+    page = tables_html(tables, examples, title)
     with atomic_write(Path(str(trainer.args.output_dir), REPORT_NAME)) as draft:
         draft.write_text(page, encoding="utf-8")
-    return metrics, list(report_tables(report))
+    return metrics, list(report_tables(report, max_labels=MAX_LABELS))
 
 
 def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
@@ -118,6 +128,23 @@ def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
         {**result, "true_label": _label_text(setup, label)}
         for result, label in zip(results, labels, strict=True)
     ]
+
+
+def _listed(heading: str, setup: TrainingSetup, logits: Any, numbers: Sequence[int]) -> Table:
+    """Return a table of some validation rows, for models that attend to nothing."""
+    names, problem = setup.task.label_names, setup.task.problem_type
+    rows = []
+    for number, row in zip(
+        numbers, setup.task.splits["validation"].select(numbers).to_list(), strict=True
+    ):
+        predicted: Any = logits[number].round(3).tolist()
+        if problem == SINGLE_LABEL:
+            predicted = names[int(logits[number].argmax())]
+        elif problem == MULTI_LABEL:
+            predicted = _label_text(setup, logits[number] > 0)
+        known = _label_text(setup, row.pop("label"))
+        rows.append([" / ".join(row.values()), label_text(predicted), label_text(known)])
+    return Table(heading, ["", "predicted", "true label"], rows)
 
 
 def _label_text(setup: TrainingSetup, label: Any) -> Any:

@@ -3,12 +3,14 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
 
 from ..data.arguments import DataArguments
@@ -22,12 +24,14 @@ from ..evaluation.records import (
     write_record,
 )
 from ..hub import create_repository, push, write_model_card
+from ..utils.cli import is_write_error
 from ..utils.memory import keep_freed_memory
 from ..utils.tables import Table
 from .arguments import ModelArguments, ModelSource, RunArguments, changed_arguments
 from .checkpoints import (
+    check_same_rows,
+    check_unused,
     checkpoint_to_resume,
-    clear_torn_beginning,
     list_checkpoints,
     why_incomplete,
 )
@@ -85,7 +89,8 @@ def run_steps(
     Returns:
         `metrics` (all, named as in the logs), `record` (as `measured_record`, of the test split if
         it was measured, after training with its `history`: every evaluation), `output_dir`,
-        `predictions` (their file, or None), `report` (its tables, none without `--report`).
+        `predictions` (their file, or None), `report` (its tables, none without `--report`),
+        `reads_pairs` (whether the model compares two texts).
 
     Raises:
         ValueError: If arguments contradict one another, the data or a checkpoint.
@@ -98,13 +103,8 @@ def run_steps(
     checkpoint = None
     if training_args.do_train:
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
-        if checkpoint is None and training_args.process_index == 0:
-            clear_torn_beginning(output_dir)
-        if checkpoint is None and os.path.isdir(output_dir) and os.listdir(output_dir):
-            raise ValueError(
-                f"--output_dir {output_dir} is not empty. Continue its run with "
-                "--resume_from_checkpoint, or choose another folder"
-            )
+        if checkpoint is None:
+            check_unused(output_dir)
     move_label_smoothing(model_args, training_args)
     given = changed_arguments(model_args, data_args, training_args)
     must_push, training_args.push_to_hub = training_args.push_to_hub, False
@@ -121,6 +121,8 @@ def run_steps(
     setup = steps.assemble(model_args, data_args, checkpoint)
     check_splits(setup.task, training_args)
     given |= complete_arguments(training_args, setup)
+    if training_args.do_train:
+        check_same_rows(output_dir, setup.task.sources["train"], training_args.process_index)
     steps.log_summary(setup, model_args, data_args, training_args)
     trainer = steps.make_trainer(setup, training_args)
 
@@ -129,19 +131,15 @@ def run_steps(
     report: list[Table] = []
     predictions = None
     if training_args.do_train:
-        log_estimate(trainer)
-        try:
+        if checkpoint is None:
+            log_estimate(trainer)
+        with saying_how_to_go_on(output_dir):
             result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        except KeyboardInterrupt as stop:
-            is_saved = any(why_incomplete(path) is None for path in list_checkpoints(output_dir))
-            go_on = "with --resume_from_checkpoint goes on" if is_saved else "begins anew"
-            stop.args = (f"stopped; the same command {go_on}",)
-            raise
-        if training_args.calibrate:
-            metrics |= calibrate(trainer, setup)
-        trainer.save_model()
-        trainer.save_state()
-        trainer.save_metrics("train", result.metrics)
+            if training_args.calibrate:
+                metrics |= calibrate(trainer, setup)
+            trainer.save_model()
+            trainer.save_state()
+            trainer.save_metrics("train", result.metrics)
         metrics |= result.metrics
         # Now, since the evaluation at the end would be logged as another one of the last epoch.
         history = {"history": evaluation_history(trainer.state.log_history)}
@@ -178,7 +176,29 @@ def run_steps(
         "output_dir": output_dir,
         "predictions": predictions,
         "report": report,
+        "reads_pairs": getattr(setup.model, "reads_pairs", False),
     }
+
+
+@contextmanager
+def saying_how_to_go_on(output_dir: str) -> Iterator[None]:
+    """Put into an interruption, and into the error of a full disk, how the run is continued."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.args = (f"stopped; {_how_to_go_on(output_dir)}",)
+        raise
+    except (OSError, RuntimeError, SafetensorError) as error:
+        if not is_write_error(error):
+            raise
+        fault = f"a file in {output_dir} could not be written: {error}. Make room"
+        raise OSError(f"{fault}; {_how_to_go_on(output_dir)}") from error
+
+
+def _how_to_go_on(output_dir: str) -> str:
+    is_saved = any(why_incomplete(path) is None for path in list_checkpoints(output_dir))
+    way = "with --resume_from_checkpoint goes on" if is_saved else "begins anew"
+    return f"the same command {way}"
 
 
 def move_label_smoothing(model_args: Any, training_args: RunArguments) -> None:

@@ -163,6 +163,7 @@ def assemble(
         model, found = _new_model(head, model_args, task, tokenizer, options)
     else:
         if model_args.ignore_mismatched_sizes:
+            config.class_weights = None  # those of its own labels
             for name, value in _label_fields(task).items():
                 setattr(config, name, value)
         if model_args.class_weights is not None:
@@ -345,7 +346,7 @@ def _class_weights(model_args: ModelArguments, task: TaskData) -> list[float]:
         if "train" not in task.splits:
             raise ValueError("--class_weights balanced counts training rows; give --train_file")
         counts = np.bincount(task.splits["train"]["label"][:], minlength=len(task.label_names))
-        return [float(counts.sum() / len(counts) / max(count, 1)) for count in counts]
+        return [float(counts.sum() / len(counts) / count) if count else 1.0 for count in counts]
     try:
         return [float(weight) for weight in asked]
     except ValueError:

@@ -1,6 +1,7 @@
 """The frame of every script: a parser, and errors of the user as one line."""
 
 import argparse
+import errno
 import signal
 import sys
 from collections.abc import Iterator
@@ -36,12 +37,21 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
     except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
         sys.exit(f"{name}: {error}")
     except RuntimeError as error:
-        if "PytorchStreamWriter" not in str(error):
+        if not is_write_error(error):
             raise
         sys.exit(f"{name}: a file could not be written, is the disk full? ({error})")
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"{name}: {str(stop) or on_interrupt}\n")
         sys.exit(143 if isinstance(stop, _Terminated) else 130)
+
+
+def is_write_error(error: Exception) -> bool:
+    """Say whether a file could not be written: how torch says it is known by its words only."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+    texts = ("PytorchStreamWriter", "inline_container")
+    is_torch = isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
+    return is_torch or isinstance(error, SafetensorError)
 
 
 class _Terminated(KeyboardInterrupt):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-NAME_WIDTH, MAX_CELL_WIDTH = 28, 16
+NAME_WIDTH, MAX_CELL_WIDTH = 34, 12
 
 
 class Table(NamedTuple):

@@ -151,8 +151,8 @@ def test_learn_labels_refuses_bad_names_and_too_few() -> None:
     [
         # A list that a text spells, in JSON or in Python, whatever the other cells hold.
         (["['fun', 'sad']", '["fun"]', "[]"], {}, [["fun", "sad"], ["fun"], []]),
-        ([" [0, 1.5]", "[spam]", "[None]"], {}, [[0, 1.5], "[spam]", "[None]"]),
-        (["['fun']"], {"problem_type": SINGLE_LABEL}, ["['fun']"]),
+        ([" [0, 1.5]", "[true]"], {}, [[0, 1.5], [True]]),
+        (["['fun']", "[spam]"], {"problem_type": SINGLE_LABEL}, ["['fun']", "[spam]"]),
         # Of a multi-label problem, with the separator that the column has.
         (["fun; sad", "sad", "", None], {"problem_type": MULTI_LABEL}, [["fun", "sad"], ["sad"]]),
         (["a,b|c", "c"], {"problem_type": MULTI_LABEL}, [["a,b", "c"], ["c"]]),
@@ -180,6 +180,9 @@ def test_cell_reader_reads_several_labels_in_one_text(
         (["fun;sad", "fun"], "fun;sad", "with ';' between; add --problem_type multi_label_class"),
         (["fun | sad", "sad"], "fun | sad", "'|' between; .* or --problem_type single_label_class"),
         (["fun,sad", "sad", "fun"], "fun,sad", "'fun,sad' looks like several labels, with ','"),
+        (["business/art", "art"], "business/art", "several labels, with '/' between"),
+        (["fun,sad", "fun"], "fun,sad", "several labels, with ',' between"),
+        (["[fun, sad]"], "[fun, sad]", "looks like a list, but cannot be read"),
         (["['fun' 'sad']"], "['fun' 'sad']", "is a list without commas; write"),
         (["[0 1\n 1]"], "[0 1\n 1]", "is a list without commas; write"),
     ],

@@ -253,7 +253,7 @@ def test_load_task_refuses_bad_validation_split(
         ({"text_column_names": ("a", "b", "c")}, r"is \['a', 'b', 'c'\]; it must name one column"),
         ({"max_seq_length": 0}, "max_seq_length is 0; it must be 1 or more, or left out"),
         ({"validation_fraction": 1.5}, "--validation_fraction is 1.5; it must be at least 0"),
-        ({"validation_fraction": 0.1}, "0.1 of 4 train rows leaves a split empty"),
+        ({"validation_fraction": 0.9}, "0.9 of 4 train rows leaves none to train on; add rows"),
     ],
 )
 def test_load_task_refuses_arguments_that_contradict_the_data(

@@ -9,8 +9,9 @@ import pytest
 
 from sase_hf.training.checkpoints import (
     MANIFEST_NAME,
+    check_same_rows,
+    check_unused,
     checkpoint_to_resume,
-    clear_torn_beginning,
     newest_complete_checkpoint,
     why_incomplete,
     write_manifest,
@@ -95,14 +96,21 @@ def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:
     torn = tmp_path / "checkpoint-5"
     torn.mkdir()
     (tmp_path / "notes.txt").touch()
-    clear_torn_beginning(tmp_path)
-    assert torn.is_dir()
+    with pytest.raises(ValueError, match=r"is not empty\. Continue its run with"):
+        check_unused(tmp_path)
     (tmp_path / "notes.txt").unlink()
     whole = tmp_path / "checkpoint-4"
     whole.mkdir()
     write_manifest(whole)
-    clear_torn_beginning(tmp_path)
+    with pytest.raises(ValueError, match=r"is not empty\. Continue its run with"):
+        check_unused(tmp_path)
     assert torn.is_dir()
     (whole / "manifest.json").unlink()
-    clear_torn_beginning(tmp_path)
-    assert not list(tmp_path.iterdir())
+    check_same_rows(tmp_path, {"file": "a.csv", "rows": 3})
+    check_unused(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["training_rows.json"]
+    with pytest.raises(ValueError, match=r"other rows, 3 of a\.csv and not 3 of b\.csv"):
+        check_same_rows(tmp_path, {"file": "b.csv", "rows": 3})
+    (tmp_path / "config.json").touch()
+    with pytest.raises(ValueError, match=r"it holds a trained model; choose another"):
+        check_unused(tmp_path)

@@ -190,6 +190,7 @@ def whole_run(folder: Path) -> dict[str, float]:
         "do_predict": True,
         "num_train_epochs": 2,
         "per_device_train_batch_size": rows_of_one,
+        "embedding_dropout": 0.0,
         "classifier_dropout": 0.0,
         "record": folder / "record.json",
     }

@@ -69,7 +69,7 @@ def test_train_says_what_to_do_next(
     [line] = re.findall(r"^  python scripts/train\.py (.*)$", output, flags=re.MULTILINE)
     main([*line.split(), *flags(**QUIET)])
     assert Path("runs/new-results/predictions.csv").is_file()
-    with pytest.raises(SystemExit, match=r"runs/reviews is not empty\. Continue its run with"):
+    with pytest.raises(SystemExit, match=r"runs/reviews is not empty, it holds a trained model"):
         main(flags(train_file="reviews.csv", **TINY))
 
 
@@ -160,3 +160,56 @@ def test_train_on_a_full_disk_ends_in_one_line(folder: Path, tmp_path: Path) -> 
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert re.search(r"^train\.py: .*(File too large|disk full)", done.stderr, flags=re.MULTILINE)
+
+
+def test_calibration_of_rows_that_are_all_right_leaves_the_logits(tmp_path: Path) -> None:
+    """They ask for a confidence without limit, which other texts would not deserve."""
+    rows = [f"the meal was {word},{word}\n" for word in ("good", "bad") * 20]
+    (tmp_path / "easy.csv").write_text(f"text,label\n{''.join(rows)}")
+    easy = {**TINY, "num_train_epochs": 20, "lstm_hidden_size": 16, "classifier_hidden_size": 16}
+    main(flags(**easy, train_file=tmp_path / "easy.csv", output_dir=tmp_path / "run"))
+    results = json.loads((tmp_path / "run" / "all_results.json").read_text())
+    assert results["eval_accuracy"] == 1, "the premise"
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert re.search(r"temperature</bdi></th><td>1\.000<", page)
+
+
+def test_train_without_validation_rows_trains_all_epochs_on_all_rows(
+    folder: Path, tmp_path: Path
+) -> None:
+    files = {"train_file": folder / "reviews.csv", "output_dir": tmp_path / "run"}
+    main(flags(**TINY, **files, validation_fraction=0))
+    state = json.loads((tmp_path / "run" / "trainer_state.json").read_text())
+    assert state["epoch"] == 2
+    assert not (tmp_path / "run" / "report.html").exists()
+
+
+def test_train_resumes_no_run_on_other_rows(folder: Path, tmp_path: Path) -> None:
+    """The weights of one file would be given out as those of another."""
+    run = tmp_path / "run"
+    main(flags(**TINY, train_file=folder / "reviews.csv", output_dir=run))
+    other = tmp_path / "other.csv"
+    other.write_text((folder / "reviews.csv").read_text().replace("was", "is"))
+    with pytest.raises(SystemExit, match=r"trains on other rows, .* choose another --output_dir"):
+        main([*flags(**TINY, train_file=other, output_dir=run), "--resume_from_checkpoint"])
+
+
+def test_train_writes_no_results_into_the_folder_of_a_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    main(flags(**TINY, train_file="reviews.csv", output_dir="runs/other-results"))
+    (folder / "other.csv").write_text((folder / "new.csv").read_text())
+    with pytest.raises(SystemExit, match="would go into runs/other-results, which holds a model"):
+        main(flags(**QUIET, model_name_or_path="runs/reviews", test_file="other.csv"))
+
+
+def test_predictions_read_no_labels_that_the_model_does_not_know(
+    folder: Path, tmp_path: Path
+) -> None:
+    """A column of another subject has a usual name; no flag names it."""
+    (tmp_path / "new.csv").write_text("text;category\nthe meal was cold;x1\n")
+    files = {"test_file": tmp_path / "new.csv", "output_dir": tmp_path / "out"}
+    main(flags(**QUIET, model_name_or_path=folder / "runs" / "reviews", **files))
+    header = (tmp_path / "out" / "predictions.csv").read_text().splitlines()[0]
+    assert header == "text;category;predicted_label;confidence;scores"

@@ -33,6 +33,7 @@ def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
         "do_train": True,
         "do_eval": True,
         "max_steps": 4,
+        "embedding_dropout": 0.0,
         "classifier_dropout": 0.0,
         "logging_steps": 1,
         "disable_tqdm": True,

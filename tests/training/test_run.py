@@ -46,6 +46,7 @@ def trained(
         per_device_train_batch_size=8,
         save_strategy="no",
         penalty_coef=0.01,
+        embedding_dropout=0.0,
         classifier_dropout=0.0,
         train_sampling_strategy="group_by_length",
         record=folder.parent / "record.json",
@@ -290,7 +291,7 @@ def test_run_does_not_overwrite_an_earlier_one(
     trained: tuple[Path, dict[str, Any]], reviews: dict[str, str], tmp_path: Path
 ) -> None:
     folder, _ = trained
-    with pytest.raises(ValueError, match=r"is not empty\. Continue its run with --resume_from"):
+    with pytest.raises(ValueError, match="is not empty, it holds a trained model; choose another"):
         train_tiny(folder, **reviews)
     with pytest.raises(FileNotFoundError, match="no complete checkpoint"):
         train_tiny(tmp_path / "new", **reviews, resume_from_checkpoint="true")
