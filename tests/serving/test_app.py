@@ -94,7 +94,7 @@ def test_app_names_what_it_cannot_use(
     path = tmp_path / "texts.csv"
     path.write_text("sentence\nA\n", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"^app\.py: .*no column 'text'"):
-        main([checkpoint, "--examples", str(path)])
+        main([checkpoint, "--examples", str(path), "--text_column_names", "text"])
     monkeypatch.delitem(sys.modules, "sase_hf.serving.demo")
     monkeypatch.setitem(sys.modules, "gradio", None)  # an import of it now fails
     with pytest.raises(SystemExit, match=r"gradio, .* pip install 'sase_hf\[demo\]'$"):
