@@ -247,7 +247,7 @@ def _measure_ours(run: Run, task: TaskData) -> dict[str, Any]:
         # All of the command, its report too, but the prediction, whose cost was measured by itself.
         "training_seconds": seconds - timing["prediction_seconds"],
         "texts_per_second": len(scores) / timing["prediction_seconds"],
-        "bytes_on_disk": sum((model / name).stat().st_size for name in files),
+        "bytes_on_disk": sum(p.stat().st_size for name in files if (p := model / name).is_file()),
     }
 
 
