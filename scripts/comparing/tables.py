@@ -41,6 +41,8 @@ def leaderboard_rows(leaderboard: Leaderboard) -> tuple[list[str], list[list[str
     for task, systems in leaderboard.items():
         for system, records in systems.items():
             cells = [f"{_mean(records, number):{form}}" for number, form in COLUMNS.values()]
+            if system == "most_frequent":  # the speed of a constant says nothing
+                cells[list(COLUMNS).index("texts a second")] = "-"
             if len(records) > 1:
                 spread = statistics.stdev(map(COLUMNS["accuracy in %"][0], records))
                 cells[0] += f" ± {spread:.1f} ({len(records)} seeds)"
