@@ -22,7 +22,7 @@ app: .venv/ready-demo ## Open a page to play with the model of the quickstart
 # A process for each core, with one thread: the tests' models are so small that starting more threads
 # costs more than they save. A file stays in one process, which makes its checkpoints once.
 test: .venv/ready-test ## Run the test suite
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: .venv/ready-lint ## Check style, formatting and types
 	$(BIN)/ruff check .
