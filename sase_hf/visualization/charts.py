@@ -116,7 +116,7 @@ def points_figure(
             axes.set_xscale("log")
             # The usual labels are formulas, which are drawn literally here.
             axes.xaxis.set_major_formatter("{x:,g}")
-            axes.xaxis.set_minor_formatter("")
+            axes.minorticks_off()
         else:
             axes.set_xlim(0, 1)
         axes.margins(y=0.2)
