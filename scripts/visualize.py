@@ -191,17 +191,13 @@ def chosen_rows(flags: argparse.Namespace, reader: Any) -> list[Row]:
 
 def file_rows(flags: argparse.Namespace, model: Any) -> list[Row]:
     """Return the texts or pairs of a file, with their true labels if it has any."""
-    names, problem = model.config.id2label, model.config.problem_type
     rows: list[Row] = []
-    for row in read_file(flags.checkpoint, model, flags).splits["test"].to_list():
+    task = read_file(flags.checkpoint, model, flags)
+    for row in task.splits["test"].to_list():
         label = row.pop("label", None)
         rows.append({"input": row if len(row) > 1 else row["text"]})
         if label is not None:
-            if problem == MULTI_LABEL:
-                label = [names[i] for i, applies in enumerate(label) if applies]
-            elif problem != REGRESSION:
-                label = names[label]
-            rows[-1]["true_label"] = label
+            rows[-1]["true_label"] = task.readable_label(label)
     return rows
 
 

@@ -26,6 +26,7 @@ from datasets import ClassLabel, Dataset, load_dataset
 from ..utils.files import FilePath, sha256_of
 from .arguments import SPLITS, DataArguments
 from .columns import SAMPLE_ROWS, Columns, find_columns
+from .tokenizer import text_fault
 
 TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl")
 SEPARATORS = (",", ";", "\t", "|")
@@ -47,6 +48,20 @@ class RawSplit:
     num_rows: int
     columns: dict[str, list[Any]]  # the wanted ones that exist
     class_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def texts(self, column: str, rows: Sequence[int]) -> list[str]:
+        """Return the texts of some rows; ValueError if one cannot be tokenized or is blank."""
+        found: list[str] = [self.columns[column][row] for row in rows]
+        for row, text in zip(rows, found, strict=True):
+            if reason := text_fault(text) or (not text.strip() and "the text is blank"):
+                raise self.cell_error(row, column, reason)
+        return found
+
+    def missing_column(self, column: str, flags: str) -> ValueError:
+        """Return an error that names the columns that there are, and the flags that choose."""
+        names = ", ".join(map(repr, self.column_names))
+        fault = f"{self.title} has no column {column!r}; it has {names}"
+        return ValueError(f"{fault}. Choose with {flags}")
 
     def cell_error(self, row: int, column: str, reason: str) -> ValueError:
         """Return an error that names a cell and what is wrong with it."""

@@ -6,12 +6,10 @@ from typing import Any
 
 from datasets import Dataset, DatasetDict, Value
 from transformers import BatchEncoding, PreTrainedTokenizerBase
-from transformers.tokenization_utils_base import LARGE_INTEGER
 
 from .arguments import MAX_SAMPLES, DataArguments, flag
 from .files import RawSplit, read_splits
-from .task import TaskData
-from .tokenizer import text_fault
+from .task import TaskData, tokenized, truncation
 
 TRANSLATION = "translation"
 COLUMNS = ("text", "text_pair")  # source and target
@@ -78,24 +76,12 @@ def encode_pairs(
 
     Each text is cut after `max_seq_length` tokens, by default the tokenizer's own limit.
     """
-    limit = max_seq_length or tokenizer.model_max_length
-    options = {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+    options = truncation(tokenizer, max_seq_length)
 
     def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
         return tokenizer(batch["text"], text_target=batch.get("text_pair"), **options)
 
-    return DatasetDict(
-        {
-            name: split.map(
-                encode,
-                batched=True,
-                remove_columns=split.column_names,
-                keep_in_memory=True,
-                desc=f"Tokenizing {name}",
-            )
-            for name, split in task.splits.items()
-        }
-    )
+    return tokenized(task.splits, encode)
 
 
 def _short_enough(rows: Dataset, limit: int | None) -> Dataset:
@@ -112,14 +98,7 @@ def _checked(split: RawSplit, names: Sequence[str]) -> Dataset:
         if name not in split.columns:
             if split.name == "test" and column == "text_pair":
                 continue
-            found = ", ".join(map(repr, split.column_names))
-            raise ValueError(
-                f"{split.title} has no column {name!r}; it has {found}. Choose with "
-                "--text_column_names"
-            )
-        columns[column] = split.columns[name]
-        for row, text in enumerate(columns[column]):
-            if reason := text_fault(text) or (not text.strip() and "the text is blank"):
-                raise split.cell_error(row, name, reason)
+            raise split.missing_column(name, "--text_column_names")
+        columns[column] = split.texts(name, range(split.num_rows))
     rows = Dataset.from_dict(columns)
     return rows.cast_column("text", Value("large_string"))

@@ -5,7 +5,7 @@ counted from 0 below a header line. Splits are held in memory; only downloads ar
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,16 @@ from transformers.tokenization_utils_base import LARGE_INTEGER
 from .arguments import MAX_SAMPLES, DataArguments
 from .columns import Columns
 from .files import RawSplit, read_splits
-from .labels import REGRESSION, LabelScheme, cell_reader, is_unlabelled, learn_labels, truth_of
-from .tokenizer import text_fault
+from .labels import (
+    MULTI_LABEL,
+    REGRESSION,
+    SINGLE_LABEL,
+    LabelScheme,
+    cell_reader,
+    is_unlabelled,
+    learn_labels,
+    truth_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +47,14 @@ class TaskData:
     text_columns: tuple[str, ...]  # what the columns were called: one, or two for pairs
     label_columns: tuple[str, ...]  # none if no rows have labels
 
+    def readable_label(self, label: Any) -> Any:
+        """Return a name for a class id, a list of names for zeros and ones, numbers as they are."""
+        if self.problem_type == SINGLE_LABEL:
+            return self.label_names[label]
+        if self.problem_type == MULTI_LABEL:
+            return [n for n, applies in zip(self.label_names, label, strict=True) if applies]
+        return label
+
 
 def load_task(arguments: DataArguments) -> TaskData:
     """Load the splits of a task and give its columns their standard names.
@@ -58,11 +74,8 @@ def load_task(arguments: DataArguments) -> TaskData:
             raise ValueError(f"{split.title} has no rows; add some, or leave it out")
         for column in columns.texts if split.name == "test" else sum(columns, ()):
             if column not in split.columns:
-                names = ", ".join(map(repr, split.column_names))
-                raise ValueError(
-                    f"{split.title} has no column {column!r}; it has {names}. Choose with "
-                    "--text_column_names and --label_column_name"
-                )
+                flags = "--text_column_names and --label_column_name"
+                raise split.missing_column(column, flags)
     raw = _with_labels_read(raw, columns, arguments)
     labels = _learn(raw[0], columns.label, arguments)
     if arguments.label_column_name is None and raw[0].name == "test":
@@ -101,25 +114,38 @@ def encode_task(
             "one of sase_hf.build_tokenizer"
         )
     options: dict[str, Any] = {"return_token_type_ids": True} if is_pair else {}
-    limit = max_seq_length or tokenizer.model_max_length
-    if limit < LARGE_INTEGER:
-        options |= {"truncation": True, "max_length": limit}
+    options |= truncation(tokenizer, max_seq_length)
 
     def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
         return tokenizer(batch["text"], batch["text_pair"] if is_pair else None, **options)
 
-    encoded = {}
-    for name, split in task.splits.items():
-        if "label" in split.column_names:
-            split = split.rename_column("label", "labels")
-        encoded[name] = split.map(
-            encode,
-            batched=True,
-            remove_columns=[column for column in split.column_names if column != "labels"],
-            keep_in_memory=True,
-            desc=f"Tokenizing {name}",
-        )
-    return DatasetDict(encoded)
+    splits = {
+        name: split.rename_column("label", "labels") if "label" in split.column_names else split
+        for name, split in task.splits.items()
+    }
+    return tokenized(splits, encode)
+
+
+def truncation(tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None) -> dict[str, Any]:
+    """Return the options that cut after `max_seq_length` tokens, by default the tokenizer's own."""
+    limit = max_seq_length or tokenizer.model_max_length
+    return {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+
+
+def tokenized(splits: Mapping[str, Dataset], encode: Callable[..., BatchEncoding]) -> DatasetDict:
+    """Encode every split in memory; of its own columns only `labels` stay."""
+    return DatasetDict(
+        {
+            name: split.map(
+                encode,
+                batched=True,
+                remove_columns=[column for column in split.column_names if column != "labels"],
+                keep_in_memory=True,
+                desc=f"Tokenizing {name}",
+            )
+            for name, split in splits.items()
+        }
+    )
 
 
 def _with_labels_read(
@@ -216,10 +242,7 @@ def _checked(
         rows = sorted(set(rows).difference(unlabelled))
     columns: dict[str, list[Any]] = {}
     for name, text_column in zip(("text", "text_pair"), wanted.texts, strict=False):
-        columns[name] = [split.columns[text_column][row] for row in rows]
-        for row, text in zip(rows, columns[name], strict=True):
-            if reason := text_fault(text) or (not text.strip() and "the text is blank"):
-                raise split.cell_error(row, text_column, reason)
+        columns[name] = split.texts(text_column, rows)
     # The offsets of plain `string` end at 2 GiB of text.
     features = {name: Value("large_string") for name in columns}
     if has_labels:

@@ -121,12 +121,12 @@ def report_tables(
         facts = [[name, f"{value:.3f}"] for name, value in report.facts.items()]
         yield Table("this model", ["", ""], facts)
     if report.classes:
-        shown = sorted(report.classes, key=lambda s: -s.rows) if max_labels else report.classes
-        if len(report.classes) <= (max_labels or 0):
-            shown = report.classes
+        shown = report.classes
+        if max_labels is not None and len(shown) > max_labels:
+            shown = sorted(shown, key=lambda score: -score.rows)[:max_labels]
         rows = [
             [s.name, f"{s.precision:.3f}", f"{s.recall:.3f}", f"{s.f1:.3f}", f"{s.rows:,}"]
-            for s in shown[:max_labels]
+            for s in shown
         ]
         yield Table("label", ["", "precision", "recall", "F1", "rows"], rows)
     if report.confusion is None:

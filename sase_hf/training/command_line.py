@@ -28,25 +28,22 @@ STEPS = ("do_train", "do_eval", "do_predict")
 # get no better, keep the best epoch, and report. A recipe and flags win over it.
 TRAINING = {
     "do_train": "true",
-    "do_eval": "true",
-    "validation_fraction": "0.1",
     "num_train_epochs": "0",
     "train_sampling_strategy": "group_by_length",
     "warmup_steps": "0.05",
-    "eval_strategy": "epoch",
     "save_strategy": "epoch",
     "save_total_limit": "1",
+}
+EVALUATION = {
+    "do_eval": "true",
+    "validation_fraction": "0.1",
+    "eval_strategy": "epoch",
     "load_best_model_at_end": "true",
     "metric_for_best_model": "auto",
     "early_stopping_patience": "3",
     "calibrate": "true",
     "report": "true",
 }
-# What needs rows to evaluate on.
-EVALUATION = (
-    *("do_eval", "validation_fraction", "eval_strategy", "load_best_model_at_end"),
-    *("metric_for_best_model", "early_stopping_patience", "calibrate", "report"),
-)
 # Gates, the paper's way to match two texts, are two points behind on entailment. Words that occur
 # once become unknown ones, whose vector would otherwise never be trained.
 NEW_MODEL = {"matching": "concat"}
@@ -180,8 +177,9 @@ def _implied(given: argparse.Namespace) -> dict[str, str]:
         if rows is not None:
             is_new = given.model_name_or_path is None
             implied = TRAINING | (NEW_MODEL if is_new else {})
-            if given.validation_fraction == 0 and given.train_file and not given.validation_file:
-                implied = {name: implied[name] for name in implied if name not in EVALUATION}
+            is_split_off = given.validation_file is None and given.dataset_name is None
+            if given.validation_fraction != 0 or not is_split_off:
+                implied |= EVALUATION
             if is_new and given.tokenizer_name is None:
                 implied |= NEW_TOKENIZER
         elif given.validation_file is not None:

@@ -22,24 +22,6 @@ Row = Mapping[str, Any]
 
 
 def write_predictions(
-    logits: Tensor, task: TaskData, arguments: DataArguments, output_dir: str
-) -> Path:
-    """Write the test rows with what a model says of them, as `write_with_columns` does.
-
-    Added are `predicted_label` and `confidence`, its probability;
-    for sets of labels `predicted_labels`; for numbers `predicted_` and the name of each. The
-    probability of every label is in `scores`.
-
-    Args:
-        logits: Of the test rows in their order, shape (B, C).
-        task: Names the labels.
-        arguments: Names the file.
-        output_dir: The folder to write into.
-    """
-    return write_with_columns(list(_predictions(logits, task)), task, arguments, output_dir)
-
-
-def write_with_columns(
     added: Sequence[Row], task: TaskData, arguments: DataArguments, output_dir: str
 ) -> Path:
     """Write the test rows with more columns: `predictions` with the file's ending.
@@ -77,8 +59,20 @@ def write_with_columns(
     return target
 
 
-def _predictions(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
-    """Yield the added columns of each row."""
+def predicted_labels(logits: Tensor, task: TaskData) -> list[dict[str, Any]]:
+    """Return what a model says of each row, as columns.
+
+    `predicted_label` and `confidence`, its probability; for sets of labels `predicted_labels`; for
+    numbers `predicted_` and the name of each. The probability of every label is in `scores`.
+
+    Args:
+        logits: Shape (B, C).
+        task: Names the labels.
+    """
+    return list(_predicted(logits, task))
+
+
+def _predicted(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
     if task.problem_type == REGRESSION:
         for row in logits.float().tolist():
             yield {f"predicted_{n}": value for n, value in zip(task.label_names, row, strict=True)}
@@ -134,4 +128,4 @@ def _write_parquet(path: Path, table: pa.Table, added: Sequence[Row]) -> None:
     pq.write_table(table, path)
 
 
-__all__ = ["write_predictions"]
+__all__ = ["predicted_labels", "write_predictions"]

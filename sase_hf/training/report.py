@@ -125,7 +125,7 @@ def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
     read = pipeline(task, model=model, tokenizer=setup.tokenizer, device=model.device)
     results = read([row if "text_pair" in row else row["text"] for row in rows]) if rows else []
     return [
-        {**result, "true_label": _label_text(setup, label)}
+        {**result, "true_label": setup.task.readable_label(label)}
         for result, label in zip(results, labels, strict=True)
     ]
 
@@ -141,19 +141,10 @@ def _listed(heading: str, setup: TrainingSetup, logits: Any, numbers: Sequence[i
         if problem == SINGLE_LABEL:
             predicted = names[int(logits[number].argmax())]
         elif problem == MULTI_LABEL:
-            predicted = _label_text(setup, logits[number] > 0)
-        known = _label_text(setup, row.pop("label"))
+            predicted = setup.task.readable_label(logits[number] > 0)
+        known = setup.task.readable_label(row.pop("label"))
         rows.append([" / ".join(row.values()), label_text(predicted), label_text(known)])
     return Table(heading, ["", "predicted", "true label"], rows)
-
-
-def _label_text(setup: TrainingSetup, label: Any) -> Any:
-    names = setup.task.label_names
-    if setup.task.problem_type == SINGLE_LABEL:
-        return names[label]
-    if setup.task.problem_type == MULTI_LABEL:
-        return [name for name, applies in zip(names, label, strict=True) if applies]
-    return label
 
 
 __all__ = ["REPORT_NAME", "calibrate", "write_report"]

@@ -36,7 +36,7 @@ from .checkpoints import (
     why_incomplete,
 )
 from .estimate import estimate_seconds
-from .predictions import write_predictions
+from .predictions import predicted_labels, write_predictions
 from .report import calibrate, write_report
 from .setup import (
     TrainingSetup,
@@ -59,15 +59,15 @@ class Steps:
         assemble: Called with arguments of model and data and a checkpoint to resume.
         log_summary: Called with the setup and all arguments, before training.
         make_trainer: Called with the setup and the arguments of the run.
-        predict: Called with the trainer, the setup and the arguments of the data; returns metrics
-            of the test rows and the file of predictions.
+        columns: Called with the trainer, the setup and what the trainer predicted; returns for each
+            test row the columns that its file of predictions has besides.
         details: Returns what a record says besides.
     """
 
     assemble: Callable[[Any, Any, Path | None], TrainingSetup]
     log_summary: Callable[[TrainingSetup, Any, Any, Any], None]
     make_trainer: Callable[[TrainingSetup, Any], SelfAttentiveTrainer]
-    predict: Callable[[Any, TrainingSetup, Any], tuple[dict[str, float], Path | None]]
+    columns: Callable[[Any, TrainingSetup, Any], list[dict[str, Any]]]
     details: Callable[[], dict[str, Any]] = dict
 
 
@@ -151,7 +151,7 @@ def run_steps(
         trainer.save_metrics("eval", evaluated)
         metrics |= evaluated
     if training_args.do_predict:
-        tested, predictions = steps.predict(trainer, setup, data_args)
+        tested, predictions = _predict(trainer, setup, data_args, steps)
         metrics |= tested
     record = _record(setup, metrics, training_args, given, start) | history | steps.details()
     if trainer.is_world_process_zero():
@@ -264,27 +264,32 @@ def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAtten
     """Return a trainer of the model, with the metrics that were asked for or that fit."""
     check_best_metric(training_args, setup)
     metrics = load_metrics(training_args.metric_name, setup.task.problem_type)
+    compute = metrics_function(metrics, setup.task.problem_type)
+    options = trainer_options(setup, training_args)
+    return SelfAttentiveTrainer(setup.model, training_args, compute_metrics=compute, **options)
+
+
+def trainer_options(setup: TrainingSetup, training_args: RunArguments) -> dict[str, Any]:
+    """Return what the trainers of all runs get: rows, tokenizer, limits and early stopping."""
     patience = training_args.early_stopping_patience
-    return SelfAttentiveTrainer(
-        setup.model,
-        training_args,
-        training_args.max_batch_tokens,
-        train_dataset=setup.rows.get("train"),
-        eval_dataset=setup.rows.get("validation"),
-        processing_class=setup.tokenizer,
-        compute_metrics=metrics_function(metrics, setup.task.problem_type),
-        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
-    )
+    return {
+        "max_batch_tokens": training_args.max_batch_tokens,
+        "train_dataset": setup.rows.get("train"),
+        "eval_dataset": setup.rows.get("validation"),
+        "processing_class": setup.tokenizer,
+        "callbacks": [] if patience is None else [EarlyStoppingCallback(patience)],
+    }
 
 
 def _predict(
-    trainer: SelfAttentiveTrainer, setup: TrainingSetup, data_args: DataArguments
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, data_args: DataArguments, steps: Steps
 ) -> tuple[dict[str, float], Path | None]:
+    """Predict the test rows into a copy of their file; return metrics if they have labels."""
     output = trainer.predict(setup.rows["test"])
     path = None
     if trainer.is_world_process_zero():
-        logits = torch.from_numpy(output.predictions)
-        path = write_predictions(logits, setup.task, data_args, str(trainer.args.output_dir))
+        added = steps.columns(trainer, setup, output.predictions)
+        path = write_predictions(added, setup.task, data_args, str(trainer.args.output_dir))
     if "labels" not in setup.rows["test"].column_names:
         return {}, path
     trainer.save_metrics("test", output.metrics)
@@ -314,4 +319,9 @@ def _record(
     ) | {"rows_per_second": metrics.get(f"{prefixes[split]}samples_per_second")}
 
 
-LABEL_STEPS = Steps(assemble, log_summary, make_trainer, _predict)
+LABEL_STEPS = Steps(
+    assemble,
+    log_summary,
+    make_trainer,
+    lambda _, setup, logits: predicted_labels(torch.from_numpy(logits), setup.task),
+)

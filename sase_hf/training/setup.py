@@ -156,10 +156,7 @@ def assemble(
     tokenizer: Any
     if source is None:
         build = partial(build_tokenizer, **_extra_words(model_args, options))
-        tokenizer = new_tokenizer(model_args, task, options, build)
-        if data_args.max_seq_length is not None:
-            # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
-            tokenizer.model_max_length = data_args.max_seq_length
+        tokenizer = new_tokenizer(model_args, data_args, task, build)
         model, found = _new_model(head, model_args, task, tokenizer, options)
     else:
         if model_args.ignore_mismatched_sizes:
@@ -250,24 +247,33 @@ def _choose_head(
 
 def new_tokenizer(
     model_args: ModelSource,
+    data_args: DataArguments,
     task: TaskData,
-    hub_options: dict[str, Any],
     build: Callable[..., TokenizersBackend],
 ) -> Any:
-    """Load the tokenizer that was asked for, or build one from the texts of the training rows."""
+    """Load the tokenizer that was asked for, or build one from the texts of the training rows.
+
+    It keeps `max_seq_length`, so that a pipeline that truncates cuts where training did.
+    """
     options = model_args.given_tokenizer_options()
+    tokenizer: Any
     if (name := model_args.tokenizer_name) is not None:
         if options:
             raise ValueError(
                 f"{_flags(options)} cannot change a ready tokenizer; leave out --tokenizer_name"
             )
         with reraise_naming(name):
-            return AutoTokenizer.from_pretrained(name, **hub_options)
-    if "train" not in task.splits:
+            hub = hub_options(model_args, data_args)
+            tokenizer = AutoTokenizer.from_pretrained(name, **hub)
+    elif "train" not in task.splits:
         raise ValueError("a new model takes its words from training rows; give --train_file")
-    train = task.splits["train"]
-    columns = [column for column in ("text", "text_pair") if column in train.column_names]
-    return build(chain.from_iterable(train[c] for c in columns), **options)
+    else:
+        train = task.splits["train"]
+        columns = [column for column in ("text", "text_pair") if column in train.column_names]
+        tokenizer = build(chain.from_iterable(train[c] for c in columns), **options)
+    if data_args.max_seq_length is not None:
+        tokenizer.model_max_length = data_args.max_seq_length
+    return tokenizer
 
 
 def _extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dict[str, Any]:

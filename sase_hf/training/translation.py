@@ -12,7 +12,6 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import (
     DataCollatorForSeq2Seq,
-    EarlyStoppingCallback,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
 )
@@ -25,8 +24,7 @@ from ..evaluation.records import bleu_signature, load_metrics
 from ..models import FAMILIES
 from ..utils.loading import load_config, reraise_as_value_error
 from .arguments import ModelSource, RunArguments, model_arguments
-from .predictions import write_with_columns
-from .run import Steps, log_lengths, log_model, logger, run_steps
+from .run import Steps, log_lengths, log_model, logger, run_steps, trainer_options
 from .setup import (
     TrainingSetup,
     apply_changes,
@@ -182,10 +180,7 @@ def assemble(
     tokenizer: Any
     if source is None:
         build = partial(build_translation_tokenizer, subwords=model_args.subwords)
-        tokenizer = new_tokenizer(model_args, task, options, build)
-        if data_args.max_seq_length is not None:
-            # Saved with the tokenizer, so that a pipeline that truncates cuts where training did.
-            tokenizer.model_max_length = data_args.max_seq_length
+        tokenizer = new_tokenizer(model_args, data_args, task, build)
         with reraise_as_value_error():
             config = head.config_class(
                 vocab_size=len(tokenizer),
@@ -230,41 +225,21 @@ def make_trainer(
         if name in splits and "text_pair" in splits[name].column_names
     }
     setup.model.generation_config.max_length = training_args.generation_max_length
-    patience = training_args.early_stopping_patience
     return TranslationTrainer(
         setup.model,
         training_args,
         references=references,
         metrics=load_metrics(training_args.metric_name, TRANSLATION),
-        max_batch_tokens=training_args.max_batch_tokens,
         data_collator=DataCollatorForSeq2Seq(setup.tokenizer),
-        train_dataset=setup.rows.get("train"),
-        eval_dataset=setup.rows.get("validation"),
-        processing_class=setup.tokenizer,
-        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
+        **trainer_options(setup, training_args),
     )
-
-
-def predict(
-    trainer: TranslationTrainer, setup: TrainingSetup, data_args: PairArguments
-) -> tuple[dict[str, float], Path | None]:
-    """Translate the test rows into a copy of their file; return metrics if there are targets."""
-    output = trainer.predict(setup.rows["test"])
-    path = None
-    if trainer.is_world_process_zero():
-        added = [{"translation": text} for text in trainer.texts_of(output.predictions)]
-        path = write_with_columns(added, setup.task, data_args, str(trainer.args.output_dir))
-    if "labels" not in setup.rows["test"].column_names:
-        return {}, path
-    trainer.save_metrics("test", output.metrics)
-    return output.metrics or {}, path
 
 
 STEPS = Steps(
     assemble,
     log_summary,
     make_trainer,
-    predict,
+    lambda trainer, _, words: [{"translation": text} for text in trainer.texts_of(words)],
     details=lambda: {"signatures": {"bleu": bleu_signature()}},
 )
 TRANSLATION_ARGUMENTS = (PairArguments, TranslatorArguments, TranslationRunArguments)

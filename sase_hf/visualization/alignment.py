@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .attended_text import Result, shortened, visible
 from .figures import draw_literally, new_figure, plain
-from .page import escaped, framed, percent, style_sheet
+from .page import escaped, fragment, framed, percent, style_sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,10 +74,7 @@ def alignment_html(results: Result | Sequence[Result], title: str = "Alignment")
 def alignment_fragment(results: Result | Sequence[Result]) -> str:
     """Show the same as `alignment_html` as a piece of another page; raises as that does."""
     body = "\n".join(_articles(results, f"a{uuid.uuid4().hex[:12]}"))
-    return (
-        f'<section class="sase-attention">\n<style>\n{style_sheet()}\n</style>\n{body}\n'
-        f"<footer>{_LEAD} {_LIMITS}</footer>\n</section>\n"
-    )
+    return fragment(body, style_sheet(), f"{_LEAD} {_LIMITS}")
 
 
 def alignment_text(result: Result, top: int = 3) -> str:

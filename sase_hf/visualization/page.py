@@ -83,10 +83,7 @@ def attention_fragment(results: Result | Sequence[Result]) -> str:
     """
     parsed = parse_results(results)
     body = "\n".join(_articles(parsed, f"a{uuid.uuid4().hex[:12]}"))
-    return (
-        f'<section class="sase-attention">\n<style>\n{_style(parsed)}\n</style>\n{body}\n'
-        f"<footer>{_scale(parsed)} {_LIMITS}</footer>\n</section>\n"
-    )
+    return fragment(body, _style(parsed), f"{_scale(parsed)} {_LIMITS}")
 
 
 def comparison_html(
@@ -173,6 +170,14 @@ def framed(
     frame, texts = FRAME.read_text(encoding="utf-8"), {"lead": lead, "limits": limits}
     body = "\n".join(parts)
     return frame.format(title=escaped(title), body=body, style=style, scale=scale, **texts)
+
+
+def fragment(body: str, style: str, footer: str) -> str:
+    """Return a piece of another page; all is HTML."""
+    return (
+        f'<section class="sase-attention">\n<style>\n{style}\n</style>\n{body}\n'
+        f"<footer>{footer}</footer>\n</section>\n"
+    )
 
 
 def style_sheet() -> str:

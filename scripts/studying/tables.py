@@ -104,12 +104,16 @@ def accuracy(records: Records, name: str) -> str:
 
 def percent(shares: Sequence[float]) -> str:
     """Return a cell in percent: mean, standard deviation and number of seeds, a share for each."""
-    if not shares:
+    return mean_cell([100 * share for share in shares])
+
+
+def mean_cell(numbers: Sequence[float], form: str = ".2f") -> str:
+    """Return a cell: mean, standard deviation and number of seeds, a number for each."""
+    if not numbers:
         return MISSING
-    if len(shares) == 1:
-        return f"{100 * shares[0]:.2f} (1 seed)"
-    mean, deviation = statistics.mean(shares), statistics.stdev(shares)
-    return f"{100 * mean:.2f} ± {100 * deviation:.2f} ({len(shares)} seeds)"
+    seeds = f"({len(numbers)} seed{'s' * (len(numbers) > 1)})"
+    spread = f" ± {statistics.stdev(numbers):{form}}" if len(numbers) > 1 else ""
+    return f"{statistics.mean(numbers):{form}}{spread} {seeds}"
 
 
 def histories(records: Records, name: str) -> list[list[dict[str, float]]]:

@@ -17,7 +17,7 @@ from sase_hf.utils.loading import load_checkpoint
 from sase_hf.visualization import alignment_figure, lines_figure, save_figure
 
 from .runs import SCRIPTS, Kind
-from .tables import MISSING, Records, markdown, read_records
+from .tables import Records, markdown, mean_cell, read_records
 
 RECIPES = SCRIPTS / "recipes" / "translation" / "study"
 TEMPLATE = Path(__file__).with_name("translation.md")
@@ -84,15 +84,6 @@ def measured(records: Records, recipe: str) -> list[Mapping[str, Any]]:
     return [record["translation"] for record in records.get(recipe, ())]
 
 
-def cell(numbers: Sequence[float], form: str = ".2f") -> str:
-    """Return mean, standard deviation and number of seeds."""
-    if not numbers:
-        return MISSING
-    seeds = f"({len(numbers)} seed{'s' * (len(numbers) > 1)})"
-    spread = f" ± {statistics.stdev(numbers):{form}}" if len(numbers) > 1 else ""
-    return f"{statistics.mean(numbers):{form}}{spread} {seeds}"
-
-
 def table1(records: Records) -> str:
     """BLEU of each model by beam, beside the paper's."""
     headings = ["model"]
@@ -103,7 +94,7 @@ def table1(records: Records) -> str:
         row = [title]
         for key, number in zip(("bleu", "bleu_no_unk"), paper, strict=True):
             found = measured(records, recipe)
-            row += [cell([one[key][beam] for one in found]) for beam in BEAMS] + [number]
+            row += [mean_cell([one[key][beam] for one in found]) for beam in BEAMS] + [number]
         rows.append(row)
     return markdown(headings, rows)
 
@@ -115,7 +106,7 @@ def alignment(records: Records) -> str:
         found = [one["alignment"] for one in measured(records, recipe) if "alignment" in one]
         if found:
             numbers = ([one[key] for one in found] for key in ("entropy", "monotonic"))
-            rows.append([title, *(cell(own, ".3f") for own in numbers)])
+            rows.append([title, *(mean_cell(own, ".3f") for own in numbers)])
     return markdown(("model", "entropy", "monotonic steps"), rows)
 
 

@@ -1,9 +1,6 @@
 """The round trip through the Hub: pushed here, loaded by name in a fresh process."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +9,7 @@ import pytest
 import torch
 from checkpoints import write_owned_card
 from huggingface_hub import constants
+from isolated import run_isolated
 from loopback_hub import OWNER, TOKEN, Hub
 from tiny import tiny_model
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
@@ -66,15 +64,7 @@ def test_pushed_checkpoints_load_as_remote_code_in_a_fresh_process(
     """Without the package and without an account."""
     home, output = tmp_path / "home", tmp_path / "answers.json"
     home.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-I", answers.__file__, OWNER, str(output)],
-        env={**os.environ, **hub.environment(home, token="")},
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    run_isolated([answers.__file__, OWNER, str(output)], home, hub.environment(home, token=""))
     assert json.loads(output.read_text(encoding="utf-8")) == expected
 
 

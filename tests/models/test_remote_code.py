@@ -1,9 +1,7 @@
 """Checkpoints in a fresh process, offline, with and without the package."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import answers
 import pytest
 import torch
+from isolated import run_isolated
 from tiny import tiny_config, tiny_model
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
@@ -78,15 +77,7 @@ def test_checkpoints_answer_bit_equal_with_the_package_and_by_remote_code(
     assert with_package | of_models == with_package
 
     output = tmp_path / "answers.json"
-    done = subprocess.run(
-        [sys.executable, "-I", answers.__file__, str(folder), str(output)],
-        env={**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    run_isolated([answers.__file__, str(folder), str(output)], tmp_path)
     found = json.loads(output.read_text(encoding="utf-8"))
     assert found.keys() == with_package.keys()
     assert not [name for name in found if found[name] != with_package[name]]

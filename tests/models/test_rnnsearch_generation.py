@@ -2,15 +2,13 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny
 import torch
+from isolated import run_isolated
 from tiny_translation import KINDS, tiny_translator
 from torch import Tensor
 from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
@@ -219,15 +217,8 @@ print(json.dumps(found[0]))
 @pytest.mark.slow
 def test_checkpoint_translates_by_remote_code_alone(folder: Path, tmp_path: Path) -> None:
     """Offline, in a fresh process that cannot import the package."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", REMOTE, json.dumps([str(folder / "search"), *TEXTS])],
-        env={**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    given = json.dumps([str(folder / "search"), *TEXTS])
+    printed = run_isolated(["-c", REMOTE, given], tmp_path)
     translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
     here = translate(TEXTS, num_beams=2, max_new_tokens=6)
-    assert json.loads(done.stdout.splitlines()[-1]) == json.loads(json.dumps(here))
+    assert json.loads(printed.splitlines()[-1]) == json.loads(json.dumps(here))

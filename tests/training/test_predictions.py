@@ -13,7 +13,7 @@ from datasets import Dataset
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.task import load_task
-from sase_hf.training.predictions import write_predictions
+from sase_hf.training.predictions import predicted_labels, write_predictions
 
 ROWS = [
     {"text": "cold, they said", "id": "7", "scores": "x"},
@@ -59,7 +59,9 @@ def test_predictions_keep_the_columns_and_the_form_of_their_file(
     arguments = DataArguments(
         test_file=write(tmp_path / f"New.Rows.{ending}"), label_names=["no", "yes"]
     )
-    path = write_predictions(LOGITS, load_task(arguments), arguments, str(tmp_path / "out"))
+    task = load_task(arguments)
+    added = predicted_labels(LOGITS, task)
+    path = write_predictions(added, task, arguments, str(tmp_path / "out"))
     assert path == tmp_path / "out" / f"predictions.{ending}"
     rows = read(path)
     assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS
@@ -76,5 +78,7 @@ def test_predictions_of_some_rows_only_are_of_the_first(tmp_path: Path) -> None:
     arguments = DataArguments(
         test_file=write(tmp_path / "rows.csv"), label_names=["no", "yes"], max_predict_samples=1
     )
-    path = write_predictions(LOGITS[:1], load_task(arguments), arguments, str(tmp_path))
+    task = load_task(arguments)
+    added = predicted_labels(LOGITS[:1], task)
+    path = write_predictions(added, task, arguments, str(tmp_path))
     assert [row["id"] for row in read(path)] == ["7"]
