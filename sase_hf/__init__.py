@@ -4,11 +4,11 @@ Importing this package registers its classes, so that the Auto classes and `pipe
 checkpoints without `trust_remote_code`, and what it saves carries the code for everyone else.
 """
 
+from typing import Any
+
 from transformers import (
     AutoConfig,
     AutoModel,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
     TokenizersBackend,
 )
@@ -16,9 +16,9 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from .data.tokenizer import build_tokenizer, build_translation_tokenizer
 from .data.word_vectors import load_word_vectors
+from .models import FAMILIES, Family
 from .models.rnnsearch.configuration_rnnsearch import RNNSearchConfig
 from .models.rnnsearch.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
-from .models.rnnsearch.pipeline_rnnsearch import TASK as TRANSLATION_TASK
 from .models.rnnsearch.pipeline_rnnsearch import AlignedTranslationPipeline
 from .models.self_attentive.configuration_self_attentive import SelfAttentiveConfig
 from .models.self_attentive.modeling_self_attentive import (
@@ -26,47 +26,35 @@ from .models.self_attentive.modeling_self_attentive import (
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
-from .models.self_attentive.pipeline_self_attentive import TASK, SelfAttentionPipeline
+from .models.self_attentive.pipeline_self_attentive import SelfAttentionPipeline
 
 __version__ = "0.1.0"
 
-SelfAttentiveConfig.register_for_auto_class()
-SelfAttentiveModel.register_for_auto_class("AutoModel")
-SelfAttentiveForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")
-SelfAttentiveForNLI.register_for_auto_class("AutoModelForSequenceClassification")
 
-AutoConfig.register(SelfAttentiveConfig.model_type, SelfAttentiveConfig, exist_ok=True)
-AutoModel.register(SelfAttentiveConfig, SelfAttentiveModel, exist_ok=True)
-# A tuple: each checkpoint then loads as the head its config names in `architectures`.
-AutoModelForSequenceClassification.register(
-    SelfAttentiveConfig,
-    (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI),
-    exist_ok=True,
-)
-AutoTokenizer.register(SelfAttentiveConfig, fast_tokenizer_class=TokenizersBackend, exist_ok=True)
-PIPELINE_REGISTRY.register_pipeline(
-    TASK,
-    pipeline_class=SelfAttentionPipeline,
-    pt_model=AutoModelForSequenceClassification,
-    type="text",
-)
-SelfAttentiveConfig.local_pipelines = (TASK,)
+def _register(family: Family) -> None:
+    """Let the Auto classes and `pipeline` know a family."""
+    config: Any = family.config
+    heads = tuple(family.heads.values())
+    config.register_for_auto_class()
+    family.base_model.register_for_auto_class("AutoModel")
+    for head in heads:
+        head.register_for_auto_class(family.auto_class.__name__)
+    AutoConfig.register(config.model_type, config, exist_ok=True)
+    AutoModel.register(config, family.base_model, exist_ok=True)
+    # Of several, each checkpoint loads as the head its config names in `architectures`.
+    family.auto_class.register(config, heads if len(heads) > 1 else heads[0], exist_ok=True)
+    AutoTokenizer.register(config, fast_tokenizer_class=TokenizersBackend, exist_ok=True)
+    PIPELINE_REGISTRY.register_pipeline(
+        family.pipeline_task,
+        pipeline_class=family.pipeline_class,
+        pt_model=family.auto_class,
+        type="text",
+    )
+    config.local_pipelines = (family.pipeline_task,)
 
-RNNSearchConfig.register_for_auto_class()
-RNNSearchModel.register_for_auto_class("AutoModel")
-RNNSearchForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
 
-AutoConfig.register(RNNSearchConfig.model_type, RNNSearchConfig, exist_ok=True)
-AutoModel.register(RNNSearchConfig, RNNSearchModel, exist_ok=True)
-AutoModelForSeq2SeqLM.register(RNNSearchConfig, RNNSearchForConditionalGeneration, exist_ok=True)
-AutoTokenizer.register(RNNSearchConfig, fast_tokenizer_class=TokenizersBackend, exist_ok=True)
-PIPELINE_REGISTRY.register_pipeline(
-    TRANSLATION_TASK,
-    pipeline_class=AlignedTranslationPipeline,
-    pt_model=AutoModelForSeq2SeqLM,
-    type="text",
-)
-RNNSearchConfig.local_pipelines = (TRANSLATION_TASK,)
+for _family in FAMILIES.values():
+    _register(_family)
 
 __all__ = [
     "AlignedTranslationPipeline",

@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    Pipeline,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from .rnnsearch.configuration_rnnsearch import RNNSearchConfig
 from .rnnsearch.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
 from .rnnsearch.pipeline_rnnsearch import TASK as TRANSLATION_TASK
+from .rnnsearch.pipeline_rnnsearch import AlignedTranslationPipeline
 from .self_attentive.configuration_self_attentive import SelfAttentiveConfig
 from .self_attentive.modeling_self_attentive import (
     SENTENCE_TRANSFORMER_FILES,
@@ -23,7 +30,7 @@ from .self_attentive.modeling_self_attentive import (
     SelfAttentiveModel,
     penalised_loss,
 )
-from .self_attentive.pipeline_self_attentive import TASK
+from .self_attentive.pipeline_self_attentive import TASK, SelfAttentionPipeline
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Family:
         objective: What its heads learn: `labels` of texts (scripts/train.py), or `translation`
             (scripts/train_translation.py).
         heads: The head that each `--task` trains.
+        auto_class: The Auto class that loads the heads.
         summaries: A sentence for the model card, by the name of the class.
         logged_outputs: Outputs of a head, one number per example, lower is better; their means are
             logged.
@@ -47,7 +55,8 @@ class Family:
         changeable_fields: Fields of a checkpoint's config that flags may change: no weight depends
             on them.
         json_files: What `save_pretrained` writes beside weights, config and code, by file name.
-        pipeline_task: The `pipeline` of transformers that returns the attention.
+        pipeline_task: The name for `pipeline` of the one that returns the attention.
+        pipeline_class: Its class.
         hub_task: The task of its heads by the Hub's name; its card is `hub/card_FAMILY.md`.
         hub_tags: What the Hub finds its models by.
     """
@@ -56,6 +65,7 @@ class Family:
     base_model: type[PreTrainedModel]
     objective: Literal["labels", "translation"]
     heads: Mapping[str, type[PreTrainedModel]]
+    auto_class: Any
     summaries: Mapping[str, str]
     logged_outputs: tuple[str, ...]
     loss: Callable[..., Tensor] | None
@@ -63,6 +73,7 @@ class Family:
     changeable_fields: tuple[str, ...]
     json_files: Mapping[str, Any]
     pipeline_task: str
+    pipeline_class: type[Pipeline]
     hub_task: str
     hub_tags: tuple[str, ...]
 
@@ -82,6 +93,7 @@ FAMILIES = {
             "classification": SelfAttentiveForSequenceClassification,
             "nli": SelfAttentiveForNLI,
         },
+        auto_class=AutoModelForSequenceClassification,
         summaries={
             "SelfAttentiveModel": "A sentence encoder.",
             "SelfAttentiveForSequenceClassification": "A classifier of texts.",
@@ -129,6 +141,7 @@ FAMILIES = {
         ),
         json_files=SENTENCE_TRANSFORMER_FILES,
         pipeline_task=TASK,
+        pipeline_class=SelfAttentionPipeline,
         hub_task="text-classification",
         hub_tags=("sentence-embeddings", "self-attention", "sentence-transformers"),
     ),
@@ -137,6 +150,7 @@ FAMILIES = {
         base_model=RNNSearchModel,
         objective="translation",
         heads={"translation": RNNSearchForConditionalGeneration},
+        auto_class=AutoModelForSeq2SeqLM,
         summaries={
             "RNNSearchModel": "A sentence encoder.",
             "RNNSearchForConditionalGeneration": "A translation model.",
@@ -156,6 +170,7 @@ FAMILIES = {
         changeable_fields=("dropout", "label_smoothing"),
         json_files={},
         pipeline_task=TRANSLATION_TASK,
+        pipeline_class=AlignedTranslationPipeline,
         hub_task="translation",
         hub_tags=("attention", "rnnsearch"),
     ),
