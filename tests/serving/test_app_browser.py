@@ -103,6 +103,7 @@ def page(browser: Any) -> Iterator[Any]:
 def open_page(tab: Any, address: str) -> None:
     tab.goto(address)
     tab.wait_for_selector("#picture p")
+    tab.wait_for_selector("#stage textarea")  # is laid out by itself
 
 
 def read(tab: Any, *texts: str) -> None:
