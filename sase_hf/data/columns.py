@@ -15,6 +15,8 @@ PAIRS = (
     ("sentence_1", "sentence_2"),
     ("sentence_a", "sentence_b"),
     ("question1", "question2"),
+    ("question", "answer"),
+    ("query", "document"),
     ("text1", "text2"),
     ("text_1", "text_2"),
     ("text_a", "text_b"),

@@ -157,10 +157,11 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
 def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
     """Yield the rows below the header line; cells stay the texts they are."""
     csv.field_size_limit(2**31 - 1)  # its own limit of 128 KiB is shorter than a long document
-    first = file.readline()
-    reader = csv.reader(chain([first], file), delimiter=_separator(first, separator), strict=True)
+    *above, header_line = first = _first_lines(file)
+    separator = _separator(header_line, separator)
+    reader = csv.reader(chain(first, file), delimiter=separator, strict=True)
     try:
-        header = next(reader, [])
+        header = next(islice(reader, len(above), None), [])
         if len(set(header)) < len(header):
             raise ValueError(f"the header names a column twice: {header}")
         for cells in reader:
@@ -181,7 +182,14 @@ def separator_of(path: str) -> str:
     """Return what stands between the fields of a CSV or TSV file, packed by gzip or not."""
     opener = gzip.open if path.lower().endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-        return _separator(file.readline(), "\t" if ".tsv" in Path(path.lower()).suffixes else ",")
+        usual = "\t" if ".tsv" in Path(path.lower()).suffixes else ","
+        return _separator(_first_lines(file)[-1], usual)
+
+
+def _first_lines(file: TextIO) -> list[str]:
+    """Return the lines up to the header: a line such as `sep=;`, if it is above, is for Excel."""
+    lines = [file.readline()]
+    return lines if not re.fullmatch(r'"?sep=.?"?\s*', lines[0]) else [*lines, file.readline()]
 
 
 def _separator(header: str, usual: str) -> str:

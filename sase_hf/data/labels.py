@@ -20,6 +20,7 @@ MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
 PROBLEM_TYPES = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
 
+MANY_NUMBERS = 50  # as many whole numbers, hardly repeated, are rather quantities than classes
 IGNORED_LABEL = -100  # what the losses of the models, like those of torch, leave out
 
 _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
@@ -110,10 +111,11 @@ def learn_labels(
     """Find out what the labels of the train split mean; none of `values` is missing.
 
     Without `problem_type`, lists are a multi-label problem; numbers of which one is written with a
-    point or an exponent, or is a float, are a regression unless names are given; all else is a
-    single-label problem. The rows of a multi-label problem list the labels that apply. If all of
-    them have the same length, 2 or more (that of the names, if given), and hold only 0 and 1, they
-    are a 0 or 1 for every class. Values that cannot be labels are left to `LabelScheme.encode`.
+    point or an exponent, or is a float, are a regression unless names are given; whole numbers that
+    hardly repeat are refused; all else is a single-label problem. The rows of a multi-label problem
+    list the labels that apply. If all of them have the same length, 2 or more (that of the names,
+    if given), and hold only 0 and 1, they are a 0 or 1 for every class. Values that cannot be
+    labels are left to `LabelScheme.encode`.
 
     The order of the names: `label_names`; else the `class_names` of the dataset; else numbers by
     size, so that "10" comes after "9"; else alphabetical. 1, 1.0 and "1" are the same label. If
@@ -270,8 +272,16 @@ def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
         return MULTI_LABEL if lists else SINGLE_LABEL
     if lists:
         return REGRESSION if any(float(item) % 1 for item in items) else MULTI_LABEL
-    fractions = (isinstance(value, float) or set(str(value)) & set(".eE") for value in items)
-    return REGRESSION if any(fractions) else SINGLE_LABEL
+    if any(isinstance(value, float) or set(str(value)) & set(".eE") for value in items):
+        return REGRESSION
+    distinct = len(set(map(str, items)))
+    if distinct > max(MANY_NUMBERS, len(items) // 2):
+        raise ValueError(
+            f"the labels are {distinct} different whole numbers in {len(items)} rows; add "
+            f"--problem_type {REGRESSION} if they are quantities, or --problem_type "
+            f"{SINGLE_LABEL} if each is a class"
+        )
+    return SINGLE_LABEL
 
 
 def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:

@@ -256,8 +256,9 @@ def log_estimate(trainer: SelfAttentiveTrainer) -> None:
     length = f"{seconds / 60:.0f} minutes" if seconds > 90 else f"{seconds:.0f} seconds"
     patience = ", less if it stops early" if arguments.early_stopping_patience else ""
     precision = "bfloat16" if arguments.bf16 else "float16" if arguments.fp16 else "float32"
-    epochs = f"{arguments.num_train_epochs:g} epochs in {precision}"
-    logger.info(f"time: about {length}{patience} ({epochs})")
+    count = arguments.num_train_epochs
+    epochs = f"{count:g} epoch{'s' if count != 1 else ''}"
+    logger.info(f"time: about {length}{patience} ({epochs} in {precision})")
 
 
 def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAttentiveTrainer:

@@ -34,6 +34,7 @@ def find(columns: dict[str, list[Any]], labelled: bool = True, **flags: Any) -> 
         # Two texts are found by the names of pairs, and only by these.
         (["premise", "hypothesis", "label"], (("premise", "hypothesis"), ("label",))),
         (["Sentence2", "Sentence1", "score"], (("Sentence1", "Sentence2"), ("score",))),
+        (["question", "answer", "label"], (("question", "answer"), ("label",))),
         (["text", "text_pair", "label"], (("text", "text_pair"), ("label",))),
     ],
 )

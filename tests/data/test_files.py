@@ -55,6 +55,8 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         ("r.tsv", "text,label\nsoup,1\n", ["soup"]),
         ("r.csv", "text,a;b;c\nsoup,1\n", ["soup"]),
         ("r.csv", "text\nsoup; bread|tea\n", ["soup; bread|tea"]),
+        # Excel writes it above the header line, and needs it.
+        ("r.csv", "sep=;\r\ntext;label\r\nsoup, bread;1\r\n", ["soup, bread"]),
         # Spreadsheets write a byte-order mark.
         ("r.csv", "\ufefftext,label\r\nZoë,1\r\n", ["Zoë"]),
         # Python's splitlines cuts at these two.
@@ -88,6 +90,7 @@ GOOD_CSV = b"text,label\na,1\n"
 BROKEN = {
     "unknown ending": ("r.txt", b"a", r"has an unknown ending; allowed are .csv, .tsv,"),
     "long row": ("r.csv", GOOD_CSV + b"b,1,2\n", "line 3 has 3 fields and the header 2; a field"),
+    "long row below sep=": ("r.csv", b"sep=,\n" + GOOD_CSV + b"b,1,2\n", "line 4 has 3 fields"),
     "open quote": ("r.csv", GOOD_CSV + b'"b,1\n', "line 3: unexpected end of data; quotes inside"),
     "bad array": ("r.json", b'[{"a": 1},\n{"a"}]', "line 2, character 5: Expecting ':'"),
     "latin-1": ("r.csv", "text\nZoë\n".encode("latin-1"), "'utf-8' codec .*; save it as UTF-8"),

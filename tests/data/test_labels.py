@@ -144,6 +144,11 @@ def test_learn_labels_refuses_bad_names_and_too_few() -> None:
         learn_labels(["a", "b"], "ranking")
     with pytest.raises(ValueError, match="the labels 'a'; at least 2 are needed"):
         learn_labels(["a", "a"])
+    prices = [str(number) for number in range(60)]
+    with pytest.raises(ValueError, match="60 different whole numbers in 62 rows; add --problem_ty"):
+        learn_labels(prices + prices[:2])
+    assert learn_labels(prices + prices[:2], REGRESSION).problem_type == REGRESSION
+    assert len(learn_labels(prices * 2).names) == 60
 
 
 @pytest.mark.parametrize(
