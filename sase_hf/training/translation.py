@@ -59,6 +59,8 @@ class TranslationRunArguments(RunArguments, Seq2SeqTrainingArguments):
     predict_with_generate: bool = flag("Translate the rows of an evaluation.", default=True)
     generation_max_length: int | None = flag("Tokens after which a translation is cut.", 100)
     generation_num_beams: int | None = flag("Hypotheses of the beam search; 1 is greedy.", 1)
+    # The steps of a recurrence are too small to gain from bfloat16 on a processor.
+    bf16: bool | None = flag("Train in bfloat16.", default=False)  # type: ignore[assignment]
     # Flags of the tasks with labels.
     report: bool = field(default=False, init=False)
     calibrate: bool = field(default=False, init=False)
