@@ -240,6 +240,17 @@ def figure5(records: Records) -> str:
     return markdown(headings, rows)
 
 
+def times(records: Records) -> str:
+    """The wall seconds of the fastest seed: other work slowed some of the runs."""
+    rows = []
+    for recipe, title in TITLES["times"].items():
+        seconds = [[r["wall_seconds"] for r in records.get(f"{t}/{recipe}", ())] for t in TASKS]
+        rows.append(
+            [title, *(f"{min(of_seeds):.0f}" if of_seeds else MISSING for of_seeds in seconds)]
+        )
+    return markdown(["model", *TASKS], rows)
+
+
 def label_shift(records: Records) -> str:
     """The accuracy after adapting to the label frequencies of the validation rows."""
     rows = []
@@ -283,7 +294,7 @@ TABLES: Mapping[str, Callable[[Records], str]] = {
     "beyond": partial(by_task, table="beyond", tasks=TASKS),
     **{
         function.__name__: function
-        for function in (table3, focus, table4, figure5, label_shift, tuning, searches)
+        for function in (table3, focus, table4, figure5, times, label_shift, tuning, searches)
     },
 }
 

@@ -29,6 +29,30 @@ def test_penalty_sums_the_squares_of_all_r_by_r_overlaps() -> None:
     assert torch.equal(attention_penalty(attention), attention_penalty(padded))
 
 
+def test_penalty_of_four_hops_over_four_words_is_the_one_worked_by_hand() -> None:
+    """Two pairs of hops overlap by 0.18 and by 0.23, the others by 0.01 to 0.09."""
+    attention = [[[0, 0, 0.9, 0.1], [0, 0, 0.1, 0.9], [0.7, 0.2, 0, 0.1], [0.1, 0.8, 0.1, 0]]]
+    assert attention_penalty(torch.tensor(attention)).item() == pytest.approx(0.5954, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("function", ["softmax", "entmax15", "sparsemax"])
+def test_overlap_of_two_hops_keeps_the_bounds_of_equation_9(function: str, seed: int) -> None:
+    """0 < a_ij < 1 for softmax; the sparse functions reach 0 and, where all hops read a word, 1."""
+    torch.manual_seed(seed)
+    hops, tokens = 2 + seed % 7, 2 + seed
+    scores = torch.randn(3, tokens, hops, dtype=torch.float64) * (1 + seed % 5)
+    attention = _attend(scores, function).mT
+    overlaps = (attention @ attention.mT)[:, ~torch.eye(hops, dtype=torch.bool)]
+    if function == "softmax":
+        assert overlaps.min() > 0
+        assert overlaps.max() < 1
+    assert overlaps.min() >= 0
+    assert overlaps.max() <= 1 + 1e-12
+    # On the diagonal, a_ii is at least 1 / T: what the bounds mean for the penalty.
+    assert attention_penalty(attention).max() < hops * (hops - 1) + hops * (1 - 1 / tokens) ** 2
+
+
 @pytest.mark.parametrize("is_autocast", [False, True])
 def test_generalized_penalty_of_large_weights_is_the_references(is_autocast: bool) -> None:
     """It is computed from inner products, but must have the value of the differences."""
