@@ -17,6 +17,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 from .data.tokenizer import build_tokenizer, build_translation_tokenizer
 from .data.word_vectors import load_word_vectors
 from .models import FAMILIES, Family
+from .models.layers import GeneralizedPooling, SelfAttention
 from .models.rnnsearch.configuration_rnnsearch import RNNSearchConfig
 from .models.rnnsearch.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
 from .models.rnnsearch.pipeline_rnnsearch import AlignedTranslationPipeline
@@ -27,6 +28,7 @@ from .models.self_attentive.modeling_self_attentive import (
     SelfAttentiveModel,
 )
 from .models.self_attentive.pipeline_self_attentive import SelfAttentionPipeline
+from .utils.loading import build_on_encoder
 
 __version__ = "0.1.0"
 
@@ -58,14 +60,17 @@ for _family in FAMILIES.values():
 
 __all__ = [
     "AlignedTranslationPipeline",
+    "GeneralizedPooling",
     "RNNSearchConfig",
     "RNNSearchForConditionalGeneration",
     "RNNSearchModel",
+    "SelfAttention",
     "SelfAttentionPipeline",
     "SelfAttentiveConfig",
     "SelfAttentiveForNLI",
     "SelfAttentiveForSequenceClassification",
     "SelfAttentiveModel",
+    "build_on_encoder",
     "build_tokenizer",
     "build_translation_tokenizer",
     "load_word_vectors",

@@ -139,6 +139,7 @@ ENCODERS = {
     "cnn": cnn,
     "dilated_cnn": dilated_cnn,
     "relation_network": relation_network,
+    "none": lambda S, weights, config: S,
 }
 
 

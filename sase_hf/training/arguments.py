@@ -86,6 +86,10 @@ class _ModelChoice(ModelSource):
         "The head of a new model; by default nli for two text columns and classification for one.",
         choices=[task for family in LABEL_FAMILIES for task in family.heads],
     )
+    encoder_name_or_path: str | None = flag(
+        "A pretrained encoder of transformers under the attention of a new model, such as BERT: a "
+        "folder or a name on the Hub. It brings its tokenizer and word vectors, and is trained too."
+    )
     word_vectors: list[str] | None = field(
         default=None,
         metadata={

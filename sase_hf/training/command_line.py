@@ -48,6 +48,8 @@ EVALUATION = {
 # once become unknown ones, whose vector would otherwise never be trained.
 NEW_MODEL = {"matching": "concat"}
 NEW_TOKENIZER = {"min_frequency": "2"}
+# A pretrained encoder forgets what it knows at the rate of a new model.
+PRETRAINED_ENCODER = {"learning_rate": "5e-5", "embedding_dropout": "0.0"}
 
 # What `--help` lists of the flags of transformers, beside those that RunArguments declares itself.
 COMMON_FLAGS = {
@@ -180,7 +182,9 @@ def _implied(given: argparse.Namespace) -> dict[str, str]:
             is_split_off = given.validation_file is None and given.dataset_name is None
             if given.validation_fraction != 0 or not is_split_off:
                 implied |= EVALUATION
-            if is_new and given.tokenizer_name is None:
+            if is_new and given.encoder_name_or_path is not None:
+                implied |= PRETRAINED_ENCODER
+            elif is_new and given.tokenizer_name is None:
                 implied |= NEW_TOKENIZER
         elif given.validation_file is not None:
             implied = {"do_eval": "true"}

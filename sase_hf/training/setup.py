@@ -22,7 +22,12 @@ from ..data.word_vectors import load_word_vectors, read_words
 from ..evaluation.records import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.files import check_output
-from ..utils.loading import load_config, reraise_as_value_error, reraise_naming
+from ..utils.loading import (
+    build_on_encoder,
+    load_config,
+    reraise_as_value_error,
+    reraise_naming,
+)
 from .arguments import (
     LABEL_FAMILIES,
     LOWER_IS_BETTER,
@@ -31,7 +36,13 @@ from .arguments import (
     RunArguments,
 )
 
-BUILDING_FLAGS = ("tokenizer_name", "word_vectors", "word_vectors_member", "extend_vocabulary")
+BUILDING_FLAGS = (
+    "tokenizer_name",
+    "word_vectors",
+    "word_vectors_member",
+    "extend_vocabulary",
+    "encoder_name_or_path",
+)
 
 
 @dataclass(frozen=True)
@@ -155,6 +166,8 @@ def assemble(
     found: list[float] = []
     tokenizer: Any
     if source is None:
+        if model_args.encoder_name_or_path is not None and model_args.tokenizer_name is None:
+            model_args = replace(model_args, tokenizer_name=model_args.encoder_name_or_path)
         build = partial(build_tokenizer, **_extra_words(model_args, options))
         tokenizer = new_tokenizer(model_args, data_args, task, build)
         model, found = _new_model(head, model_args, task, tokenizer, options)
@@ -298,6 +311,8 @@ def _new_model(
     """Return a new model and the share of its vocabulary found in each file of word vectors."""
     sizes = model_args.given_config_fields()
     files, member = model_args.word_vectors or [], model_args.word_vectors_member
+    if files and model_args.encoder_name_or_path is not None:
+        raise ValueError("--encoder_name_or_path brings word vectors; leave out --word_vectors")
     hub = {name: hub_options[name] for name in ("cache_dir", "token")}
     loaded = [load_word_vectors(path, tokenizer, member=member, **hub) for path in files]
     if loaded:
@@ -313,12 +328,30 @@ def _new_model(
     with reraise_as_value_error():
         if model_args.class_weights is not None:
             shape["class_weights"] = _class_weights(model_args, task)
+        if (name := model_args.encoder_name_or_path) is not None:
+            return _model_on_encoder(head, name, {**shape, **_label_fields(task)}, hub_options), []
         model = head(config_class(**shape, **_label_fields(task)))
     if loaded:
         with torch.no_grad():
             embeddings: Any = model.get_input_embeddings()
             embeddings.weight.copy_(vectors)
     return model, [share for _, share in loaded]
+
+
+def _model_on_encoder(
+    head: type[PreTrainedModel], name: str, fields: dict[str, Any], hub_options: dict[str, Any]
+) -> Any:
+    """Return a new model on a pretrained encoder; refuse words that it has no vectors for."""
+    if fields.pop("encoder", "auto_model") != "auto_model":
+        raise ValueError("--encoder names one to build, but --encoder_name_or_path one to load")
+    words = fields.pop("vocab_size")
+    model = build_on_encoder(head, name, hub_options, **fields)
+    if words > model.config.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {words} words, but {name} knows {model.config.vocab_size}; leave "
+            "out --tokenizer_name"
+        )
+    return model
 
 
 def apply_changes(config: Any, model_args: ModelSource, is_resumed: bool) -> None:

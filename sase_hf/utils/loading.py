@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoTokenizer, TokenizersBackend, pipeline
+from transformers import AutoConfig, AutoModel, AutoTokenizer, TokenizersBackend, pipeline
 
 from ..models import FAMILIES
 
@@ -64,6 +64,50 @@ def load_encoder(checkpoint: str, revision: str | None = None) -> tuple[Any, Tok
         raise ValueError(f"{checkpoint} is a folder; leave the revision {revision!r} out")
     config = load_config(checkpoint, revision=revision)
     return _load(FAMILIES[config.model_type].base_model, checkpoint, config, revision=revision)
+
+
+def build_on_encoder(
+    model_class: Any, encoder_name_or_path: str, hub_options: Any = None, **fields: Any
+) -> Any:
+    """Build a model whose encoder is one of transformers, and copy its pretrained weights into it.
+
+    What it saves holds encoder and weights whole, and never looks for this source again.
+
+    Args:
+        model_class: A model of this package, such as `SelfAttentiveForSequenceClassification`.
+        encoder_name_or_path: A folder or a name on the Hub, of a model such as BERT; code in it is
+            not run.
+        hub_options: Options of `from_pretrained`, such as `revision`.
+        **fields: Fields of the config, such as `num_hops` and `id2label`.
+
+    Raises:
+        ValueError: If it is no encoder that `SelfAttentiveConfig` allows, misses weights, or a
+            field is refused.
+        OSError: If there is no such model, or it cannot be read.
+    """
+    options = {**(hub_options or {}), "trust_remote_code": False}
+    with reraise_naming(encoder_name_or_path):
+        inner_config = AutoConfig.from_pretrained(encoder_name_or_path, **options)
+        model_class.config_class(encoder="auto_model", encoder_config=inner_config)
+        inner, loaded = AutoModel.from_pretrained(
+            encoder_name_or_path, dtype=torch.float32, output_loading_info=True, **options
+        )
+        vectors = inner.get_input_embeddings()
+        sizes = dict(zip(("vocab_size", "embedding_size"), vectors.weight.shape, strict=True))
+        config = model_class.config_class(
+            **{"pad_token_id": inner_config.pad_token_id, **sizes, **fields},
+            encoder="auto_model",
+            encoder_config=inner_config,
+        )
+        model = model_class(config)
+        base = model.base_model
+        own = base.token_encoder.model.state_dict()
+        if missing := own.keys() & loaded["missing_keys"]:
+            raise ValueError(f"it misses weights: {', '.join(sorted(missing)[:3])}; name another")
+        weights = inner.state_dict()
+        base.token_encoder.model.load_state_dict({name: weights[name] for name in own})
+        base.embeddings.load_state_dict(vectors.state_dict())
+    return model
 
 
 def load_config(checkpoint: str, **options: Any) -> Any:

@@ -41,7 +41,21 @@ ENCODERS: tuple[dict[str, Any], ...] = (
     {"encoder": "dilated_cnn"},
     {"encoder": "relation_network"},
     {"encoder": "relation_network", "relation_gate": True},
+    {"encoder": "none", "embedding_size": 8},
 )
+# An encoder of transformers, in the sizes of the others; it has no loops in the reference.
+BERT: dict[str, Any] = {
+    "model_type": "bert",
+    "vocab_size": 23,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 64,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+ON_BERT = {"encoder": "auto_model", "encoder_config": BERT, "embedding_size": 8}
 POOLINGS = ("self_attention", "generalized", "max", "mean", "last")
 # The attention of the paper; the default is another.
 PAPER = {"attention_function": "softmax", "normalize_states": False, "penalty": "frobenius"}
@@ -87,7 +101,8 @@ def tiny_config(**fields: Any) -> SelfAttentiveConfig:
 
 def name_of(fields: dict[str, Any]) -> str:
     """Name a test after the choices it makes: `cnn-max`, `bilstm-2-lstm_shortcuts-last`."""
-    return "-".join(name if value is True else str(value) for name, value in fields.items())
+    shown = {name: value for name, value in fields.items() if not isinstance(value, dict)}
+    return "-".join(name if value is True else str(value) for name, value in shown.items())
 
 
 def random_sizes(rng: random.Random, **chosen: Any) -> dict[str, Any]:

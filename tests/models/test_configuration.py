@@ -25,6 +25,8 @@ from sase_hf import SelfAttentiveConfig, SelfAttentiveModel
         ({"encoder": "cnn", "cnn_kernel_sizes": (2, 3, 5), "cnn_num_filters": 7}, 21),
         ({"encoder": "dilated_cnn", "dilated_cnn_hidden_size": 5}, 5),
         ({"encoder": "relation_network", "relation_hidden_size": 9}, 9),
+        ({"encoder": "none", "embedding_size": 7}, 7),
+        (tiny.ON_BERT, 8),
     ],
 )
 def test_config_derives_widths_and_writes_them(
@@ -90,6 +92,8 @@ def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Pa
         ),
         ({"relation_gate": True}, "relation_gate needs encoder='relation_n"),
         ({"lstm_shortcuts": True}, "needs 2 or more num_lstm_layers"),
+        ({"encoder": "auto_model"}, "needs encoder_config.* --encoder_name_or_path"),
+        ({"encoder_config": tiny.BERT}, "encoder_config needs encoder='auto_model'"),
         ({"id2label": {0: "a", 2: "b"}}, "id2label is .*each id from 0 to 1"),
         ({"id2label": {0: "a", 1: "a"}}, "id2label is .*its own name"),
         (
@@ -106,6 +110,42 @@ def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Pa
 def test_config_refuses_what_no_model_can_have(field: dict[str, Any], message: str) -> None:
     with pytest.raises(StrictDataclassClassValidationError, match=message):
         SelfAttentiveConfig(**field)
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ({"model_type": "self_attentive"}, "model_type 'self_attentive'; .* can be one of albert"),
+        ({"model_type": "detr", "backbone": "resnet50"}, "model_type 'detr'"),
+        ({"num_hidden_layers": 10**6}, "has 1000000 layers"),
+        ({"intermediate_size": 10**9}, "1000000000 as its largest number"),
+    ],
+    ids=str,
+)
+def test_config_refuses_an_encoder_that_no_model_can_have(
+    field: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        SelfAttentiveConfig(encoder="auto_model", encoder_config=tiny.BERT | field)
+
+
+def test_config_of_an_encoder_keeps_only_fields_of_its_class(tmp_path: Path) -> None:
+    """What names code or files, or how to attend, is the loader's choice and not the file's."""
+    hostile = {
+        "auto_map": {"AutoModel": "someone/else--modeling.Model"},
+        "attn_implementation": "someone/kernel",
+        "_attn_implementation": "someone/kernel",
+        "quantization_config": {"quant_method": "gptq"},
+        "_name_or_path": "someone/else",
+    }
+    written = tiny.tiny_config(**tiny.ON_BERT).to_dict() | {"attn_implementation": "someone/kernel"}
+    written["encoder_config"] |= hostile
+    (tmp_path / "config.json").write_text(json.dumps(written), encoding="utf-8")
+    config = SelfAttentiveConfig.from_pretrained(tmp_path)
+    assert "someone" not in json.dumps(config.to_dict())
+    assert config._attn_implementation is config.encoder_config._attn_implementation is None
+    assert not hasattr(config.encoder_config, "quantization_config")
+    assert config.encoder_config.num_hidden_layers == tiny.BERT["num_hidden_layers"]
 
 
 @pytest.mark.parametrize("name", ["num_hops", "lstm_hidden_size", "penalty_coef"])

@@ -23,6 +23,8 @@ VARIANTS = [
     (SelfAttentiveForSequenceClassification, {"classifier": "pruned_mlp"}),
     (SelfAttentiveForNLI, {"matching": "gated"}),
     (SelfAttentiveForNLI, {"matching": "concat", "pooling": "max"}),
+    (SelfAttentiveModel, tiny.ON_BERT),
+    (SelfAttentiveForNLI, tiny.ON_BERT),
 ]
 every_model = pytest.mark.parametrize(
     ("model_class", "fields"),

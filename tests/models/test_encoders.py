@@ -64,11 +64,13 @@ def test_bilstm_states_and_gradients_equal_torchs_packed_lstm(
                 torch.testing.assert_close(weight.grad, packed_weight.grad, **tiny.TOLERANCE)
 
 
-@pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
+@pytest.mark.parametrize("encoder", [*tiny.ENCODERS, tiny.ON_BERT], ids=tiny.name_of)
 def test_encoders_never_read_padding(encoder: dict[str, Any]) -> None:
     """NaN on padding must leave every real token's state finite."""
     model = tiny.tiny_model(SelfAttentiveModel, **{**encoder, "num_lstm_layers": 2})
-    embeds = torch.randn(5, 5, 6).masked_fill(~tiny.MASK.unsqueeze(-1), float("nan"))
+    embeds = torch.randn(5, 5, model.config.embedding_size).masked_fill(
+        ~tiny.MASK.unsqueeze(-1), float("nan")
+    )
     outputs = model(inputs_embeds=embeds, attention_mask=tiny.MASK, output_attentions=True)
     for tensor in (outputs.last_hidden_state, outputs.sentence_embedding, outputs.attentions[0]):
         assert tensor.isfinite().all()

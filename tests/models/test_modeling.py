@@ -77,7 +77,10 @@ def test_model_returns_states_and_attention_on_request(encoder: dict[str, Any], 
         asked = {}
     outputs = model(**batch, **asked)
     shapes = [tuple(states.shape) for states in outputs.hidden_states]
-    assert shapes == [(1, 3, 6), *[(1, 3, 8)] * model.config.num_hidden_layers]
+    assert shapes == [
+        (1, 3, model.config.embedding_size),
+        *[(1, 3, 8)] * model.config.num_hidden_layers,
+    ]
     assert torch.equal(outputs.hidden_states[-1], outputs.last_hidden_state)
     assert [tuple(attention.shape) for attention in outputs.attentions] == [(1, 3, 3)]
 

@@ -11,8 +11,8 @@ import torch
 from sase_hf.models.self_attentive.packing_self_attentive import Packing
 from sase_hf.models.self_attentive.pooling_self_attentive import (
     BaselinePooling,
-    GeneralizedPooling,
-    SelfAttention,
+    PackedGeneralizedPooling,
+    PackedSelfAttention,
     _attend,
     attention_penalty,
     cosine_penalty,
@@ -56,7 +56,7 @@ def test_overlap_of_two_hops_keeps_the_bounds_of_equation_9(function: str, seed:
 @pytest.mark.parametrize("is_autocast", [False, True])
 def test_generalized_penalty_of_large_weights_is_the_references(is_autocast: bool) -> None:
     """It is computed from inner products, but must have the value of the differences."""
-    pooling = GeneralizedPooling(tiny.tiny_config(num_hops=4))
+    pooling = PackedGeneralizedPooling(tiny.tiny_config(num_hops=4))
     with torch.no_grad():
         for weight in pooling.parameters():  # a pooling alone leaves them as memory had them
             weight.normal_(std=0.1)
@@ -81,7 +81,7 @@ def test_generalized_penalty_of_large_weights_is_the_references(is_autocast: boo
 def test_attention_passes_gradcheck_beside_padding(fields: dict[str, Any]) -> None:
     """Analytic gradients of M, A and P equal numeric ones in float64."""
     config = tiny.tiny_config(lstm_hidden_size=2, attention_size=3, num_hops=2, **fields)
-    pooling = SelfAttention(config).double()
+    pooling = PackedSelfAttention(config).double()
     packing = Packing(torch.tensor([[True, True, True, True], [True, True, False, False]]))
     positions = sum(steps * rows for steps, rows in packing.blocks)
     packed = torch.randn(positions, config.hidden_size, dtype=torch.float64, requires_grad=True)

@@ -66,9 +66,10 @@ def test_new_weights_and_those_missing_in_a_checkpoint_start_glorot_uniform(
 
     Every second weight is removed from the file, the others must come back as saved.
     """
-    new = model_class(tiny.tiny_config(**MANY, **fields))
+    fields = {**MANY, **fields}
+    new = model_class(tiny.tiny_config(**fields))
     assert_freshly_initialised(new, set(dict(new.named_parameters())))
-    saved = tiny.tiny_model(model_class, **MANY, **fields)
+    saved = tiny.tiny_model(model_class, **fields)
     saved.save_pretrained(tmp_path)
     names = sorted(dict(saved.named_parameters()))
     for missing in (set(names[::2]), set(names[1::2])):

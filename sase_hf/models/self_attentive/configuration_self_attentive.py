@@ -6,10 +6,28 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 MAX_LAYER_SIZE = 2**20
 MAX_KERNEL_SIZE = 1024
+MAX_INNER_LAYERS = 1000
+# Encoders of transformers that read word vectors, and nothing of the padding beside them.
+INNER_TYPES = (
+    "albert",
+    "bert",
+    "camembert",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "ernie",
+    "megatron-bert",
+    "modernbert",
+    "mpnet",
+    "rembert",
+    "roberta",
+    "xlm-roberta",
+)
 MAX_SIZES = {
     "vocab_size": 2**27,
     "num_lstm_layers": 100,
@@ -19,6 +37,8 @@ MAX_SIZES = {
 DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
 # What config files compute that were saved before they had these fields.
 EARLIER = {"attention_function": "softmax", "normalize_states": False, "penalty": "frobenius"}
+# What a caller may choose and a file may not: transformers fetches some of these from the Hub.
+IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 
 
@@ -35,8 +55,11 @@ class SelfAttentiveConfig(PreTrainedConfig):
         vocab_size: Rows of the embedding matrix.
         embedding_size: d, the width of a word vector.
         encoder: What turns the T word vectors into T states H: the paper's `bilstm`, `cnn` (Kim,
-            2014), `dilated_cnn` (a residual stack) or `relation_network` (Santoro et al., 2017).
-            The sizes of the others are ignored.
+            2014), `dilated_cnn` (a residual stack), `relation_network` (Santoro et al., 2017),
+            `none` (the word vectors themselves: a bag of vectors) or `auto_model` (an encoder of
+            transformers, such as BERT). The sizes of the others are ignored.
+        encoder_config: The config of `auto_model`, or its fields with `model_type` as a dict, which
+            `sase_hf.build_on_encoder` fills in. The model's `embeddings` are its word vectors.
         lstm_hidden_size: u, LSTM units per direction; the states are 2u wide.
         num_lstm_layers: Bidirectional layers, each reading the states of the one below.
         lstm_shortcuts: Let each of two or more layers read the word vectors and all states below.
@@ -99,6 +122,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         "last_hidden_state",
     ]
     attribute_map = {"num_attention_heads": "num_hops"}
+    sub_configs = {"encoder_config": AutoConfig}
     # Read by transformers when it warns of padding without a mask.
     bos_token_id = eos_token_id = sep_token_id = None
     # Pipeline tasks that an installed package provides, so that a checkpoint's code is not needed.
@@ -109,7 +133,10 @@ class SelfAttentiveConfig(PreTrainedConfig):
     label2id: dict[str, int] | dict[str, str] | None = None
     vocab_size: int = 30000
     embedding_size: int = 100
-    encoder: Literal["bilstm", "cnn", "dilated_cnn", "relation_network"] = "bilstm"
+    encoder: Literal["bilstm", "cnn", "dilated_cnn", "relation_network", "none", "auto_model"] = (
+        "bilstm"
+    )
+    encoder_config: PreTrainedConfig | dict[str, Any] | None = None
     lstm_hidden_size: int = 150
     num_lstm_layers: int = 1
     lstm_shortcuts: bool = False
@@ -143,6 +170,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         """Fill in the fields left out, and refuse misspelt names."""
         self._refuse_misspelt_fields(kwargs)
+        if self.encoder_config is not None:
+            self.encoder_config = _checked_encoder_config(self.encoder_config)
         tasks = kwargs.pop("custom_pipelines", None) or {}
         if kept := {task: tasks[task] for task in tasks if task not in self.local_pipelines}:
             kwargs["custom_pipelines"] = kept
@@ -163,6 +192,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
         Fields that the file lacks because it is older have the values of the paper.
         """
         config_dict = EARLIER | config_dict  # newer files hold all fields
+        for name in IMPLEMENTATIONS:
+            config_dict.pop(name, None)
         maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
         kwargs |= {name: labels for name, labels in maps.items() if labels is not None}
         kwargs |= {name: kwargs.pop(name) for name in DERIVED if name in kwargs}
@@ -199,12 +230,17 @@ class SelfAttentiveConfig(PreTrainedConfig):
             "cnn": len(self.cnn_kernel_sizes) * self.cnn_num_filters,
             "dilated_cnn": self.dilated_cnn_hidden_size,
             "relation_network": self.relation_hidden_size,
+            "none": self.embedding_size,
+            "auto_model": getattr(self.encoder_config, "hidden_size", 0),
         }
         return widths[self.encoder]
 
     @property
     def num_hidden_layers(self) -> int:
-        """Layers of the encoder; each has an entry in `hidden_states`, after the word vectors."""
+        """Layers of the encoder; each has an entry in `hidden_states`, after the word vectors.
+
+        `auto_model` counts as one: its last.
+        """
         layers = {"bilstm": self.num_lstm_layers, "dilated_cnn": self.dilated_cnn_num_layers}
         return layers.get(self.encoder, 1)
 
@@ -233,9 +269,9 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
         Sizes are checked for their type again, because an alias of `attribute_map` bypasses it.
         """
+        self._check_encoder()
         self._check_sizes()
         self._check_rates()
-        self._check_encoder()
         if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(
                 f"pad_token_id is {self.pad_token_id}; it must be None or below "
@@ -297,7 +333,16 @@ class SelfAttentiveConfig(PreTrainedConfig):
                 f"pooling is 'last', but encoder={self.encoder!r} has no last state; choose "
                 "another pooling or encoder='bilstm'"
             )
-        switches = {"lstm_shortcuts": "bilstm", "relation_gate": "relation_network"}
+        if self.encoder == "auto_model" and self.encoder_config is None:
+            raise ValueError(
+                "encoder='auto_model' needs encoder_config, the config of that model; let "
+                "sase_hf.build_on_encoder or train.py --encoder_name_or_path make both"
+            )
+        switches = {
+            "lstm_shortcuts": "bilstm",
+            "relation_gate": "relation_network",
+            "encoder_config": "auto_model",
+        }
         for name, encoder in switches.items():
             if getattr(self, name) and self.encoder != encoder:
                 raise ValueError(f"{name} needs encoder={encoder!r}, not {self.encoder!r}")
@@ -316,6 +361,34 @@ class SelfAttentiveConfig(PreTrainedConfig):
         for name in sorted(unknown.keys() - known):
             if close := difflib.get_close_matches(name, own, n=1, cutoff=0.8):
                 raise TypeError(f"there is no field {name!r}; did you mean {close[0]!r}?")
+
+
+def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTrainedConfig:
+    """Return the config of an encoder of text, made of the fields that its own class declares.
+
+    Others could name files or code, such as `auto_map` and `attn_implementation`.
+
+    Raises:
+        ValueError: If transformers knows no such encoder of text, or a number is beyond all use.
+    """
+    given = config.to_dict() if isinstance(config, PreTrainedConfig) else config
+    name = given.get("model_type")
+    if name not in INNER_TYPES:
+        raise ValueError(
+            f"encoder_config has the model_type {name!r}; encoder='auto_model' can be one of "
+            f"{', '.join(INNER_TYPES)}"
+        )
+    kind: Any = CONFIG_MAPPING[name]
+    known = {field.name for field in fields(kind)} - {"dtype", "transformers_version"}
+    made: PreTrainedConfig = kind(**{key: given[key] for key in known & given.keys()})
+    layers = made.num_hidden_layers
+    sizes = [value for value in vars(made).values() if isinstance(value, int)]
+    if layers > MAX_INNER_LAYERS or max(sizes) > MAX_SIZES["vocab_size"]:
+        raise ValueError(
+            f"encoder_config has {layers} layers and {max(sizes)} as its largest number; up to "
+            f"{MAX_INNER_LAYERS} layers and {MAX_SIZES['vocab_size']} are possible"
+        )
+    return made
 
 
 def _both_label_maps(id2label: Any, label2id: Any) -> dict[str, Any]:

@@ -14,7 +14,9 @@ all tokens, which end at the ends of their sentence.
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers import AutoModel
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import Packing
@@ -158,11 +160,70 @@ class DilatedCNNEncoder(nn.Module):
         return states[1:]
 
 
+class WordVectors(nn.Module):
+    """No encoder: the states are the word vectors, so that the sentence is a bag of vectors."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
+        """Return the word vectors (P, d)."""
+        return [x]
+
+
+class AutoModelEncoder(nn.Module):
+    """An encoder of text of transformers, such as BERT, under the attention.
+
+    It reads word vectors, which the model around it looks up, in left-aligned rows: padding does
+    not shift its positions. A pooler, whose output nobody would read, is left out.
+
+    Raises:
+        ValueError: If its word vectors have another width than `embedding_size`.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        inner = config.encoder_config
+        self.model = AutoModel.from_config(inner, trust_remote_code=False)
+        width = self.model.get_input_embeddings().weight.shape[1]
+        if width != config.embedding_size:
+            raise ValueError(
+                f"embedding_size is {config.embedding_size}, but encoder_config has word vectors "
+                f"that are {width} wide"
+            )
+        self.model.set_input_embeddings(None)
+        if getattr(self.model, "pooler", None) is not None:
+            self.model.pooler = None
+        self.width = config.hidden_size
+        self.longest: int | None = getattr(inner, "max_position_embeddings", None)
+
+    def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
+        """Return the last states (P, H) from word vectors (P, d).
+
+        Raises:
+            ValueError: If a text has more tokens than the model has positions.
+        """
+        rows = packing.unpack(x)
+        if self.longest and not is_tracing(rows) and rows.shape[1] > self.longest:
+            raise ValueError(
+                f"a text has {rows.shape[1]} tokens, but this encoder reads {self.longest}; "
+                f"cut it: truncation=True, max_length={self.longest}"
+            )
+        if rows.shape[0] == 0:  # which not every model can reshape
+            return [x.new_zeros(x.shape[0], self.width)]
+        # A sentence without tokens reads one position of padding: no row of weights is empty.
+        mask = packing.real | (torch.arange(rows.shape[1], device=x.device) == 0)
+        outputs = self.model(inputs_embeds=rows, attention_mask=mask.long(), return_dict=True)
+        return [packing.pack_rows(outputs.last_hidden_state)]
+
+
 ENCODERS: dict[str, type[nn.Module]] = {
     "bilstm": BiLSTMEncoder,
     "cnn": CNNEncoder,
     "dilated_cnn": DilatedCNNEncoder,
     "relation_network": RelationNetworkEncoder,
+    "none": WordVectors,
+    "auto_model": AutoModelEncoder,
 }
 
 

@@ -12,7 +12,6 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`:
 """
 
 import json
-import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +21,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers import initialization as init
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .packing_self_attentive import Packing
-from .pooling_self_attentive import POOLINGS, GeneralizedPooling
+from .pooling_self_attentive import POOLINGS, PackedGeneralizedPooling, init_glorot_uniform
 
 IGNORED_LABEL = -100
 
@@ -302,17 +300,8 @@ class SelfAttentivePreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """Start matrices Glorot uniform and biases at zero; the rest as transformers does."""
-        if isinstance(module, nn.Linear):
-            init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, GatedMatching | PrunedMLP | GeneralizedPooling):
-            for name, parameter in module.named_parameters(recurse=False):
-                if name.endswith("bias"):
-                    init.zeros_(parameter)
-                else:  # a stack of matrices, each with its own fans
-                    bound = math.sqrt(6 / sum(parameter.shape[-2:]))
-                    init.uniform_(parameter, -bound, bound)
+        if isinstance(module, nn.Linear | GatedMatching | PrunedMLP | PackedGeneralizedPooling):
+            init_glorot_uniform(module)
         else:
             super()._init_weights(module)
 

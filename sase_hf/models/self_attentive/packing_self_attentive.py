@@ -129,6 +129,11 @@ class Packing:
         """
         return packed.index_select(0, self._rows).unflatten(0, tuple(self.real.shape))
 
+    def pack_rows(self, rows: Tensor) -> Tensor:
+        """Put left-aligned rows into the packed sequence: (B, S, width) -> (P, width)."""
+        positions = self.order[self.rank] * rows.shape[1] + self.step
+        return rows.flatten(0, 1).index_select(0, positions)
+
     def restore(self, rows: Tensor) -> Tensor:
         """Put tokens back where they were, zeros on padding: (B, S, width) -> (B, T, width)."""
         tokens = rows.flatten(0, 1).index_select(0, self._places)

@@ -37,6 +37,7 @@ class SelfAttentionPipeline(Pipeline):
     - `label`, `score`: the best label and its probability (for a regression its value);
     - `scores`: label -> probability, or value;
     - `tokens`, `offsets`: the T tokens as they stand in the text, and their (start, end) in it;
+      what the tokenizer adds, such as `[CLS]`, has its name, and an end at its start;
     - `attention`: A, r lists of T floats;
     - `overall`: the hops summed and renormalised to 1, T floats (section 2.3 of the paper);
     - `cosine`: mean cosine between two hops: 1 when they read the same, 0 when they share no token;
@@ -107,11 +108,13 @@ class SelfAttentionPipeline(Pipeline):
                 whole.shape[1],
             )
         offsets = encoded.pop("offset_mapping")[real].int().tolist()
+        names = self.tokenizer.convert_ids_to_tokens(encoded["input_ids"][real].int().tolist())  # type: ignore[union-attr]
         # An empty text comes back as floats of shape (1, 0), which a batch padded on the left
         # cannot take in: give it one token of padding.
         missing = 0 if encoded["input_ids"].shape[1] else 1
         tensors = {name: F.pad(tensor.long(), (0, missing)) for name, tensor in encoded.items()}
-        return {**tensors, "texts": texts, "offsets": offsets, "truncated": truncated}
+        shown = {"texts": texts, "offsets": offsets, "names": names, "truncated": truncated}
+        return {**tensors, **shown}
 
     def _encode(self, texts: list[str], **tokenizer_kwargs: Any) -> Any:
         """Return what the tokenizer makes of the one or two texts of an input."""
@@ -142,7 +145,8 @@ class SelfAttentionPipeline(Pipeline):
         return texts
 
     def _forward(self, input_tensors: dict[str, Any], **_: Any) -> Any:
-        shown = {name: input_tensors.pop(name) for name in ("texts", "offsets", "truncated")}
+        fields = ("texts", "offsets", "names", "truncated")
+        shown = {name: input_tensors.pop(name) for name in fields}
         outputs = self.model(**input_tensors, output_attentions=True)
         return {
             **shown,
@@ -154,7 +158,7 @@ class SelfAttentionPipeline(Pipeline):
 
     def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Turn the tensors of one input into the result described above."""
-        texts, offsets = model_outputs["texts"], model_outputs["offsets"]
+        texts, fields = model_outputs["texts"], ("offsets", "names")
         real = model_outputs["attention_mask"][0].bool()
         side_of_token = model_outputs["token_type_ids"][0][real]
         attention = model_outputs["attention"][0].float()[..., real]  # (r, T) or (2, r, T)
@@ -164,8 +168,9 @@ class SelfAttentionPipeline(Pipeline):
         for side, text in enumerate(texts):
             mine = side_of_token == side
             hops = attention[side] if attention.ndim == 3 else attention
-            own = [span for span, own in zip(offsets, mine.tolist(), strict=True) if own]
-            reading = {"text": text, **_reading(text, own, hops[:, mine])}
+            own = [place for place, own in enumerate(mine.tolist()) if own]
+            spans, names = ([model_outputs[name][place] for place in own] for name in fields)
+            reading = {"text": text, **_reading(text, spans, names, hops[:, mine])}
             readings.append({**reading, "truncated": model_outputs["truncated"][side]})
 
         result = self._prediction(model_outputs["logits"][0].float())
@@ -189,13 +194,15 @@ class SelfAttentionPipeline(Pipeline):
         return {"label": label, "score": scores[label], "scores": scores}
 
 
-def _reading(text: str, offsets: list[list[int]], hops: Tensor) -> dict[str, Any]:
+def _reading(text: str, offsets: list[list[int]], names: list[str], hops: Tensor) -> dict[str, Any]:
     """Describe what the hops, shape (r, T), read in one text, whose T tokens have `offsets`."""
     offsets = _with_whole_characters(text, offsets)
     total = hops.sum(0)
     overall = (total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)).tolist()
     return {
-        "tokens": [text[start:end] for start, end in offsets],
+        "tokens": [
+            text[start:end] or name for (start, end), name in zip(offsets, names, strict=True)
+        ],
         "offsets": [(start, end) for start, end in offsets],
         "attention": hops.tolist(),
         "overall": overall,
@@ -224,10 +231,16 @@ def _with_whole_characters(text: str, offsets: list[list[int]]) -> list[list[int
 def most_attended(
     text: str, offsets: list[list[int]], overall: list[float]
 ) -> list[dict[str, Any]]:
-    """Return the longest runs of tokens above `MIN_RATIO` even shares each, strongest first."""
+    """Return the longest runs of tokens above `MIN_RATIO` even shares each, strongest first.
+
+    A token without characters, such as `[CLS]`, is in none.
+    """
     least = MIN_RATIO / max(len(overall), 1)
     spans = []
-    places = groupby(range(len(overall)), key=lambda place: overall[place] > least)
+    places = groupby(
+        range(len(overall)),
+        key=lambda place: overall[place] > least and offsets[place][0] < offsets[place][1],
+    )
     for is_strong, run in places:
         if is_strong:
             members = list(run)

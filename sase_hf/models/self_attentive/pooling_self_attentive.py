@@ -6,15 +6,27 @@ rows (B, S, H), unspecified on padding, and packed (P, H), and the packing; it r
 the attention A (B, r, S) or None, and the penalty (B,).
 """
 
+import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers import initialization as init
 from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import Packing
+
+
+def init_glorot_uniform(module: nn.Module) -> None:
+    """Start the own matrices of a module, single or stacked, Glorot uniform and biases at zero."""
+    for name, parameter in module.named_parameters(recurse=False):
+        if name.endswith("bias"):
+            init.zeros_(parameter)
+        else:  # each matrix of a stack has its own fans
+            bound = math.sqrt(6 / sum(parameter.shape[-2:]))
+            init.uniform_(parameter, -bound, bound)
 
 
 def attention_penalty(attention: Tensor) -> Tensor:
@@ -78,7 +90,7 @@ def _inner_products(rows: Tensor) -> Tensor:
     return rows @ rows.mT
 
 
-class SelfAttention(nn.Module):
+class PackedSelfAttention(nn.Module):
     """A = softmax(W_s2 tanh(W_s1 H^T)), M = A H, without biases (equations 6 and 7).
 
     The config may put another function in the place of the softmax, and the normalised states in
@@ -120,7 +132,7 @@ class SelfAttention(nn.Module):
         )
 
 
-class GeneralizedPooling(nn.Module):
+class PackedGeneralizedPooling(nn.Module):
     """Attention with a weight for every feature of a token (Chen, Ling and Zhu, 2018).
 
     Hop i weighs the tokens by A_i = softmax(W_i2 ReLU(W_i1 H^T + b_i1)), H x S, separately for each
@@ -298,8 +310,8 @@ def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
 
 
 POOLINGS: dict[str, type[nn.Module]] = {
-    "self_attention": SelfAttention,
-    "generalized": GeneralizedPooling,
+    "self_attention": PackedSelfAttention,
+    "generalized": PackedGeneralizedPooling,
     "max": BaselinePooling,
     "mean": BaselinePooling,
     "last": BaselinePooling,
@@ -309,8 +321,9 @@ POOLINGS: dict[str, type[nn.Module]] = {
 __all__ = [
     "POOLINGS",
     "BaselinePooling",
-    "GeneralizedPooling",
-    "SelfAttention",
+    "PackedGeneralizedPooling",
+    "PackedSelfAttention",
     "attention_penalty",
     "cosine_penalty",
+    "init_glorot_uniform",
 ]

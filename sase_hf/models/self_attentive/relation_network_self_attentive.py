@@ -118,9 +118,7 @@ class RelationNetworkEncoder(nn.Module):
     def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
         """Return the states, one (P, H), from word vectors (P, d)."""
         halves = [packing.unpack(half) for half in self.pair.halves(x)]
-        states = self._relate(packing, halves)
-        positions = packing.order[packing.rank] * states.shape[1] + packing.step
-        return [states.flatten(0, 1).index_select(0, positions)]
+        return [packing.pack_rows(self._relate(packing, halves))]
 
     def _relate(self, packing: Packing, halves: list[Tensor]) -> Tensor:
         """Return the states as rows (B, S, H) from halves (B, S, width)."""

@@ -1,0 +1,88 @@
+"""The attention as layers for other models: states and a mask in, sentence matrix out.
+
+Shapes: B sentences, T tokens, H width of the states, r hops.
+"""
+
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from .self_attentive.configuration_self_attentive import SelfAttentiveConfig
+from .self_attentive.modeling_self_attentive import check_one_per_token
+from .self_attentive.packing_self_attentive import Packing
+from .self_attentive.pooling_self_attentive import POOLINGS, init_glorot_uniform
+
+
+class _PoolingLayer(nn.Module):
+    """A pooling of the models of this package, for states that are padded anywhere."""
+
+    _name: ClassVar[Literal["self_attention", "generalized"]]
+
+    def __init__(
+        self, hidden_size: int, attention_size: int = 150, num_hops: int = 10, **choices: Any
+    ) -> None:
+        super().__init__()
+        self.config = SelfAttentiveConfig(
+            encoder="none",
+            embedding_size=hidden_size,
+            pooling=self._name,
+            attention_size=attention_size,
+            num_hops=num_hops,
+            **choices,
+        )
+        self.pooling = POOLINGS[self._name](self.config)
+        with torch.no_grad():
+            self.pooling.apply(init_glorot_uniform)
+
+    def forward(
+        self, states: Tensor, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the sentence matrix, the attention and the penalty.
+
+        Args:
+            states: Shape (B, T, H), T >= 1; what stands on padding is never read.
+            attention_mask: Nonzero on real tokens, anywhere in a row, shape (B, T). Without it
+                every token is real.
+
+        Returns:
+            M (B, r, H); A (B, r, T) in at least float32, zero on padding; the penalty (B,), to be
+            added to a loss as `coefficient * penalty.mean()`. A row without tokens has zeros.
+
+        Raises:
+            ValueError: If the mask has another shape.
+        """
+        if attention_mask is None:
+            attention_mask = states.new_ones(states.shape[:2])
+        check_one_per_token("attention_mask", attention_mask, states)
+        packing = Packing(attention_mask != 0)
+        packed = packing.pack(states)
+        matrix, attention, penalty = self.pooling(packing.unpack(packed), packed, packing)
+        return matrix, packing.restore(attention.mT).mT, penalty
+
+
+class SelfAttention(_PoolingLayer):
+    """A = softmax(W_s2 tanh(W_s1 H^T)), M = A H (Lin et al., 2017) over the states of any model.
+
+    Args:
+        hidden_size: H, the width of the states.
+        attention_size: Hidden units of the attention MLP.
+        num_hops: r, the rows of A and M.
+        **choices: `attention_function`, `normalize_states` and `penalty`, as in
+            `SelfAttentiveConfig`, whose defaults focus more than the paper's softmax.
+    """
+
+    _name = "self_attention"
+
+
+class GeneralizedPooling(_PoolingLayer):
+    """Attention with a weight for every feature of a token (Chen, Ling and Zhu, 2018).
+
+    The arguments are those of `SelfAttention`, but for `penalty`, which it ignores; the attention
+    that it returns is the mean over the features.
+    """
+
+    _name = "generalized"
+
+
+__all__ = ["GeneralizedPooling", "SelfAttention"]

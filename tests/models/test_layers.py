@@ -1,0 +1,200 @@
+"""The attention as a layer: on the states of any model, and on the states of any encoder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reference
+import tiny
+import torch
+from isolated import run_isolated
+from runs import run_tiny, weights, write_splits
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, pipeline
+
+from sase_hf import (
+    GeneralizedPooling,
+    SelfAttention,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+    build_on_encoder,
+    build_tokenizer,
+)
+from sase_hf.models.self_attentive.configuration_self_attentive import INNER_TYPES
+
+WORDS = (
+    "the a meal room was were and but not very service table cold warm slow quick poor fine great"
+)
+LAYERS = (SelfAttention, GeneralizedPooling)
+
+
+def bert(**fields: Any) -> Any:
+    torch.manual_seed(0)
+    return AutoModel.from_config(AutoConfig.for_model(**{**tiny.BERT, **fields})).eval()
+
+
+@pytest.mark.parametrize("layer_class", LAYERS)
+@pytest.mark.parametrize("fields", [{}, tiny.PAPER], ids=tiny.name_of)
+def test_layer_on_the_states_of_bert_is_the_references(
+    layer_class: type[Any], fields: dict[str, Any]
+) -> None:
+    """Whatever stands on padding, right, left and in holes."""
+    model, layer = bert(), layer_class(8, 5, 3, **fields)
+    mask = tiny.MASK.long()
+    states = model(torch.randint(1, 23, mask.shape), mask).last_hidden_state
+    states = states.masked_fill(mask.unsqueeze(-1) == 0, torch.nan)
+    matrix, attention, penalty = layer(states, mask)
+    own = {name: weight.double() for name, weight in layer.pooling.state_dict().items()}
+    for row, real in enumerate(tiny.MASK[:-1]):
+        H = states[row, real].double()
+        if layer_class is SelfAttention:
+            A = reference.attention(H, own, layer.config)
+            measure = reference.penalty if fields else reference.cosine_penalty
+            M, P = A @ H, measure(A)
+        else:
+            A, M, P = reference.generalized(H, own, layer.config)
+        tiny.assert_agree(attention[row][:, real], A)
+        tiny.assert_agree(matrix[row], M)
+        tiny.assert_agree(penalty[row], P)
+    assert attention.masked_select(~tiny.MASK.unsqueeze(1)).abs().max() == 0
+    assert matrix[-1].abs().max() == 0, "no tokens, no sentence"
+
+
+@pytest.mark.parametrize("layer_class", LAYERS)
+def test_layer_without_a_mask_reads_all_and_trains_what_is_below(layer_class: type[Any]) -> None:
+    model, layer = bert(), layer_class(8, 5, 3)
+    states = model(torch.randint(1, 23, (2, 6))).last_hidden_state
+    found = layer(states)
+    torch.testing.assert_close(found, layer(states, torch.ones(2, 6)))
+    (found[0].square().mean() + 0.1 * found[2].mean()).backward()
+    trained = [*layer.parameters(), *model.encoder.parameters()]
+    assert all(weight.grad.isfinite().all() and weight.grad.any() for weight in trained)
+    with pytest.raises(ValueError, match=r"attention_mask has shape \(2, 5\)"):
+        layer(states, torch.ones(2, 5))
+
+
+@pytest.mark.parametrize("model_type", INNER_TYPES)
+def test_encoder_of_transformers_is_read_as_by_itself(model_type: str, tmp_path: Path) -> None:
+    """The states of a padded row are those that the model alone makes of the ids."""
+    sizes = {k: v for k, v in tiny.BERT.items() if k not in ("model_type", "vocab_size")}
+    small = {"vocab_size": 60, "embedding_size": 8, "pad_token_id": 0, **sizes}
+    if model_type == "distilbert":
+        small |= {"dim": 8, "hidden_dim": 12, "n_heads": 2, "n_layers": 2}
+    known = AutoConfig.for_model(model_type)
+    inner = AutoModel.from_config(
+        AutoConfig.for_model(model_type, **{k: v for k, v in small.items() if hasattr(known, k)})
+    )
+    inner.save_pretrained(tmp_path)
+    model = build_on_encoder(SelfAttentiveModel, str(tmp_path), num_hops=3).eval()
+    ids = torch.randint(4, 60, (2, 7))
+    mask = torch.tensor([[0, 0, 1, 1, 0, 1, 1], [1] * 7])
+    states = model(ids, mask).last_hidden_state
+    inner.eval()
+    for row, real in enumerate(mask.bool()):
+        alone = inner(ids[row : row + 1, real]).last_hidden_state[0]
+        torch.testing.assert_close(states[row, real], alone, **tiny.TOLERANCE)
+    model.train()(ids, mask).sentence_embedding.square().sum().backward()
+    missing = [name for name, weight in model.named_parameters() if weight.grad is None]
+    assert not missing, "every weight is trained, as several processes need it"
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pretrained encoder: weights, and a tokenizer that adds tokens of its own."""
+    folder = tmp_path_factory.mktemp("bert")
+    tokenizer = build_tokenizer(WORDS.split())
+    tokenizer.add_special_tokens({"cls_token": "[CLS]", "sep_token": "[SEP]"})
+    added = [(name, tokenizer.convert_tokens_to_ids(name)) for name in ("[CLS]", "[SEP]")]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=added
+    )
+    tokenizer.save_pretrained(folder)
+    bert(vocab_size=len(tokenizer)).save_pretrained(folder)
+    return folder
+
+
+def test_training_on_a_pretrained_encoder_leaves_a_whole_checkpoint(
+    encoder: Path, tmp_path: Path
+) -> None:
+    """It learns, changes the encoder too, and never looks for the pretrained one again."""
+    moved = encoder.rename(tmp_path / "bert")
+    folder = tmp_path / "run"
+    outcome = run_tiny(
+        folder,
+        **write_splits(tmp_path),
+        do_train=True,
+        do_eval=True,
+        encoder_name_or_path=moved,
+        embedding_size=None,
+        num_train_epochs=15,
+        learning_rate=0.01,
+        per_device_train_batch_size=8,
+        embedding_dropout=0.0,
+        classifier_dropout=0.0,
+        save_strategy="no",
+    )
+    moved.rename(encoder)
+    assert outcome["metrics"]["eval_accuracy"] > 0.9
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert config["encoder_config"]["model_type"] == "bert"
+    assert str(tmp_path) not in json.dumps(config)
+    before = AutoModel.from_pretrained(encoder).state_dict()
+    prefix = "encoder.token_encoder.model."
+    after = {k.removeprefix(prefix): w for k, w in weights(folder).items() if prefix in k}
+    assert after.keys() == {k for k in before if not k.startswith(("pooler", "embeddings.word"))}
+    assert not torch.equal(
+        after["encoder.layer.0.output.dense.weight"], before["encoder.layer.0.output.dense.weight"]
+    )
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    assert type(model) is SelfAttentiveForSequenceClassification
+    explain = pipeline("self-attention", model=str(folder))
+    [result] = explain(["The meal was great"])
+    assert result["label"] == "great"
+    assert result["tokens"] == ["[CLS]", "The", "meal", "was", "great", "[SEP]"]
+    assert all(span["text"] for span in result["spans"])
+    code = (
+        "import sys; sys.modules['sase_hf'] = None\n"
+        "from transformers import pipeline\n"
+        f"explain = pipeline('self-attention', {str(folder)!r}, trust_remote_code=True)\n"
+        "print(explain('The meal was great')['attention'])"
+    )
+    assert json.loads(run_isolated(["-c", code], tmp_path)) == result["attention"]
+
+
+def test_a_text_longer_than_the_encoder_reads_is_refused() -> None:
+    model = tiny.tiny_model(SelfAttentiveModel, **tiny.ON_BERT)
+    with pytest.raises(ValueError, match="a text has 65 tokens, but this encoder reads 64; cut it"):
+        model(torch.ones(1, 65, dtype=torch.long))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoder": "cnn"}, "--encoder names one to build"),
+        ({"word_vectors": ["vectors.txt"]}, "leave out --word_vectors"),
+        ({"embedding_size": 6}, "embedding_size is 6, but encoder_config has .* 8 wide"),
+    ],
+)
+def test_training_refuses_flags_that_the_pretrained_encoder_contradicts(
+    encoder: Path, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    given = {"embedding_size": None, **options}
+    with pytest.raises(ValueError, match=message):
+        run_tiny(
+            tmp_path / "run",
+            **write_splits(tmp_path),
+            do_train=True,
+            encoder_name_or_path=encoder,
+            **given,
+        )
+
+
+def test_build_on_encoder_refuses_missing_weights(encoder: Path, tmp_path: Path) -> None:
+    """Random layers in the place of pretrained ones would go unnoticed."""
+    shorter = AutoModel.from_pretrained(encoder)
+    shorter.config.num_hidden_layers = 3
+    shorter.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"misses weights: encoder\.layer\.2"):
+        build_on_encoder(SelfAttentiveModel, str(tmp_path))
