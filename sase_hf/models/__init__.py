@@ -103,7 +103,7 @@ FAMILIES = {
         loss=penalised_loss,
         flags={
             "embedding_size": "Width of a word vector.",
-            "encoder": "What turns the word vectors into states.",
+            "encoder": "What turns the word vectors into states; none leaves them as they are.",
             "lstm_hidden_size": "bilstm: LSTM units per direction.",
             "num_lstm_layers": "bilstm: layers.",
             "lstm_shortcuts": "bilstm: let each layer read the word vectors and all layers below.",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from huggingface_hub import ModelCard
 from script_files import load_script
-from tiny import tiny_config, tiny_model
+from tiny import ON_BERT, tiny_config, tiny_model
 from transformers import PreTrainedModel
 
 from sase_hf import (
@@ -130,6 +130,8 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     [
         ({}, "It is the model of"),
         ({"encoder": "cnn"}, "own attention; the encoder `cnn` replaces the BiLSTM."),
+        ({"encoder": "none"}, "own attention; it reads the word vectors themselves, without"),
+        (ON_BERT, "own attention; an encoder of transformers, `bert`, replaces the BiLSTM."),
         ({"encoder": "cnn", "pooling": "max"}, "\n`max` pooling replaces the attention; the"),
         ({"classifier": "pruned_mlp"}, "(p) and column (q) | `pruned_mlp`, 2, 3 |"),
     ],
