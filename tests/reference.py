@@ -98,13 +98,17 @@ def convolution(S: Tensor, weights: Weights, places: Sequence[int]) -> Tensor:
 def cnn(S: Tensor, weights: Weights, config: Any) -> Tensor:
     """Read the sentence in windows of several widths (Kim, 2014); an even one leans to the right.
 
-    The states of the widths lie side by side.
+    The states of the widths lie side by side. Each layer reads the states of the one below.
     """
-    H = []
-    for number, k in enumerate(config.cnn_kernel_sizes):
-        places = range(-((k - 1) // 2), k // 2 + 1)
-        H.append(torch.relu(convolution(S, part(weights, f"convolutions.{number}."), places)))
-    return torch.cat(H, dim=1)
+    H = S
+    for layer in range(config.cnn_num_layers):
+        states = []
+        for number, k in enumerate(config.cnn_kernel_sizes, layer * len(config.cnn_kernel_sizes)):
+            places = range(-((k - 1) // 2), k // 2 + 1)
+            W = part(weights, f"convolutions.{number}.")
+            states.append(torch.relu(convolution(H, W, places)))
+        H = torch.cat(states, dim=1)
+    return H
 
 
 def dilated_cnn(S: Tensor, weights: Weights, config: Any) -> Tensor:

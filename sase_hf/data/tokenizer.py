@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tokenizers import (
     Regex,
@@ -42,16 +42,18 @@ def build_tokenizer(
     lowercase: bool = True,
     min_frequency: int = 1,
     *,
+    level: Literal["word", "character"] = "word",
     extra_words: Iterable[str] = (),
     model_max_length: int = 512,
 ) -> TokenizersBackend:
-    """Build a word-level tokenizer whose vocabulary is that of some texts.
+    """Build a tokenizer of words, or of characters, whose vocabulary is that of some texts.
 
     A text is normalised (NFC, a curly apostrophe made straight, lower case if asked for) and cut
     at white space; each punctuation mark and symbol is then a token of its own. English
     contractions are cut as in the Penn Treebank, "don't" into "do" and "n't": GloVe's vectors were
     trained on such tokens, and every negated verb shares one "n't". Languages written without
-    spaces must come with spaces between their words.
+    spaces must come with spaces between their words. With `level="character"` each character is a
+    token, and so is the white space between two words.
 
     The padding token has id 0 and the unknown one id 1. The words follow by falling frequency, then
     by code points, so the order of the texts does not matter. A pair of texts has token types 0
@@ -63,6 +65,7 @@ def build_tokenizer(
         vocab_size: Max entries of the vocabulary, the two special tokens included.
         lowercase: Whether "The" and "the" are one word.
         min_frequency: How often a word must occur in the texts to be kept.
+        level: What a token is.
         extra_words: Words to keep although the texts lack them, in order of importance, such as
             those of a vector file (`word_vectors.read_words`): they fill the room that the words
             of the texts leave. What this tokenizer would cut in two is passed over.
@@ -73,14 +76,16 @@ def build_tokenizer(
 
     Raises:
         ValueError: If `texts` is a single text or a mapping, a text is not a string or holds a lone
-            surrogate, or no word is left.
+            surrogate, the level is another one, or no word is left.
     """
+    if level not in ("word", "character"):
+        raise ValueError(f"level is {level!r}; it must be 'word' or 'character'")
     if isinstance(texts, str | bytes | Mapping):
         raise ValueError(
             f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
             'a column of a dataset: dataset["train"]["text"]'
         )
-    tokenizer = _splitter(lowercase)
+    tokenizer = _splitter(lowercase, level)
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
@@ -144,10 +149,7 @@ def build_translation_tokenizer(
     """
     model: Any = models.BPE(unk_token=UNK_TOKEN) if subwords else models.WordLevel({}, UNK_TOKEN)
     tokenizer = Tokenizer(model)
-    one_space = normalizers.Replace(Regex(r"\s+"), " ")
-    tokenizer.normalizer = normalizers.Sequence(
-        [_normalizer(lowercase), one_space, normalizers.Strip()]
-    )
+    tokenizer.normalizer = _one_line(lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(split=False),
@@ -191,13 +193,17 @@ def text_fault(value: Any) -> str | None:
     return None
 
 
-def _splitter(lowercase: bool) -> Tokenizer:
-    """Return a tokenizer that knows what a word is, and no words yet."""
+def _splitter(lowercase: bool, level: str) -> Tokenizer:
+    """Return a tokenizer that knows what a word, or a character, is, and none of them yet."""
     tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNK_TOKEN))
-    tokenizer.normalizer = _normalizer(lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(_APART), "isolated")]
-    )
+    if level == "character":
+        tokenizer.normalizer = _one_line(lowercase)
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    else:
+        tokenizer.normalizer = _normalizer(lowercase)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(_APART), "isolated")]
+        )
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A:0", pair="$A:0 $B:1", special_tokens=[]
     )
@@ -208,6 +214,12 @@ def _normalizer(lowercase: bool) -> normalizers.Normalizer:
     apostrophe = normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     case = [normalizers.Lowercase()] if lowercase else []
     return normalizers.Sequence([normalizers.NFC(), apostrophe, *case])
+
+
+def _one_line(lowercase: bool) -> normalizers.Normalizer:
+    """Return the normaliser of texts whose spaces are read: one between two words."""
+    one_space = normalizers.Replace(Regex(r"\s+"), " ")
+    return normalizers.Sequence([_normalizer(lowercase), one_space, normalizers.Strip()])
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:

@@ -109,6 +109,7 @@ FAMILIES = {
             "lstm_shortcuts": "bilstm: let each layer read the word vectors and all layers below.",
             "cnn_kernel_sizes": "cnn: widths of the convolutions in tokens.",
             "cnn_num_filters": "cnn: filters of each width.",
+            "cnn_num_layers": "cnn: layers, each reading the states of the one below.",
             "dilated_cnn_hidden_size": "dilated_cnn: width of the states.",
             "dilated_cnn_kernel_size": "dilated_cnn: tokens that a layer reads.",
             "dilated_cnn_num_layers": "dilated_cnn: layers, with gaps of 1, 2, 4, ... tokens.",

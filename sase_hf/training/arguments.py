@@ -48,6 +48,7 @@ class ModelSource:
 
     _argument_group_name: ClassVar[str] = "model"
     config_fields: ClassVar[tuple[str, ...]] = ()  # that have a flag
+    tokenizer_options: ClassVar[tuple[str, ...]] = ("vocab_size", "min_frequency", "lowercase")
 
     model_name_or_path: str | None = flag(
         "A checkpoint to start from or to evaluate: a folder or a name on the Hub. Its tokenizer, "
@@ -69,7 +70,7 @@ class ModelSource:
 
     def given_tokenizer_options(self) -> dict[str, Any]:
         """Return the options that were set for the tokenizer to build."""
-        return self._given(("vocab_size", "min_frequency", "lowercase"))
+        return self._given(self.tokenizer_options)
 
     def _given(self, names: Iterable[str]) -> dict[str, Any]:
         return {name: value for name in names if (value := getattr(self, name)) is not None}
@@ -85,6 +86,9 @@ class _ModelChoice(ModelSource):
     task: str | None = flag(
         "The head of a new model; by default nli for two text columns and classification for one.",
         choices=[task for family in LABEL_FAMILIES for task in family.heads],
+    )
+    level: str | None = flag(
+        "What a token of the tokenizer that is built is.", choices=("word", "character")
     )
     encoder_name_or_path: str | None = flag(
         "A pretrained encoder of transformers under the attention of a new model, such as BERT: a "
@@ -108,6 +112,8 @@ class _ModelChoice(ModelSource):
             "much as frequent ones, or a number for each in id order (default: 1 each)"
         },
     )
+    tokenizer_options: ClassVar[tuple[str, ...]] = (*ModelSource.tokenizer_options, "level")
+
     extend_vocabulary: bool | None = flag(
         "Give the tokenizer that is built the words of word_vectors too, where vocab_size leaves "
         "room: words first met after training then have a vector. By default where there are any.",

@@ -162,12 +162,14 @@ def hops_curves(records: Records) -> dict[str, dict[str, list[tuple[float, float
 
 
 def by_task(records: Records, table: str, tasks: Sequence[str]) -> str:
-    """Return a table with a row for each model and columns for each task."""
-    headings, rows = ["model"], [[title] for title in TITLES[table].values()]
+    """Return a table with a row for each model that has a record, and columns for each task."""
+    measured = {name.partition("/")[2] for name in records}
+    titles = {recipe: title for recipe, title in TITLES[table].items() if recipe in measured}
+    headings, rows = ["model"], [[title] for title in titles.values()]
     for task in tasks:
         has_paper = task in PAPER.get(table, {})
         headings += [task, f"{task}, paper"] if has_paper else [task]
-        for recipe, row in zip(TITLES[table], rows, strict=True):
+        for recipe, row in zip(titles, rows, strict=True):
             row.append(accuracy(records, f"{task}/{recipe}"))
             row += [_paper(table, task, recipe)] if has_paper else []
     return markdown(headings, rows)

@@ -86,6 +86,22 @@ def test_tokenizer_offsets_show_each_token_as_the_text_has_it() -> None:
     assert shown == ["İstanbul", "did", f"n{CURLY}t", "move", *":[", "UNK", "]", PIZZA, "!"]
 
 
+def test_tokenizer_of_characters_reads_each_and_one_space_between_words(tmp_path: Path) -> None:
+    """A token leads back to its character in the text, also after saving."""
+    built = build_tokenizer(["a bad cab"], level="character", extra_words=["z", "zoo"])
+    assert set(built.get_vocab()) == {"[PAD]", "[UNK]", *"abcdz", " "}
+    text = " A\t\n bad [PAD]"
+    for tokenizer in (built, reloaded(built, tmp_path)):
+        encoded = tokenizer(text, return_offsets_mapping=True)
+        shown = [text[start:end] for start, end in encoded["offset_mapping"]]
+        assert [part.strip().lower() or " " for part in shown] == list("a bad [pad]")
+        tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"])
+        assert tokens == [*"a bad ", "[UNK]", "[UNK]", "a", "d", "[UNK]"]
+    assert built("a", "b")["token_type_ids"] == [0, 1]
+    with pytest.raises(ValueError, match="level is 'letter'; it must be 'word' or 'character'"):
+        build_tokenizer(["a"], level="letter")
+
+
 def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBackend) -> None:
     """Whatever users type, every id is a row of the embeddings and no token leaves the text."""
     rng = random.Random(0)

@@ -38,6 +38,7 @@ ENCODERS: tuple[dict[str, Any], ...] = (
     {"encoder": "bilstm"},
     {"encoder": "bilstm", "num_lstm_layers": 2, "lstm_shortcuts": True},
     {"encoder": "cnn"},
+    {"encoder": "cnn", "cnn_num_layers": 3},
     {"encoder": "dilated_cnn"},
     {"encoder": "relation_network"},
     {"encoder": "relation_network", "relation_gate": True},

@@ -95,6 +95,7 @@ def test_head_is_the_papers(
     )
     pairs = [tiny.random_pair(rng) for _ in range(3)]
     labels = random_labels(rng, problem_type, num_labels, 3)
+    model.double()  # a layer norm of a state of two numbers can magnify the rounding of float32
     assert_head_agrees(model, tiny.pair_batch(pairs, padding, rng, extra=2), pairs, labels)
 
 

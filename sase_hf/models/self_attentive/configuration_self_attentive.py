@@ -31,6 +31,7 @@ INNER_TYPES = (
 MAX_SIZES = {
     "vocab_size": 2**27,
     "num_lstm_layers": 100,
+    "cnn_num_layers": 100,
     "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
     "dilated_cnn_num_layers": 20,
 }
@@ -65,6 +66,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
         lstm_shortcuts: Let each of two or more layers read the word vectors and all states below.
         cnn_kernel_sizes: Widths of the convolutions of `cnn`, in tokens.
         cnn_num_filters: Filters of each of these widths; the states hold them side by side.
+        cnn_num_layers: Layers of `cnn`, each reading the states of the one below.
         dilated_cnn_hidden_size: H, the width of the states of `dilated_cnn`.
         dilated_cnn_kernel_size: k, the tokens that a layer of `dilated_cnn` reads.
         dilated_cnn_num_layers: L, the layers of `dilated_cnn`, with gaps of 1, 2, 4, ... tokens; a
@@ -142,6 +144,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
     lstm_shortcuts: bool = False
     cnn_kernel_sizes: list[int] | tuple[int, ...] = (3, 4, 5)
     cnn_num_filters: int = 100
+    cnn_num_layers: int = 1
     dilated_cnn_hidden_size: int = 300
     dilated_cnn_kernel_size: int = 3
     dilated_cnn_num_layers: int = 4
@@ -241,7 +244,11 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
         `auto_model` counts as one: its last.
         """
-        layers = {"bilstm": self.num_lstm_layers, "dilated_cnn": self.dilated_cnn_num_layers}
+        layers = {
+            "bilstm": self.num_lstm_layers,
+            "cnn": self.cnn_num_layers,
+            "dilated_cnn": self.dilated_cnn_num_layers,
+        }
         return layers.get(self.encoder, 1)
 
     @property

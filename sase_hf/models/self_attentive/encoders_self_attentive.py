@@ -102,26 +102,34 @@ class BiLSTMEncoder(nn.Module):
 class CNNEncoder(GradientCheckpointingLayer):
     """Convolutions of several widths side by side with ReLU (Kim, 2014), one state per token.
 
-    Width k reads the (k - 1) // 2 tokens before a token, the token, and the k // 2 after it.
+    Width k reads the (k - 1) // 2 tokens before a token, the token, and the k // 2 after it. A
+    second layer reads the states of the first, and so on.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
         self.sizes = config.cnn_kernel_sizes
-        self.convolutions = nn.ModuleList(
-            nn.Linear(size * config.embedding_size, config.cnn_num_filters) for size in self.sizes
+        inputs = [config.embedding_size, *[config.hidden_size] * (config.cnn_num_layers - 1)]
+        self.convolutions = nn.ModuleList(  # of the first layer in order of the widths, and so on
+            nn.Linear(size * width, config.cnn_num_filters)
+            for width in inputs
+            for size in self.sizes
         )
 
-    def forward(self, x: Tensor, packing: Packing) -> tuple[Tensor]:
-        """Return the states (P, H), in order of the widths, from word vectors (P, d)."""
+    def forward(self, x: Tensor, packing: Packing) -> tuple[Tensor, ...]:
+        """Return the states of every layer, (P, H), in order of the widths, from vectors (P, d)."""
         reach = max(self.sizes)
         before = (reach - 1) // 2
-        windows = packing.windows(x, range(-before, reach // 2 + 1))
-        states = []
-        for size, convolution in zip(self.sizes, self.convolutions, strict=True):
-            start = before - (size - 1) // 2
-            states.append(F.relu(convolution(windows[:, start : start + size].flatten(1))))
-        return (torch.cat(states, dim=-1),)  # reentrant checkpointing ignores tensors in lists
+        states = [x]
+        for first in range(0, len(self.convolutions), len(self.sizes)):
+            windows = packing.windows(states[-1], range(-before, reach // 2 + 1))
+            found = []
+            for number, size in enumerate(self.sizes, start=first):
+                start = before - (size - 1) // 2
+                window = windows[:, start : start + size].flatten(1)
+                found.append(F.relu(self.convolutions[number](window)))
+            states.append(torch.cat(found, dim=-1))
+        return tuple(states[1:])  # reentrant checkpointing ignores tensors in lists
 
 
 class DilatedCNNLayer(GradientCheckpointingLayer):
