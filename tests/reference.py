@@ -122,20 +122,44 @@ def dilated_cnn(S: Tensor, weights: Weights, config: Any) -> Tensor:
 
 
 def relation_network(S: Tensor, weights: Weights, config: Any) -> Tensor:
-    """h_t = sum over t' of g(x_t, x_t') f(x_t, x_t'); f has two ReLU layers, g is 1 or a gate."""
+    """h_t = sum over t', t too, of alpha(x_t, x_t') f(x_t, x_t'); f has two ReLU layers."""
+    alpha = pair_weights(S, weights, config)
     states = []
-    for x in S:
+    for t in range(len(S)):
         h = S.new_zeros(config.relation_hidden_size)
-        for partner in S:
-            f = weights["pair.first.weight"] @ x + weights["pair.second.weight"] @ partner
-            f = torch.relu(f + weights["pair.first.bias"])
+        for partner in range(len(S)):
+            f = hidden_layer(S[t], S[partner], weights)
             f = torch.relu(weights["pair.output.weight"] @ f + weights["pair.output.bias"])
-            if config.relation_gate:
-                g = weights["pair.first_gate.weight"] @ x + weights["pair.first_gate.bias"]
-                f = torch.sigmoid(g + weights["pair.second_gate.weight"] @ partner) * f
-            h = h + f
+            h = h + alpha[t, partner] * f
         states.append(h)
     return torch.stack(states) if states else S.new_zeros(0, config.relation_hidden_size)
+
+
+def hidden_layer(x: Tensor, partner: Tensor, weights: Weights) -> Tensor:
+    """Return the hidden layer of a pair of tokens."""
+    f = weights["pair.first.weight"] @ x + weights["pair.second.weight"] @ partner
+    return torch.relu(f + weights["pair.first.bias"])
+
+
+def pair_weights(S: Tensor, weights: Weights, config: Any) -> Tensor:
+    """Return alpha(x_t, x_t'), n x n: 1, a gate, or a softmax over t'; 0 outside of the window."""
+    reach = len(S) if config.relation_window is None else config.relation_window
+    alpha = S.new_zeros(len(S), len(S))
+    for t in range(len(S)):
+        for partner in range(len(S)):
+            if abs(t - partner) > reach:
+                continue
+            a = S.new_ones(1)
+            if config.relation_weights == "sigmoid":
+                g = weights["pair.first_gate.weight"] @ S[t] + weights["pair.first_gate.bias"]
+                a = torch.sigmoid(g + weights["pair.second_gate.weight"] @ S[partner])
+            elif config.relation_weights == "softmax":
+                f = hidden_layer(S[t], S[partner], weights)
+                a = torch.exp(weights["pair.score.weight"] @ f)
+            alpha[t, partner] = a
+    if config.relation_weights == "softmax":
+        return alpha / alpha.sum(dim=1, keepdim=True)
+    return alpha
 
 
 ENCODERS = {

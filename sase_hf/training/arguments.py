@@ -39,6 +39,8 @@ def config_flags(objective: str) -> Iterator[tuple[str, Any, Any]]:
             metadata |= {"nargs": "?", "const": True}
         elif kind is tuple:
             kind = list[type(default[0])]  # type: ignore[misc]
+        elif default is None:
+            kind = get_args(entry.type)[0]
         yield name, kind | None, flag(f"{text} (default: {default})", **metadata)
 
 

@@ -202,7 +202,10 @@ def recorded_settings(record: Mapping[str, Any], names: Iterable[str]) -> dict[s
     """
     config = _config_class(record).from_dict(dict(record["config"]))
     defaults = {name: getattr(config, name) for name in names if hasattr(config, name)}
-    return defaults | _deciding(record["arguments"])
+    arguments = _deciding(record["arguments"])
+    if arguments.pop("relation_gate", False):  # the name in older records
+        arguments["relation_weights"] = "sigmoid"
+    return defaults | arguments
 
 
 def _deciding(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,9 @@ ENCODERS: tuple[dict[str, Any], ...] = (
     {"encoder": "cnn", "cnn_num_layers": 3},
     {"encoder": "dilated_cnn"},
     {"encoder": "relation_network"},
-    {"encoder": "relation_network", "relation_gate": True},
+    {"encoder": "relation_network", "relation_weights": "sigmoid"},
+    {"encoder": "relation_network", "relation_weights": "softmax"},
+    {"encoder": "relation_network", "relation_weights": "softmax", "relation_window": 2},
     {"encoder": "none", "embedding_size": 8},
 )
 # An encoder of transformers, in the sizes of the others; it has no loops in the reference.

@@ -47,7 +47,7 @@ def test_config_derives_widths_and_writes_them(
     "chosen",
     [
         {"pooling": "last", "lstm_shortcuts": True},
-        {"pooling": "generalized", "encoder": "relation_network", "relation_gate": True},
+        {"pooling": "generalized", "encoder": "relation_network", "relation_weights": "sigmoid"},
     ],
 )
 def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Path) -> None:
@@ -90,7 +90,12 @@ def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Pa
             {"penalty": "kl", "attention_function": "entmax15"},
             "needs attention_function=.softmax., not .entmax15",
         ),
-        ({"relation_gate": True}, "relation_gate needs encoder='relation_n"),
+        ({"relation_weights": "sigmoid"}, "relation_weights needs encoder='relation_n"),
+        ({"relation_window": 3}, "relation_window needs encoder='relation_n"),
+        (
+            {"encoder": "relation_network", "relation_window": 0},
+            "relation_window is 0; it must be None or from 1",
+        ),
         ({"lstm_shortcuts": True}, "needs 2 or more num_lstm_layers"),
         ({"encoder": "auto_model"}, "needs encoder_config.* --encoder_name_or_path"),
         ({"encoder_config": tiny.BERT}, "encoder_config needs encoder='auto_model'"),
@@ -191,6 +196,13 @@ def test_config_of_a_file_without_the_newer_fields_is_the_papers(tmp_path: Path)
     tiny.tiny_config().save_pretrained(tmp_path)
     loaded = SelfAttentiveConfig.from_pretrained(tmp_path)
     assert loaded.attention_function == SelfAttentiveConfig().attention_function != "softmax"
+
+
+def test_config_of_an_older_file_has_its_gate(tmp_path: Path) -> None:
+    saved = tiny.tiny_config(encoder="relation_network").to_dict() | {"relation_gate": True}
+    del saved["relation_weights"]
+    (tmp_path / "config.json").write_text(json.dumps(saved), encoding="utf-8")
+    assert SelfAttentiveConfig.from_pretrained(tmp_path).relation_weights == "sigmoid"
 
 
 def test_config_checks_the_overrides_of_a_checkpoint_together(tmp_path: Path) -> None:

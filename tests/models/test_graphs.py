@@ -33,7 +33,7 @@ GRAPHS: list[tuple[type, dict[str, Any]]] = [
     (SelfAttentiveForNLI, {"encoder": "dilated_cnn", "pooling": "max"}),
     (
         SelfAttentiveForSequenceClassification,
-        {"encoder": "relation_network", "relation_gate": True, "pooling": "mean"},
+        {"encoder": "relation_network", "relation_weights": "sigmoid", "pooling": "mean"},
     ),
 ]
 pytestmark = [
@@ -98,7 +98,7 @@ def onnx_models() -> nn.Module:
     torch.manual_seed(0)  # so that two processes make the same
     chosen = (
         {"encoder": "dilated_cnn", "pooling": "generalized"},
-        {"encoder": "relation_network", "relation_gate": True, "pooling": "mean"},
+        {"encoder": "relation_network", "relation_weights": "sigmoid", "pooling": "mean"},
     )
     models = [tiny.tiny_model(SelfAttentiveModel, **fields) for fields in chosen]
     return _Outputs(*models).eval()

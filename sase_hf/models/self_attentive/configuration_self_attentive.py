@@ -72,7 +72,10 @@ class SelfAttentiveConfig(PreTrainedConfig):
         dilated_cnn_num_layers: L, the layers of `dilated_cnn`, with gaps of 1, 2, 4, ... tokens; a
             state reads 1 + (k - 1) (2^L - 1) tokens.
         relation_hidden_size: H, the width of the states of `relation_network`.
-        relation_gate: Weigh each pair of tokens in `relation_network` by a sigmoid gate.
+        relation_weights: How `relation_network` weighs the partners of a token: all by 1 (`none`),
+            each by a gate of its own (`sigmoid`), or by weights that sum to 1 (`softmax`).
+        relation_window: The furthest partners that a token of `relation_network` relates to, in
+            tokens; None for all. A token relates to itself, too.
         pooling: What turns the states into the sentence matrix M. `self_attention` is the paper's;
             `generalized` has a weight for each feature (Chen, Ling and Zhu, 2018); `max`, `mean`
             and `last` (the final state of each direction) are baselines of one row.
@@ -119,6 +122,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
     keys_to_ignore_at_inference = [
         "penalty",
         "attentions",
+        "pair_attentions",
         "hidden_states",
         "sentence_embedding",
         "last_hidden_state",
@@ -149,7 +153,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
     dilated_cnn_kernel_size: int = 3
     dilated_cnn_num_layers: int = 4
     relation_hidden_size: int = 64
-    relation_gate: bool = False
+    relation_weights: Literal["none", "sigmoid", "softmax"] = "none"
+    relation_window: int | None = None
     pooling: Literal["self_attention", "generalized", "max", "mean", "last"] = "self_attention"
     attention_size: int = 150
     num_hops: int = 10
@@ -173,6 +178,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         """Fill in the fields left out, and refuse misspelt names."""
         self._refuse_misspelt_fields(kwargs)
+        if kwargs.pop("relation_gate", False):  # the name of `sigmoid` in older files
+            self.relation_weights = "sigmoid"
         if self.encoder_config is not None:
             self.encoder_config = _checked_encoder_config(self.encoder_config)
         tasks = kwargs.pop("custom_pipelines", None) or {}
@@ -257,6 +264,11 @@ class SelfAttentiveConfig(PreTrainedConfig):
         return self.pooling in ("self_attention", "generalized")
 
     @property
+    def weighs_pairs(self) -> bool:
+        """Whether the encoder weighs pairs of tokens, and so has `pair_attentions`."""
+        return self.encoder == "relation_network" and self.relation_weights != "none"
+
+    @property
     def num_rows(self) -> int:
         """Rows of the sentence matrix M: r, or 1 for the poolings without attention."""
         return self.num_hops if self.has_attention else 1
@@ -308,6 +320,11 @@ class SelfAttentiveConfig(PreTrainedConfig):
             largest, size = MAX_SIZES.get(name, MAX_LAYER_SIZE), getattr(self, name)
             if not isinstance(size, int) or not 1 <= size <= largest:
                 raise ValueError(f"{name} is {size!r}; it must be from 1 to {largest}, an integer")
+        window = self.relation_window
+        if window is not None and not 1 <= window <= MAX_LAYER_SIZE:
+            raise ValueError(
+                f"relation_window is {window}; it must be None or from 1 to {MAX_LAYER_SIZE}"
+            )
         sizes = self.cnn_kernel_sizes
         if not sizes or not all(1 <= size <= MAX_KERNEL_SIZE for size in sizes):
             raise ValueError(
@@ -347,11 +364,15 @@ class SelfAttentiveConfig(PreTrainedConfig):
             )
         switches = {
             "lstm_shortcuts": "bilstm",
-            "relation_gate": "relation_network",
+            "relation_weights": "relation_network",
+            "relation_window": "relation_network",
             "encoder_config": "auto_model",
         }
         for name, encoder in switches.items():
-            if getattr(self, name) and self.encoder != encoder:
+            if (
+                getattr(self, name) != getattr(SelfAttentiveConfig, name)
+                and self.encoder != encoder
+            ):
                 raise ValueError(f"{name} needs encoder={encoder!r}, not {self.encoder!r}")
         if self.penalty == "kl" and self.attention_function != "softmax":
             raise ValueError(

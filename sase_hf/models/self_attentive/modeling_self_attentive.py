@@ -57,6 +57,9 @@ class SelfAttentiveModelOutput(ModelOutput):
         hidden_states: The word vectors (B, T, d), then each layer's states (B, T, H).
         attentions: One tensor A, float32, zero on padding, shape (B, r, T); its mean over the
             features for `generalized` pooling; None for the poolings without attention.
+        pair_attentions: With `attentions`, the weights that a relation network gives each pair of
+            tokens, t down and t' across, zero on padding, shape (B, T, T); None for other encoders
+            and for `relation_weights="none"`.
     """
 
     last_hidden_state: Tensor | None = None
@@ -64,6 +67,7 @@ class SelfAttentiveModelOutput(ModelOutput):
     penalty: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
+    pair_attentions: Tensor | None = None
 
 
 @dataclass
@@ -77,6 +81,7 @@ class SelfAttentiveClassifierOutput(ModelOutput):
             float32, shape (B,).
         hidden_states: As in `SelfAttentiveModelOutput`.
         attentions: One tensor of shape (B, r, T), or (B, 2, r, T) for a pair.
+        pair_attentions: Shape (B, T, T), or (B, 2, T, T) for a pair.
     """
 
     loss: Tensor | None = None
@@ -84,6 +89,7 @@ class SelfAttentiveClassifierOutput(ModelOutput):
     penalty: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
+    pair_attentions: Tensor | None = None
 
 
 # ---- classifiers: sentence matrix -> logits ------------------------------------------------------
@@ -442,7 +448,8 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         if tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
             embeds, mask = F.pad(embeds, (0, 0, 0, 1)), F.pad(mask, (0, 1))
         packing = Packing(mask)
-        layers = self.token_encoder(self.dropout(packing.pack(embeds)), packing)
+        vectors = self.dropout(packing.pack(embeds))
+        layers = self.token_encoder(vectors, packing)
         states = packing.unpack(layers[-1])  # (B, S, H)
         matrix, attention, penalty = self.pooling(states, layers[-1], packing)
 
@@ -450,9 +457,13 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             output_attentions = self.config.output_attentions
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
-        attentions = hidden_states = None
+        attentions = hidden_states = pairs = None
         if output_attentions and attention is not None:
             attentions = (packing.restore(attention.mT)[:, :tokens].mT,)
+        if output_attentions and self.config.weighs_pairs:
+            weights = self.token_encoder.attend(vectors, packing)  # type: ignore[operator]
+            by_token = packing.restore(weights)  # (B, T, S)
+            pairs = packing.restore(by_token.mT).mT[:, :tokens, :tokens]
         if output_hidden_states:
             restored = (packing.restore(packing.unpack(layer))[:, :tokens] for layer in layers)
             hidden_states = (word_vectors, *restored)
@@ -462,6 +473,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             penalty=penalty,
             hidden_states=hidden_states,
             attentions=attentions,
+            pair_attentions=pairs,
         )
 
     def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
@@ -543,6 +555,7 @@ class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
             penalty=outputs.penalty,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
+            pair_attentions=outputs.pair_attentions,
         )
 
 
@@ -600,12 +613,14 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
         penalty = outputs.penalty.unflatten(0, (-1, 2)).sum(1)
         if self.config.pooling == "generalized":
             penalty = penalty / 2  # it depends on the weights alone, which both sides share
+        pairs = outputs.pair_attentions
         return SelfAttentiveClassifierOutput(
             loss=head_loss(logits, labels, penalty, self.config, num_items_in_batch),
             logits=logits,
             penalty=penalty,
             hidden_states=_unfold_pairs(outputs.hidden_states),
             attentions=_unfold_pairs(outputs.attentions),
+            pair_attentions=None if pairs is None else pairs.unflatten(0, (-1, 2)),
         )
 
 

@@ -46,6 +46,8 @@ class SelfAttentionPipeline(Pipeline):
       `text`, `start`, `end`, and as `weight` its share of `overall`. A span is a longest run of
       tokens that each get more than `MIN_RATIO` = 1.5 times an even share, 1 / T; a text that is
       read evenly has none;
+    - `pair_attention`, of a relation network that weighs pairs: T lists of T floats, the weights
+      that each token gave to its partners;
     - `truncated`: how many tokens at the end were cut off and not read.
 
     For a pair, `text` and the fields from `tokens` on hold a list of two, one for each sentence.
@@ -148,8 +150,10 @@ class SelfAttentionPipeline(Pipeline):
         fields = ("texts", "offsets", "names", "truncated")
         shown = {name: input_tensors.pop(name) for name in fields}
         outputs = self.model(**input_tensors, output_attentions=True)
+        pairs = outputs.get("pair_attentions")
         return {
             **shown,
+            **({} if pairs is None else {"pair_attention": pairs}),
             "logits": outputs.logits,
             "attention": outputs.attentions[0],
             "attention_mask": input_tensors["attention_mask"],
@@ -172,6 +176,10 @@ class SelfAttentionPipeline(Pipeline):
             spans, names = ([model_outputs[name][place] for place in own] for name in fields)
             reading = {"text": text, **_reading(text, spans, names, hops[:, mine])}
             readings.append({**reading, "truncated": model_outputs["truncated"][side]})
+            if "pair_attention" in model_outputs:
+                pairs = model_outputs["pair_attention"][0].float()  # (T, T) or (2, T, T)
+                pairs = (pairs[side] if is_pair else pairs)[real][:, real]
+                readings[-1]["pair_attention"] = pairs[mine][:, mine].tolist()
 
         result = self._prediction(model_outputs["logits"][0].float())
         for name in readings[0]:

@@ -1,4 +1,4 @@
-"""The relation network as an encoder: every state sums the relations of a token to all others.
+"""The relation network as an encoder: every state sums the relations of a token to all tokens.
 
 Shapes: B sentences, S tokens after left-alignment, P positions after packing, d width of the word
 vectors, H width of the states; within a block n sentences, q asking tokens and s partners.
@@ -19,6 +19,9 @@ from .packing_self_attentive import Packing
 
 # Numbers in the largest tensor of a block, n * q * s * H; a block has four to eight such tensors.
 BLOCK_SIZE = 2**22
+
+# With a window a block has as many asking tokens as it reaches to either side, but at least these.
+SMALLEST_BLOCK = 16
 
 # Sentences share a block if the shortest has at least this share of the tokens of the longest.
 LIKE_LENGTH = 0.8
@@ -41,7 +44,7 @@ def groups_of_like_length(lengths: list[int], most: int) -> list[tuple[int, int]
 
 
 class PairFunction(GradientCheckpointingLayer):
-    """The relations of the asking tokens to all their partners, summed."""
+    """The relations of the asking tokens to their partners, weighed and summed."""
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
@@ -49,10 +52,14 @@ class PairFunction(GradientCheckpointingLayer):
         self.first = nn.Linear(d, width)
         self.second = nn.Linear(d, width, bias=False)
         self.output = nn.Linear(width, width)
-        self.has_gate = config.relation_gate
-        if self.has_gate:
+        self.weights = config.relation_weights
+        if self.weights == "sigmoid":
             self.first_gate = nn.Linear(d, 1)
             self.second_gate = nn.Linear(d, 1, bias=False)
+        elif self.weights == "softmax":
+            # Of the hidden layer of the pair: a linear score of [x_t; x_t'] would be a sum whose
+            # part of x_t cancels in the softmax, so that all tokens had the same weights.
+            self.score = nn.Linear(width, 1, bias=False)
 
     def halves(self, x: Tensor) -> tuple[Tensor, ...]:
         """Return the first layer of word vectors (P, d) as first and as second token of a pair.
@@ -61,17 +68,18 @@ class PairFunction(GradientCheckpointingLayer):
         computed once per token: two of shape (P, H), then two of shape (P, 1) if there is a gate.
         """
         halves = self.first(x), self.second(x)
-        return (*halves, self.first_gate(x), self.second_gate(x)) if self.has_gate else halves
+        is_gated = self.weights == "sigmoid"
+        return (*halves, self.first_gate(x), self.second_gate(x)) if is_gated else halves
 
-    def forward(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
+    def forward(self, mask: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
         """Return `relate`; transformers checkpoints this method, but not `relate`."""
-        return self.relate(real, first, second, *gates)
+        return self.relate(mask, first, second, *gates)
 
-    def relate(self, real: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
-        """Relate every asking token to every real partner.
+    def relate(self, mask: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
+        """Relate every asking token to its partners.
 
         Args:
-            real: True on real partners, shape (n, s).
+            mask: True where a partner is real and within reach, shape (n, q, s).
             first: Halves of the asking tokens, shape (n, q, H).
             second: Halves of the partners, shape (n, s, H).
             *gates: The same halves of the gate, if there is one, (n, q, 1) and (n, s, 1).
@@ -81,10 +89,22 @@ class PairFunction(GradientCheckpointingLayer):
         """
         pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))
         relations = F.relu(self.output(pairs))  # (n, q, s, H)
-        weights = real.unsqueeze(1).to(relations.dtype).expand(relations.shape[:3])
-        if gates:
-            weights = weights * (gates[0] + gates[1].mT).sigmoid()
+        weights = self._weigh(mask, pairs, *gates).to(relations.dtype)
         return (weights.unsqueeze(2) @ relations).squeeze(2)
+
+    def attend(self, mask: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
+        """Return the weights of the pairs alone, (n, q, s); the arguments are those of `relate`."""
+        return self._weigh(mask, F.relu(first.unsqueeze(2) + second.unsqueeze(1)), *gates)
+
+    def _weigh(self, mask: Tensor, pairs: Tensor, *gates: Tensor) -> Tensor:
+        """Return the weights (n, q, s) of pairs (n, q, s, H), in at least float32 for a softmax."""
+        if self.weights == "softmax":
+            scores = self.score(pairs).squeeze(-1)
+            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+            lowest = torch.finfo(scores.dtype).min
+            return scores.masked_fill(~mask, lowest).softmax(-1) * mask
+        weights = mask.to(pairs.dtype)
+        return weights * (gates[0] + gates[1].mT).sigmoid() if gates else weights
 
 
 class Block(NamedTuple):
@@ -99,11 +119,14 @@ class Block(NamedTuple):
 
 
 class RelationNetworkEncoder(nn.Module):
-    """h_t = sum over t' of g(x_t, x_t') f(x_t, x_t'), over all ordered pairs of a sentence.
+    """h_t = sum over t' of alpha(x_t, x_t') f(x_t, x_t'), over all t' of a sentence, t too.
 
-    f has two ReLU layers (Santoro et al., 2017). g is 1, or, with `relation_gate`, the sigmoid of
-    a linear map of the pair. The time is quadratic in the length: a text of 1,000 tokens has a
-    million pairs. The memory is not, because pairs are computed block by block, in training twice
+    f has two ReLU layers (Santoro et al., 2017). alpha is 1; or, by `relation_weights`, the sigmoid
+    of a linear map of the pair; or the softmax over t' of a linear map of the hidden layer of f, so
+    that it sums to 1. With `relation_window` k, only |t - t'| <= k counts.
+
+    The time is quadratic in the length, without a window: a text of 1,000 tokens has a million
+    pairs. The memory is not, because pairs are computed block by block, in training twice
     (`torch.utils.checkpoint`); only traced and compiled graphs hold all pairs of a batch at once.
 
     The second time reads the weights of the module itself: after `torch.func.functional_call` with
@@ -113,6 +136,7 @@ class RelationNetworkEncoder(nn.Module):
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
         self.width = config.hidden_size
+        self.window = config.relation_window
         self.pair = PairFunction(config)
 
     def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
@@ -120,26 +144,53 @@ class RelationNetworkEncoder(nn.Module):
         halves = [packing.unpack(half) for half in self.pair.halves(x)]
         return [packing.pack_rows(self._relate(packing, halves))]
 
+    def attend(self, x: Tensor, packing: Packing) -> Tensor:
+        """Return alpha from word vectors (P, d): t down, t' across, as rows (B, S, S).
+
+        What stands where t is padding is unspecified; where t' is, it is 0.
+        """
+        halves = [packing.unpack(half) for half in self.pair.halves(x)]
+        real = packing.real
+        if is_tracing(real):
+            return self.pair.attend(self._mask(real, slice(None), slice(None)), *halves)
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        weights = x.new_zeros((*real.shape, real.shape[1]), dtype=dtype)
+        for block in self._blocks(packing):
+            mask = self._mask(real[block.asking[0]], block.asking[1], block.partners[1])
+            own = self.pair.attend(mask, *block.cut(halves))
+            weights[(*block.asking, block.partners[1])] = own.to(dtype)
+        return weights
+
     def _relate(self, packing: Packing, halves: list[Tensor]) -> Tensor:
         """Return the states as rows (B, S, H) from halves (B, S, width)."""
         real = packing.real
         if is_tracing(real):
-            return self.pair(real, *halves)
+            return self.pair(self._mask(real, slice(None), slice(None)), *halves)
         # A gradient keeps all pairs of a batch as small as one block.
         is_small = real.shape[0] * real.shape[1] ** 2 * self.width <= BLOCK_SIZE
         states = torch.zeros_like(halves[0])
         for block in self._blocks(packing):
+            mask = self._mask(real[block.asking[0]], block.asking[1], block.partners[1])
             if is_small:
-                states[block.asking] = self.pair(real[block.partners], *block.cut(halves))
+                states[block.asking] = self.pair(mask, *block.cut(halves))
             else:  # the halves go in whole: cuts of them are copies, which would stay in memory
                 states[block.asking] = checkpoint(
-                    self._relate_block, block, real, *halves, use_reentrant=False
+                    self._relate_block, block, mask, *halves, use_reentrant=False
                 )
         return states
 
-    def _relate_block(self, block: Block, real: Tensor, *halves: Tensor) -> Tensor:
+    def _relate_block(self, block: Block, mask: Tensor, *halves: Tensor) -> Tensor:
         """Return the states (n, q, H) of one block."""
-        return self.pair.relate(real[block.partners], *block.cut(halves))
+        return self.pair.relate(mask, *block.cut(halves))
+
+    def _mask(self, real: Tensor, asking: slice, partners: slice) -> Tensor:
+        """Return where partners are real and within the window, (n, q, s), from real (n, S)."""
+        places = torch.arange(real.shape[1], device=real.device)
+        distances = places[asking].unsqueeze(1) - places[partners]
+        mask = real[:, partners].unsqueeze(1)
+        if self.window is not None:
+            return mask & (distances.abs() <= self.window)
+        return mask.expand(-1, distances.shape[0], -1)
 
     def _blocks(self, packing: Packing) -> list[Block]:
         """Cut the pairs of a batch into blocks of at most `BLOCK_SIZE`, or of one asking token."""
@@ -152,10 +203,12 @@ class RelationNetworkEncoder(nn.Module):
             sentences = packing.order[rank : rank + size]
             each = max(1, size * length * self.width)  # 1 in a batch of nothing
             asking = max(1, BLOCK_SIZE // each)
-            partners = sentences, slice(length)
+            reach = length if self.window is None else self.window
+            asking = min(asking, max(reach, SMALLEST_BLOCK))
             for first in range(0, length, asking):
                 last = min(first + asking, length)
-                blocks.append(Block((sentences, slice(first, last)), partners))
+                partners = slice(max(first - reach, 0), min(last + reach, length))
+                blocks.append(Block((sentences, slice(first, last)), (sentences, partners)))
             rank += size
         return blocks
 
