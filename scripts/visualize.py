@@ -18,6 +18,10 @@ The alignment of a translation, for a checkpoint of scripts/train_translation.py
 
     python scripts/visualize.py runs/translation/bpe --text "A dog runs." --output alignment.html
 
+The weights that a relation network gives pairs of tokens, as a figure of tokens by tokens:
+
+    python scripts/visualize.py runs/mine --text "Not bad at all." --pairs --output pairs.svg
+
 A figure shows one text; it needs `pip install 'sase_hf[viz]'`:
 
     python scripts/visualize.py runs/quickstart/model --text "Not bad at all." --output figure.svg
@@ -46,6 +50,7 @@ from sase_hf.visualization import (
     check_figure_path,
     comparison_figure,
     comparison_html,
+    pair_figure,
     save_figure,
     select_predictions,
     visible,
@@ -79,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
     batch_size = "--per_device_eval_batch_size"
     add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
+    add("--pairs", action="store_true", help="draw the weights of pairs of tokens")
     add("--title", help="the heading of the page or figure")
     add("--output", type=Path, help="a file: .html, .png or .svg (default: the terminal)")
     flags = parser.parse_args(argv)
@@ -101,7 +107,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.output is None:
             print(*terminal_lines(results), sep="\n")
         else:
-            write(results, flags.output, {} if flags.title is None else {"title": flags.title})
+            options = {} if flags.title is None else {"title": flags.title}
+            if flags.pairs:
+                [[result]] = results.values()
+                save_figure(pair_figure(result, **options), flags.output)
+            else:
+                write(results, flags.output, options)
             print(flags.output)
 
 
@@ -128,6 +139,9 @@ def check(flags: argparse.Namespace) -> None:
     if num_pairs not in (0, num_texts):
         raise ValueError(f"{num_pairs} --text_pair for {num_texts} --text; give one for each")
     check_output(flags.output)
+    is_figure = flags.output is not None and flags.output.suffix.lower() in FIGURE_ENDINGS
+    if flags.pairs and (flags.compare or not is_figure):
+        raise ValueError("--pairs draws one checkpoint; give --output a name in .png or .svg")
     if flags.output is not None and flags.output.suffix.lower() not in PAGE_ENDINGS:
         if flags.output.suffix.lower() not in FIGURE_ENDINGS:
             endings = ", ".join((*PAGE_ENDINGS, *FIGURE_ENDINGS))

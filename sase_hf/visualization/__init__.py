@@ -17,6 +17,7 @@ from .charts import (
 from .figures import attention_figure, check_figure_path, comparison_figure, save_figure
 from .notebook import Attention
 from .page import attention_fragment, attention_html, comparison_html
+from .pairs import pair_figure
 from .selection import select_predictions
 from .terminal import attention_text
 
@@ -36,6 +37,7 @@ __all__ = [
     "comparison_html",
     "curves_figure",
     "lines_figure",
+    "pair_figure",
     "points_figure",
     "save_figure",
     "select_predictions",

@@ -19,6 +19,8 @@ from .page import escaped, fragment, framed, percent, style_sheet
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Grid = tuple[list[list[float]], list[str], list[str]]  # weights, words down, words across
+
 FIELDS = ("text", "translation_text", "tokens", "source_tokens", "alignment")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space before a piece of a text
 
@@ -45,15 +47,22 @@ def alignment_figure(result: Result, title: str = "") -> Figure:
         ValueError: If the result is not from that pipeline, or its model has no attention.
         ImportError: If matplotlib is missing.
     """
-    weights, words, source = _parsed(result)
-    figure = new_figure(CELL * len(source) + MARGIN, CELL * len(words) + MARGIN)
+    return grid_figure([_parsed(result)], title, largest=1)
+
+
+def grid_figure(grids: Sequence[Grid], title: str, largest: float) -> Figure:
+    """Draw weights between words, one grid below the other; white is the largest weight."""
+    width = max(len(across) for _, _, across in grids)
+    heights = [max(CELL * len(down), CELL) + MARGIN for _, down, _ in grids]
+    figure = new_figure(CELL * width + MARGIN, sum(heights))
     figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
-    axes = figure.subplots()
-    axes.imshow(weights, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    names = [[plain(word, MAX_WORD_LENGTH) for word in side] for side in (source, words)]
-    axes.set_xticks(range(len(source)), names[0], rotation=90, size=9)
-    axes.set_yticks(range(len(words)), names[1], size=9)
-    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    panels = figure.subplots(len(grids), squeeze=False, height_ratios=heights)
+    for axes, (weights, down, across) in zip(panels[:, 0], grids, strict=True):
+        axes.imshow(weights or [[0.0]], cmap="gray", vmin=0, vmax=largest, interpolation="nearest")
+        names = [[plain(word, MAX_WORD_LENGTH) for word in side] for side in (across, down)]
+        axes.set_xticks(range(len(across)), names[0], rotation=90, size=9)
+        axes.set_yticks(range(len(down)), names[1], size=9)
+        axes.tick_params(length=0, labeltop=True, labelbottom=False)
     draw_literally(figure)
     return figure
 
@@ -93,7 +102,7 @@ def alignment_text(result: Result, top: int = 3) -> str:
     return "\n".join([visible(result["translation_text"]), *lines])
 
 
-def _parsed(result: Result) -> tuple[list[list[float]], list[str], list[str]]:
+def _parsed(result: Result) -> Grid:
     """Return the weights, L x T, the target and the source words, each checked."""
     if not isinstance(result, Mapping) or not all(field in result for field in FIELDS):
         raise ValueError(

@@ -33,7 +33,7 @@ GRAPHS: list[tuple[type, dict[str, Any]]] = [
     (SelfAttentiveForNLI, {"encoder": "dilated_cnn", "pooling": "max"}),
     (
         SelfAttentiveForSequenceClassification,
-        {"encoder": "relation_network", "relation_weights": "sigmoid", "pooling": "mean"},
+        {"encoder": "relation_network", "relation_weights": "softmax", "relation_window": 2},
     ),
 ]
 pytestmark = [
@@ -99,6 +99,8 @@ def onnx_models() -> nn.Module:
     chosen = (
         {"encoder": "dilated_cnn", "pooling": "generalized"},
         {"encoder": "relation_network", "relation_weights": "sigmoid", "pooling": "mean"},
+        {"encoder": "relation_network", "relation_weights": "softmax", "relation_window": 2},
+        tiny.ON_BERT,
     )
     models = [tiny.tiny_model(SelfAttentiveModel, **fields) for fields in chosen]
     return _Outputs(*models).eval()

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -60,6 +61,34 @@ def test_pipeline_result_equals_the_models_output(reader: Any) -> None:
     pairs = ((0, 1), (0, 2), (1, 2))
     cosines = [torch.cosine_similarity(attention[i], attention[j], dim=0) for i, j in pairs]
     assert result["cosine"] == pytest.approx(sum(cosines).item() / 3)
+
+
+@pytest.mark.parametrize(
+    ("head", "inputs"),
+    [(SelfAttentiveForSequenceClassification, TEXTS), (SelfAttentiveForNLI, PAIRS)],
+)
+def test_pipeline_result_has_the_weights_of_pairs_of_tokens(
+    head: type[Any], inputs: list[Any], tokenizer: TokenizersBackend
+) -> None:
+    """Of the tokens that are in the result, in any batch; other encoders weigh no pairs."""
+    fields = {"encoder": "relation_network", "relation_weights": "softmax"}
+    reader = random_reader(head, tokenizer, **fields)
+    for alone, result in zip(map(reader, inputs), reader(inputs, batch_size=4), strict=True):
+        is_pair = head is SelfAttentiveForNLI
+        sides = zip(result["tokens"], result["pair_attention"], strict=True)
+        for tokens, weights in sides if is_pair else [(result["tokens"], result["pair_attention"])]:
+            assert [len(row) for row in weights] == [len(tokens)] * len(tokens)
+            assert [sum(row) for row in weights] == pytest.approx([1] * len(tokens))
+        found, expected = (
+            torch.tensor(list(flatten(one["pair_attention"]))) for one in (result, alone)
+        )
+        torch.testing.assert_close(found, expected)
+    assert "pair_attention" not in random_reader(head, tokenizer)(inputs[0])
+
+
+def flatten(nested: Any) -> Iterator[float]:
+    for part in nested:
+        yield from flatten(part) if isinstance(part, list) else [part]
 
 
 def test_pipeline_tokens_are_slices_of_the_text(reader: Any) -> None:

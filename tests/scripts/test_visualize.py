@@ -34,6 +34,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "several": {"problem_type": "multi_label_classification"},
         "max": {"pooling": "max"},
         "pairs": {},
+        "related": {"encoder": "relation_network", "relation_weights": "softmax"},
     }
     for seed, (name, own) in enumerate(fields.items()):
         torch.manual_seed(seed)
@@ -192,6 +193,18 @@ def test_visualize_answers_mistakes_in_one_line(
 
 
 @pytest.mark.slow
+def test_visualize_draws_the_weights_of_pairs_of_tokens(checkpoints: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures need the extra viz")
+    output = tmp_path / "pairs.svg"
+    words = ["--text=slow warm $meal", "--pairs", f"--output={output}"]
+    main([str(checkpoints / "related"), *words])
+    assert "<image" in output.read_text(encoding="utf-8")
+    with pytest.raises(SystemExit, match="no pair_attention; its model must have encoder='rel"):
+        main([str(checkpoints / "one"), *words])
+    with pytest.raises(SystemExit, match=r"--pairs draws one checkpoint; give --output a name in"):
+        main([str(checkpoints / "related"), *words[:2]])
+
+
 def test_readme_figures_draws_both_themes(checkpoints: Path, tmp_path: Path) -> None:
     words = [str(checkpoints / "one"), "--text", "warm meal", "--output_dir", str(tmp_path)]
     script_main("readme_figures")(words)

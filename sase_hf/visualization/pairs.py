@@ -1,0 +1,42 @@
+"""The weights that a relation network gives pairs of tokens, as a heatmap of tokens by tokens."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from .alignment import MAX_TOKENS, grid_figure
+from .attended_text import Result, parse_result, visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def pair_figure(result: Result, title: str = "") -> Figure:
+    """Draw the weights of pairs of tokens in one text, or in both; `save_figure` writes it.
+
+    A row is a token, and white in it the partner that it weighs most; black is 0. All weights are
+    drawn against the largest of the figure, of the first 200 tokens.
+
+    Args:
+        result: What the `self-attention` pipeline returned for one input.
+        title: The heading.
+
+    Raises:
+        ValueError: If the result is not from that pipeline, or its model weighs no pairs.
+        ImportError: If matplotlib is missing.
+    """
+    parse_result(result)
+    if "pair_attention" not in result:
+        raise ValueError(
+            "the result has no pair_attention; its model must have encoder='relation_network' and "
+            "relation_weights='softmax' or 'sigmoid'"
+        )
+    is_pair = not isinstance(result["text"], str)
+    fields = result["pair_attention"], result["tokens"]
+    grids = []
+    for weights, tokens in zip(*fields, strict=True) if is_pair else [fields]:
+        names = [visible(token) for token in tokens[:MAX_TOKENS]]
+        grids.append(([list(row[:MAX_TOKENS]) for row in weights[:MAX_TOKENS]], names, names))
+    largest = max(chain.from_iterable(chain.from_iterable(grid for grid, _, _ in grids)), default=1)
+    return grid_figure(grids, title, largest)
