@@ -462,8 +462,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             attentions = (packing.restore(attention.mT)[:, :tokens].mT,)
         if output_attentions and self.config.weighs_pairs:
             weights = self.token_encoder.attend(vectors, packing)  # type: ignore[operator]
-            by_token = packing.restore(weights)  # (B, T, S)
-            pairs = packing.restore(by_token.mT).mT[:, :tokens, :tokens]
+            pairs = packing.restore_pairs(weights)[:, :tokens, :tokens]
         if output_hidden_states:
             restored = (packing.restore(packing.unpack(layer))[:, :tokens] for layer in layers)
             hidden_states = (word_vectors, *restored)

@@ -92,7 +92,7 @@ class Packing:
         rank_of_sentence = torch.zeros_like(self.order).scatter(0, self.order, sentences)
         rows = self._first * self.real + rank_of_sentence.unsqueeze(1)
         self._rows = rows.flatten().clamp(max=self.rank.shape[0] - 1)
-        step_of_token = (mask.cumsum(1) - 1) * mask
+        self._step_of_token = step_of_token = (mask.cumsum(1) - 1) * mask
         self._places = (step_of_token + sentences.unsqueeze(1) * steps).flatten()
 
     def _positions(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -138,6 +138,13 @@ class Packing:
         """Put tokens back where they were, zeros on padding: (B, S, width) -> (B, T, width)."""
         tokens = rows.flatten(0, 1).index_select(0, self._places)
         return tokens.unflatten(0, tuple(self.mask.shape)).masked_fill(~self.mask.unsqueeze(-1), 0)
+
+    def restore_pairs(self, weights: Tensor) -> Tensor:
+        """Put weights of pairs of tokens back, zeros on padding: (B, S, S) -> (B, T, T)."""
+        sentences = torch.arange(self.mask.shape[0], device=self.mask.device).view(-1, 1, 1)
+        first, second = self._step_of_token.unsqueeze(2), self._step_of_token.unsqueeze(1)
+        is_pair = self.mask.unsqueeze(2) & self.mask.unsqueeze(1)
+        return weights[sentences, first, second].masked_fill(~is_pair, 0)
 
     def windows(self, packed: Tensor, offsets: Sequence[int]) -> Tensor:
         """Gather the neighbours of every token in its sentence, zeros beyond either end.
