@@ -206,6 +206,34 @@ def test_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_run_resumes_bit_for_bit_in_parts_of_accumulated_groups(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """From each of several steps, with widths at which a sum depends on where the weights lie."""
+    options = {
+        "train_file": reviews["train_file"],
+        "embedding_size": 50,
+        "lstm_hidden_size": 37,
+        "attention_size": 45,
+        "classifier_hidden_size": 61,
+        "max_steps": 24,
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "train_sampling_strategy": "group_by_length",
+        "max_batch_tokens": 30,
+        "save_strategy": "steps",
+        "save_steps": 4,
+        "save_total_limit": 6,
+    }
+    folder = tmp_path / "run"
+    train_tiny(folder, **options)
+    whole = {name: weight.clone() for name, weight in weights(folder).items()}
+    for step in (4, 12, 20):
+        train_tiny(folder, **options, resume_from_checkpoint=folder / f"checkpoint-{step}")
+        assert same_weights(weights(folder), whole), f"resumed at {step}"
+
+
+@pytest.mark.slow
 def test_run_resumes_the_patience_of_early_stopping(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
