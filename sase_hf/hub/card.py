@@ -17,7 +17,7 @@ from huggingface_hub.constants import REPOCARD_NAME
 from yaml import YAMLError
 
 from ..data.labels import REGRESSION
-from ..models import FAMILIES
+from ..models import CHECKSUMS_NAME, FAMILIES
 from ..utils.loading import load_config
 from .checks import weight_files
 
@@ -40,6 +40,7 @@ def model_card(
     num_parameters: int,
     repo_id: str | None = None,
     about: Mapping[str, Any] | None = None,
+    checksums: str = "",
 ) -> str:
     """Write the card of one checkpoint.
 
@@ -53,6 +54,7 @@ def model_card(
         about: What only the owner knows: `license`, `license_name`, `license_link`, `language` and
             `datasets` as the Hub takes them; `summary` (a sentence), `task`, `data` and `limits` in
             Markdown, which is not escaped.
+        checksums: The lines of the checkpoint's `SHA256SUMS`.
 
     Returns:
         Markdown with YAML front matter, for a README.md.
@@ -90,6 +92,7 @@ def model_card(
         labels=_escape([labels[index] for index in sorted(labels)]),
         num_parameters=num_parameters,
         megabytes=num_parameters * getattr(config.dtype, "itemsize", 4) / 1e6,
+        checksums=checksums.strip(),
         record=_escape({**record, "metrics": _finite_metrics(record)}),
         settings=_escape({key: arguments[key] for key in arguments if not key.startswith(HIDDEN)}),
     )
@@ -111,6 +114,7 @@ def write_model_card(
     weight_files(folder)
     config = load_config(str(folder))
     counts = get_local_safetensors_metadata(folder).parameter_count
+    checksums = folder / CHECKSUMS_NAME
     try:
         old = ModelCard.load(path).data.to_dict()
     except (OSError, ValueError, YAMLError):
@@ -122,6 +126,7 @@ def write_model_card(
         num_parameters=sum(counts.values()),
         repo_id=repo_id,
         about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
+        checksums=checksums.read_text(encoding="utf-8") if checksums.is_file() else "",
     )
     path.write_text(card, encoding="utf-8")
     return path

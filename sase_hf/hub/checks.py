@@ -19,7 +19,7 @@ from transformers.utils import (
 from yaml import YAMLError
 
 from ..evaluation.privacy import TOKEN
-from ..models import FAMILIES, Family
+from ..models import CHECKSUMS_NAME, FAMILIES, Family
 from ..utils.loading import load_checkpoint
 
 HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
@@ -29,6 +29,7 @@ PUBLIC_NAMES = (
     REPOCARD_NAME,
     CONFIG_NAME,
     GENERATION_CONFIG_NAME,
+    CHECKSUMS_NAME,
     "tokenizer.json",
     TOKENIZER_CONFIG_FILE,
 )
@@ -56,6 +57,7 @@ def prepare(
     """
     folder = Path(checkpoint)
     weights = weight_files(folder)
+    # Refuses what an index names outside the folder, before anything of it is read.
     model, tokenizer = load_checkpoint(str(checkpoint), strict=True)
     family = FAMILIES[model.config.model_type]
     names = [*PUBLIC_NAMES, *family.json_files, *family.files]
@@ -112,8 +114,6 @@ def weight_files(folder: Path) -> list[str]:
             f"there is no {SAFE_WEIGHTS_NAME} in {folder}; name a folder that save_pretrained wrote"
         )
     shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    if outside := [name for name in shards if Path(name).name != name]:
-        raise ValueError(f"{index} names {outside[0]!r}, which is not a file of its own folder")
     return [SAFE_WEIGHTS_INDEX_NAME, *sorted(shards)]
 
 
@@ -136,6 +136,8 @@ def _check_code(folder: Path, model: Any, family: Family) -> None:
         if read[CONFIG_NAME].get(key) != expected.get(key)
     ]
     other += [name for name, content in family.json_files.items() if read.get(name) != content]
+    if not (folder / CHECKSUMS_NAME).is_file():
+        other.append(f"no {CHECKSUMS_NAME}")
     if "auto_map" in read.get(TOKENIZER_CONFIG_FILE, ()):
         other.append(f"auto_map in {TOKENIZER_CONFIG_FILE}")
     if other:

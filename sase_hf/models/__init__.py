@@ -31,6 +31,7 @@ from .self_attentive.modeling_self_attentive import (
     penalised_loss,
 )
 from .self_attentive.pipeline_self_attentive import TASK, SelfAttentionPipeline
+from .self_attentive.weights_self_attentive import CHECKSUMS_NAME
 
 
 @dataclass(frozen=True)
@@ -178,4 +179,4 @@ FAMILIES = {
     ),
 }
 
-__all__ = ["FAMILIES", "TRANSLATION_TASK", "Family"]
+__all__ = ["CHECKSUMS_NAME", "FAMILIES", "TRANSLATION_TASK", "Family"]

@@ -13,6 +13,7 @@ from tiny import tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.hub import write_model_card
+from sase_hf.models.self_attentive.weights_self_attentive import write_checksums
 
 TEXTS = [
     "The soup was cold, and nobody came.",
@@ -50,6 +51,7 @@ def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], obj
     weights = load_file(folder / "model.safetensors")
     change(weights)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    write_checksums(folder)
 
 
 def write_texts(folder: Path, *, is_pair: bool = False) -> str:

@@ -291,5 +291,6 @@ def test_write_model_card_counts_parameters_and_keeps_owned_fields(
     write_model_card(tmp_path, about={"license": "mit", "language": "en", "datasets": ["a/b"]})
     card = ModelCard.load(write_model_card(tmp_path, RECORD, about={"license": "apache-2.0"}))
     assert f"| parameters | {model.num_parameters():,} |" in card.text
+    assert (tmp_path / "SHA256SUMS").read_text(encoding="utf-8") in card.text
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
     assert card.data.datasets == ["someone/rooms", "a/b"]

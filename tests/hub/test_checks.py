@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from sase_hf import build_tokenizer
 from sase_hf.hub.checks import prepare
+from sase_hf.models.self_attentive.weights_self_attentive import write_checksums
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
 
@@ -61,6 +62,10 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: change_json(f / "tokenizer_config.json", auto_map={"AutoTokenizer": ELSEWHERE}),
         rf"^auto_map in tokenizer_config\.json{OTHER_CODE}",
     ),
+    "no checksums": (
+        lambda f: (f / "SHA256SUMS").unlink(),
+        rf"^no SHA256SUMS{OTHER_CODE}",
+    ),
     "no licence": (
         lambda f: replace_text(f / "README.md", "license: mit\n", ""),
         r"front matter of .*README\.md lacks .* license: apache-2\.0$",
@@ -97,6 +102,7 @@ def test_prepare_refuses_token_in_text_and_does_not_repeat_it(folder: Path, name
         change_json(folder / name, note=TOKEN)
     else:
         save_file(load_file(folder / name), folder / name, {"format": "pt", "note": TOKEN})
+        write_checksums(folder)
     with pytest.raises(ValueError, match=rf"^{name} in .* holds a Hugging Face token") as refused:
         prepare(folder)
     assert TOKEN not in str(refused.value)

@@ -87,6 +87,24 @@ def test_pushed_checkpoint_loads_with_the_package_and_offline_once_cached(
     assert hub.requests == []
 
 
+def test_pushed_weights_that_changed_are_refused(
+    hub: Hub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A repository without checksums loads with a warning."""
+    save_and_push(tmp_path)
+    files = dict(hub.files(NAME))
+    whole = files["model.safetensors"]
+    files["model.safetensors"] = whole[:-1] + bytes([whole[-1] ^ 1])
+    hub.repositories[NAME].add_commit("main", files, "flip a bit")
+    with pytest.raises(ValueError, match=r"model\.safetensors is not as it was saved"):
+        AutoModelForSequenceClassification.from_pretrained(NAME)
+    del files["SHA256SUMS"]
+    hub.repositories[NAME].add_commit("main", files, "forget it")
+    assert not caplog.messages
+    AutoModelForSequenceClassification.from_pretrained(NAME)
+    assert f"{NAME} has no SHA256SUMS" in caplog.text
+
+
 def test_private_checkpoint_loads_only_with_a_token(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ MODEL_FILES = {
     "README.md",
     "config.json",
     "model.safetensors",
+    "SHA256SUMS",
     "modules.json",
     "sentence_bert_config.json",
     "tokenizer.json",

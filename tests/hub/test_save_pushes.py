@@ -15,6 +15,7 @@ NAME = f"{OWNER}/rooms"
 NEEDED = {
     "config.json",
     "model.safetensors",
+    "SHA256SUMS",
     "modules.json",
     "sentence_bert_config.json",
     *FAMILIES["self_attentive"].files,

@@ -28,6 +28,7 @@ CODE = {
     "pooling_self_attentive.py",
     "pipeline_self_attentive.py",
     "relation_network_self_attentive.py",
+    "weights_self_attentive.py",
 }
 NLI_LABELS = dict(enumerate(["entailment", "neutral", "contradiction"]))
 # A base model, both heads, and a classifier of another architecture with a list in its config. The

@@ -22,12 +22,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import Cache, GenerationMixin, PreTrainedModel
+from transformers import Cache, GenerationMixin
 from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .configuration_rnnsearch import RNNSearchConfig
+from .weights_rnnsearch import CheckedPreTrainedModel
 
 IGNORED_LABEL = -100
 
@@ -301,7 +302,7 @@ def translation_loss(
 # ---- models --------------------------------------------------------------------------------------
 
 
-class RNNSearchPreTrainedModel(PreTrainedModel):
+class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
     """Initialisation, loading and saving, shared by the encoder and the translation model."""
 
     config_class = RNNSearchConfig

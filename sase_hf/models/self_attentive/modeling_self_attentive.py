@@ -20,13 +20,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .packing_self_attentive import Packing
 from .pooling_self_attentive import POOLINGS, PackedGeneralizedPooling, init_glorot_uniform
+from .weights_self_attentive import CheckedPreTrainedModel
 
 IGNORED_LABEL = -100
 
@@ -285,7 +285,7 @@ def head_loss(
 # ---- models --------------------------------------------------------------------------------------
 
 
-class SelfAttentivePreTrainedModel(PreTrainedModel):
+class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     """Initialisation, loading and saving, shared by the base model and the heads."""
 
     config_class = SelfAttentiveConfig

@@ -1,0 +1,189 @@
+"""The weights of a checkpoint: checked before they are loaded, with their SHA-256 when saved.
+
+Each family has this file, the same but for its name, since the files of a family travel alone.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+from transformers.modeling_utils import load_state_dict
+from transformers.utils import logging
+from transformers.utils.hub import cached_file
+
+logger = logging.get_logger(__name__)
+
+CHECKSUMS_NAME = "SHA256SUMS"  # as `sha256sum *.safetensors` writes it and `sha256sum -c` reads it
+
+
+class CheckedPreTrainedModel(PreTrainedModel):
+    """A model that loads no weights but those that were saved, all of them, and finite."""
+
+    @classmethod
+    def _load_pretrained_model(
+        cls,
+        model: Any,
+        state_dict: Any,
+        checkpoint_files: list[str] | None,
+        load_config: Any,
+        expected_keys: list[str] | None = None,
+    ) -> Any:
+        """Check the files, then load them; `from_pretrained` calls this with a model on `meta`."""
+        if checkpoint_files and expected_keys is None:  # neither a state dict nor an adapter
+            _check_files(checkpoint_files, load_config)
+            if not load_config.is_quantized:  # its names and types are those of the quantizer
+                _check_weights(model, checkpoint_files, load_config.ignore_mismatched_sizes)
+        return super()._load_pretrained_model(
+            model, state_dict, checkpoint_files, load_config, expected_keys
+        )
+
+    def _load_and_finalize_distributed_pretrained_model(self, folder: Any, *_: Any) -> Any:
+        raise ValueError(
+            f"{folder} holds shards of torch.distributed, which are not checked; save the model "
+            "with save_pretrained and without distributed_checkpoint"
+        )
+
+    def save_pretrained(
+        self,
+        save_directory: str | os.PathLike[str],
+        is_main_process: bool = True,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Save the model as transformers does, with the SHA-256 of its weights in `SHA256SUMS`."""
+        super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
+        if is_main_process:
+            write_checksums(save_directory)
+
+    def _upload_modified_files(
+        self, working_dir: str | os.PathLike[str], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Upload what was saved; `save_pretrained` calls this before it returns."""
+        write_checksums(working_dir)
+        return super()._upload_modified_files(working_dir, *args, **kwargs)
+
+
+def write_checksums(folder: str | os.PathLike[str]) -> None:
+    """Write the SHA-256 of the weights in a folder."""
+    paths = sorted(Path(folder).glob("*.safetensors"))
+    lines = [f"{_sha256_of(path)}  {path.name}\n" for path in paths]
+    Path(folder, CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
+
+
+def _sha256_of(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_files(files: Sequence[str], load_config: Any) -> None:
+    """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved."""
+    checkpoint = load_config.pretrained_model_name_or_path
+    index = load_config.sharded_metadata or {"weight_map": {}}
+    for name in set(index["weight_map"].values()):
+        if Path(name).name != name:
+            raise ValueError(
+                f"the index of {checkpoint} names {name!r}, which is not a file of its own folder"
+            )
+    for file in files:
+        if not file.endswith(".safetensors"):
+            raise ValueError(
+                f"{file} is not a safetensors file, and no other is loaded; load it with torch and "
+                "hand the weights over: from_pretrained(None, config=config, state_dict=weights)"
+            )
+    checksums = Path(files[0]).with_name(CHECKSUMS_NAME)
+    if not checksums.is_file() and not os.path.exists(checkpoint):  # it is on the Hub
+        fetched = cached_file(
+            checkpoint,
+            CHECKSUMS_NAME,
+            _raise_exceptions_for_missing_entries=False,
+            **load_config.download_kwargs,
+        )
+        checksums = Path(fetched or checksums)
+    if not checksums.is_file():
+        logger.warning_once(
+            f"{checkpoint} has no {CHECKSUMS_NAME}: whether its weights are those that were saved "
+            "is not known. Loading and saving it with save_pretrained writes one"
+        )
+        return
+    lines = checksums.read_text(encoding="utf-8", errors="replace").splitlines()
+    expected = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    for file in files:
+        if expected.get(Path(file).name) != _sha256_of(file):
+            raise ValueError(
+                f"{file} is not as it was saved: its SHA-256 is not in {CHECKSUMS_NAME}. Download "
+                f"or save it again; if it was changed on purpose, delete {CHECKSUMS_NAME}"
+            )
+
+
+def _check_weights(model: Any, files: Sequence[str], ignore_mismatched_sizes: bool) -> None:
+    """Raise unless files hold the weights of a model, before memory is taken for them.
+
+    A head may start from the checkpoint of a base model or of another head; what it has beside the
+    base model may then be new.
+
+    Raises:
+        ValueError: If weights are missing, not of a floating-point type, or not finite.
+        RuntimeError: If their shapes are not those of the config, as in transformers.
+    """
+    expected, prefix = model.state_dict(), f"{model.base_model_prefix}."
+
+    def own_name(name: str) -> str:
+        names = (name, prefix + name, name.removeprefix(prefix))
+        return next((each for each in names if each in expected), name)
+
+    found = {
+        own_name(name): weight
+        for file in files
+        for name, weight in load_state_dict(file, map_location="meta").items()
+    }
+    is_own = type(model).__name__ in (model.config.architectures or [type(model).__name__])
+    is_base = model.base_model is model
+    missing = [
+        name
+        for name in expected
+        if name not in found and (is_own or is_base or name.startswith(prefix))
+    ]
+    where = Path(files[0]).parent
+    if missing:
+        raise ValueError(
+            f"the weights in {where} lack {_first(missing)}. Save the whole model with "
+            "save_pretrained"
+        )
+    own = {name: weight for name, weight in found.items() if name in expected}
+    mismatched = [
+        f"{name} {tuple(weight.shape)} instead of {tuple(expected[name].shape)}"
+        for name, weight in own.items()
+        if weight.shape != expected[name].shape
+    ]
+    if mismatched and not ignore_mismatched_sizes:
+        raise RuntimeError(
+            f"the weights in {where} have other shapes than the config asks for: "
+            f"{_first(mismatched)}. Correct the config, or begin these weights anew with "
+            "ignore_mismatched_sizes=True"
+        )
+    whole = [f"{name} {w.dtype}" for name, w in own.items() if not w.is_floating_point()]
+    if whole:
+        raise ValueError(
+            f"the weights in {where} are not of a floating-point type: {_first(whole)}. Save them "
+            "as float32, float16 or bfloat16"
+        )
+    broken = [
+        own_name(name)
+        for file in files
+        for name, weight in load_state_dict(file).items()
+        if own_name(name) in expected and not weight.isfinite().all()
+    ]
+    if broken:
+        raise ValueError(
+            f"the weights in {where} are not finite: {_first(broken)}. Train the model again"
+        )
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+__all__ = ["CHECKSUMS_NAME", "CheckedPreTrainedModel", "write_checksums"]

@@ -1,0 +1,211 @@
+"""Weights that are not those that were saved are refused, by every way in."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import damage
+import pytest
+import torch
+from checkpoints import TEXTS, change_weights
+from isolated import run_isolated
+from safetensors.torch import load_file, save_file
+from tiny import tiny_model
+from tiny_translation import tiny_translator
+from torch import Tensor
+from transformers import AutoModel
+
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    build_tokenizer,
+    build_translation_tokenizer,
+)
+from sase_hf.models import FAMILIES
+from sase_hf.utils.loading import load_checkpoint, load_encoder
+
+# A weight of the encoder and one of the head.
+NAMES = {
+    "self_attentive": ("encoder.embeddings.weight", "classifier.output.bias"),
+    "rnnsearch": ("encoder.embeddings.weight", "decoder.readout.bias"),
+}
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def save_head(family: str, folder: Path, **options: Any) -> Any:
+    tokenizer: Any
+    if family == "self_attentive":
+        tokenizer = build_tokenizer(TEXTS)
+        model: Any = tiny_model(SelfAttentiveForSequenceClassification, vocab_size=len(tokenizer))
+    else:
+        tokenizer = build_translation_tokenizer(TEXTS)
+        model = tiny_translator(vocab_size=len(tokenizer))
+    model.save_pretrained(folder, **options)
+    tokenizer.save_pretrained(folder)
+    return type(model)
+
+
+def ways_in(family: str, folder: Path) -> dict[str, Callable[[], Any]]:
+    known = FAMILIES[family]
+    head: Any = next(iter(known.heads.values()))
+    ways = damage.ways_in(folder, known.pipeline_task, known.auto_class.__name__)
+    return {
+        **ways,
+        "class": lambda: head.from_pretrained(folder),
+        "load_checkpoint": lambda: load_checkpoint(str(folder)),
+        "load_encoder": lambda: load_encoder(str(folder)),
+    }
+
+
+def change_config(folder: Path, **fields: Any) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | fields
+    path.write_text(json.dumps(config), encoding="utf-8")
+
+
+@pytest.mark.slow
+@every_family
+def test_truncated_and_bit_flipped_weights_are_refused(family: str, tmp_path: Path) -> None:
+    save_head(family, tmp_path)
+    assert not damage.loaders_of_damaged(tmp_path, ways_in(family, tmp_path))
+
+
+@pytest.mark.slow
+@every_family
+def test_remote_code_refuses_truncated_and_bit_flipped_weights(family: str, tmp_path: Path) -> None:
+    folder, known = tmp_path / "model", FAMILIES[family]
+    save_head(family, folder)
+    words = [damage.__file__, str(folder), known.pipeline_task, known.auto_class.__name__]
+    assert run_isolated(words, tmp_path).splitlines()[-1] == "[]"
+
+
+def rename(weights: dict[str, Tensor], name: str) -> None:
+    weights[f"{name}_"] = weights.pop(name)
+
+
+DAMAGE: dict[str, tuple[Callable[[dict[str, Tensor], str], object], str]] = {
+    "missing": (lambda w, name: w.pop(name), r"weights in .* lack {name}\. Save the whole model"),
+    "renamed": (rename, r"weights in .* lack {name}\. Save the whole model"),
+    "nan": (lambda w, name: w[name].view(-1)[0].fill_(math.nan), r"not finite: {name}\. Train"),
+    "infinite": (lambda w, name: w[name].view(-1)[0].fill_(-math.inf), r"not finite: {name}\. Tr"),
+    "whole numbers": (
+        lambda w, name: w.update({name: w[name].long()}),
+        r"not of a floating-point type: {name} torch\.int64\. Save them as float32",
+    ),
+    "another shape": (
+        lambda w, name: w.update({name: torch.cat([w[name], w[name]])}),
+        r"other shapes than the config asks for: {name} \(.*\) instead of \(.*ignore_mismatched",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+@every_family
+def test_weights_that_the_model_cannot_have_are_refused(
+    family: str, kind: str, tmp_path: Path
+) -> None:
+    """Also where whoever changed them wrote new checksums."""
+    save_head(family, tmp_path)
+    ways = ways_in(family, tmp_path)
+    change, message = DAMAGE[kind]
+    whole = load_file(tmp_path / "model.safetensors")
+    for name, of_encoder in zip(NAMES[family], (True, False), strict=True):
+        change_weights(tmp_path, lambda weights, name=name: change(weights, name))
+        for way, load in ways.items():
+            if not of_encoder and way in ("AutoModel", "load_encoder"):
+                load()  # the base model has no such weight
+                continue
+            shown = name.removeprefix("encoder.") if way in ("AutoModel", "load_encoder") else name
+            with pytest.raises((ValueError, RuntimeError), match=message.format(name=shown)):
+                load()
+        change_weights(tmp_path, lambda weights: (weights.clear(), weights.update(whole)))
+
+
+@every_family
+def test_shapes_are_compared_before_memory_is_taken(family: str, tmp_path: Path) -> None:
+    """The embedding matrix of this config would have 2 TB."""
+    save_head(family, tmp_path)
+    change_config(tmp_path, vocab_size=2**27, embedding_size=2**12)
+    for load in ways_in(family, tmp_path).values():
+        with pytest.raises((ValueError, RuntimeError), match=r"instead of \(134217728, 4096\)"):
+            load()
+
+
+@every_family
+def test_other_files_than_safetensors_of_the_folder_are_refused(
+    family: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    save_head(family, folder, max_shard_size="2KB")
+    load_checkpoint(str(folder))
+    index = folder / "model.safetensors.index.json"
+    content = json.loads(index.read_text(encoding="utf-8"))
+    shard = content["weight_map"][NAMES[family][0]]
+    os.replace(folder / shard, tmp_path / shard)
+    for name, place in content["weight_map"].items():
+        content["weight_map"][name] = f"../{shard}" if place == shard else place
+    index.write_text(json.dumps(content), encoding="utf-8")
+    for load in ways_in(family, folder).values():
+        with pytest.raises(ValueError, match=rf"names '\.\./{shard}', which is not a file of its"):
+            load()
+    index.unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    for load in ways_in(family, folder).values():
+        with pytest.raises(ValueError, match=r"pytorch_model\.bin is not a safetensors file"):
+            load()
+    save_file({"a": torch.ones(1)}, folder / "shard-00000-model-00001-of-00001.safetensors")
+    for load in ways_in(family, folder).values():
+        with pytest.raises(ValueError, match=r"holds shards of torch\.distributed"):
+            load()
+
+
+def test_checksums_are_those_of_sha256sum_and_name_each_file(tmp_path: Path) -> None:
+    """Written anew by each save, and of every shard; a file that they do not name is refused."""
+    save_head("self_attentive", tmp_path)
+    whole = (tmp_path / "model.safetensors").read_bytes()
+    line = f"{hashlib.sha256(whole).hexdigest()}  model.safetensors\n"
+    assert (tmp_path / "SHA256SUMS").read_text(encoding="utf-8") == line
+    model: Any = AutoModel.from_pretrained(tmp_path)
+    model.half().save_pretrained(tmp_path / "half", max_shard_size="1KB")
+    assert AutoModel.from_pretrained(tmp_path / "half").dtype == torch.float16
+    lines = (tmp_path / "half" / "SHA256SUMS").read_text(encoding="utf-8").splitlines(True)
+    assert len(lines) > 1
+    (tmp_path / "half" / "SHA256SUMS").write_text("".join(lines[1:]), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"00001-of-0000\d\.safetensors is not as it was saved"):
+        AutoModel.from_pretrained(tmp_path / "half")
+
+
+def test_checkpoint_without_checksums_is_loaded_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_head("self_attentive", tmp_path)
+    AutoModel.from_pretrained(tmp_path)
+    assert not caplog.messages
+    (tmp_path / "SHA256SUMS").unlink()
+    for _ in range(2):
+        AutoModel.from_pretrained(tmp_path)
+    assert len(caplog.messages) == 1
+    assert f"{tmp_path} has no SHA256SUMS" in caplog.messages[0]
+
+
+def test_head_starts_from_another_head_with_a_new_classifier(tmp_path: Path) -> None:
+    """Only what the base model lacks may be new."""
+    save_head("self_attentive", tmp_path)
+    load = SelfAttentiveForNLI.from_pretrained
+    load(tmp_path, ignore_mismatched_sizes=True)
+    change_weights(tmp_path, lambda weights: weights.pop("encoder.embeddings.weight"))
+    with pytest.raises(ValueError, match=r"lack encoder\.embeddings\.weight"):
+        load(tmp_path, ignore_mismatched_sizes=True)
+
+
+def test_families_check_weights_by_the_same_code() -> None:
+    """Their files travel alone, so each has a copy."""
+    texts = {
+        family.files[f"weights_{name}.py"].read_text(encoding="utf-8")
+        for name, family in FAMILIES.items()
+    }
+    assert len(texts) == 1
