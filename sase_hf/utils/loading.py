@@ -13,6 +13,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, TokenizersBackend
 
 from ..models import FAMILIES
 
+# What transformers raises of a file whose fields have other types than it expects.
+_MALFORMED = (AttributeError, LookupError, TypeError)
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # NAME, or OWNER/NAME
 
 
@@ -159,7 +161,7 @@ def reraise_naming(checkpoint: str) -> Iterator[None]:
     except OSError as reason:
         where = "" if Path(checkpoint).is_dir() else " from the Hub (there is no such folder)"
         raise OSError(f"cannot load {checkpoint}{where}: {reason}") from reason
-    except (ValueError, RuntimeError, SafetensorError) as reason:
+    except (ValueError, RuntimeError, SafetensorError, *_MALFORMED) as reason:
         raise ValueError(f"cannot load {checkpoint}: {reason}") from reason
 
 

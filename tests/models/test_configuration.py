@@ -15,7 +15,7 @@ from huggingface_hub.errors import (
 )
 from transformers import PreTrainedConfig
 
-from sase_hf import SelfAttentiveConfig, SelfAttentiveModel
+from sase_hf import RNNSearchConfig, SelfAttentiveConfig, SelfAttentiveModel
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,7 @@ def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Pa
     [
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
         ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is \[3, 1025\]; .* from 1 to"),
+        ({"cnn_kernel_sizes": [3] * 101}, r"cnn_kernel_sizes is .*; .* at most 100 of them"),
         ({"classifier_dropout": 1}, "classifier_dropout is 1; .* at least 0 and below 1"),
         ({"label_smoothing": math.nan}, "label_smoothing is nan"),
         ({"penalty_coef": -1}, "penalty_coef is -1; .* finite"),
@@ -151,6 +152,19 @@ def test_config_of_an_encoder_keeps_only_fields_of_its_class(tmp_path: Path) -> 
     assert config._attn_implementation is config.encoder_config._attn_implementation is None
     assert not hasattr(config.encoder_config, "quantization_config")
     assert config.encoder_config.num_hidden_layers == tiny.BERT["num_hidden_layers"]
+
+
+@pytest.mark.parametrize("config_class", [SelfAttentiveConfig, RNNSearchConfig])
+@pytest.mark.parametrize("count", [10**12, 2**16 + 1, 0, "3", None])
+def test_config_refuses_a_number_of_labels_before_it_names_each(
+    config_class: type[PreTrainedConfig], count: Any
+) -> None:
+    """Also when it is changed later."""
+    message = rf"num_labels is {count!r}; give an integer from 1 to 65536, or id2label"
+    with pytest.raises(ValueError, match=message):
+        config_class.from_dict({"num_labels": count})
+    with pytest.raises(ValueError, match=message):
+        config_class().num_labels = count
 
 
 @pytest.mark.parametrize("name", ["num_hops", "lstm_hidden_size", "penalty_coef"])

@@ -1,5 +1,6 @@
 """Only trained, whole checkpoints are loaded; the errors for others say what to do."""
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,17 @@ def test_load_checkpoint_names_what_is_not_a_checkpoint(
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"^cannot load .*cut: "):
         load_checkpoint(str(tmp_path / "cut"))
+
+
+def test_load_checkpoint_names_a_config_of_other_types(tmp_path: Path) -> None:
+    """Whatever transformers raises of it."""
+    folder = save_checkpoint(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in {"per_layer_config": [1], "model_type": [1], "dtype": [1]}.items():
+        path.write_text(json.dumps({**config, name: value}), encoding="utf-8")
+        with pytest.raises(ValueError, match=rf"^cannot load {folder}: "):
+            load_checkpoint(folder)
 
 
 def test_name_checkpoints_uses_the_shortest_names_that_differ() -> None:

@@ -9,6 +9,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 MAX_VOCAB_SIZE, MAX_LAYER_SIZE = 2**27, 2**20
+MAX_NUM_LABELS = 2**16  # without names
 
 
 @strict
@@ -83,6 +84,15 @@ class RNNSearchConfig(PreTrainedConfig):
         if kept := {task: tasks[task] for task in tasks if task not in self.local_pipelines}:
             kwargs["custom_pipelines"] = kept
         super().__post_init__(**kwargs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field."""
+        if name == "num_labels" and not (isinstance(value, int) and 1 <= value <= MAX_NUM_LABELS):
+            # Before transformers makes a name for each.
+            raise ValueError(
+                f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or id2label"
+            )
+        super().__setattr__(name, value)
 
     @property
     def projection_dim(self) -> int:

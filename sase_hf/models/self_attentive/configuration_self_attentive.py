@@ -9,7 +9,8 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 MAX_LAYER_SIZE = 2**20
-MAX_KERNEL_SIZE = 1024
+MAX_KERNEL_SIZE, MAX_NUM_KERNELS = 1024, 100
+MAX_NUM_LABELS = 2**16  # without names
 MAX_INNER_LAYERS = 1000
 # Encoders of transformers that read word vectors, and nothing of the padding beside them.
 INNER_TYPES = (
@@ -218,6 +219,11 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; a derived number is accepted only if it is right."""
+        if name == "num_labels" and not (isinstance(value, int) and 1 <= value <= MAX_NUM_LABELS):
+            # Before transformers makes a name for each.
+            raise ValueError(
+                f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or id2label"
+            )
         if name in ("cnn_kernel_sizes", "class_weights") and isinstance(value, list):
             value = tuple(value)  # JSON has only lists
         if name == "id2label" and value:
@@ -326,9 +332,11 @@ class SelfAttentiveConfig(PreTrainedConfig):
                 f"relation_window is {window}; it must be None or from 1 to {MAX_LAYER_SIZE}"
             )
         sizes = self.cnn_kernel_sizes
-        if not sizes or not all(1 <= size <= MAX_KERNEL_SIZE for size in sizes):
+        is_count = 1 <= len(sizes) <= MAX_NUM_KERNELS
+        if not is_count or not all(1 <= size <= MAX_KERNEL_SIZE for size in sizes):
             raise ValueError(
-                f"cnn_kernel_sizes is {list(sizes)}; it needs widths from 1 to {MAX_KERNEL_SIZE}"
+                f"cnn_kernel_sizes is {list(sizes)!r:.200}; it needs widths from 1 to "
+                f"{MAX_KERNEL_SIZE}, at most {MAX_NUM_KERNELS} of them"
             )
 
     def _check_rates(self) -> None:
