@@ -12,8 +12,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 from transformers import AutoConfig, FeatureExtractionPipeline, pipeline
+from transformers.utils.hub import HF_MODULES_CACHE
 
+LOCK_NAME = "sase_hf.lock"
 # Of a request; they bound its memory and time, in a relation network the square of the length.
 MAX_CHARACTERS, MAX_RELATED_CHARACTERS = 100_000, 2_000
 
@@ -31,14 +34,18 @@ class EndpointHandler:
 
     def __init__(self, path: str = "") -> None:
         folder = path or str(Path(__file__).parent)
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
-        task, pipeline_class = "text-classification", None
-        if config.architectures[0].endswith("Model"):  # an encoder without a head
-            task, pipeline_class = "feature-extraction", SentenceEmbeddingPipeline
-        make_pipeline: Any = pipeline  # its overloads know only stock models
-        self.pipeline = make_pipeline(
-            task, model=folder, pipeline_class=pipeline_class, trust_remote_code=True
-        )
+        # All workers of a server copy the code of the checkpoint to one cache, where one could
+        # import what another has copied by half.
+        Path(HF_MODULES_CACHE).mkdir(parents=True, exist_ok=True)
+        with WeakFileLock(Path(HF_MODULES_CACHE, LOCK_NAME)):
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
+            task, pipeline_class = "text-classification", None
+            if config.architectures[0].endswith("Model"):  # an encoder without a head
+                task, pipeline_class = "feature-extraction", SentenceEmbeddingPipeline
+            make_pipeline: Any = pipeline  # its overloads know only stock models
+            self.pipeline = make_pipeline(
+                task, model=folder, pipeline_class=pipeline_class, trust_remote_code=True
+            )
         is_related = getattr(config, "encoder", None) == "relation_network"
         self.max_length = MAX_RELATED_CHARACTERS if is_related else MAX_CHARACTERS
 

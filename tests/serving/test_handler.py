@@ -1,5 +1,6 @@
 """The handler for Inference Endpoints: what it answers and refuses."""
 
+import fcntl
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from transformers import AutoModel, AutoTokenizer, pipeline
 
 from sase_hf import SelfAttentiveModel
 from sase_hf.hub.checks import prepare
+from sase_hf.serving import endpoint_handler
 from sase_hf.serving.endpoint_handler import EndpointHandler
 
 AS_PAIRS = [{"text": first, "text_pair": second} for first, second in PAIRS]
@@ -32,6 +34,24 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     SelfAttentiveModel.from_pretrained(root / "classifier").save_pretrained(root / "encoder")
     AutoTokenizer.from_pretrained(root / "classifier").save_pretrained(root / "encoder")
     return root
+
+
+def test_handler_loads_one_worker_at_a_time(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Transformers copies the code of a checkpoint to a cache of all processes without a lock."""
+    lock = tmp_path / "modules" / endpoint_handler.LOCK_NAME
+
+    def load(*args: Any, **options: Any) -> Any:
+        with lock.open() as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return pipeline(*args, **options)
+
+    monkeypatch.setattr(endpoint_handler, "HF_MODULES_CACHE", str(lock.parent))
+    monkeypatch.setattr(endpoint_handler, "pipeline", load)
+    EndpointHandler(str(root / "classifier"))
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @pytest.mark.slow
