@@ -159,7 +159,8 @@ def test_other_files_than_safetensors_of_the_folder_are_refused(
             load()
     save_file({"a": torch.ones(1)}, folder / "shard-00000-model-00001-of-00001.safetensors")
     for load in ways_in(family, folder).values():
-        with pytest.raises(ValueError, match=r"holds shards of torch\.distributed"):
+        # transformers 5.15 does not know shards of this kind, and finds the other file.
+        with pytest.raises(ValueError, match=r"shards of torch\.distributed|not a safetensors"):
             load()
 
 
