@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,6 +30,9 @@ from .tokenizer import text_fault
 
 TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl")
 SEPARATORS = (",", ";", "\t", "|")
+# A text file has more than this only by mistake, or to fill the memory of who reads it.
+MAX_LINE = 2**26  # characters in a line; of an array in a JSON file, which is held whole, in none
+MAX_EXPANSION = 100  # characters for each byte of a packed file, where these are more than a line
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
 
 
@@ -148,24 +151,43 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
     ending = Path(path.lower().removesuffix(".gz")).suffix
     opener = gzip.open if path.lower().endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        pieces = _pieces(file, path)
         if ending in (".csv", ".tsv"):
-            yield from _csv_rows(file, "," if ending == ".csv" else "\t")
+            yield from _csv_rows(pieces, "," if ending == ".csv" else "\t")
         else:
-            yield from _json_rows(file)
+            yield from _json_rows(pieces)
 
 
-def _csv_rows(file: TextIO, separator: str) -> Iterator[Mapping[str, str]]:
+def _pieces(file: TextIO, path: str) -> Iterator[str]:
+    """Yield the lines of a file, those above the limit in pieces."""
+    size, limit = 0, max(MAX_LINE, MAX_EXPANSION * os.path.getsize(path))
+    while piece := file.readline(MAX_LINE):
+        size += len(piece)
+        if size > limit:
+            fault = f"it unpacks to more than {limit:,} characters, {MAX_EXPANSION} for each byte"
+            raise ValueError(f"{fault}; if that is right, unpack it first")
+        yield piece
+
+
+def _whole(number: int, piece: str) -> str:
+    if len(piece) < MAX_LINE:
+        return piece
+    raise ValueError(f"line {number} has {MAX_LINE:,} characters or more; are line ends missing?")
+
+
+def _csv_rows(pieces: Iterator[str], separator: str) -> Iterator[Mapping[str, str]]:
     """Yield the rows below the header line; cells stay the texts they are."""
-    csv.field_size_limit(2**31 - 1)  # its own limit of 128 KiB is shorter than a long document
-    *above, header_line = first = _first_lines(file)
+    csv.field_size_limit(MAX_LINE)  # its own limit of 128 KiB is shorter than a long document
+    lines = map(_whole, count(1), pieces)
+    *above, header_line = first = _first_lines(lines)
     separator = _separator(header_line, separator)
-    reader = csv.reader(chain(first, file), delimiter=separator, strict=True)
+    reader = csv.reader(chain(first, lines), delimiter=separator, strict=True)
     try:
         header = next(islice(reader, len(above), None), [])
         if len(set(header)) < len(header):
             raise ValueError(f"the header names a column twice: {header}")
         for cells in reader:
-            if not cells and not file.read().strip():
+            if not cells and not any(map(str.strip, lines)):
                 break  # only blank lines are left
             if len(cells) != len(header):
                 raise ValueError(
@@ -186,10 +208,10 @@ def separator_of(path: str) -> str:
         return _separator(_first_lines(file)[-1], usual)
 
 
-def _first_lines(file: TextIO) -> list[str]:
+def _first_lines(lines: Iterator[str]) -> list[str]:
     """Return the lines up to the header: a line such as `sep=;`, if it is above, is for Excel."""
-    lines = [file.readline()]
-    return lines if not re.fullmatch(r'"?sep=.?"?\s*', lines[0]) else [*lines, file.readline()]
+    first = next(lines, "")
+    return [first, next(lines, "")] if re.fullmatch(r'"?sep=.?"?\s*', first) else [first]
 
 
 def _separator(header: str, usual: str) -> str:
@@ -198,18 +220,22 @@ def _separator(header: str, usual: str) -> str:
     return usual if counts[usual] else max(usual, *SEPARATORS, key=counts.__getitem__)
 
 
-def _json_rows(file: TextIO) -> Iterator[Mapping[str, Any]]:
+def _json_rows(pieces: Iterator[str]) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of an array, or of one object per line."""
-    for number, line in enumerate(file, start=1):
-        if not line.strip():
+    for number, piece in enumerate(pieces, start=1):
+        if not piece.strip():
             continue
         try:
-            is_array = line.lstrip().startswith("[")
-            rows = json.loads(line + file.read()) if is_array else [json.loads(line)]
+            if piece.lstrip().startswith("["):
+                rows = json.loads("".join(chain([piece], pieces)))
+            else:
+                rows = [json.loads(_whole(number, piece).rstrip())]
         except json.JSONDecodeError as reason:
             place = f"line {number + reason.lineno - 1}, character {reason.colno}: {reason.msg}"
             form = "a JSON file holds one object per line, or an array of objects"
             raise ValueError(f"{place}; {form}") from None
+        except RecursionError:
+            raise ValueError(f"line {number}: brackets are nested too deeply") from None
         for row in rows:
             if not isinstance(row, dict):
                 kind = type(row).__name__

@@ -35,6 +35,7 @@ VECTOR_ENDINGS = (".txt", ".vec", ".bin", ".gz", ".zip")
 WORD_STARTS = ("\N{LOWER ONE EIGHTH BLOCK}", "\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}")
 CONTINUATION = "##"
 
+MAX_LINE = 2**20  # bytes: a longer line, or word of a binary file, is not one of word vectors
 MAX_WIDTH = 10_000  # a first line that promises more numbers per word is not one of word vectors
 
 # A word, and the numbers of its vector: their texts, or an array of float32.
@@ -274,17 +275,18 @@ def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | N
 
 def _read_form(stream: BufferedReader, name: str) -> tuple[int, Iterator[RawRow], int | None]:
     """Return d, the rows, and how many the header promises; the first rows show the form."""
-    first = stream.readline()
+    lines = iter(partial(stream.readline, MAX_LINE), b"")
+    first = next(lines, b"")
     header = _HEADER.fullmatch(first)
     width = int(header[2]) if header else first.rstrip(b" \r\n").count(b" ")
     if not 1 <= width <= MAX_WIDTH:
         allowed = f"a word and 1 to {MAX_WIDTH} numbers, or two counts: words and numbers of each"
         raise ValueError(f"{name}, line 1: {width} numbers per word; the line must be {allowed}")
     if header is None:
-        return width, _text_rows(chain([first], stream), name, width), None
+        return width, _text_rows(chain([first], lines), name, width), None
     fields = stream.peek().partition(b"\n")[0].split()[1:][-width:]
     is_text = fields and all(map(_is_number, fields))
-    rows = _text_rows(stream, name, width) if is_text else _binary_rows(stream, width)
+    rows = _text_rows(lines, name, width) if is_text else _binary_rows(stream, name, width)
     return width, rows, int(header[1])
 
 
@@ -299,12 +301,14 @@ def _text_rows(lines: Iterable[bytes], name: str, width: int) -> Iterator[RawRow
         yield word, numbers
 
 
-def _binary_rows(stream: BufferedReader, width: int) -> Iterator[RawRow]:
+def _binary_rows(stream: BufferedReader, name: str, width: int) -> Iterator[RawRow]:
     """Read words, spaces, and d little-endian floats each, with or without line feeds."""
     while True:
         word = bytearray()
         while (byte := stream.read(1)) not in (b" ", b""):
             word += byte
+            if len(word) > MAX_LINE:
+                raise ValueError(f"{name}: a word has more than {MAX_LINE:,} bytes")
         numbers = stream.read(4 * width)
         if len(numbers) < 4 * width:
             return

@@ -92,6 +92,9 @@ BROKEN = {
     "long row": ("r.csv", GOOD_CSV + b"b,1,2\n", "line 3 has 3 fields and the header 2; a field"),
     "long row below sep=": ("r.csv", b"sep=,\n" + GOOD_CSV + b"b,1,2\n", "line 4 has 3 fields"),
     "open quote": ("r.csv", GOOD_CSV + b'"b,1\n', "line 3: unexpected end of data; quotes inside"),
+    "bad line": ("r.jsonl", b'{"a": 1}\n{"a":\n', "line 2, character 6: Expecting value"),
+    "nested": ("r.json", b"[" * 100_000, "line 1: brackets are nested too deeply"),
+    "nested line": ("r.jsonl", b'{"a": 1}\n{"a":' + b"[" * 100_000, "line 2: brackets are nested"),
     "bad array": ("r.json", b'[{"a": 1},\n{"a"}]', "line 2, character 5: Expecting ':'"),
     "latin-1": ("r.csv", "text\nZoë\n".encode("latin-1"), "'utf-8' codec .*; save it as UTF-8"),
     "torn gzip": ("r.csv.gz", gzip.compress(GOOD_CSV)[:-9], "ended before the end-of"),
@@ -106,6 +109,31 @@ def test_read_file_names_line_of_broken_file(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"{tmp_path / name}.*{message}"):
         read_file(tmp_path / name, WANTED)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("r.jsonl", '{"text": "a"}\n{"text": "long"}\n', "line 2 has 15 characters or more; are"),
+        ("r.csv", "text\nsoup\nsixteen characters\n", "line 3 has 15 characters or more; are"),
+        ("r.csv", 'text\n"soup\n with\n bread"\n', "field larger than field limit"),
+        ("r.csv.gz", "a\n" * 10_000, "unpacks to more than .* 100 for each byte; if that is right"),
+        ("r.json.gz", "[" + "\n" * 20_000, "unpacks to more than .* 100 for each byte; if that"),
+    ],
+)
+def test_read_file_refuses_what_would_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, message: str
+) -> None:
+    """Also where a few bytes unpack to it; an array may be one line, as programs write it."""
+    monkeypatch.setattr(files, "MAX_LINE", 15)
+    path = tmp_path / name
+    data = content.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    with pytest.raises(ValueError, match=message):
+        read_file(path, WANTED)
+    path = tmp_path / "array.json"
+    path.write_text(json.dumps(REVIEWS))
+    assert read_file(path, WANTED).num_rows == len(REVIEWS)
 
 
 def test_read_splits_refuses_contradictions_and_unknown_splits(

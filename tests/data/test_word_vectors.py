@@ -214,6 +214,28 @@ def test_word_vectors_of_other_words_are_not_parsed_and_take_no_memory(
     assert peak < path.stat().st_size / 4
 
 
+@pytest.mark.parametrize(
+    ("beginning", "message"),
+    [
+        (b"", "line 1: 0 numbers per word"),
+        (b"the 0.5 1 2\n", "row 2: .* is not a word and 3 numbers"),
+        (b"1 3\nthe", "a word has more than 1,048,576 bytes"),
+    ],
+)
+def test_word_vectors_of_an_endless_line_are_refused_in_little_memory(
+    beginning: bytes, message: str, path: Path, tokenizer: TokenizersBackend
+) -> None:
+    """A few bytes unpack to it."""
+    size = 2**25
+    path.write_bytes(gzip.compress(beginning + bytes(size), 1))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=message):
+        load_word_vectors(path, tokenizer)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < size / 2
+
+
 STATIC = torch.tensor([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5], [3.0, 3.5], [4.0, 4.5]])
 NAME = f"{OWNER}/vectors"
 
