@@ -19,8 +19,9 @@ settings of TrainingArguments where it names none:
     python scripts/synthetic_corpus.py data/synthetic
     python scripts/train.py scripts/recipes/synthetic_reviews.yaml
 
-An interrupted run continues when its command is given again with --resume_from_checkpoint. Several
-GPUs, or processes, take: torchrun --standalone --nproc_per_node 2 scripts/train.py ...
+An interrupted run continues when its command is given again with --resume_from_checkpoint; with
+--resume_from_checkpoint auto, one command starts and continues. Several GPUs, or processes, take:
+torchrun --standalone --nproc_per_node 2 scripts/train.py ...
 """
 
 import logging

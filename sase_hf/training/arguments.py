@@ -181,7 +181,7 @@ class RunArguments(TrainingArguments):
     save_total_limit: int | None = flag("Checkpoints to keep, the best one among them.", 2)
     resume_from_checkpoint: str | None = flag(
         "Continue from a checkpoint folder or, without a value, from the newest complete one in "
-        "output_dir.",
+        "output_dir; auto begins anew where there is none.",
         nargs="?",
         const="true",
     )

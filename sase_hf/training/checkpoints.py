@@ -73,30 +73,32 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
         reasons.append(f"{folder.name}: {reason}")
     raise FileNotFoundError(
         f"no complete checkpoint in {output_dir} to resume from ("
-        f"{'; '.join(reasons) or 'it holds none'}). Start anew in another --output_dir"
+        f"{'; '.join(reasons) or 'it holds none'}). --resume_from_checkpoint auto begins anew, and "
+        "so does another --output_dir"
     )
 
 
 def check_unused(output_dir: FilePath) -> None:
     """Raise ValueError if a folder holds anything but the beginning of a run without a checkpoint.
 
-    The torn checkpoint of such a beginning is deleted.
+    The torn checkpoints of such a beginning are deleted.
     """
     folder = Path(output_dir)
     if not folder.is_dir():
         return
-    torn = {path for path in list_checkpoints(folder) if why_incomplete(path) is not None}
-    names = {path.name for path in set(folder.iterdir()) - torn} - {ROWS_NAME}
+    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     if CONFIG_NAME in names:
         raise ValueError(
             f"--output_dir {folder} is not empty, it holds a trained model; choose another folder"
         )
-    if names:
+    checkpoints = list_checkpoints(folder)
+    is_begun = ROWS_NAME in names and all(map(why_incomplete, checkpoints))
+    if names and not is_begun:
         raise ValueError(
             f"--output_dir {folder} is not empty. Continue its run with --resume_from_checkpoint, "
             "or choose another folder"
         )
-    for path in torn:
+    for path in checkpoints:
         shutil.rmtree(path, ignore_errors=True)  # another process may be faster
 
 
@@ -126,14 +128,23 @@ def _described(source: Mapping[str, Any]) -> str:
 
 
 def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:
-    """Return the checkpoint that `--resume_from_checkpoint` names; `true` takes the newest."""
-    if requested is None or requested.lower() == "false":
+    """Return the checkpoint that `--resume_from_checkpoint` names.
+
+    `true` and `auto` take the newest complete one; only `auto` may find none.
+    """
+    choice = (requested or "false").lower()
+    if choice == "false":
         return None
-    if requested.lower() == "true":
-        return newest_complete_checkpoint(output_dir)
-    if (reason := why_incomplete(requested)) is not None:
+    if choice in ("true", "auto"):
+        try:
+            return newest_complete_checkpoint(output_dir)
+        except FileNotFoundError:
+            if choice == "true":
+                raise
+            return None
+    if (reason := why_incomplete(str(requested))) is not None:
         raise ValueError(
             f"cannot resume from {requested}: {reason}. Give --resume_from_checkpoint no value to "
             "take the newest complete one in --output_dir"
         )
-    return Path(requested)
+    return Path(str(requested))

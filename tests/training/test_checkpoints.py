@@ -75,15 +75,19 @@ def test_newest_complete_checkpoint_raises_if_there_is_none(tmp_path: Path) -> N
     with pytest.raises(FileNotFoundError, match=r"no complete checkpoint in .*it holds none"):
         newest_complete_checkpoint(tmp_path)
     (make_checkpoint(tmp_path, 2) / "optimizer.pt").unlink()
-    with pytest.raises(FileNotFoundError, match=r"checkpoint-2: optimizer\.pt is missing.*--out"):
+    with pytest.raises(
+        FileNotFoundError, match=r"checkpoint-2: optimizer\.pt is missing.*auto begins anew"
+    ):
         newest_complete_checkpoint(tmp_path)
 
 
 def test_checkpoint_to_resume_is_a_folder_or_the_newest_or_none(tmp_path: Path) -> None:
-    """The flag's three meanings."""
+    """The flag's meanings."""
     old, new = make_checkpoint(tmp_path, 1), make_checkpoint(tmp_path, 2)
     assert checkpoint_to_resume(None, tmp_path) is None
     assert checkpoint_to_resume("False", tmp_path) is None
+    assert checkpoint_to_resume("auto", tmp_path / "none") is None
+    assert checkpoint_to_resume("auto", tmp_path) == new
     assert checkpoint_to_resume("True", tmp_path) == new
     assert checkpoint_to_resume(str(old), tmp_path) == old
     (old / "optimizer.pt").unlink()
@@ -99,6 +103,9 @@ def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is not empty\. Continue its run with"):
         check_unused(tmp_path)
     (tmp_path / "notes.txt").unlink()
+    with pytest.raises(ValueError, match=r"is not empty"):
+        check_unused(tmp_path)  # it may be another program's
+    check_same_rows(tmp_path, {"file": "a.csv", "rows": 3})
     whole = tmp_path / "checkpoint-4"
     whole.mkdir()
     write_manifest(whole)
@@ -106,9 +113,14 @@ def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:
         check_unused(tmp_path)
     assert torn.is_dir()
     (whole / "manifest.json").unlink()
-    check_same_rows(tmp_path, {"file": "a.csv", "rows": 3})
+    (tmp_path / ".draft.tmp").touch()
+    (tmp_path / "runs").mkdir()  # of a tracker
     check_unused(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["training_rows.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "training_rows.json",
+        "runs",
+        ".draft.tmp",
+    }
     with pytest.raises(ValueError, match=r"other rows, 3 of a\.csv and not 3 of b\.csv"):
         check_same_rows(tmp_path, {"file": "b.csv", "rows": 3})
     (tmp_path / "config.json").touch()
