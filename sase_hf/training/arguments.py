@@ -175,8 +175,11 @@ class RunArguments(TrainingArguments):
     per_device_train_batch_size: int = flag("Rows per process and step.", 32)
     per_device_eval_batch_size: int = flag("Rows per process and step of evaluation.", 64)
     logging_steps: float = flag("Updates from one log to the next; below 1, a share of all.", 50)
-    save_strategy: SaveStrategy | str = field(
-        default="epoch", metadata={"help": "When to save a checkpoint."}
+    save_strategy: SaveStrategy | str = flag(  # noqa: RUF009
+        "When to save a checkpoint: by default steps where save_steps is given, else epoch."
+    )
+    save_steps: float = flag(
+        "Updates from one checkpoint to the next; below 1, a share of all (default: 500)."
     )
     save_total_limit: int | None = flag("Checkpoints to keep, the best one among them.", 2)
     resume_from_checkpoint: str | None = flag(
@@ -222,6 +225,11 @@ class RunArguments(TrainingArguments):
         """Check the new fields; set what depends on the metric and on the machine."""
         if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
             raise ValueError(f"--max_batch_tokens is {self.max_batch_tokens}; it must be 1 or more")
+        if self.save_strategy is None:
+            self.save_strategy = "epoch" if self.save_steps is None else "steps"
+        if self.save_steps is None:
+            self.save_steps = TrainingArguments.save_steps
+        self.enable_jit_checkpoint = False  # SIGTERM always saves one, and training ends there
         metric = (self.metric_for_best_model or "").removeprefix("eval_")
         if self.greater_is_better is None and metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows this of the loss only

@@ -31,7 +31,6 @@ TRAINING = {
     "num_train_epochs": "0",
     "train_sampling_strategy": "group_by_length",
     "warmup_steps": "0.05",
-    "save_strategy": "epoch",
     "save_total_limit": "1",
 }
 EVALUATION = {

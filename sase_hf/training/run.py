@@ -24,7 +24,7 @@ from ..evaluation.records import (
     write_record,
 )
 from ..hub import create_repository, push, write_model_card
-from ..utils.cli import is_write_error
+from ..utils.cli import first_termination, is_write_error
 from ..utils.memory import keep_freed_memory
 from ..utils.tables import Table
 from .arguments import ModelArguments, ModelSource, RunArguments, changed_arguments
@@ -134,7 +134,9 @@ def run_steps(
         if checkpoint is None:
             log_estimate(trainer)
         with saying_how_to_go_on(output_dir):
-            result = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+            with first_termination(trainer.stop):
+                resumed = str(checkpoint) if checkpoint else None
+                result = trainer.train(resume_from_checkpoint=resumed)
             if training_args.calibrate:
                 metrics |= calibrate(trainer, setup)
             trainer.save_model()

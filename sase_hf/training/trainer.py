@@ -6,6 +6,8 @@ batches of similar lengths, a limit on the tokens in memory, and the exact evalu
 """
 
 import gc
+import json
+import logging
 import math
 from functools import reduce
 from pathlib import Path
@@ -17,7 +19,7 @@ from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import Trainer
+from transformers import Trainer, TrainerCallback
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import (
@@ -31,7 +33,12 @@ from transformers.trainer_utils import (
 from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..models import FAMILIES
+from ..utils.cli import Terminated
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_NAME = "progress.json"  # in a checkpoint: what the stock Trainer forgets
 
 
 class SelfAttentiveTrainer(Trainer):
@@ -78,6 +85,11 @@ class SelfAttentiveTrainer(Trainer):
         # and over the current evaluation.
         self._train_sums = torch.zeros(len(self.logged_outputs) + 1, device=self.args.device)
         self._eval_sums = torch.zeros_like(self._train_sums)
+        self._must_stop = False
+        self._first_loss = math.nan  # of the first update
+        self._num_updates_before = 0  # those that the sum of losses lacks
+        self._resumed: str | None = None
+        self.add_callback(_Continuation(self))
         self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
 
     def compute_loss(
@@ -118,7 +130,13 @@ class SelfAttentiveTrainer(Trainer):
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the means of the logged outputs beside every mean loss of training."""
+        """Log, with the means of the logged outputs beside every mean loss of training.
+
+        The mean loss of all training is that of a resumed run too.
+        """
+        if "train_loss" in logs:
+            updates = self.state.global_step - self._num_updates_before
+            logs["train_loss"] = self._total_loss_scalar / max(updates, 1)
         if "loss" in logs:
             logs |= self._means(self.accelerator.reduce(self._train_sums, reduction="sum"))
             self._train_sums.zero_()
@@ -233,13 +251,68 @@ class SelfAttentiveTrainer(Trainer):
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(newest_complete_checkpoint(str(self.args.output_dir)))
         self._train_sums.zero_()  # a search trains many times, and trials may stop between logs
+        self._resumed = resume_from_checkpoint or None
         return super().train(resume_from_checkpoint, *args, **kwargs)
+
+    def stop(self) -> None:
+        """Let training save a checkpoint after the current update and raise `Terminated`.
+
+        An evaluation that is due comes first. It is enough to call this in one of the processes.
+        """
+        self._must_stop = True
+
+    def _save_progress(self, folder: Path) -> None:
+        """Write what the next logs are the means of, over all processes, into a checkpoint."""
+        loss = self.accelerator.reduce(self._tr_loss, reduction="mean")
+        outputs = self.accelerator.reduce(self._train_sums, reduction="sum")
+        progress = {
+            "first_loss": self._first_loss,
+            "loss": loss.item(),
+            "logged_loss": self._total_loss_scalar,
+            "logged_updates": self._globalstep_last_logged,
+            "updates_before": self._num_updates_before,
+            "outputs": outputs.tolist(),
+            "has_stopped_early": self.control.should_training_stop
+            and self.state.global_step < self.state.max_steps,
+        }
+        if self.args.should_save:
+            (folder / PROGRESS_NAME).write_text(json.dumps(progress), encoding="utf-8")
+
+    def _load_progress(self) -> None:
+        """Continue where the checkpoint was, if it is one of this class."""
+        self._first_loss, self._num_updates_before = math.nan, self.state.global_step
+        self.control.should_training_stop = self.state.global_step >= self.state.max_steps
+        path = None if self._resumed is None else Path(self._resumed, PROGRESS_NAME)
+        if path is None or not path.is_file():
+            return
+        progress = json.loads(path.read_text(encoding="utf-8"))
+        self._first_loss = progress["first_loss"]
+        self._tr_loss += progress["loss"]
+        self._total_loss_scalar = progress["logged_loss"]
+        self._globalstep_last_logged = progress["logged_updates"]
+        self._num_updates_before = progress["updates_before"]
+        if self.accelerator.is_main_process:  # those of the processes will be added
+            outputs = torch.tensor(progress["outputs"], device=self._train_sums.device)
+            self._train_sums += outputs
+        self.control.should_training_stop |= progress["has_stopped_early"]
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        if not self.control.should_training_stop:  # a resumed run may have ended already
+            super()._run_epoch(*args, **kwargs)
 
     def _finalize_training(self, *args: Any) -> TrainOutput:
         # The stock Trainer adds what this process alone lost since the last log.
         self._tr_loss = self.accelerator.reduce(self._tr_loss, reduction="mean")
         output: TrainOutput = super()._finalize_training(*args)
-        return output
+        mean = output.metrics["train_loss"]
+        logged = [entry["loss"] for entry in self.state.log_history if "loss" in entry]
+        last = logged[-1] if logged else mean
+        if last > 2 * self._first_loss and self.is_world_process_zero():
+            logger.warning(
+                f"the loss grew from {self._first_loss:.3g} to {last:.3g}, so this model has "
+                f"learned nothing; try a lower --learning_rate (now {self.args.learning_rate:g})"
+            )
+        return output._replace(training_loss=mean)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Save a checkpoint, declare it complete, and only then delete older ones."""
@@ -248,10 +321,12 @@ class SelfAttentiveTrainer(Trainer):
             super()._save_checkpoint(model, trial)
         finally:
             self.args.save_total_limit = limit
+        run = self._get_output_dir(trial)
+        folder = Path(run, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+        self._save_progress(folder)
         self.accelerator.wait_for_everyone()  # every process writes its own random state
         if self.args.should_save:
-            run = self._get_output_dir(trial)
-            write_manifest(Path(run, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"))
+            write_manifest(folder)
             rotate_checkpoints(
                 run, limit, best_model_checkpoint=self.state.best_model_checkpoint, use_mtime=True
             )
@@ -318,3 +393,32 @@ class SelfAttentiveTrainer(Trainer):
         rows = (output.predictions, output.label_ids)
         predictions, labels = recursively_apply(lambda part: part[back], rows, test_type=is_array)
         return PredictionOutput(predictions, labels, output.metrics)
+
+
+class _Continuation(TrainerCallback):
+    """Continues the sums of a resumed run, and stops a run where it can be resumed."""
+
+    def __init__(self, trainer: SelfAttentiveTrainer) -> None:
+        self.trainer = trainer
+        self.stops = False  # the same in all processes
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.trainer._load_progress()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        accelerator = self.trainer.accelerator
+        if state.global_step == 1:
+            self.trainer._first_loss = accelerator.reduce(self.trainer._tr_loss, "mean").item()
+        asked = torch.tensor(float(self.trainer._must_stop), device=args.device)
+        self.stops = accelerator.reduce(asked, reduction="sum").item() > 0
+        # A checkpoint of the last update of an epoch would lack the evaluation after it.
+        is_last = control.should_training_stop or state.epoch == int(state.epoch)
+        control.should_save |= self.stops and not is_last
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_save |= self.stops
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.stops:
+            self.trainer.end()  # the checkpoint is complete only when the first process says so
+            raise Terminated

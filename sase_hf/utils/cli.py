@@ -4,7 +4,7 @@ import argparse
 import errno
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
         sys.exit(f"{name}: a file could not be written, is the disk full? ({error})")
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"{name}: {str(stop) or on_interrupt}\n")
-        sys.exit(143 if isinstance(stop, _Terminated) else 130)
+        sys.exit(143 if isinstance(stop, Terminated) else 130)
 
 
 def is_write_error(error: Exception) -> bool:
@@ -54,12 +54,30 @@ def is_write_error(error: Exception) -> bool:
     return is_torch or isinstance(error, SafetensorError)
 
 
-class _Terminated(KeyboardInterrupt):
+class Terminated(KeyboardInterrupt):
     """What SIGTERM raises."""
 
 
+@contextmanager
+def first_termination(note: Callable[[], object]) -> Iterator[None]:
+    """Call a function at the first SIGTERM, which then interrupts nothing; the next one does."""
+
+    def handle(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, usual)
+        note()
+
+    usual = signal.getsignal(signal.SIGTERM)
+    with suppress(ValueError):  # only the main thread may handle signals
+        signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            signal.signal(signal.SIGTERM, usual)
+
+
 def _raise_terminated(*_: Any) -> None:
-    raise _Terminated
+    raise Terminated
 
 
 def positive_int(text: str) -> int:

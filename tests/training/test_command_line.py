@@ -125,6 +125,21 @@ def test_run_arguments_minimise_errors(metric: str, greater: bool, tmp_path: Pat
     assert run.greater_is_better is greater
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ("epoch", 500)),
+        ({"save_steps": 6}, ("steps", 6)),
+        ({"save_steps": 0.1, "save_strategy": "no"}, ("no", 0.1)),
+    ],
+)
+def test_run_arguments_save_every_save_steps_as_transformers_does(
+    given: dict[str, Any], expected: tuple[str, float], tmp_path: Path
+) -> None:
+    run = RunArguments(str(tmp_path), **given)
+    assert (run.save_strategy, run.save_steps) == expected
+
+
 def test_run_arguments_allow_bfloat16_on_a_cpu(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -108,32 +108,36 @@ def test_class_weights_are_those_of_the_training_rows_or_given(
 
 
 @pytest.mark.slow
-def test_train_that_is_stopped_says_how_to_go_on(folder: Path, tmp_path: Path) -> None:
-    """In one line, and so it does go on; Ctrl-C takes the same way."""
-    files = {"train_file": str(folder / "reviews.csv"), "output_dir": tmp_path / "run"}
-    words = flags(**{**TINY, **files, "num_train_epochs": 500, "early_stopping_patience": 500})
-    with (tmp_path / "log.txt").open("w") as log:
+def test_train_that_is_terminated_saves_and_says_how_to_go_on(folder: Path, tmp_path: Path) -> None:
+    """In one line, without a model that could be taken for a finished one; and so it goes on."""
+    run = tmp_path / "run"
+    options = {"train_file": folder / "reviews.csv", "output_dir": run, "do_train": True}
+    options |= {"save_strategy": "no", "resume_from_checkpoint": "auto", "logging_steps": 1}
+    words = flags(**{**TINY, **options, "num_train_epochs": 5_000})
+    log = tmp_path / "log.txt"
+    with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), *words], stdout=log, stderr=log, start_new_session=True
+            [sys.executable, "-u", str(SCRIPT), *words], stdout=output, stderr=output
         )
     deadline = time.monotonic() + 200
-    while not complete_checkpoints(tmp_path / "run"):
+    while "{'loss'" not in log.read_text():
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 143
-    lines = (tmp_path / "log.txt").read_text().splitlines()
+    lines = log.read_text().splitlines()
     assert re.search(r"train\.py: stopped; the same command with --resume_from_ch", lines[-1])
     assert "Traceback" not in "".join(lines)
-    state = complete_checkpoints(tmp_path / "run")[0] / "trainer_state.json"
-    epoch = int(json.loads(state.read_text())["epoch"])
-    main([*words, "--resume_from_checkpoint", f"--num_train_epochs={epoch + 3}"])
-    assert (tmp_path / "run" / "report.html").is_file()
-
-
-def complete_checkpoints(folder: Path) -> list[Path]:
-    return [path for path in list_checkpoints(folder) if why_incomplete(path) is None]
+    [checkpoint] = list_checkpoints(run)
+    assert why_incomplete(checkpoint) is None
+    assert not {"model.safetensors", "config.json", "README.md"} & {p.name for p in run.iterdir()}
+    step = int(checkpoint.name.rpartition("-")[2])
+    main([*words, f"--max_steps={step + 3}"])
+    state = json.loads((run / "trainer_state.json").read_text())
+    assert state["global_step"] == step + 3
+    logged = [entry["step"] for entry in state["log_history"] if "loss" in entry]
+    assert logged == list(range(1, step + 4))
 
 
 @pytest.mark.slow

@@ -13,12 +13,18 @@ import torch
 from runs import collate, count_rows, make_rows, same_weights
 from tiny import tiny_config
 from torch import Tensor
-from transformers import TrainerCallback, TrainingArguments, set_seed
+from transformers import (
+    EarlyStoppingCallback,
+    TrainerCallback,
+    TrainingArguments,
+    set_seed,
+)
 
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.training import trainer
 from sase_hf.training.checkpoints import newest_complete_checkpoint, why_incomplete
 from sase_hf.training.trainer import SelfAttentiveTrainer
+from sase_hf.utils.cli import Terminated
 
 # What Trainer measures of itself.
 TIMINGS = ("_runtime", "_per_second", "_preparation_time")
@@ -147,6 +153,83 @@ def test_trainer_resumes_bit_for_bit(
     )
     assert losses == expected
     assert len(set(expected)) == 16, "the premise: every update was logged"
+
+
+class AskToStop(TrainerCallback):
+    """Asks to stop during an update, as SIGTERM does."""
+
+    def __init__(self, training: SelfAttentiveTrainer, update: int) -> None:
+        self.training, self.update = training, update
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Ask if it is time."""
+        if state.global_step + 1 == self.update:
+            self.training.stop()
+
+
+@pytest.mark.parametrize("step", [3, 8, 14, 16], ids="stopped at {}".format)
+def test_trainer_that_is_stopped_saves_at_once_and_goes_on_as_if_it_was_not(
+    step: int, tmp_path: Path
+) -> None:
+    """The logs, whose means reach over the stop, and the mean loss of training included.
+
+    Where an evaluation is due, it comes before the checkpoint: no resumed run would make up for it.
+    """
+    options = {"logging_steps": 5, "eval_strategy": "epoch", "save_strategy": "epoch"}
+    whole = make_trainer(tmp_path / "whole", **options)
+    expected = whole.train()
+    stopped = make_trainer(tmp_path, **options)
+    stopped.add_callback(AskToStop(stopped, step))
+    with pytest.raises(Terminated):
+        stopped.train()
+    assert newest_complete_checkpoint(tmp_path).name == f"checkpoint-{step}"
+    resumed = make_trainer(tmp_path, **options)
+    output = resumed.train(resume_from_checkpoint=True)
+    assert same_weights(weights_of(resumed), weights_of(whole))
+    assert output.training_loss == expected.training_loss == output.metrics["train_loss"]
+    assert untimed(resumed.state.log_history) == untimed(whole.state.log_history)
+
+
+def untimed(logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in entry.items() if not k.endswith(TIMINGS)} for entry in logs]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_steps": 11, "save_strategy": "steps", "save_steps": 11},
+        {"learning_rate": 0.0, "eval_strategy": "steps", "eval_steps": 3, "save_steps": 3},
+    ],
+    ids=["max_steps", "early stopping"],
+)
+def test_trainer_that_had_ended_makes_no_update_when_it_is_resumed(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    """The end is in the middle of an epoch; the stock Trainer makes another update."""
+    if "eval_steps" in options:
+        options |= {"load_best_model_at_end": True, "save_strategy": "steps"}
+    losses = []
+    for resumes in (False, True):
+        training = make_trainer(tmp_path, **options)
+        if "eval_steps" in options:
+            training.add_callback(EarlyStoppingCallback(2))
+        losses.append(training.train(resume_from_checkpoint=resumes).training_loss)
+        assert training.state.global_step == options.get("max_steps", 9)
+    assert losses[0] == losses[1] > 0
+
+
+@pytest.mark.parametrize(("learning_rate", "warns"), [(0.01, False), (1e6, True)])
+def test_trainer_warns_of_a_loss_that_grew_and_stayed_finite(
+    learning_rate: float, warns: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where no loss was logged, and where the first update was made before a resume."""
+    options = {"learning_rate": learning_rate, "logging_steps": 50, "save_strategy": "epoch"}
+    make_trainer(tmp_path, **options).train()
+    resumed = make_trainer(tmp_path, **options)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
+    said = [record.getMessage() for record in caplog.records if "the loss grew" in record.message]
+    assert len(said) == 2 * warns
+    assert all("try a lower --learning_rate (now 1e+06)" in text for text in said)
 
 
 def test_trainer_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> None:
