@@ -10,11 +10,10 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoTokenizer,
-    TokenizersBackend,
 )
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from .data.tokenizer import build_tokenizer, build_translation_tokenizer
+from .data.tokenizer import LenientTokenizer, build_tokenizer, build_translation_tokenizer
 from .data.word_vectors import load_word_vectors
 from .models import FAMILIES, Family
 from .models.layers import GeneralizedPooling, SelfAttention
@@ -45,7 +44,7 @@ def _register(family: Family) -> None:
     AutoModel.register(config, family.base_model, exist_ok=True)
     # Of several, each checkpoint loads as the head its config names in `architectures`.
     family.auto_class.register(config, heads if len(heads) > 1 else heads[0], exist_ok=True)
-    AutoTokenizer.register(config, fast_tokenizer_class=TokenizersBackend, exist_ok=True)
+    AutoTokenizer.register(config, fast_tokenizer_class=LenientTokenizer, exist_ok=True)
     PIPELINE_REGISTRY.register_pipeline(
         family.pipeline_task,
         pipeline_class=family.pipeline_class,

@@ -1,5 +1,6 @@
-"""Tokenizers built from texts: stock fast tokenizers, with no class of their own."""
+"""Tokenizers built from texts: stock fast tokenizers, which read any text."""
 
+import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
@@ -14,8 +15,10 @@ from tokenizers import (
     processors,
     trainers,
 )
-from transformers import TokenizersBackend
+from transformers import BatchEncoding, TokenizersBackend
 from transformers.utils import logging
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 PAD_TOKEN = "[PAD]"
 UNK_TOKEN = "[UNK]"
@@ -34,6 +37,26 @@ _PIECE = (
     rf"▁?[{_OF_WORDS}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{_OF_WORDS}])"
     rf"|▁?[{_OF_WORDS}]+|▁?[^{_OF_WORDS}▁]|▁"
 )
+
+
+class LenientTokenizer(TokenizersBackend):
+    """A stock fast tokenizer that reads a lone surrogate as U+FFFD.
+
+    It is no character, but JSON and file names can hold it, and the stock class fails on it with
+    the whole batch. Where this package is not imported, the stock class loads in its place.
+    """
+
+    def _encode_plus(  # type: ignore[override]  # which names each option
+        self, text: Any, text_pair: Any = None, **options: Any
+    ) -> BatchEncoding:
+        return super()._encode_plus(_repaired(text), _repaired(text_pair), **options)
+
+
+def _repaired(text: Any) -> Any:
+    """Replace the lone surrogates in a text, or in lists of texts."""
+    if isinstance(text, list | tuple):
+        return type(text)(map(_repaired, text))
+    return _LONE_SURROGATE.sub("\ufffd", text) if isinstance(text, str) else text
 
 
 def build_tokenizer(
@@ -106,7 +129,7 @@ def build_tokenizer(
             f"{vocab_size} leaves no room; pass other texts, or other numbers"
         )
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
-    return TokenizersBackend(
+    return LenientTokenizer(
         tokenizer_object=tokenizer,
         pad_token=PAD_TOKEN,
         unk_token=UNK_TOKEN,
@@ -168,7 +191,7 @@ def build_translation_tokenizer(
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, len(SPECIAL_TOKENS))]
     )
-    return TokenizersBackend(
+    return LenientTokenizer(
         tokenizer_object=tokenizer,
         pad_token=PAD_TOKEN,
         unk_token=UNK_TOKEN,

@@ -9,6 +9,7 @@ from datasets import Dataset
 from transformers import AutoTokenizer, TokenizersBackend
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
+from sase_hf.data.tokenizer import LenientTokenizer
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
@@ -136,11 +137,29 @@ def test_tokenizer_typed_special_token_is_text(
         assert each(words, is_split_into_words=True)["input_ids"] == expected
 
 
+def test_tokenizer_reads_a_lone_surrogate_as_an_unknown_character(
+    tokenizer: TokenizersBackend, tmp_path: Path
+) -> None:
+    """The stock class fails on it, and takes the other texts of a batch down."""
+    for each in (tokenizer, reloaded(tokenizer, tmp_path)):
+        lone, replaced = "soup \ud800it", "soup \ufffdit"
+        expected = each(replaced)["input_ids"]
+        assert each(["soup", lone])["input_ids"] == [each("soup")["input_ids"], expected]
+        assert each(lone, lone) == each(replaced, replaced)
+        assert each([("soup", lone)]) == each([("soup", replaced)])
+        assert each([[lone]], is_split_into_words=True)["input_ids"] == [expected]
+
+
 def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
-    """It loads with transformers alone, and does the same; pipelines need a finite length."""
+    """It loads with transformers alone, and does the same; pipelines need a finite length.
+
+    Here the class of this package is registered; without it the stock one takes its place.
+    """
     assert tokenizer.model_max_length < 10_000
     loaded = reloaded(tokenizer, tmp_path)
-    assert type(loaded) is TokenizersBackend
+    assert type(loaded) is LenientTokenizer
+    stock = TokenizersBackend.from_pretrained(tmp_path)
+    assert stock("It isn't")["input_ids"] == tokenizer("It isn't")["input_ids"]
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
     assert loaded.get_vocab() == tokenizer.get_vocab()
     assert loaded("It isn't", f"good {PIZZA}") == tokenizer("It isn't", f"good {PIZZA}")
