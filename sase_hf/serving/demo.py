@@ -18,6 +18,9 @@ from ..visualization.attended_text import shortened
 
 try:
     import gradio as gr
+    from starlette.middleware import Middleware
+    from starlette.responses import PlainTextResponse
+    from starlette.types import ASGIApp, Receive, Scope, Send
 except ImportError as error:
     raise ImportError(
         "the page needs gradio, which is not installed: pip install 'sase_hf[demo]'"
@@ -32,6 +35,7 @@ ALIGNMENT = (
     "The model translates a text. For each word that it writes, it weighs the words of the text."
 )
 MAX_CHARACTERS = 20_000
+MAX_ADDRESS = 255  # bytes: what a file name may have, so that Gradio can look for one
 
 # Gradio shows the first 60 characters of an example.
 EXAMPLES = (
@@ -113,8 +117,23 @@ def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> 
         ssr_mode=False,
         prevent_thread_lock=True,
         quiet=True,
+        max_file_size=1,  # byte: the page takes no files, but Gradio takes uploads
+        app_kwargs={"middleware": [Middleware(_ShortAddresses)]},
     )
     return address
+
+
+class _ShortAddresses:
+    """Answers requests for longer addresses than the page has, at which Gradio raises."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self.app
+        if len(scope.get("path", "").encode()) > MAX_ADDRESS:
+            app = PlainTextResponse("the address is too long", status_code=414)
+        await app(scope, receive, send)
 
 
 def about(explain: Pipeline) -> str:

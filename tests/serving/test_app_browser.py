@@ -1,5 +1,6 @@
 """The page of scripts/app.py in a real browser: what is typed, chosen, shown and sent."""
 
+import http.client
 import importlib.util
 import re
 import subprocess
@@ -226,3 +227,25 @@ def test_page_sends_nothing_to_other_hosts(app: Server, page: Any) -> None:
     assert len(addresses) > 5, "the premise: requests are seen"
     assert {urlsplit(address).hostname for address in addresses} == {"127.0.0.1"}
     assert app.errors.read_text().count("must work offline") == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "size", "status"),
+    [
+        ("GET", "/static/" + "a" * 300, 0, 414),
+        ("GET", "/static/" + "%C3%A9" * 200, 0, 414),
+        ("GET", "/static/" + "a" * 200, 0, 404),
+        ("POST", "/gradio_api/upload", 1, 200),
+        ("POST", "/gradio_api/upload", 2, 413),
+    ],
+)
+def test_app_takes_no_files_and_answers_long_addresses(
+    app: Server, method: str, path: str, size: int, status: int
+) -> None:
+    head = '--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n'
+    body = f"{head}{'a' * size}\r\n--x--\r\n" if size else None
+    connection = http.client.HTTPConnection(urlsplit(app.address).netloc, timeout=30)
+    connection.request(method, path, body, {"Content-Type": "multipart/form-data; boundary=x"})
+    assert connection.getresponse().status == status
+    connection.close()
+    assert "Traceback" not in app.errors.read_text()
