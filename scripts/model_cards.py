@@ -16,6 +16,7 @@ import yaml
 from sase_hf import SelfAttentiveConfig
 from sase_hf.hub import model_card
 from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.files import write_text
 
 CARDS = Path(__file__).resolve().parents[1] / "model_cards"
 
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with errors_in_one_line(__file__):
         for source in sorted(folder.glob("*.yaml")):
             target = source.with_suffix(".md")
-            target.write_text(render(source), encoding="utf-8")
+            write_text(target, render(source))
             print(target)
 
 

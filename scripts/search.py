@@ -34,6 +34,7 @@ from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import log_summary, make_trainer, move_label_smoothing
 from sase_hf.training.setup import assemble, check_arguments, check_splits, complete_arguments
 from sase_hf.utils.cli import errors_in_one_line, positive_int
+from sase_hf.utils.files import write_text
 from sase_hf.utils.memory import keep_freed_memory
 
 
@@ -170,7 +171,7 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
             recipe["save_steps"] = training_args.eval_steps
     text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
     title = f"# Trial {best['number']}: {metric} {best['value']:.4g} on the validation rows."
-    (folder / "best.yaml").write_text(f"{title}\n{text}", encoding="utf-8")
+    write_text(folder / "best.yaml", f"{title}\n{text}")
     shown = {"trial": best["number"], metric: f"{best['value']:.4g}", **best["settings"]}
     return shown | {"trials": folder / "trials.json", "recipe": folder / "best.yaml"}
 

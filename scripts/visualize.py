@@ -38,7 +38,7 @@ from sase_hf.data.labels import MULTI_LABEL, REGRESSION
 from sase_hf.evaluation.dataset import read_file
 from sase_hf.models import TRANSLATION_TASK
 from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
-from sase_hf.utils.files import check_output
+from sase_hf.utils.files import check_output, write_text
 from sase_hf.utils.loading import load_pipeline, name_checkpoints
 from sase_hf.visualization import (
     alignment_figure,
@@ -124,8 +124,7 @@ def show_alignments(translate: Any, flags: argparse.Namespace) -> None:
         print(*(alignment_text(result) for result in results), sep="\n\n")
         return
     if flags.output.suffix.lower() in PAGE_ENDINGS:
-        flags.output.parent.mkdir(parents=True, exist_ok=True)
-        flags.output.write_text(alignment_html(results, **options), encoding="utf-8")
+        write_text(flags.output, alignment_html(results, **options))
     else:
         save_figure(alignment_figure(results[0], **options), flags.output)
     print(flags.output)
@@ -229,8 +228,7 @@ def write(results: dict[str, Results], output: Path, options: dict[str, str]) ->
     several, [only, *_] = len(results) > 1, results.values()
     if output.suffix.lower() in PAGE_ENDINGS:
         page = comparison_html(results, **options) if several else attention_html(only, **options)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(page, encoding="utf-8")
+        write_text(output, page)
     elif several:
         firsts = {name: own[0] for name, own in results.items()}
         save_figure(comparison_figure(firsts, **options), output)

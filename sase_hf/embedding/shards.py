@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Features, List, Value
 
-from ..utils.files import atomic_write
+from ..utils.files import atomic_write, write_text
 from .embedder import Embeddings
 
 logger = logging.getLogger(__name__)
@@ -114,5 +114,4 @@ def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest of a folder, whole or not at all."""
-    with atomic_write(folder / MANIFEST_NAME) as draft:
-        draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    write_text(folder / MANIFEST_NAME, json.dumps(manifest, indent=2) + "\n")

@@ -26,7 +26,7 @@ from transformers import EvalPrediction, PreTrainedConfig
 
 from ..data.labels import IGNORED_LABEL, MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..data.pairs import TRANSLATION
-from ..utils.files import FilePath, atomic_write
+from ..utils.files import FilePath, write_text
 from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1
 from .metrics.mse.mse import Mse
@@ -199,8 +199,7 @@ def measured_record(
 def write_record(record: Mapping[str, Any], path: FilePath) -> None:
     """Write a record as JSON, redacted, whole or not at all; the same record, the same bytes."""
     text = json.dumps(redact(record), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    with atomic_write(path) as draft:
-        draft.write_text(text + "\n", encoding="utf-8")
+    write_text(path, text + "\n")
 
 
 def describe_environment() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from yaml import YAMLError
 
 from ..data.labels import REGRESSION
 from ..models import CHECKSUMS_NAME, FAMILIES
+from ..utils.files import write_text
 from ..utils.loading import load_config
 from .checks import weight_files
 
@@ -128,7 +129,7 @@ def write_model_card(
         about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
         checksums=checksums.read_text(encoding="utf-8") if checksums.is_file() else "",
     )
-    path.write_text(card, encoding="utf-8")
+    write_text(path, card)
     return path
 
 

@@ -16,7 +16,7 @@ from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
 
 from ..evaluation.privacy import redact
-from ..utils.files import FilePath, atomic_write, flush_to_disk, sha256_of
+from ..utils.files import FilePath, flush_to_disk, sha256_of, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +33,7 @@ def write_manifest(folder: FilePath) -> None:
             flush_to_disk(path)  # or after a power cut the manifest could outlive its files
             name = path.relative_to(folder).as_posix()
             files[name] = {"sha256": sha256_of(path)}
-    with atomic_write(folder / MANIFEST_NAME) as draft:
-        draft.write_text(json.dumps({"files": files}, indent=2), encoding="utf-8")
+    write_text(folder / MANIFEST_NAME, json.dumps({"files": files}, indent=2))
 
 
 def why_incomplete(folder: FilePath) -> str | None:
@@ -119,8 +118,7 @@ def check_same_rows(output_dir: FilePath, source: Mapping[str, Any], process: in
                 f"{_described(given)}; choose another --output_dir"
             )
     elif process == 0:
-        with atomic_write(path) as draft:
-            draft.write_text(json.dumps(given), encoding="utf-8")
+        write_text(path, json.dumps(given))
 
 
 def _described(source: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..evaluation.calibration import expected_calibration_error, fit_temperature
 from ..evaluation.report import measure_report, report_tables
 from ..models import FAMILIES
-from ..utils.files import atomic_write
+from ..utils.files import write_text
 from ..utils.tables import Table
 from ..visualization.attended_text import label_text
 from ..visualization.page import tables_html
@@ -111,8 +111,7 @@ def write_report(
             tables.append(_listed(heading, setup, output.predictions, some))
     title = f"{Path(str(trainer.args.output_dir)).name}: what it gets right and wrong"
     page = tables_html(tables, examples, title)
-    with atomic_write(Path(str(trainer.args.output_dir), REPORT_NAME)) as draft:
-        draft.write_text(page, encoding="utf-8")
+    write_text(Path(str(trainer.args.output_dir), REPORT_NAME), page)
     return metrics, list(report_tables(report, max_labels=MAX_LABELS))
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
 
 from ..data.arguments import DataArguments
@@ -190,7 +189,7 @@ def saying_how_to_go_on(output_dir: str) -> Iterator[None]:
     except KeyboardInterrupt as stop:
         stop.args = (f"stopped; {_how_to_go_on(output_dir)}",)
         raise
-    except (OSError, RuntimeError, SafetensorError) as error:
+    except Exception as error:
         if not is_write_error(error):
             raise
         fault = f"a file in {output_dir} could not be written: {error}. Make room"

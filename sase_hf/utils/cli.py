@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
         yield
     except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
         sys.exit(f"{name}: {error}")
-    except RuntimeError as error:
+    except Exception as error:
         if not is_write_error(error):
             raise
         sys.exit(f"{name}: a file could not be written, is the disk full? ({error})")
@@ -46,12 +47,10 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
 
 
 def is_write_error(error: Exception) -> bool:
-    """Say whether a file could not be written: how torch says it is known by its words only."""
-    if isinstance(error, OSError):
-        return error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-    texts = ("PytorchStreamWriter", "inline_container")
-    is_torch = isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
-    return is_torch or isinstance(error, SafetensorError)
+    """Say whether the disk is full: torch and tokenizers have no class for it, only words."""
+    reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)]
+    reasons += ["PytorchStreamWriter", "inline_container", "iostream error"]
+    return any(reason in str(error) for reason in reasons)
 
 
 class Terminated(KeyboardInterrupt):

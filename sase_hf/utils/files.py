@@ -38,6 +38,12 @@ def atomic_write(path: FilePath) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def write_text(path: FilePath, text: str) -> None:
+    """Write a text as a UTF-8 file, as `atomic_write` does."""
+    with atomic_write(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
 def flush_to_disk(path: FilePath) -> None:
     """Make what is in a file survive a power cut."""
     with open(path, "rb+") as file:

@@ -14,6 +14,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..utils.files import atomic_write
 from .attended_text import (
     READS_EVENLY,
     AttendedText,
@@ -283,14 +284,13 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     check_figure_path(path)
     from matplotlib import rc_context
 
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kind = path.suffix.lower()[1:]
+    kind = Path(path).suffix.lower()[1:]
     unwanted = ("Creator", "Date") if kind == "svg" else ("Software",)
-    with rc_context({"svg.hashsalt": "sase_hf"}), warnings.catch_warnings():
+    hashsalt = rc_context({"svg.hashsalt": "sase_hf"})
+    with hashsalt, warnings.catch_warnings(), atomic_write(path) as draft:
         # A character that the font lacks is drawn as a box.
         warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support")
-        figure.savefig(path, format=kind, dpi=DOTS_PER_INCH, metadata=dict.fromkeys(unwanted))
+        figure.savefig(draft, format=kind, dpi=DOTS_PER_INCH, metadata=dict.fromkeys(unwanted))
 
 
 def _figure_class() -> type[Figure]:

@@ -14,6 +14,7 @@ from comparing.tables import Leaderboard, leaderboard_points, leaderboard_rows, 
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.models import FAMILIES
+from sase_hf.utils.files import write_text
 from sase_hf.visualization import accuracy_figure, points_figure, save_figure
 
 from .runs import WITHOUT_EFFECT, recorded_settings
@@ -55,7 +56,7 @@ def render(records_folder: Path, leaderboard_folder: Path, output: Path) -> list
     }
     for name, figure in figures.items():
         save_figure(figure, output.with_name(name))
-    output.write_text(page(records, leaderboard), encoding="utf-8")
+    write_text(output, page(records, leaderboard))
     return [output, *(output.with_name(name) for name in figures)]
 
 

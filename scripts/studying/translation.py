@@ -13,6 +13,7 @@ from sase_hf.evaluation.translation import measure_translation
 from sase_hf.models import TRANSLATION_TASK
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.translation import TRANSLATION_ARGUMENTS
+from sase_hf.utils.files import write_text
 from sase_hf.utils.loading import load_checkpoint
 from sase_hf.visualization import alignment_figure, lines_figure, save_figure
 
@@ -75,7 +76,7 @@ def render(records_folder: Path, output: Path) -> list[Path]:
     text = TEMPLATE.read_text(encoding="utf-8")
     for name, table in tables.items():
         text = text.replace(f"{{{{ {name} }}}}", table)
-    output.write_text(text, encoding="utf-8")
+    write_text(output, text)
     return [output, *(output.with_name(name) for name in figures)]
 
 

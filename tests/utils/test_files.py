@@ -1,0 +1,36 @@
+"""Files that are written whole or not at all."""
+
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+from shown import result
+
+from sase_hf.utils.files import write_text
+from sase_hf.visualization import attention_html, save_figure
+
+WRITERS: dict[str, Callable[[Path], Any]] = {
+    "page.html": lambda path: write_text(path, attention_html(result("fine"))),
+    "figure.svg": lambda path: save_figure(Figure(), path),
+    "figure.png": lambda path: save_figure(Figure(), path),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_files_stay_as_they_were_where_the_disk_is_full(name: str, tmp_path: Path) -> None:
+    """A limit on the size of files stands for it."""
+    path = tmp_path / name
+    path.write_text("earlier")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match=rf"^cannot write {path}: File too large; name another"):
+            WRITERS[name](path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "earlier")]
+    WRITERS[name](path)
+    assert path.stat().st_size > 100
