@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED_FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart app test lint common-tests clean
+.PHONY: help quickstart app test lint common-tests soak clean
 # Two installations into one environment must not run at the same time under `make -j`.
 .NOTPARALLEL:
 
@@ -31,6 +31,9 @@ lint: .venv/ready-lint ## Check style, formatting and types
 
 common-tests: .venv/ready-test ## Run the model tests of transformers itself (downloads its source)
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/common_tests.py
+
+soak: .venv/ready-test ## Kill runs, fuzz inputs and crowd servers for an hour; write the record of it
+	@OMP_NUM_THREADS=1 $(BIN)/python scripts/soak.py --record model_cards/records/soak.json
 
 clean: ## Remove the environment, caches and build files
 	rm -rf .venv build dist *.egg-info .cache .mypy_cache .pytest_cache .ruff_cache

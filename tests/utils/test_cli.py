@@ -15,8 +15,8 @@ from sase_hf.utils.cli import errors_in_one_line
     ids=str,
 )
 def test_errors_in_one_line_know_a_full_disk_by_its_words(error: Exception) -> None:
-    with pytest.raises(SystemExit, match=r"^a\.py: a file could not be written, is the disk"):
-        with errors_in_one_line("scripts/a.py"):
-            raise error
+    message = r"^a\.py: a file could not be written, is the disk full"
+    with pytest.raises(SystemExit, match=message), errors_in_one_line("scripts/a.py"):
+        raise error
     with pytest.raises(RuntimeError, match="of the program"), errors_in_one_line("a.py"):
         raise RuntimeError("of the program")

@@ -1,0 +1,55 @@
+"""scripts/soak.py: what it counts, and what it does to processes and files."""
+
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from script_files import SCRIPTS, load_script
+
+
+@pytest.fixture(scope="module")
+def soak() -> Iterator[Any]:
+    sys.path.insert(0, str(SCRIPTS))
+    yield load_script("soak")
+    sys.path.remove(str(SCRIPTS))
+
+
+def test_soak_knows_a_killed_child_from_one_that_ended(soak: Any, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    assert soak.in_child(lambda: time.sleep(60), log, kill_after=0.1) == -9
+    assert soak.in_child(lambda: None, log) == 0
+    assert soak.in_child(lambda: sys.exit("refused"), log) == 1
+    assert soak.last_line(log) == "refused"
+
+
+def test_soak_spoils_one_file_the_same_for_a_seed(soak: Any, tmp_path: Path) -> None:
+    whole = {"model_type": "self_attentive", "id2label": {"0": "a", "1": "b"}, "kinds": [1, 2]}
+    for seed in range(50):
+        spoilt = set()
+        for _ in range(2):
+            path = tmp_path / "config.json"
+            path.write_text(json.dumps(whole))
+            soak.spoil(path, random.Random(seed))
+            spoilt.add(path.read_bytes())
+        assert len(spoilt) == 1
+
+
+@pytest.mark.slow
+def test_soak_counts_what_survived_and_fails_otherwise(
+    soak: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    def make(*_: Any) -> Iterator[tuple[int, str | None]]:
+        yield from ((3, None), (2, "a fault"))
+
+    monkeypatch.setitem(soak.PARTS, "fuzz", make)
+    record = tmp_path / "record.json"
+    with pytest.raises(SystemExit, match="1"):
+        soak.main(["--parts", "fuzz", "--record", str(record)])
+    part = json.loads(record.read_text())["parts"]["fuzz"]
+    assert (part["tried"], part["survived"], part["faults"]) == (5, 3, ["a fault"])
+    assert "fuzz        tried         5   survived         3" in capfd.readouterr().out
