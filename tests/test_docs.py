@@ -159,6 +159,13 @@ def test_figures_in_tables_come_from_records() -> None:
     assert shown <= experiments
 
 
+def test_counts_in_security_are_those_of_the_last_soak() -> None:
+    parts = json.loads(read("model_cards/records/soak.json"))["parts"].values()
+    expected = [f"| {part['tried']:,} | {part['survived']:,} |" for part in parts]
+    rows = [line for line in read("SECURITY.md").splitlines() if line.startswith("|")][2:]
+    assert all(row.endswith(counts) for row, counts in zip(rows, expected, strict=True))
+
+
 def test_links_lead_to_files() -> None:
     for name in TEXTS:
         for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", read(name)):
