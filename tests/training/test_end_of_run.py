@@ -152,7 +152,16 @@ def test_train_on_a_full_disk_ends_in_one_line(folder: Path, tmp_path: Path) -> 
         "runpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(SCRIPT), *words, f"--output_dir={tmp_path / 'run'}"],
+        # Without byte code, which Python would write cut off, beside the modules it imports.
+        [
+            sys.executable,
+            "-B",
+            "-c",
+            script,
+            str(SCRIPT),
+            *words,
+            f"--output_dir={tmp_path / 'run'}",
+        ],
         capture_output=True,
         text=True,
         timeout=200,

@@ -1,6 +1,7 @@
 """Files that are written whole or not at all."""
 
 import resource
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,12 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_files_stay_as_they_were_where_the_disk_is_full(name: str, tmp_path: Path) -> None:
+def test_files_stay_as_they_were_where_the_disk_is_full(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A limit on the size of files stands for it."""
+    # Python would write the byte code of what it imports cut off.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = tmp_path / name
     path.write_text("earlier")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
