@@ -13,8 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from sase_hf import SelfAttentiveConfig
 from sase_hf.hub import model_card
+from sase_hf.models import FAMILIES
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.files import write_text
 
@@ -49,12 +49,12 @@ def render(source: Path) -> str:
     path = source.parent / about.pop("record")
     record = json.loads(path.read_text(encoding="utf-8"))
     if missing := {"config", "num_parameters"} - record.keys():
-        raise ValueError(f"{path} has no {missing.pop()!r}; name a record of scripts/train.py")
+        raise ValueError(f"{path} has no {missing.pop()!r}; name a record of a training")
     if "export" in about:
         exported = source.parent / about.pop("export")
         record["export"] = json.loads(exported.read_text(encoding="utf-8"))
     return model_card(
-        SelfAttentiveConfig.from_dict(record["config"]),
+        FAMILIES[record["config"]["model_type"]].config.from_dict(record["config"]),
         record,
         name=about.pop("name"),
         num_parameters=record["num_parameters"],
