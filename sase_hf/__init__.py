@@ -23,6 +23,7 @@ from .models.rnnsearch.pipeline_rnnsearch import AlignedTranslationPipeline
 from .models.self_attentive.configuration_self_attentive import SelfAttentiveConfig
 from .models.self_attentive.modeling_self_attentive import (
     SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "SelfAttentionPipeline",
     "SelfAttentiveConfig",
     "SelfAttentiveForNLI",
+    "SelfAttentiveForRetrieval",
     "SelfAttentiveForSequenceClassification",
     "SelfAttentiveModel",
     "build_on_encoder",

@@ -408,6 +408,40 @@ def loss(config: Any, predictions: Sequence[Prediction], labels: Sequence[Any]) 
     return total / len(predictions)
 
 
+# Ranking by the matrix
+
+
+def score(config: Any, query: Tensor, document: Tensor) -> Tensor:
+    """Return the mean over the query's rows of the cosine to the nearest row of the document."""
+    if config.score_mode == "flat":
+        query, document = query.reshape(1, -1), document.reshape(1, -1)
+    total = query.new_zeros(())
+    for q in query:
+        cosines = [(q * d).sum() / (q.square().sum() * d.square().sum()).sqrt() for d in document]
+        total = total + max(cosines)
+    return total / len(query)
+
+
+def rank(
+    config: Any, weights: Weights, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> tuple[Tensor, Tensor]:
+    """Return the scores of all queries and documents, and the loss with the other documents."""
+    encoder = part(weights, "encoder.")
+    queries, documents = (
+        [encode(config, encoder, ids) for ids in side] for side in zip(*pairs, strict=True)
+    )
+    scores = torch.stack(
+        [torch.stack([score(config, q.M, d.M) for d in documents]) for q in queries]
+    )
+    total = scores.new_zeros(())
+    for i, (q, d) in enumerate(zip(queries, documents, strict=True)):
+        total = total + cross_entropy(scores[i] / config.score_temperature, i, 0.0)
+        total = total + config.penalty_coef * (
+            q.P if config.pooling == "generalized" else q.P + d.P
+        )
+    return scores, total / len(queries)
+
+
 # RNNsearch and RNNencdec: Bahdanau, Cho and Bengio (ICLR 2015), appendix A, in its own symbols
 
 

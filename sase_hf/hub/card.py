@@ -17,7 +17,7 @@ from huggingface_hub.constants import REPOCARD_NAME
 from yaml import YAMLError
 
 from ..data.labels import REGRESSION
-from ..models import CHECKSUMS_NAME, FAMILIES
+from ..models import CHECKSUMS_NAME, FAMILIES, RETRIEVAL
 from ..utils.files import write_text
 from ..utils.loading import load_config
 from .checks import weight_files
@@ -87,6 +87,7 @@ def model_card(
         auto_class=model_class._auto_class,
         is_head=is_head,
         is_pair=model_class.reads_pairs,
+        ranks=is_head and model_class is family.heads.get(RETRIEVAL),
         checkpoint=json.dumps(repo_id or "."),
         is_local=repo_id is None,
         has_labels=is_head and family.objective == "labels" and config.problem_type != REGRESSION,

@@ -26,12 +26,17 @@ from .self_attentive.configuration_self_attentive import SelfAttentiveConfig
 from .self_attentive.modeling_self_attentive import (
     SENTENCE_TRANSFORMER_FILES,
     SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
     penalised_loss,
+    row_scores,
+    unit_rows,
 )
 from .self_attentive.pipeline_self_attentive import TASK, SelfAttentionPipeline
 from .self_attentive.weights_self_attentive import CHECKSUMS_NAME
+
+RETRIEVAL = "retrieval"
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ class Family:
         base_model: The sentence encoder.
         objective: What its heads learn: `labels` of texts (scripts/train.py), or `translation`
             (scripts/train_translation.py).
-        heads: The head that each `--task` trains.
+        heads: The head that each `--task` trains; that of `RETRIEVAL` learns from pairs without
+            labels (scripts/train_retrieval.py).
         auto_class: The Auto class that loads the heads.
         summaries: A sentence for the model card, by the name of the class.
         logged_outputs: Outputs of a head, one number per example, lower is better; their means are
@@ -93,12 +99,14 @@ FAMILIES = {
         heads={
             "classification": SelfAttentiveForSequenceClassification,
             "nli": SelfAttentiveForNLI,
+            RETRIEVAL: SelfAttentiveForRetrieval,
         },
         auto_class=AutoModelForSequenceClassification,
         summaries={
             "SelfAttentiveModel": "A sentence encoder.",
             "SelfAttentiveForSequenceClassification": "A classifier of texts.",
             "SelfAttentiveForNLI": "A classifier of sentence pairs: premise and hypothesis.",
+            "SelfAttentiveForRetrieval": "A ranker of documents for short queries.",
         },
         logged_outputs=("penalty",),
         loss=penalised_loss,
@@ -128,6 +136,8 @@ FAMILIES = {
             "classifier_hidden_size": "mlp: hidden units.",
             "pruned_row_size": "pruned_mlp: hidden units that read one row of the sentence matrix.",
             "pruned_column_size": "pruned_mlp: hidden units that read one column of it.",
+            "score_mode": "retrieval: compare all rows of two texts, or the flattened matrices.",
+            "score_temperature": "retrieval: what the loss divides the scores by.",
             "matching": "How two sentences are compared; gated is that of Appendix B.",
             "embedding_dropout": "Dropout of the word vectors.",
             "classifier_dropout": "Dropout of the classifier's input and hidden layer.",
@@ -137,6 +147,8 @@ FAMILIES = {
         },
         changeable_fields=(
             "penalty_coef",
+            "score_mode",
+            "score_temperature",
             "embedding_dropout",
             "classifier_dropout",
             "label_smoothing",
@@ -179,4 +191,12 @@ FAMILIES = {
     ),
 }
 
-__all__ = ["CHECKSUMS_NAME", "FAMILIES", "TRANSLATION_TASK", "Family"]
+__all__ = [
+    "CHECKSUMS_NAME",
+    "FAMILIES",
+    "RETRIEVAL",
+    "TRANSLATION_TASK",
+    "Family",
+    "row_scores",
+    "unit_rows",
+]

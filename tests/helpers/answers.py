@@ -5,8 +5,8 @@ Run in a process of its own by `test_remote_code.py` and `test_loopback.py`:
     python -I answers.py FOLDER OUTPUT.json            # without sase_hf, by trust_remote_code
     python -I answers.py FOLDER OUTPUT.json package    # with sase_hf imported, without the flag
 
-FOLDER holds the checkpoints `base`, `classifier`, `nli` and `cnn`, or is the owner of repositories
-with these names on the Hub.
+FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval` and `cnn`, or is the
+owner of repositories with these names on the Hub.
 """
 
 import json
@@ -39,7 +39,7 @@ def answers_of_models(models: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     answered = {}
     with torch.no_grad():
         for name, model in models.items():
-            batch = pairs if name == "nli" else texts
+            batch = pairs if name in ("nli", "retrieval") else texts
             outputs = model(**batch, output_attentions=True, output_hidden_states=True)
             answered[f"model {name}"] = tensors(outputs)
     return answered
@@ -57,7 +57,10 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
     load_head = AutoModelForSequenceClassification.from_pretrained
     models = {
         "base": AutoModel.from_pretrained(folder / "base", **flags),
-        **{name: load_head(folder / name, **flags) for name in ("classifier", "nli", "cnn")},
+        **{
+            name: load_head(folder / name, **flags)
+            for name in ("classifier", "nli", "retrieval", "cnn")
+        },
         "base of classifier": AutoModel.from_pretrained(folder / "classifier", **flags),
         "base of nli": AutoModel.from_pretrained(folder / "nli", **flags),
     }
@@ -71,12 +74,14 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
         ("nli", "zero-shot-classification", {"candidate_labels": LABELS}, TEXTS[:2]),
         ("classifier", "self-attention", {}, TEXTS),
         ("nli", "self-attention", {}, PAIRS),
+        ("retrieval", "text-classification", {"top_k": None}, PAIRS),
+        ("retrieval", "self-attention", {}, PAIRS),
     ):
         pipe = pipeline(task, str(folder / name), **flags)
         for batch_size in (1, 3):
             said = pipe(inputs, batch_size=batch_size, **options)
             answered[f"{task} of {name} x{batch_size}"] = said
-    for name in ("base", "classifier", "nli", "cnn"):
+    for name in ("base", "classifier", "nli", "retrieval", "cnn"):
         encoder = SentenceTransformer(str(folder / name), device="cpu", **flags)
         said = encoder.encode(TEXTS, batch_size=3, show_progress_bar=False)
         answered[f"SentenceTransformer {name}"] = said.tolist()

@@ -51,12 +51,14 @@ def make_rows(problem: str) -> Dataset:
     """Return 64 rows of unequal lengths, and labels that fall unevenly on parts of a batch."""
     rng = random.Random(1)
     rows: dict[str, list[Any]] = {"input_ids": [], "labels": []}
-    if problem == "pairs":
+    if problem in ("pairs", "retrieval"):
         pairs = [random_pair(rng) for _ in range(NUM_ROWS)]
         rows["input_ids"] = [premise + hypothesis for premise, hypothesis in pairs]
         rows["token_type_ids"] = [[0] * len(p) + [1] * len(h) for p, h in pairs]
     else:
         rows["input_ids"] = [random_text(rng) for _ in range(NUM_ROWS)]
+    if problem == "retrieval":
+        return Dataset.from_dict({name: rows[name] for name in ("input_ids", "token_type_ids")})
     for row in range(NUM_ROWS):
         if problem == "multi_label":
             rows["labels"].append([float(rng.random() < 0.5) for _ in range(3)])

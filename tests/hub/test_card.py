@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from sase_hf import (
     SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
     build_tokenizer,
@@ -40,7 +41,11 @@ RECORD: dict[str, Any] = {
         "test": {"dataset": "rooms", "revision": None, "rows": 5},
     },
 }
-HEADS = [SelfAttentiveForSequenceClassification, SelfAttentiveForNLI]
+HEADS = [
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
+]
 HOSTILE_NAMES = [
     "---\nlicense: other\n---",
     "<script>alert(1)</script>",

@@ -16,6 +16,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 
 from sase_hf import (
     SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
     build_tokenizer,
@@ -30,6 +31,7 @@ CHECKPOINTS: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
     "base": (SelfAttentiveModel, {}),
     "classifier": (SelfAttentiveForSequenceClassification, {"id2label": RATINGS}),
     "nli": (SelfAttentiveForNLI, {"id2label": RELATIONS}),
+    "retrieval": (SelfAttentiveForRetrieval, {}),
     "cnn": (
         SelfAttentiveForSequenceClassification,
         {"id2label": RATINGS, "encoder": "cnn", "pooling": "generalized"},

@@ -84,6 +84,7 @@ def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Pa
         ({"classifier_dropout": 1}, "classifier_dropout is 1; .* at least 0 and below 1"),
         ({"label_smoothing": math.nan}, "label_smoothing is nan"),
         ({"penalty_coef": -1}, "penalty_coef is -1; .* finite"),
+        ({"score_temperature": 0}, "score_temperature is 0; .* above 0"),
         ({"pad_token_id": 23, "vocab_size": 23}, "pad_token_id is 23; .*vocab_size=23"),
         ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last'.* encoder='cnn' has no last"),
         ({"encoder": "cnn", "lstm_shortcuts": True}, "lstm_shortcuts needs encoder='bilstm'"),

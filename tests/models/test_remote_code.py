@@ -15,6 +15,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from sase_hf import (
     SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
     build_tokenizer,
@@ -31,12 +32,13 @@ CODE = {
     "weights_self_attentive.py",
 }
 NLI_LABELS = dict(enumerate(["entailment", "neutral", "contradiction"]))
-# A base model, both heads, and a classifier of another architecture with a list in its config. The
-# first three share the sizes of their encoder.
+# A base model, all heads, and a classifier of another architecture with a list in its config. The
+# first four share the sizes of their encoder.
 KINDS: dict[str, tuple[type, dict[str, Any]]] = {
     "base": (SelfAttentiveModel, {}),
     "classifier": (SelfAttentiveForSequenceClassification, {"num_labels": 3}),
     "nli": (SelfAttentiveForNLI, {"id2label": NLI_LABELS}),
+    "retrieval": (SelfAttentiveForRetrieval, {}),
     "cnn": (
         SelfAttentiveForSequenceClassification,
         {"encoder": "cnn", "cnn_kernel_sizes": [2, 3], "pooling": "generalized"},
@@ -87,7 +89,8 @@ def test_checkpoints_answer_bit_equal_with_the_package_and_by_remote_code(
 @pytest.mark.parametrize("name", KINDS)
 def test_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path, name: str) -> None:
     """A head's checkpoint serves AutoModel too, and a head can start from a base model's."""
-    head = SelfAttentiveForNLI if name == "nli" else SelfAttentiveForSequenceClassification
+    kind = KINDS[name][0]
+    head = SelfAttentiveForSequenceClassification if name == "base" else kind
     files = {path.name for path in (folder / name).iterdir()}
     assert files >= CODE | {"config.json", "model.safetensors", "tokenizer.json"}
     assert not [file for file in files if file.endswith((".bin", ".pt", ".pkl"))]
@@ -100,12 +103,13 @@ def test_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path, name: s
 
 
 def test_each_checkpoint_loads_as_the_head_it_was_saved_from(folder: Path) -> None:
-    """Two heads share one Auto class; `architectures` decides, by default for the classifier."""
+    """The heads share one Auto class; `architectures` decides, by default for the classifier."""
     load = AutoModelForSequenceClassification.from_pretrained
     assert type(load(folder / "classifier")) is SelfAttentiveForSequenceClassification
     nli = load(folder / "nli")
     assert type(nli) is SelfAttentiveForNLI
     assert nli.config.id2label == NLI_LABELS
+    assert type(load(folder / "retrieval")) is SelfAttentiveForRetrieval
     fresh = AutoModelForSequenceClassification.from_config(tiny_config())
     assert type(fresh) is SelfAttentiveForSequenceClassification
     assert type(AutoModel.from_config(tiny_config())) is SelfAttentiveModel

@@ -36,7 +36,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
+    SelfAttentiveForSequenceClassification,
+)
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
 from sase_hf.training.trainer import SelfAttentiveTrainer
 
@@ -60,9 +64,10 @@ WITH_PENALTY = {"trainer_class": SelfAttentiveTrainer, "train_sampling_strategy"
 
 
 def make_model(problem: str) -> PreTrainedModel:
-    head = SelfAttentiveForNLI if problem == "pairs" else SelfAttentiveForSequenceClassification
+    heads = {"pairs": SelfAttentiveForNLI, "retrieval": SelfAttentiveForRetrieval}
+    head = heads.get(problem, SelfAttentiveForSequenceClassification)
     set_seed(0)
-    return head(tiny_config(penalty_coef=0.5, **PROBLEMS[problem]))
+    return head(tiny_config(penalty_coef=0.5, **PROBLEMS.get(problem, {})))
 
 
 def arguments(folder: Path, **options: Any) -> TrainingArguments:
@@ -130,6 +135,7 @@ def work(folder: Path) -> None:
     results: dict[str, Any] = {}
     for problem in PROBLEMS:
         results[problem], _ = two_updates(problem, folder / problem, batch_size=16)
+    results["retrieval"], _ = two_updates("retrieval", folder / "retrieval", batch_size=16)
     results["in parts"], _ = two_updates("pairs", folder / "parts", batch_size=16, **IN_PARTS)
     _, results["logs"] = two_updates("pairs", folder / "logs", 16, **WITH_PENALTY)
 
@@ -232,6 +238,16 @@ def test_trainer_learns_the_same_from_split_batches(
     assert_same(two_processes[problem], whole, TOLERANCE)
     if problem == "pairs":
         assert_same(two_processes["in parts"], whole, TOLERANCE)
+
+
+def test_retrieval_head_compares_with_the_documents_of_all_processes(
+    two_processes: dict[str, Any], tmp_path: Path
+) -> None:
+    """32 pairs at once and 2 processes x 16 learn the same; accumulated, negatives are fewer."""
+    whole, _ = two_updates("retrieval", tmp_path / "whole", batch_size=32)
+    assert_same(two_processes["retrieval"], whole, 1e-5)
+    parts, _ = two_updates("retrieval", tmp_path / "parts", batch_size=16, accumulated=2)
+    assert max((parts[name] - weight).abs().max() for name, weight in whole.items()) > 1e-3
 
 
 def test_trainer_logs_loss_and_penalty_of_the_whole_update(

@@ -100,6 +100,10 @@ class SelfAttentiveConfig(PreTrainedConfig):
         pruned_column_size: q, the hidden units of `pruned_mlp` that read one column of M.
         matching: How the entailment head compares two sentences: `gated` (Appendix B) or `concat`,
             the rows [u; v; |u - v|; u * v].
+        score_mode: How the retrieval head compares a query with a document: by `rows`, the mean
+            over the query's rows of the cosine to the most similar row of the document, or `flat`,
+            the cosine of the flattened matrices.
+        score_temperature: What the retrieval head divides the scores by in its loss.
         embedding_dropout: Acts on the word vectors before the encoder.
         classifier_dropout: Acts on the input of the classifier and on its hidden layer.
         label_smoothing: Share of the target probability spread over all labels, single-label
@@ -168,6 +172,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
     pruned_row_size: int = 30
     pruned_column_size: int = 2
     matching: Literal["gated", "concat"] = "gated"
+    score_mode: Literal["rows", "flat"] = "rows"
+    score_temperature: float | int = 0.05
     embedding_dropout: float | int = 0.3
     classifier_dropout: float | int = 0.5
     label_smoothing: float | int = 0.0
@@ -349,6 +355,10 @@ class SelfAttentiveConfig(PreTrainedConfig):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; it must be a finite number, 0 or more")
+        if not 0 < self.score_temperature < math.inf:
+            raise ValueError(
+                f"score_temperature is {self.score_temperature}; it must be a finite number above 0"
+            )
         weights = self.class_weights
         if weights is not None and not (
             len(weights) == self.num_labels and all(0 <= w < math.inf for w in weights)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput, can_return_tuple
@@ -90,6 +91,30 @@ class SelfAttentiveClassifierOutput(ModelOutput):
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
     pair_attentions: Tensor | None = None
+
+
+@dataclass
+class SelfAttentiveRetrievalOutput(ModelOutput):
+    """What the retrieval head returns for B pairs of a query and its document.
+
+    Attributes:
+        loss: See `SelfAttentiveForRetrieval.forward`, a scalar, or None.
+        logits: The score of each query and its own document, -1 to 1, shape (B, 1).
+        query_embedding: The sentence matrices of the queries, row by row, shape (B, r * H).
+        document_embedding: Those of the documents.
+        penalty: Unweighted penalty of both texts together, float32, shape (B,).
+        hidden_states: As in `SelfAttentiveModelOutput`, each (B, 2, ...).
+        attentions: One tensor of shape (B, 2, r, T). For scores by rows, row i of the second text
+            is that of the document row to which query row i is most similar: the words that met.
+    """
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    query_embedding: Tensor | None = None
+    document_embedding: Tensor | None = None
+    penalty: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
 
 
 # ---- classifiers: sentence matrix -> logits ------------------------------------------------------
@@ -172,6 +197,57 @@ class ConcatMatching(nn.Module):
         """Return (B, r, 4H) from two matrices (B, r, H)."""
         features = [premise, hypothesis, (premise - hypothesis).abs(), premise * hypothesis]
         return torch.cat(features, dim=-1)
+
+
+# ---- ranking: the matrices of queries and documents -> scores ------------------------------------
+
+
+def unit_rows(embeddings: Tensor, config: SelfAttentiveConfig, mode: str | None = None) -> Tensor:
+    """Return what scores compare, in float32 or wider: rows of length 1, or of zeros.
+
+    Args:
+        embeddings: Sentence matrices, row by row, shape (B, r * H).
+        config: Gives r, and the mode if none is given.
+        mode: `rows` or `flat`.
+
+    Returns:
+        Shape (B, r, H), or (B, 1, r * H) for `flat`.
+    """
+    rows = config.num_rows if (mode or config.score_mode) == "rows" else 1
+    wide = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+    return F.normalize(wide.unflatten(1, (rows, -1)), dim=-1)
+
+
+def row_scores(queries: Tensor, documents: Tensor) -> Tensor:
+    """Return the mean over query rows of the cosine to the most similar document row: (Q, D).
+
+    Args:
+        queries: `unit_rows` of Q queries, shape (Q, r, H).
+        documents: `unit_rows` of D documents, shape (D, r, H).
+    """
+    with torch.autocast(queries.device.type, enabled=False):
+        cosines = queries.flatten(0, 1) @ documents.flatten(0, 1).T
+    best = cosines.unflatten(1, (len(documents), -1)).amax(-1)  # (Q * r, D)
+    return best.unflatten(0, (len(queries), -1)).mean(1)
+
+
+class _GatherRows(torch.autograd.Function):
+    """The rows of all processes, in the order of the processes, each with its whole gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        """Return (processes * B, ...) from (B, ...), with the same B in every process."""
+        ctx.count = len(rows)
+        parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, rows.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        """Return the gradient of the own rows, summed over the losses of all processes."""
+        total = gradients[0].contiguous()
+        dist.all_reduce(total)
+        return total[dist.get_rank() * ctx.count :][: ctx.count]
 
 
 # ---- loss: task loss plus penalty, the same however a batch is split -----------------------------
@@ -591,36 +667,169 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
         Args:
             token_type_ids: 0 on the premise, 1 on the hypothesis, shape (B, T); required.
         """
-        embeds = self.encoder.embed(input_ids, inputs_embeds)
-        real = self.encoder.real_tokens(embeds, input_ids, attention_mask)
-        if token_type_ids is None:
-            raise ValueError(
-                "token_type_ids are missing: 0 on the premise, 1 on the hypothesis. Tokenize both "
-                "sentences together: tokenizer(premises, hypotheses, ...)"
-            )
-        check_one_per_token("token_type_ids", token_type_ids, embeds)
-        sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)
-        outputs = self.encoder(
-            attention_mask=sides.flatten(0, 1),  # (2B, T): premise and hypothesis by turns
-            inputs_embeds=embeds.repeat_interleave(2, 0),
+        outputs = encode_pairs(
+            self.encoder,
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            inputs_embeds,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
-            return_dict=True,
         )
-        matrices = outputs.sentence_embedding.unflatten(1, (self.config.num_rows, -1))
-        logits = self.classifier(self.matching(matrices[0::2], matrices[1::2]))
-        penalty = outputs.penalty.unflatten(0, (-1, 2)).sum(1)
-        if self.config.pooling == "generalized":
-            penalty = penalty / 2  # it depends on the weights alone, which both sides share
-        pairs = outputs.pair_attentions
+        matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
+        logits = self.classifier(self.matching(matrices[:, 0], matrices[:, 1]))
+        penalty = outputs.penalty
         return SelfAttentiveClassifierOutput(
             loss=head_loss(logits, labels, penalty, self.config, num_items_in_batch),
             logits=logits,
             penalty=penalty,
-            hidden_states=_unfold_pairs(outputs.hidden_states),
-            attentions=_unfold_pairs(outputs.attentions),
-            pair_attentions=None if pairs is None else pairs.unflatten(0, (-1, 2)),
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+            pair_attentions=outputs.pair_attentions,
         )
+
+
+class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
+    """One encoder for queries and documents, and the score of a pair.
+
+    It has no weights beside those of the encoder. A row holds a query and its document;
+    `token_type_ids` is 0 on the query and 1 on the document. The score is its one output, so it
+    makes the config that of a regression.
+    """
+
+    reads_pairs = True
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        config.problem_type = "regression"
+        config.id2label, config.label2id = {0: "score"}, {"score": 0}
+        config.validate()
+        super().__init__(config)
+        self.encoder = SelfAttentiveModel(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        return_loss: bool | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        **kwargs: Any,
+    ) -> SelfAttentiveRetrievalOutput:
+        """Score pairs; arguments and errors not named here are those of `SelfAttentiveForNLI`.
+
+        The loss is the mean over the queries of the cross-entropy of their scores over
+        `score_temperature`, with the own document as the class and the documents of the other rows
+        as the other classes, plus `penalty_coef` times the mean penalty. In training the documents
+        of all processes count, each of which must have as many rows, and the mean of the gradients,
+        which DistributedDataParallel takes, is that of one large batch. Accumulated batches are not
+        one large batch: each has its own documents only. A document that stands in two rows is
+        taken for a wrong answer to both queries.
+
+        Args:
+            return_loss: Compute the loss; by default in training only. Where the stock `Trainer` is
+                to evaluate the loss, the collator adds `return_loss=True` to a batch, as for CLIP.
+
+        Returns:
+            See `SelfAttentiveRetrievalOutput`.
+        """
+        outputs = encode_pairs(
+            self.encoder,
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        embeddings = outputs.sentence_embedding.unbind(1)
+        queries, documents = (unit_rows(part, self.config) for part in embeddings)
+        with torch.autocast(queries.device.type, enabled=False):
+            cosines = queries @ documents.mT  # (B, r, r)
+        attentions = outputs.attentions
+        if attentions is not None and self.config.score_mode == "rows":
+            places = cosines.argmax(2)  # (B, r)
+            query, document = attentions[0].unbind(1)
+            met = document.take_along_dim(places.unsqueeze(2), 1)
+            attentions = (torch.stack([query, met], 1),)
+        loss = None
+        if self.training if return_loss is None else return_loss:
+            first = 0
+            if self.training and dist.is_available() and dist.is_initialized():
+                first = dist.get_rank() * len(documents)
+                documents = _GatherRows.apply(documents)
+            scores = row_scores(queries, documents) / self.config.score_temperature
+            own = torch.arange(len(queries), device=scores.device) + first
+            loss = F.cross_entropy(scores, own)
+            loss = loss + self.config.penalty_coef * outputs.penalty.mean()
+        return SelfAttentiveRetrievalOutput(
+            loss=loss,
+            logits=cosines.amax(2).mean(1, keepdim=True),
+            query_embedding=embeddings[0],
+            document_embedding=embeddings[1],
+            penalty=outputs.penalty,
+            hidden_states=outputs.hidden_states,
+            attentions=attentions,
+        )
+
+    def score(self, queries: Tensor, documents: Tensor, mode: str | None = None) -> Tensor:
+        """Return the scores (Q, D) of every query and document, -1 to 1.
+
+        Args:
+            queries: `sentence_embedding` of Q queries by the base model, shape (Q, r * H).
+            documents: That of D documents, shape (D, r * H).
+            mode: `rows` or `flat`; by default that of the config.
+        """
+        return row_scores(*(unit_rows(part, self.config, mode) for part in (queries, documents)))
+
+
+def encode_pairs(
+    encoder: SelfAttentiveModel,
+    input_ids: Tensor | None,
+    attention_mask: Tensor | None,
+    token_type_ids: Tensor | None,
+    inputs_embeds: Tensor | None,
+    **options: Any,
+) -> Any:
+    """Encode both texts of each row; `options` are those of the encoder.
+
+    Returns:
+        The encoder's `SelfAttentiveModelOutput`, with (B, 2, ...) for each of its (B, ...), but the
+        penalty, which is that of both texts together, shape (B,).
+
+    Raises:
+        ValueError: If token types are missing or have another shape.
+    """
+    embeds = encoder.embed(input_ids, inputs_embeds)
+    real = encoder.real_tokens(embeds, input_ids, attention_mask)
+    if token_type_ids is None:
+        raise ValueError(
+            "token_type_ids are missing: 0 on the first text, 1 on the second. Tokenize both "
+            "together: tokenizer(premises, hypotheses, ...)"
+        )
+    check_one_per_token("token_type_ids", token_type_ids, embeds)
+    sides = torch.stack([token_type_ids == 0, token_type_ids == 1], 1) & real.unsqueeze(1)
+    outputs = encoder(
+        attention_mask=sides.flatten(0, 1),  # (2B, T): first and second texts by turns
+        inputs_embeds=embeds.repeat_interleave(2, 0),
+        return_dict=True,
+        **options,
+    )
+    pairs = outputs.pair_attentions
+    penalty = outputs.penalty.unflatten(0, (-1, 2)).sum(1)
+    if encoder.config.pooling == "generalized":
+        penalty = penalty / 2  # it depends on the weights alone, which both sides share
+    return SelfAttentiveModelOutput(
+        last_hidden_state=outputs.last_hidden_state.unflatten(0, (-1, 2)),
+        sentence_embedding=outputs.sentence_embedding.unflatten(0, (-1, 2)),
+        penalty=penalty,
+        hidden_states=_unfold_pairs(outputs.hidden_states),
+        attentions=_unfold_pairs(outputs.attentions),
+        pair_attentions=None if pairs is None else pairs.unflatten(0, (-1, 2)),
+    )
 
 
 def _unfold_pairs(tensors: tuple[Tensor, ...] | None) -> tuple[Tensor, ...] | None:
@@ -632,11 +841,15 @@ __all__ = [
     "IGNORED_LABEL",
     "SelfAttentiveClassifierOutput",
     "SelfAttentiveForNLI",
+    "SelfAttentiveForRetrieval",
     "SelfAttentiveForSequenceClassification",
     "SelfAttentiveModel",
     "SelfAttentiveModelOutput",
     "SelfAttentivePreTrainedModel",
+    "SelfAttentiveRetrievalOutput",
     "head_loss",
     "infer_problem_type",
     "penalised_loss",
+    "row_scores",
+    "unit_rows",
 ]
