@@ -1,4 +1,4 @@
-"""Pairs of texts that translate each other, read, checked and tokenized."""
+"""Pairs of texts without labels, read, checked and tokenized."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,17 +38,16 @@ class PairArguments(DataArguments):
         super().__post_init__()
         if len(names := self.text_column_names or ()) != 2:
             raise ValueError(
-                f"--text_column_names is {','.join(names)}; name two columns, "
-                "source and target, such as en,fr"
+                f"--text_column_names is {','.join(names)}; name two columns, such as en,fr"
             )
         if self.max_train_words is not None and self.max_train_words < 1:
             raise ValueError(f"--max_train_words is {self.max_train_words}; it must be 1 or more")
 
 
-def load_pairs(arguments: PairArguments) -> TaskData:
-    """Load the splits of a translation task, with the columns `text` and `text_pair`.
+def load_pairs(arguments: PairArguments, problem_type: str = TRANSLATION) -> TaskData:
+    """Load the splits of a task without labels, with the columns `text` and `text_pair`.
 
-    A test split may come without targets.
+    A test split may come without the second.
 
     Raises:
         ValueError: If a file breaks its format, a column is missing, or a text is missing or blank.
@@ -66,7 +65,7 @@ def load_pairs(arguments: PairArguments) -> TaskData:
         if not len(splits[split.name]):
             raise ValueError(f"{split.title} has no rows left; add some, or leave it out")
         sources[split.name] = {**split.source, "rows": len(splits[split.name])}
-    return TaskData(DatasetDict(splits), TRANSLATION, (), sources, columns.texts, ())
+    return TaskData(DatasetDict(splits), problem_type, (), sources, columns.texts, ())
 
 
 def encode_pairs(

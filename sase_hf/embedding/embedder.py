@@ -23,7 +23,7 @@ DEFAULT_BATCH_TOKENS = 4_096
 TEXTS_PER_CALL = 10_000  # of the tokenizer; its lists of Python integers take much memory
 # Config fields that do not affect embeddings.
 _UNRELATED_FIELDS = {"_name_or_path", "architectures", "auto_map", "custom_pipelines", "dtype"}
-_UNRELATED_FIELDS |= {"transformers_version"}
+_UNRELATED_FIELDS |= {"score_mode", "score_temperature", "transformers_version"}
 
 Embeddings = npt.NDArray[np.floating]
 

@@ -26,6 +26,7 @@ from transformers import EvalPrediction, PreTrainedConfig
 
 from ..data.labels import IGNORED_LABEL, MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..data.pairs import TRANSLATION
+from ..models import RETRIEVAL
 from ..utils.files import FilePath, write_text
 from .metrics.accuracy.accuracy import Accuracy
 from .metrics.macro_f1.macro_f1 import MacroF1
@@ -56,6 +57,7 @@ DEFAULT_METRICS = {
     MULTI_LABEL: ("accuracy", "macro_f1"),
     REGRESSION: ("mse", "pearson"),
     TRANSLATION: ("bleu",),
+    RETRIEVAL: ("mrr", "recall_at_1", "recall_at_10"),
 }
 
 # Endings of the entries that Trainer adds to the metrics.

@@ -14,7 +14,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
 from ..data.arguments import flag
-from ..models import FAMILIES
+from ..models import FAMILIES, RETRIEVAL
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
 LABEL_FAMILIES = [family for family in FAMILIES.values() if family.objective == "labels"]
@@ -87,7 +87,7 @@ class _ModelChoice(ModelSource):
     )
     task: str | None = flag(
         "The head of a new model; by default nli for two text columns and classification for one.",
-        choices=[task for family in LABEL_FAMILIES for task in family.heads],
+        choices=[t for family in LABEL_FAMILIES for t in family.heads if t != RETRIEVAL],
     )
     level: str | None = flag(
         "What a token of the tokenizer that is built is.", choices=("word", "character")

@@ -60,14 +60,14 @@ class Steps:
         make_trainer: Called with the setup and the arguments of the run.
         columns: Called with the trainer, the setup and what the trainer predicted; returns for each
             test row the columns that its file of predictions has besides.
-        details: Returns what a record says besides.
+        details: Called with the trainer and the setup; returns what a record says besides.
     """
 
     assemble: Callable[[Any, Any, Path | None], TrainingSetup]
     log_summary: Callable[[TrainingSetup, Any, Any, Any], None]
     make_trainer: Callable[[TrainingSetup, Any], SelfAttentiveTrainer]
     columns: Callable[[Any, TrainingSetup, Any], list[dict[str, Any]]]
-    details: Callable[[], dict[str, Any]] = dict
+    details: Callable[[Any, TrainingSetup], dict[str, Any]] = lambda *_: {}
 
 
 def run(
@@ -154,7 +154,8 @@ def run_steps(
     if training_args.do_predict:
         tested, predictions = _predict(trainer, setup, data_args, steps)
         metrics |= tested
-    record = _record(setup, metrics, training_args, given, start) | history | steps.details()
+    record = _record(setup, metrics, training_args, given, start) | history
+    record |= steps.details(trainer, setup)
     if trainer.is_world_process_zero():
         if training_args.do_train:
             write_model_card(output_dir, record, repo_id)
@@ -229,9 +230,14 @@ def log_summary(
     names = setup.task.label_names
     logger.info(f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}")
     log_lengths(setup, data_args)
+    log_word_vectors(setup, model_args)
+    log_model(setup, training_args)
+
+
+def log_word_vectors(setup: TrainingSetup, model_args: ModelArguments) -> None:
+    """Log how many words the files of vectors know."""
     for path, share in zip(model_args.word_vectors or [], setup.vectors_found, strict=False):
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
-    log_model(setup, training_args)
 
 
 def log_lengths(setup: TrainingSetup, data_args: DataArguments) -> None:

@@ -20,7 +20,7 @@ from ..data.task import TaskData, encode_task, load_task
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
 from ..evaluation.records import DEFAULT_METRICS
-from ..models import FAMILIES
+from ..models import FAMILIES, RETRIEVAL
 from ..utils.files import check_output
 from ..utils.loading import (
     build_on_encoder,
@@ -168,9 +168,9 @@ def assemble(
     if source is None:
         if model_args.encoder_name_or_path is not None and model_args.tokenizer_name is None:
             model_args = replace(model_args, tokenizer_name=model_args.encoder_name_or_path)
-        build = partial(build_tokenizer, **_extra_words(model_args, options))
+        build = partial(build_tokenizer, **extra_words(model_args, options))
         tokenizer = new_tokenizer(model_args, data_args, task, build)
-        model, found = _new_model(head, model_args, task, tokenizer, options)
+        model, found = new_model(head, model_args, task, tokenizer, options)
     else:
         if model_args.ignore_mismatched_sizes:
             config.class_weights = None  # those of its own labels
@@ -253,6 +253,11 @@ def _choose_head(
         own_task = saved.get((config.architectures or [""])[0], task)
         if model_args.task not in (None, own_task):
             raise ValueError(f"--task is {model_args.task}, but the checkpoint is for {own_task}")
+        if own_task == RETRIEVAL:
+            raise ValueError(
+                "the checkpoint is for retrieval, which has no labels; train it with "
+                "scripts/train_retrieval.py"
+            )
         task = own_task
     if getattr(heads[task], "reads_pairs", False) and len(columns) != 2:
         raise ValueError(
@@ -293,7 +298,7 @@ def new_tokenizer(
     return tokenizer
 
 
-def _extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dict[str, Any]:
+def extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dict[str, Any]:
     """Return the words of the vector files, if a tokenizer that is built shall know them."""
     if model_args.extend_vocabulary and not model_args.word_vectors:
         raise ValueError("--extend_vocabulary needs the words of --word_vectors")
@@ -305,7 +310,7 @@ def _extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dic
     return {"extra_words": chain.from_iterable(words)}
 
 
-def _new_model(
+def new_model(
     head: type[PreTrainedModel],
     model_args: ModelArguments,
     task: TaskData,

@@ -104,15 +104,17 @@ class SelfAttentiveTrainer(Trainer):
         loss, outputs = super().compute_loss(
             model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch
         )
-        if labels is not None:
+        logged = [outputs[name].detach() for name in self.logged_outputs]
+        if labels is None:
+            weight = torch.ones_like(logged[0])  # (B,)
+        else:
             counted = labels != IGNORED_LABEL
             weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
-            terms = [weight * outputs[name].detach() for name in self.logged_outputs]
-            batch = torch.stack([*terms, weight], dim=1)  # (B, logged outputs + 1)
-            if model.training:
-                self._train_sums += batch.sum(0)
-            else:
-                self._batch_outputs = batch
+        batch = torch.stack([*(weight * x for x in logged), weight], dim=1)
+        if model.training:
+            self._train_sums += batch.sum(0)
+        else:
+            self._batch_outputs = batch  # (B, logged outputs + 1)
         return (loss, outputs) if return_outputs else loss
 
     def _means(self, sums: Tensor) -> dict[str, float]:

@@ -242,7 +242,7 @@ STEPS = Steps(
     log_summary,
     make_trainer,
     lambda trainer, _, words: [{"translation": text} for text in trainer.texts_of(words)],
-    details=lambda: {"signatures": {"bleu": bleu_signature()}},
+    details=lambda *_: {"signatures": {"bleu": bleu_signature()}},
 )
 TRANSLATION_ARGUMENTS = (PairArguments, TranslatorArguments, TranslationRunArguments)
 

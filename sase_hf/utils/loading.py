@@ -11,7 +11,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, TokenizersBackend, pipeline
 
-from ..models import FAMILIES
+from ..models import FAMILIES, RETRIEVAL
 
 # What transformers raises of a file whose fields have other types than it expects.
 _MALFORMED = (AttributeError, LookupError, TypeError)
@@ -110,6 +110,27 @@ def build_on_encoder(
         base.token_encoder.model.load_state_dict({name: weights[name] for name in own})
         base.embeddings.load_state_dict(vectors.state_dict())
     return model
+
+
+def retrieval_head(checkpoint: str, config: Any) -> Any:
+    """Return the class that ranks by the base model of a checkpoint.
+
+    Raises ValueError for a family that has none.
+    """
+    if (head := FAMILIES[config.model_type].heads.get(RETRIEVAL)) is None:
+        able = ", ".join(name for name, family in FAMILIES.items() if RETRIEVAL in family.heads)
+        fault = f"{checkpoint} holds a {config.model_type} model, which does not rank texts"
+        raise ValueError(f"{fault}; name one of {able}")
+    return head
+
+
+def load_ranker(checkpoint: str) -> tuple[Any, TokenizersBackend]:
+    """Load the base model of a checkpoint, also of another head, as one that ranks documents.
+
+    Raises as `load_checkpoint` does.
+    """
+    config = load_config(checkpoint)
+    return _load(retrieval_head(checkpoint, config), checkpoint, config)
 
 
 def load_config(checkpoint: str, **options: Any) -> Any:

@@ -1,0 +1,38 @@
+"""Train and evaluate a model that ranks documents for short queries.
+
+From a recipe, which holds every setting of a run; flags after it win over what it says. Its pairs,
+a sentence and the review that it was taken from, are made first:
+
+    python scripts/retrieval_pairs.py data/yelp5.train.jsonl.gz runs/pairs/yelp5.train.jsonl.gz
+    python scripts/retrieval_pairs.py data/yelp5.dev.jsonl.gz runs/pairs/yelp5.dev.jsonl.gz
+        --max_rows 2000
+    python scripts/train_retrieval.py scripts/recipes/retrieval/yelp5.yaml
+
+From files of your own with two text columns, CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet:
+
+    python scripts/train_retrieval.py --do_train --train_file train.csv --do_eval
+        --validation_file dev.csv --text_column_names title,body --output_dir runs/mine
+
+Each query learns to find its own document among those of its batch, so larger batches teach more;
+accumulated batches do not count as one, several processes do. An evaluation ranks all documents of
+its file for each query: mean reciprocal rank, recall at 1 and at 10.
+
+An interrupted run continues when its command is given again with --resume_from_checkpoint. Several
+GPUs, or processes, take:
+torchrun --standalone --nproc_per_node 2 scripts/train_retrieval.py ...
+"""
+
+from collections.abc import Sequence
+
+from train import run_script
+
+from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS, run_retrieval
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what the command line asks for and print the results."""
+    run_script(__file__, __doc__, argv, RETRIEVAL_ARGUMENTS, run_retrieval)
+
+
+if __name__ == "__main__":
+    main()
