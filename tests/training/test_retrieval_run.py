@@ -1,0 +1,147 @@
+"""Runs that learn to rank, from the pairs to a ranking with the words that met."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoints import script_main
+from rows import write_jsonl
+from runs import TINY_MODEL
+from sentence_transformers import SentenceTransformer
+
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS, run_retrieval
+
+ANIMALS = "dog cat owl fox hen cow pig bee ant elk emu yak".split()  # noqa: SIM905
+PAIRS = [
+    {"query": f"the {a}", "document": " ".join([*["it was late ."] * n, f"a {a} ran away ."])}
+    for n, a in enumerate(ANIMALS)
+]
+
+
+def words_for(folder: Path, **flags: Any) -> list[str]:
+    rows = str(write_jsonl(folder / "pairs.jsonl", PAIRS))
+    given = {
+        **{name: size for name, size in TINY_MODEL.items() if "classifier" not in name},
+        "train_file": rows,
+        "validation_file": rows,
+        "output_dir": str(folder / "run"),
+        "do_train": "true",
+        "do_eval": "true",
+        "per_device_train_batch_size": 6,
+        "per_device_eval_batch_size": 5,
+        "train_sampling_strategy": "group_by_length",
+        "learning_rate": 0.03,
+        "embedding_dropout": 0,
+        "num_train_epochs": 40,
+        "save_strategy": "no",
+        "bf16": "false",
+        "disable_tqdm": "true",
+        **flags,
+    }
+    return [f"--{name}={value}" for name, value in given.items()]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("retrieval")
+    words = words_for(folder, record=folder / "record.json")
+    outcome = run_retrieval(*parse_arguments(words, groups=RETRIEVAL_ARGUMENTS))
+    return {**outcome, "folder": folder}
+
+
+def test_retrieval_is_learnt_and_recorded(trained: dict[str, Any]) -> None:
+    """By the name of the animal alone; a guess would have a rank of 6.5."""
+    metrics = trained["metrics"]
+    assert metrics["eval_recall_at_10"] >= metrics["eval_recall_at_1"] > 0.8
+    assert metrics["eval_mrr"] > 0.8
+    assert metrics["eval_penalty"] > 0
+    record = json.loads((trained["folder"] / "record.json").read_text())
+    assert record["metrics"]["mrr"] == metrics["eval_mrr"]
+    groups = record["recall_by_length"]
+    assert [group["rows"] for group in groups] == [3, 3, 2, 2, 2]
+    assert groups[0]["words"] == 5 + 4 * 1
+    found = sum(group["rows"] * group["recall_at_1"] for group in groups)
+    assert found == pytest.approx(12 * metrics["eval_recall_at_1"])
+
+
+def test_rank_finds_the_documents_that_embed_wrote(
+    trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By rows and flat, in the terminal, as a ranking, as a page; SentenceTransformer agrees."""
+    folder, model = trained["folder"], str(trained["folder"] / "run")
+    queries = str(write_jsonl(folder / "queries.jsonl", [{"text": "the owl"}, {"text": ""}]))
+    documents = str(folder / "embedded")
+    options = ["--text_column_names", "document", "--rows_per_shard", "5", "--output", documents]
+    script_main("embed")([model, str(folder / "pairs.jsonl"), *options])
+    words = [model, "--queries", queries, "--documents", documents, "--top_k", "3"]
+    script_main("rank")(words)
+    shown = capsys.readouterr().out
+    assert "  1  " in shown
+    assert "owl" in shown.split("document ")[1]
+    script_main("rank")([*words, "--output", str(folder / "page.html")])
+    assert (folder / "page.html").read_text().count("<article") == 6
+    rankings = {}
+    for mode in ("rows", "flat"):
+        output = folder / f"{mode}.jsonl"
+        script_main("rank")([*words, "--score_mode", mode, "--output", str(output)])
+        rankings[mode] = [json.loads(line) for line in output.read_text().splitlines()]
+    assert rankings["rows"][0]["documents"][0] == ANIMALS.index("owl")
+    assert rankings["rows"][1] == {"query": "", "documents": [0, 1, 2], "scores": [0, 0, 0]}
+    encoder = SentenceTransformer(model)
+    embedded = encoder.encode(["the owl", *(pair["document"] for pair in PAIRS)])
+    similar = encoder.similarity(embedded[:1], embedded[1:])[0].topk(3)
+    assert rankings["flat"][0]["documents"] == similar.indices.tolist()
+    assert rankings["flat"][0]["scores"] == pytest.approx(similar.values.tolist(), abs=1e-4)
+
+
+def test_rank_refuses_what_it_cannot_rank(trained: dict[str, Any], tmp_path: Path) -> None:
+    model, queries = str(trained["folder"] / "run"), str(trained["folder"] / "pairs.jsonl")
+    for flags, message in (
+        (["--documents", str(tmp_path)], "no embeddings in"),
+        (["--documents", str(tmp_path), "--output", "page.pdf"], "must end in .html or .jsonl"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            script_main("rank")([model, "--queries", queries, *flags])
+
+
+def test_train_refuses_a_ranker(trained: dict[str, Any], tmp_path: Path) -> None:
+    rows = write_jsonl(tmp_path / "rows.jsonl", [{"query": "a", "document": "b", "label": 0.5}])
+    words = ["--model_name_or_path", trained["output_dir"], "--validation_file", str(rows)]
+    with pytest.raises(SystemExit, match="which has no labels; train it with scripts/train_retr"):
+        script_main("train")([*words, "--output_dir", str(tmp_path / "out"), "--do_eval"])
+
+
+def test_retrieval_run_starts_from_any_head_and_resumes(
+    trained: dict[str, Any], tmp_path: Path
+) -> None:
+    """A training that was cut in the middle ends with the weights of one that was not."""
+    losses = []
+    for name, steps in (("whole", [4]), ("halves", [2, 4])):
+        for n in steps:
+            words = words_for(
+                tmp_path,
+                output_dir=tmp_path / name,
+                model_name_or_path=trained["output_dir"],
+                max_steps=n,
+                lr_scheduler_type="constant",
+                save_strategy="steps",
+                save_steps=2,
+                **({"resume_from_checkpoint": "true"} if n != steps[0] else {}),
+            )
+            words = [w for w in words if not w.startswith(tuple(f"--{n}=" for n in TINY_MODEL))]
+            outcome = run_retrieval(*parse_arguments(words, groups=RETRIEVAL_ARGUMENTS))
+        losses.append(outcome["metrics"]["eval_loss"])
+    assert losses[0] == losses[1]
+
+
+def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
+    long = "one two three four five six seven eight nine."
+    texts = [f"A b. {long} C d! E f? G h.", "Too few. Sentences.", "No. Long. One. At. All."]
+    rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in texts * 2])
+    output = tmp_path / "pairs.jsonl"
+    script_main("retrieval_pairs")([str(rows), str(output), "--max_rows", "1"])
+    assert [json.loads(line) for line in output.read_text().splitlines()] == [
+        {"query": long, "document": "A b. C d! E f? G h."}
+    ]
