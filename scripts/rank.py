@@ -36,7 +36,7 @@ from sase_hf.evaluation.ranking import best_documents
 from sase_hf.evaluation.translation import translate
 from sase_hf.models import FAMILIES, unit_rows
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
-from sase_hf.utils.files import atomic_write, check_output
+from sase_hf.utils.files import check_output, write_text
 from sase_hf.utils.loading import load_checkpoint, load_ranker
 from sase_hf.visualization import attention_html, attention_text, visible
 from sase_hf.visualization.attended_text import shortened
@@ -153,8 +153,7 @@ def write(flags: argparse.Namespace) -> list[Path]:
     else:
         kept = ({k: v for k, v in found.items() if k != "texts"} for found in rankings)
         text = "".join(json.dumps(found, ensure_ascii=False) + "\n" for found in kept)
-    with atomic_write(flags.output) as draft:
-        draft.write_text(text, encoding="utf-8")
+    write_text(flags.output, text)
     return [flags.output]
 
 
