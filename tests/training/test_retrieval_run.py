@@ -9,7 +9,10 @@ from checkpoints import script_main
 from rows import write_jsonl
 from runs import TINY_MODEL
 from sentence_transformers import SentenceTransformer
+from tiny_translation import tiny_translator
 
+from sase_hf import build_translation_tokenizer
+from sase_hf.evaluation.translation import translate
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS, run_retrieval
 
@@ -94,6 +97,30 @@ def test_rank_finds_the_documents_that_embed_wrote(
     similar = encoder.similarity(embedded[:1], embedded[1:])[0].topk(3)
     assert rankings["flat"][0]["documents"] == similar.indices.tolist()
     assert rankings["flat"][0]["scores"] == pytest.approx(similar.values.tolist(), abs=1e-4)
+
+
+def test_rank_translates_the_queries(trained: dict[str, Any], tmp_path: Path) -> None:
+    """The translation ranks as if it had been the query."""
+    model, folder = str(trained["folder"] / "run"), str(tmp_path / "translator")
+    words = build_translation_tokenizer(["the owl"])
+    translator = tiny_translator(vocab_size=len(words))
+    translator.save_pretrained(folder)
+    words.save_pretrained(folder)
+    (translation,) = translate(translator, words, ["owl the"], batch_size=1, num_beams=5)
+    options = ["--text_column_names", "document", "--output", str(tmp_path / "embedded")]
+    script_main("embed")([model, str(trained["folder"] / "pairs.jsonl"), *options])
+
+    def ranking(query: str, *flags: str) -> Any:
+        queries = write_jsonl(tmp_path / "queries.jsonl", [{"text": query}])
+        output = tmp_path / "ranking.jsonl"
+        command = [model, "--queries", str(queries), "--documents", str(tmp_path / "embedded")]
+        script_main("rank")([*command, *flags, "--output", str(output)])
+        return json.loads(output.read_text())
+
+    found = ranking("owl the", "--translate_with", folder)
+    assert found == {**ranking(translation), "original": "owl the"}
+    with pytest.raises(SystemExit, match="holds a SelfAttentiveForRetrieval; name a checkpoint of"):
+        ranking("owl the", "--translate_with", model)
 
 
 def test_rank_refuses_what_it_cannot_rank(trained: dict[str, Any], tmp_path: Path) -> None:
