@@ -97,7 +97,8 @@ def translate(
         batch = tokenizer([sources[row] for row in rows], padding=True, return_tensors="pt")
         batch = batch.to(model.device)
         longest = 2 * batch["input_ids"].shape[1] + 20
-        words = model.generate(**batch, **{"max_new_tokens": longest, **options})
+        limits = {"max_new_tokens": longest, "max_length": None}  # the latter of a checkpoint
+        words = model.generate(**batch, **{**limits, **options})
         texts = tokenizer.batch_decode(words, skip_special_tokens=True)
         for row, text in zip(rows, texts, strict=True):
             found[row] = text

@@ -191,6 +191,7 @@ def _finish(figure: Figure, names: Sequence[str], keys: Sequence[Artist]) -> Non
         axes.spines[["top", "right"]].set_visible(False)
     if names:
         names = [plain(name, MAX_NAME_LENGTH) for name in names]
-        columns = min(len(names), 4)
+        width = 0.6 + 0.08 * max(map(len, names))  # of a mark and a name, in inches
+        columns = max(1, min(len(names), 4, int(figure.get_figwidth() / width)))
         figure.legend(keys, names, loc="outside upper center", ncols=columns, frameon=False)
     draw_literally(figure)

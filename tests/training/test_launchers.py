@@ -38,6 +38,7 @@ def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
         "logging_steps": 1,
         "disable_tqdm": True,
         "use_cpu": True,
+        "bf16": False,
     }
     alone = {"per_device_train_batch_size": 12, "output_dir": tmp_path / "one" / "run"}
     load_script("train").main(flags(**options, **alone))

@@ -43,7 +43,8 @@ class AlignedTranslationPipeline(Pipeline):
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
         texts = input_tensors.pop("text")
         if not {"max_length", "max_new_tokens"} & generate_kwargs.keys():
-            generate_kwargs["max_new_tokens"] = 2 * input_tensors["input_ids"].shape[1] + 20
+            longest = 2 * input_tensors["input_ids"].shape[1] + 20
+            generate_kwargs |= {"max_new_tokens": longest, "max_length": None}
         generate: Any = self.model.generate
         words = generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
         # The rows of `generate` follow beams; one pass over the result gives its own alignment.
