@@ -9,6 +9,7 @@ torch and transformers only. The server answers any exception with status 400 an
 """
 
 import json
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,11 @@ class EndpointHandler:
         folder = path or str(Path(__file__).parent)
         # All workers of a server copy the code of the checkpoint to one cache, where one could
         # import what another has copied by half.
-        Path(HF_MODULES_CACHE).mkdir(parents=True, exist_ok=True)
-        with WeakFileLock(Path(HF_MODULES_CACHE, LOCK_NAME)):
+        lock: Any = nullcontext()
+        with suppress(OSError):  # where nothing can be written, nothing is copied
+            Path(HF_MODULES_CACHE).mkdir(parents=True, exist_ok=True)
+            lock = WeakFileLock(Path(HF_MODULES_CACHE, LOCK_NAME))
+        with lock:
             config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
             task, pipeline_class = "text-classification", None
             if config.architectures[0].endswith("Model"):  # an encoder without a head

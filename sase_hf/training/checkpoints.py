@@ -72,15 +72,19 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
         reasons.append(f"{folder.name}: {reason}")
     raise FileNotFoundError(
         f"no complete checkpoint in {output_dir} to resume from ("
-        f"{'; '.join(reasons) or 'it holds none'}). --resume_from_checkpoint auto begins anew, and "
-        "so does another --output_dir"
+        f"{'; '.join(reasons) or 'it holds none'}). Restore one, or choose another "
+        "--output_dir; where none was ever complete, --resume_from_checkpoint auto begins anew"
     )
+
+
+def _was_complete(checkpoint: Path) -> bool:
+    return (checkpoint / MANIFEST_NAME).exists()
 
 
 def check_unused(output_dir: FilePath) -> None:
     """Raise ValueError if a folder holds anything but the beginning of a run without a checkpoint.
 
-    The torn checkpoints of such a beginning are deleted.
+    The torn checkpoints of such a beginning, none of which was ever complete, are deleted.
     """
     folder = Path(output_dir)
     if not folder.is_dir():
@@ -91,7 +95,7 @@ def check_unused(output_dir: FilePath) -> None:
             f"--output_dir {folder} is not empty, it holds a trained model; choose another folder"
         )
     checkpoints = list_checkpoints(folder)
-    is_begun = ROWS_NAME in names and all(map(why_incomplete, checkpoints))
+    is_begun = ROWS_NAME in names and not any(map(_was_complete, checkpoints))
     if names and not is_begun:
         raise ValueError(
             f"--output_dir {folder} is not empty. Continue its run with --resume_from_checkpoint, "
@@ -128,7 +132,7 @@ def _described(source: Mapping[str, Any]) -> str:
 def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:
     """Return the checkpoint that `--resume_from_checkpoint` names.
 
-    `true` and `auto` take the newest complete one; only `auto` may find none.
+    `true` and `auto` take the newest complete one; `auto` may find that there was none yet.
     """
     choice = (requested or "false").lower()
     if choice == "false":
@@ -137,7 +141,7 @@ def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | 
         try:
             return newest_complete_checkpoint(output_dir)
         except FileNotFoundError:
-            if choice == "true":
+            if choice == "true" or any(map(_was_complete, list_checkpoints(output_dir))):
                 raise
             return None
     if (reason := why_incomplete(str(requested))) is not None:

@@ -189,6 +189,8 @@ def _implied(given: argparse.Namespace) -> dict[str, str]:
             implied = {"do_eval": "true"}
         if given.test_file is not None:
             implied["do_predict"] = "true"
+    if "load_best_model_at_end" in implied and given.save_steps is not None:
+        implied |= {"eval_strategy": "steps", "eval_steps": str(given.save_steps)}
     first = rows or given.validation_file or given.test_file
     if given.output_dir is None and first is not None:
         stem = Path(first).name.partition(".")[0] or "run"

@@ -38,6 +38,7 @@ from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_man
 
 logger = logging.getLogger(__name__)
 
+LARGE_LOSS = 10.0  # of a run that diverges; the loss of a good model may double by chance
 PROGRESS_NAME = "progress.json"  # in a checkpoint: what the stock Trainer forgets
 
 
@@ -254,7 +255,13 @@ class SelfAttentiveTrainer(Trainer):
             resume_from_checkpoint = str(newest_complete_checkpoint(str(self.args.output_dir)))
         self._train_sums.zero_()  # a search trains many times, and trials may stop between logs
         self._resumed = resume_from_checkpoint or None
-        return super().train(resume_from_checkpoint, *args, **kwargs)
+        output: TrainOutput = super().train(resume_from_checkpoint, *args, **kwargs)
+        # Without a checkpoint of the last update, the rest of the run saves what was learned.
+        last = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        if self._is_asked_to_stop() and Path(str(self.args.output_dir), last).is_dir():
+            self.end()
+            raise Terminated
+        return output
 
     def stop(self) -> None:
         """Let training save a checkpoint after the current update and raise `Terminated`.
@@ -262,6 +269,11 @@ class SelfAttentiveTrainer(Trainer):
         An evaluation that is due comes first. It is enough to call this in one of the processes.
         """
         self._must_stop = True
+
+    def _is_asked_to_stop(self) -> bool:
+        """Say whether `stop` was called in any of the processes."""
+        asked = torch.tensor(float(self._must_stop), device=self.args.device)
+        return bool(self.accelerator.reduce(asked, reduction="sum").item() > 0)
 
     def _save_progress(self, folder: Path) -> None:
         """Write what the next logs are the means of, over all processes, into a checkpoint."""
@@ -297,6 +309,8 @@ class SelfAttentiveTrainer(Trainer):
             outputs = torch.tensor(progress["outputs"], device=self._train_sums.device)
             self._train_sums += outputs
         self.control.should_training_stop |= progress["has_stopped_early"]
+        if self.control.should_training_stop:
+            logger.warning("the resumed run had come to its end; no update is made")
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         if not self.control.should_training_stop:  # a resumed run may have ended already
@@ -309,10 +323,10 @@ class SelfAttentiveTrainer(Trainer):
         mean = output.metrics["train_loss"]
         logged = [entry["loss"] for entry in self.state.log_history if "loss" in entry]
         last = logged[-1] if logged else mean
-        if last > 2 * self._first_loss and self.is_world_process_zero():
+        if last > max(2 * self._first_loss, LARGE_LOSS) and self.is_world_process_zero():
             logger.warning(
-                f"the loss grew from {self._first_loss:.3g} to {last:.3g}, so this model has "
-                f"learned nothing; try a lower --learning_rate (now {self.args.learning_rate:g})"
+                f"the loss grew from {self._first_loss:.3g} to {last:.3g}; try a lower "
+                f"--learning_rate (now {self.args.learning_rate:g})"
             )
         return output._replace(training_loss=mean)
 
@@ -411,8 +425,7 @@ class _Continuation(TrainerCallback):
         accelerator = self.trainer.accelerator
         if state.global_step == 1:
             self.trainer._first_loss = accelerator.reduce(self.trainer._tr_loss, "mean").item()
-        asked = torch.tensor(float(self.trainer._must_stop), device=args.device)
-        self.stops = accelerator.reduce(asked, reduction="sum").item() > 0
+        self.stops = self.trainer._is_asked_to_stop()
         # A checkpoint of the last update of an epoch would lack the evaluation after it.
         is_last = control.should_training_stop or state.epoch == int(state.epoch)
         control.should_save |= self.stops and not is_last

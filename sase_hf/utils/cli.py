@@ -59,10 +59,13 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def first_termination(note: Callable[[], object]) -> Iterator[None]:
-    """Call a function at the first SIGTERM, which then interrupts nothing; the next one does."""
+    """Call a function at the first SIGTERM, which then interrupts nothing, as the next ones.
+
+    A launcher passes the signal on to processes that a scheduler has sent it to already.
+    """
 
     def handle(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, usual)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         note()
 
     usual = signal.getsignal(signal.SIGTERM)

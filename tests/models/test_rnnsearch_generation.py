@@ -169,9 +169,13 @@ def test_pipeline_returns_translation_tokens_and_alignment(folder: Path, name: s
         torch.testing.assert_close(alignment, torch.tensor(alone["alignment"]))
 
 
-def test_pipeline_refuses_what_is_not_a_text(folder: Path) -> None:
+def test_pipeline_refuses_other_inputs_and_several_translations(folder: Path) -> None:
+    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
     with pytest.raises(ValueError, match="must be a text; got 3"):
-        pipeline("aligned-translation", model=str(folder / "search"))(3)
+        translate(3)
+    for option in ({"num_return_sequences": 2, "num_beams": 2}, {"return_dict_in_generate": True}):
+        with pytest.raises(ValueError, match="returns one translation of a text"):
+            translate("a", **option)
 
 
 def test_checkpoint_loads_by_auto_classes_with_the_package(folder: Path) -> None:

@@ -108,9 +108,15 @@ def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:
     check_same_rows(tmp_path, {"file": "a.csv", "rows": 3})
     whole = tmp_path / "checkpoint-4"
     whole.mkdir()
+    (whole / "optimizer.pt").touch()
     write_manifest(whole)
     with pytest.raises(ValueError, match=r"is not empty\. Continue its run with"):
         check_unused(tmp_path)
+    (whole / "optimizer.pt").unlink()  # hours of work, damaged later
+    with pytest.raises(ValueError, match=r"is not empty\. Continue its run with"):
+        check_unused(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"checkpoint-4: optimizer\.pt is missing.*Restore"):
+        checkpoint_to_resume("auto", tmp_path)
     assert torn.is_dir()
     (whole / "manifest.json").unlink()
     (tmp_path / ".draft.tmp").touch()

@@ -125,6 +125,12 @@ def test_run_arguments_minimise_errors(metric: str, greater: bool, tmp_path: Pat
     assert run.greater_is_better is greater
 
 
+def test_parse_arguments_evaluates_whenever_it_saves() -> None:
+    """The best checkpoint is looked for where none of the steps is named."""
+    _, _, run = parse_arguments(["--train_file=rows.csv", "--save_steps=5"])
+    assert (run.save_strategy, run.eval_strategy, run.eval_steps) == ("steps", "steps", 5)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -22,12 +22,18 @@ class AlignedTranslationPipeline(Pipeline):
     - `score`: log-probability of the translation, the sum over its tokens.
 
     Raises:
-        ValueError: If an input is not a text.
+        ValueError: If an input is not a text, or several translations are asked for.
     """
 
     def _sanitize_parameters(
         self, **generate_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        given = generate_kwargs.get("num_return_sequences") or 1
+        if given > 1 or generate_kwargs.get("return_dict_in_generate"):
+            raise ValueError(
+                f"the {TASK} pipeline returns one translation of a text, without scores of steps; "
+                "call model.generate for num_return_sequences and return_dict_in_generate"
+            )
         return {}, generate_kwargs, {}
 
     def preprocess(self, input_: Any, **_: Any) -> dict[str, Any]:
@@ -42,7 +48,7 @@ class AlignedTranslationPipeline(Pipeline):
 
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
         texts = input_tensors.pop("text")
-        if not {"max_length", "max_new_tokens"} & generate_kwargs.keys():
+        if not {"max_length", "max_new_tokens", "generation_config"} & generate_kwargs.keys():
             longest = 2 * input_tensors["input_ids"].shape[1] + 20
             generate_kwargs |= {"max_new_tokens": longest, "max_length": None}
         generate: Any = self.model.generate

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel
 from transformers.modeling_utils import load_state_dict
 from transformers.utils import logging
@@ -36,6 +37,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
             _check_files(checkpoint_files, load_config)
             if not load_config.is_quantized:  # its names and types are those of the quantizer
                 _check_weights(model, checkpoint_files, load_config.ignore_mismatched_sizes)
+            _check_finite(checkpoint_files)
         return super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
@@ -109,7 +111,8 @@ def _check_files(files: Sequence[str], load_config: Any) -> None:
         )
         return
     lines = checksums.read_text(encoding="utf-8", errors="replace").splitlines()
-    expected = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    parts = (line.partition(" ") for line in lines)
+    expected = {name.lstrip(" *"): digest for digest, _, name in parts}  # "*": sha256sum -b
     for file in files:
         if expected.get(Path(file).name) != _sha256_of(file):
             raise ValueError(
@@ -125,7 +128,7 @@ def _check_weights(model: Any, files: Sequence[str], ignore_mismatched_sizes: bo
     base model may then be new.
 
     Raises:
-        ValueError: If weights are missing, not of a floating-point type, or not finite.
+        ValueError: If weights are missing, or not of a floating-point type.
         RuntimeError: If their shapes are not those of the config, as in transformers.
     """
     expected, prefix = model.state_dict(), f"{model.base_model_prefix}."
@@ -164,19 +167,30 @@ def _check_weights(model: Any, files: Sequence[str], ignore_mismatched_sizes: bo
             f"{_first(mismatched)}. Correct the config, or begin these weights anew with "
             "ignore_mismatched_sizes=True"
         )
-    whole = [f"{name} {w.dtype}" for name, w in own.items() if not w.is_floating_point()]
+    whole = [
+        f"{name} {weight.dtype}"
+        for name, weight in own.items()
+        if expected[name].is_floating_point() and not weight.is_floating_point()
+    ]
     if whole:
         raise ValueError(
             f"the weights in {where} are not of a floating-point type: {_first(whole)}. Save them "
             "as float32, float16 or bfloat16"
         )
+
+
+def _check_finite(files: Sequence[str]) -> None:
+    """Raise ValueError unless all floating-point weights are finite."""
     broken = [
-        own_name(name)
+        name
         for file in files
         for name, weight in load_state_dict(file).items()
-        if own_name(name) in expected and not weight.isfinite().all()
+        if weight.is_floating_point() and weight.numel() > 0
+        # Least and largest take no copy of a matrix, as `isfinite` would.
+        if not torch.stack(weight.float().aminmax()).isfinite().all()
     ]
     if broken:
+        where = Path(files[0]).parent
         raise ValueError(
             f"the weights in {where} are not finite: {_first(broken)}. Train the model again"
         )
