@@ -76,6 +76,9 @@ def model_card(
     arguments = record.get("arguments", {})
     family_text = TEMPLATE.with_name(f"card_{config.model_type}.md").read_text(encoding="utf-8")
     task = family.hub_task if is_head else "feature-extraction"
+    ranks = is_head and model_class is family.heads.get(RETRIEVAL)
+    learnt = "retrieval" if ranks else family.objective
+    script = "train" if learnt == "labels" else f"train_{learnt}"
     card = ModelCard.from_template(
         _front_matter(task, family.hub_tags, name, record, about),
         template_str=family_text + TEMPLATE.read_text(encoding="utf-8"),
@@ -87,7 +90,8 @@ def model_card(
         auto_class=model_class._auto_class,
         is_head=is_head,
         is_pair=model_class.reads_pairs,
-        ranks=is_head and model_class is family.heads.get(RETRIEVAL),
+        ranks=ranks,
+        script=f"scripts/{script}.py",
         checkpoint=json.dumps(repo_id or "."),
         is_local=repo_id is None,
         has_labels=is_head and family.objective == "labels" and config.problem_type != REGRESSION,
