@@ -158,6 +158,21 @@ def test_target_padding_on_the_left_changes_nothing() -> None:
     torch.testing.assert_close(padded[:, 2:], alone)
 
 
+def test_labels_padded_on_either_side_have_the_same_loss() -> None:
+    """Also where y_0 is not the padding; and the encoder's own output can stand for the source."""
+    model = tiny_translator(decoder_start_token_id=2)
+    source = tiny.text_batch(SOURCES[:1])
+    losses = [
+        model(**source, labels=torch.tensor([labels])).loss
+        for labels in ([5, 6, 2], [-100, -100, 5, 6, 2], [5, 6, 2, -100])
+    ]
+    encoded = model.encoder(**source)
+    mask = source["attention_mask"]
+    labels = torch.tensor([[5, 6, 2]])
+    losses.append(model(encoder_outputs=encoded, attention_mask=mask, labels=labels).loss)
+    torch.testing.assert_close(torch.stack(losses), losses[0].expand(4))
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_translation_loss_of_parts_adds_up_to_that_of_the_batch(smoothing: float) -> None:
     """Only counted words weigh; the smoothed loss is that of torch."""

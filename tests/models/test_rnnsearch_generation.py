@@ -149,6 +149,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_pipeline_returns_translation_tokens_and_alignment(folder: Path, name: str) -> None:
     """A batch gives what its texts give alone, whatever is in them."""
     translate: Any = pipeline("aligned-translation", model=str(folder / name))
+    assert [one["tokens"] for one in translate(TEXTS, batch_size=4)] == [
+        translate(text)["tokens"] for text in TEXTS
+    ]
     options = {"num_beams": 2, "max_new_tokens": 6}
     together = translate(TEXTS, batch_size=4, **options)
     for text, result in zip(TEXTS, together, strict=True):

@@ -168,7 +168,7 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"text_column_names": "en"}, "name two columns, source and target, such as en,fr"),
+        ({"text_column_names": "en"}, "name two columns, such as en,fr"),
         ({"text_column_names": "en,de"}, "has no column 'de'; it has 'en', 'fr'"),
         ({"max_train_words": 0}, "--max_train_words is 0"),
         ({"max_train_words": 2}, "no rows left"),

@@ -530,8 +530,9 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """Return y_0 to y_{L-1}: the labels moved to the right, shape (B, L)."""
-        words = labels.masked_fill(labels == IGNORED_LABEL, self.config.pad_token_id)
-        return F.pad(words[:, :-1], (1, 0), value=self.config.decoder_start_token_id)
+        start = self.config.decoder_start_token_id
+        words = labels.masked_fill(labels == IGNORED_LABEL, start)  # y_0 after padding on the left
+        return F.pad(words[:, :-1], (1, 0), value=start)
 
     @can_return_tuple
     def forward(
@@ -540,7 +541,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
-        encoder_outputs: RNNSearchSource | None = None,
+        encoder_outputs: RNNSearchSource | RNNSearchModelOutput | None = None,
         past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
@@ -557,8 +558,9 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                 it every token is real.
             decoder_input_ids: y_0 to y_{L-1}, shape (B, L); by default made of the labels.
             decoder_attention_mask: Nonzero on real target tokens, shape (B, L) or longer, of which
-                the last L count. Only padding on the left changes a result.
-            encoder_outputs: What `get_encoder()` returned, instead of the source.
+                the last L count. Only padding on the left changes a result; by default it is known
+                from the labels.
+            encoder_outputs: What `get_encoder()` or the encoder returned, instead of the source.
             past_key_values: An `RNNSearchCache` to go on from; another kind counts as empty.
             inputs_embeds: Source word vectors instead of ids, shape (B, T, m).
             labels: y_1 to y_L, or -100 where nothing counts, shape (B, L).
@@ -586,9 +588,13 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         check_two_dimensions("decoder_input_ids", decoder_input_ids)
         if encoder_outputs is None:
             encoder_outputs = self.get_encoder()(input_ids, attention_mask, inputs_embeds)
+        elif not isinstance(encoder_outputs, RNNSearchSource):
+            encoder_outputs = self.decoder.read(encoder_outputs)
         cache = past_key_values if isinstance(past_key_values, RNNSearchCache) else None
         length = decoder_input_ids.shape[1]
         mask = None
+        if decoder_attention_mask is None and labels is not None:
+            decoder_attention_mask = (labels != IGNORED_LABEL).long().cummax(1).values
         if decoder_attention_mask is not None:
             mask = decoder_attention_mask[:, -length:] != 0
         hidden, state, alignment = self.decoder(

@@ -48,9 +48,11 @@ class AlignedTranslationPipeline(Pipeline):
 
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
         texts = input_tensors.pop("text")
+        limits = 2 * input_tensors["attention_mask"].sum(1) + 20
         if not {"max_length", "max_new_tokens", "generation_config"} & generate_kwargs.keys():
-            longest = 2 * input_tensors["input_ids"].shape[1] + 20
-            generate_kwargs |= {"max_new_tokens": longest, "max_length": None}
+            generate_kwargs |= {"max_new_tokens": int(limits.max()), "max_length": None}
+        else:
+            limits = torch.full_like(limits, torch.iinfo(limits.dtype).max)
         generate: Any = self.model.generate
         words = generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
         # The rows of `generate` follow beams; one pass over the result gives its own alignment.
@@ -65,6 +67,7 @@ class AlignedTranslationPipeline(Pipeline):
             "source": input_tensors["input_ids"],
             "source_mask": input_tensors["attention_mask"],
             "words": words[:, 1:],
+            "limits": limits,
             "scores": log_probs.gather(-1, words[:, 1:, None]).squeeze(-1),
             **({} if alignments is None else {"alignment": alignments[0][:, 0]}),
         }
@@ -76,6 +79,7 @@ class AlignedTranslationPipeline(Pipeline):
         words = model_outputs["words"][0].tolist()
         end = self.model.config.eos_token_id
         length = words.index(end) + 1 if end in words else len(words)
+        length = min(length, int(model_outputs["limits"][0]))  # a batch may let a short text go on
         real = model_outputs["source_mask"][0].bool()
         alignment = model_outputs.get("alignment")
         return {
