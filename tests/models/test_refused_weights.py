@@ -90,9 +90,8 @@ def rename(weights: dict[str, Tensor], name: str) -> None:
 DAMAGE: dict[str, tuple[Callable[[dict[str, Tensor], str], object], str]] = {
     "missing": (lambda w, name: w.pop(name), r"weights in .* lack {name}\. Save the whole model"),
     "renamed": (rename, r"weights in .* lack {name}\. Save the whole model"),
-    # Named as in the file, also where the encoder alone is loaded.
-    "nan": (lambda w, name: w[name].view(-1)[0].fill_(math.nan), r"not finite: (encoder\.)?{name}"),
-    "infinite": (lambda w, name: w[name].view(-1)[0].fill_(-math.inf), r"(encoder\.)?{name}\. Tr"),
+    "nan": (lambda w, name: w[name].view(-1)[0].fill_(math.nan), r"not finite: {name}\. Train"),
+    "infinite": (lambda w, name: w[name].view(-1)[0].fill_(-math.inf), r"not finite: {name}\. Tr"),
     "whole numbers": (
         lambda w, name: w.update({name: w[name].long()}),
         r"not of a floating-point type: {name} torch\.int64\. Save them as float32",

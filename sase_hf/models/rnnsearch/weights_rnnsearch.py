@@ -5,7 +5,7 @@ Each family has this file, the same but for its name, since the files of a famil
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
             _check_files(checkpoint_files, load_config)
             if not load_config.is_quantized:  # its names and types are those of the quantizer
                 _check_weights(model, checkpoint_files, load_config.ignore_mismatched_sizes)
-            _check_finite(checkpoint_files)
+            _check_finite(model, checkpoint_files)
         return super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
@@ -132,13 +132,8 @@ def _check_weights(model: Any, files: Sequence[str], ignore_mismatched_sizes: bo
         RuntimeError: If their shapes are not those of the config, as in transformers.
     """
     expected, prefix = model.state_dict(), f"{model.base_model_prefix}."
-
-    def own_name(name: str) -> str:
-        names = (name, prefix + name, name.removeprefix(prefix))
-        return next((each for each in names if each in expected), name)
-
     found = {
-        own_name(name): weight
+        _own_name(model, expected, name): weight
         for file in files
         for name, weight in load_state_dict(file, map_location="meta").items()
     }
@@ -179,13 +174,25 @@ def _check_weights(model: Any, files: Sequence[str], ignore_mismatched_sizes: bo
         )
 
 
-def _check_finite(files: Sequence[str]) -> None:
-    """Raise ValueError unless all floating-point weights are finite."""
-    broken = [
-        name
+def _own_name(model: Any, expected: Container[str], name: str) -> str:
+    """Return the model's name of a weight in a file, that of its base model or of its head."""
+    prefix = f"{model.base_model_prefix}."
+    names = (name, prefix + name, name.removeprefix(prefix))
+    return next((each for each in names if each in expected), name)
+
+
+def _check_finite(model: Any, files: Sequence[str]) -> None:
+    """Raise ValueError unless all floating-point weights of a model are finite."""
+    expected = model.state_dict()
+    named = (
+        (_own_name(model, expected, name), weight)
         for file in files
         for name, weight in load_state_dict(file).items()
-        if weight.is_floating_point() and weight.numel() > 0
+    )
+    broken = [
+        name
+        for name, weight in named
+        if name in expected and weight.is_floating_point() and weight.numel() > 0
         # Least and largest take no copy of a matrix, as `isfinite` would.
         if not torch.stack(weight.float().aminmax()).isfinite().all()
     ]
