@@ -126,6 +126,17 @@ def test_weights_that_the_model_cannot_have_are_refused(
 
 
 @every_family
+def test_a_quantizer_in_the_config_lets_no_nan_in(family: str, tmp_path: Path) -> None:
+    save_head(family, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "fp8"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    change_weights(tmp_path, lambda w: w[NAMES[family][1]].view(-1)[0].fill_(math.nan))
+    with pytest.raises(ValueError, match="are not finite"):
+        FAMILIES[family].auto_class.from_pretrained(tmp_path)
+
+
+@every_family
 def test_shapes_are_compared_before_memory_is_taken(family: str, tmp_path: Path) -> None:
     """The embedding matrix of this config would have 2 TB."""
     save_head(family, tmp_path)
