@@ -16,21 +16,26 @@ from ..data.arguments import flag
 from ..data.labels import REGRESSION
 from ..data.pairs import PairArguments, load_pairs
 from ..data.task import encode_task
-from ..data.tokenizer import build_tokenizer
 from ..evaluation.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..models import RETRIEVAL, unit_rows
 from ..utils.loading import load_config, retrieval_head
 from .arguments import LABEL_FAMILIES, ModelArguments, RunArguments
-from .run import Steps, log_lengths, log_model, log_word_vectors, logger, run_steps, trainer_options
+from .run import (
+    Steps,
+    log_lengths,
+    log_model,
+    log_pairs,
+    log_word_vectors,
+    run_steps,
+    trainer_options,
+)
 from .setup import (
     TrainingSetup,
     apply_changes,
     check_best_metric,
-    extra_words,
     hub_options,
     load_trained,
     new_model,
-    new_tokenizer,
 )
 from .trainer import SelfAttentiveTrainer
 
@@ -134,12 +139,8 @@ def assemble(
     model: PreTrainedModel
     if source is None:
         head = next(family.heads[RETRIEVAL] for family in LABEL_FAMILIES)
-        if model_args.encoder_name_or_path is not None and model_args.tokenizer_name is None:
-            model_args = replace(model_args, tokenizer_name=model_args.encoder_name_or_path)
-        build = partial(build_tokenizer, **extra_words(model_args, options))
-        tokenizer = new_tokenizer(model_args, data_args, task, build)
         scored = replace(task, problem_type=REGRESSION, label_names=("score",))
-        model, found = new_model(head, model_args, scored, tokenizer, options)
+        model, tokenizer, found = new_model(head, model_args, data_args, scored)
     else:
         config = load_config(source, **options)
         head = retrieval_head(source, config)
@@ -156,8 +157,7 @@ def log_summary(
     training_args: RunArguments,
 ) -> None:
     """Log pairs, words and sizes before training."""
-    rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-    logger.info(f"pairs: {rows} ({' -> '.join(setup.task.text_columns)})")
+    log_pairs(setup)
     log_lengths(setup, data_args)
     log_word_vectors(setup, model_args)
     log_model(setup, training_args)

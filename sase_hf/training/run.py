@@ -234,6 +234,12 @@ def log_summary(
     log_model(setup, training_args)
 
 
+def log_pairs(setup: TrainingSetup) -> None:
+    """Log how many pairs there are, and of which columns."""
+    rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
+    logger.info(f"pairs: {rows} ({' -> '.join(setup.task.text_columns)})")
+
+
 def log_word_vectors(setup: TrainingSetup, model_args: ModelArguments) -> None:
     """Log how many words the files of vectors know."""
     for path, share in zip(model_args.word_vectors or [], setup.vectors_found, strict=False):

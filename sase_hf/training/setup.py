@@ -166,11 +166,7 @@ def assemble(
     found: list[float] = []
     tokenizer: Any
     if source is None:
-        if model_args.encoder_name_or_path is not None and model_args.tokenizer_name is None:
-            model_args = replace(model_args, tokenizer_name=model_args.encoder_name_or_path)
-        build = partial(build_tokenizer, **extra_words(model_args, options))
-        tokenizer = new_tokenizer(model_args, data_args, task, build)
-        model, found = new_model(head, model_args, task, tokenizer, options)
+        model, tokenizer, found = new_model(head, model_args, data_args, task)
     else:
         if model_args.ignore_mismatched_sizes:
             config.class_weights = None  # those of its own labels
@@ -298,7 +294,7 @@ def new_tokenizer(
     return tokenizer
 
 
-def extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dict[str, Any]:
+def _extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dict[str, Any]:
     """Return the words of the vector files, if a tokenizer that is built shall know them."""
     if model_args.extend_vocabulary and not model_args.word_vectors:
         raise ValueError("--extend_vocabulary needs the words of --word_vectors")
@@ -311,6 +307,22 @@ def extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dict
 
 
 def new_model(
+    head: type[PreTrainedModel],
+    model_args: ModelArguments,
+    data_args: DataArguments,
+    task: TaskData,
+) -> tuple[PreTrainedModel, TokenizersBackend, list[float]]:
+    """Return a new model, its tokenizer, and the share of words found in each vector file."""
+    options = hub_options(model_args, data_args)
+    if model_args.encoder_name_or_path is not None and model_args.tokenizer_name is None:
+        model_args = replace(model_args, tokenizer_name=model_args.encoder_name_or_path)
+    build = partial(build_tokenizer, **_extra_words(model_args, options))
+    tokenizer = new_tokenizer(model_args, data_args, task, build)
+    model, found = _build_model(head, model_args, task, tokenizer, options)
+    return model, tokenizer, found
+
+
+def _build_model(
     head: type[PreTrainedModel],
     model_args: ModelArguments,
     task: TaskData,

@@ -24,7 +24,7 @@ from ..evaluation.records import bleu_signature, load_metrics
 from ..models import FAMILIES
 from ..utils.loading import load_config, reraise_as_value_error
 from .arguments import ModelSource, RunArguments, model_arguments
-from .run import Steps, log_lengths, log_model, logger, run_steps, trainer_options
+from .run import Steps, log_lengths, log_model, log_pairs, run_steps, trainer_options
 from .setup import (
     TrainingSetup,
     apply_changes,
@@ -209,8 +209,7 @@ def log_summary(
     setup: TrainingSetup, model_args: Any, data_args: PairArguments, training_args: RunArguments
 ) -> None:
     """Log pairs, words and sizes before training."""
-    rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-    logger.info(f"pairs: {rows} ({' -> '.join(setup.task.text_columns)})")
+    log_pairs(setup)
     log_lengths(setup, data_args)
     log_model(setup, training_args)
 
