@@ -24,7 +24,11 @@ RECIPES = SCRIPTS / "recipes" / "translation" / "study"
 TEMPLATE = Path(__file__).with_name("translation.md")
 FIGURE = "translation_length.svg"
 ALIGNMENT_FIGURE = "translation_alignment.svg"  # of the last model that has one, its first seed
-EXAMPLE = "Because of the rain, an old man with a red umbrella waits for the bus near the market."
+# What a model translates for the figure, by the column that it reads.
+EXAMPLES = {
+    "en": "Because of the rain, an old man with a red umbrella waits for the bus near the market.",
+    "fr": "À cause de la pluie, un vieil homme avec un parapluie rouge attend le bus au marché.",
+}
 BEAMS = ("1", "12")
 
 # Recipe -> its title, and BLEU of all sentences and of those without unknown words in the paper's
@@ -34,6 +38,7 @@ MODELS = {
     "search_10": ("RNNsearch-10", "21.50", "31.44"),
     "encdec_20": ("RNNencdec-20", "17.82", "26.71"),
     "search_20": ("RNNsearch-20", "26.75", "34.16"),
+    "search_20_fr_en": ("RNNsearch-20, French into English", "", ""),
     "search_bpe": ("RNNsearch, subwords, all lengths", "", ""),
 }
 
@@ -51,7 +56,9 @@ def measure(words: Sequence[str], model: Path, _: Path | None = None) -> dict[st
     if translator.config.has_attention:
         task: Any = TRANSLATION_TASK
         show: Any = pipeline(task, model=translator, tokenizer=tokenizer)
-        measured["example"] = show(EXAMPLE, num_beams=beams[-1])
+        assert data_args.text_column_names is not None  # every recipe names them
+        example = EXAMPLES[data_args.text_column_names[0]]
+        measured["example"] = show(example, num_beams=beams[-1])
     return {"translation": measured}
 
 

@@ -251,6 +251,30 @@ def test_encoder_embeds_a_sentence_as_the_last_states() -> None:
         ),
         ({"input_ids": torch.ones(1, 3), "decoder_input_ids": None}, "give decoder_input_ids or"),
         (
+            {"input_ids": torch.ones(1, 3), "decoder_input_ids": torch.ones(1, 0).long()},
+            r"decoder_input_ids has shape \(1, 0\); it must have a row of at least one word",
+        ),
+        (
+            {
+                "input_ids": torch.ones(2, 3),
+                "decoder_input_ids": None,
+                "labels": torch.ones(3, 2).long(),
+            },
+            r"labels has shape \(3, 2\); .* for each of the 2 sources",
+        ),
+        (
+            {"input_ids": torch.ones(1, 3), "labels": torch.ones(1, 2).long()},
+            r"labels has shape \(1, 2\); it must have that of decoder_input_ids, \(1, 1\)",
+        ),
+        (
+            {
+                "input_ids": torch.ones(1, 3),
+                "decoder_input_ids": torch.ones(1, 4).long(),
+                "decoder_attention_mask": torch.ones(1, 3),
+            },
+            r"decoder_attention_mask has shape \(1, 3\); .* each target word, \(1, 4\)",
+        ),
+        (
             {"input_ids": torch.ones(1, 3), "num_items_in_batch": 3},
             "Set config.label_smoothing instead of label_smoothing_factor",
         ),

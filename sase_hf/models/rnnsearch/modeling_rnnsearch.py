@@ -573,30 +573,50 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             See `RNNSearchOutput`.
 
         Raises:
-            ValueError: If target words are missing, as for `RNNSearchModel`, or if `Trainer` did
-                not pass on the labels that it counted, as for `label_smoothing_factor`.
+            ValueError: If target words are missing or have another shape than the sources or each
+                other, as for `RNNSearchModel`, or if `Trainer` did not pass on the labels that it
+                counted, as for `label_smoothing_factor`.
         """
         if labels is None and num_items_in_batch is not None:
             raise ValueError(
                 "Trainer did not pass the labels to the model. Set config.label_smoothing instead "
                 "of label_smoothing_factor"
             )
+        name, targets = "decoder_input_ids", decoder_input_ids
+        if targets is None:
+            name, targets = "labels", labels
+        if targets is None:
+            raise ValueError("give decoder_input_ids or labels; got neither")
+        check_two_dimensions(name, targets)
         if decoder_input_ids is None:
-            if labels is None:
-                raise ValueError("give decoder_input_ids or labels; got neither")
-            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        check_two_dimensions("decoder_input_ids", decoder_input_ids)
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(targets)
         if encoder_outputs is None:
             encoder_outputs = self.get_encoder()(input_ids, attention_mask, inputs_embeds)
         elif not isinstance(encoder_outputs, RNNSearchSource):
             encoder_outputs = self.decoder.read(encoder_outputs)
+        assert encoder_outputs.last_hidden_state is not None
+        sources, length = encoder_outputs.last_hidden_state.shape[0], targets.shape[1]
+        if targets.shape[0] != sources or length == 0:
+            raise ValueError(
+                f"{name} has shape {tuple(targets.shape)}; it must have a row of at least one word "
+                f"for each of the {sources} sources"
+            )
+        if labels is not None and labels.shape != targets.shape:
+            raise ValueError(
+                f"labels has shape {tuple(labels.shape)}; it must have that of decoder_input_ids, "
+                f"{tuple(targets.shape)}"
+            )
         cache = past_key_values if isinstance(past_key_values, RNNSearchCache) else None
-        length = decoder_input_ids.shape[1]
         mask = None
         if decoder_attention_mask is None and labels is not None:
             decoder_attention_mask = (labels != IGNORED_LABEL).long().cummax(1).values
         if decoder_attention_mask is not None:
             mask = decoder_attention_mask[:, -length:] != 0
+            if mask.shape != targets.shape:
+                raise ValueError(
+                    f"decoder_attention_mask has shape {tuple(decoder_attention_mask.shape)}; it "
+                    f"must have an entry for each target word, {tuple(targets.shape)}"
+                )
         hidden, state, alignment = self.decoder(
             decoder_input_ids,
             encoder_outputs,
