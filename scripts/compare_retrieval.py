@@ -25,6 +25,12 @@ from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser
 from sase_hf.utils.files import check_output
 from sase_hf.visualization import check_figure_path, lines_figure, save_figure
 
+# Analyzer of scikit-learn -> the features for a record.
+FEATURES = {
+    "word": "TF-IDF of words, sublinear",
+    "char_wb": "TF-IDF of runs of 3 to 5 characters in words, sublinear",
+}
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure TF-IDF, print the table, write record and figure."""
@@ -32,6 +38,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("pairs", help="the pairs that the records were measured on")
     add("--text_column_names", type=column_names, default=["query", "document"], metavar="NAMES")
+    add(
+        "--analyzer",
+        choices=FEATURES,
+        default="word",
+        help="what TF-IDF counts: words, or runs of 3 to 5 characters within them",
+    )
     add("--records", nargs="*", type=Path, default=[], help="records of models")
     add("--record", type=Path, help="file for the record of TF-IDF")
     add("--figure", type=Path, help="file for the figure: .png or .svg")
@@ -41,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.figure is not None:
             check_figure_path(flags.figure)
         records = [json.loads(path.read_text(encoding="utf-8")) for path in flags.records]
-        records.insert(0, tfidf(flags.pairs, flags.text_column_names))
+        records.insert(0, tfidf(flags.pairs, flags.text_column_names, flags.analyzer))
         if flags.record is not None:
             write_record(records[0], flags.record)
         for record in records:
@@ -57,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             save_figure(lines_figure(lines, "words of the document", "recall at 10"), flags.figure)
 
 
-def tfidf(pairs: str, columns: list[str]) -> dict[str, Any]:
+def tfidf(pairs: str, columns: list[str], analyzer: str) -> dict[str, Any]:
     """Return the record of TF-IDF on the pairs of a file."""
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -69,9 +81,10 @@ def tfidf(pairs: str, columns: list[str]) -> dict[str, Any]:
         RetrievalPairArguments(validation_file=pairs, text_column_names=columns), RETRIEVAL
     )
     queries, documents = (task.splits["validation"][name][:] for name in ("text", "text_pair"))
-    words = TfidfVectorizer(sublinear_tf=True)
-    counts = words.fit_transform(documents)
-    scores = torch.from_numpy((words.transform(queries) @ counts.T).toarray())
+    lengths = (3, 5) if analyzer == "char_wb" else (1, 1)
+    vectorizer = TfidfVectorizer(analyzer=analyzer, ngram_range=lengths, sublinear_tf=True)
+    counts = vectorizer.fit_transform(documents)
+    scores = torch.from_numpy((vectorizer.transform(queries) @ counts.T).toarray())
     ranks = ranks_in_scores(scores)
     record = measured_record(
         name="TF-IDF",
@@ -79,13 +92,13 @@ def tfidf(pairs: str, columns: list[str]) -> dict[str, Any]:
         split="validation",
         sources=task.sources,
         seed=0,
-        arguments={"pairs": pairs},
-        config={"features": "TF-IDF of words, sublinear", "score": "cosine"},
+        arguments={"pairs": pairs, "text_column_names": columns},
+        config={"features": FEATURES[analyzer], "score": "cosine"},
         num_parameters=0,
         wall_seconds=time.perf_counter() - start,
     )
-    lengths = [len(text.split()) for text in documents]
-    return record | {"recall_by_length": recall_by_length(ranks, lengths)}
+    words = [len(text.split()) for text in documents]
+    return record | {"recall_by_length": recall_by_length(ranks, words)}
 
 
 if __name__ == "__main__":

@@ -26,6 +26,9 @@ class PairArguments(DataArguments):
     max_train_words: int | None = flag(
         "Train only on pairs in which neither side has more words, counted between spaces."
     )
+    both_directions: bool = flag(
+        "Train on each pair twice, the second time with source and target exchanged.", False
+    )
     # Flags of the tasks with labels.
     label_column_name: str | None = field(default="", init=False)
     problem_type: str | None = field(default=None, init=False)
@@ -58,6 +61,8 @@ def load_pairs(arguments: PairArguments, problem_type: str = TRANSLATION) -> Tas
         rows = _checked(split, columns.texts)
         if split.name == "train":
             rows = _short_enough(rows, arguments.max_train_words)
+            if arguments.both_directions:
+                rows = _and_exchanged(rows)
             if arguments.shuffle_seed is not None:
                 rows = rows.shuffle(seed=arguments.shuffle_seed)
         most = getattr(arguments, MAX_SAMPLES[split.name])
@@ -88,6 +93,13 @@ def _short_enough(rows: Dataset, limit: int | None) -> Dataset:
     if limit is None:
         return rows
     return rows.filter(lambda row: all(len(row[column].split()) <= limit for column in COLUMNS))
+
+
+def _and_exchanged(rows: Dataset) -> Dataset:
+    """Return each pair and, after it, the pair with its sides exchanged."""
+    pairs = zip(*(rows[column][:] for column in COLUMNS), strict=True)
+    both = [one for pair in pairs for one in (pair, pair[::-1])]
+    return Dataset.from_dict(dict(zip(COLUMNS, zip(*both, strict=True), strict=True)))
 
 
 def _checked(split: RawSplit, names: Sequence[str]) -> Dataset:

@@ -49,6 +49,7 @@ class RetrievalPairArguments(PairArguments):
         metadata={"help": 'The columns of query and document: "title,body".'},
     )
     max_train_words: int | None = field(default=None, init=False)
+    both_directions: bool = field(default=False, init=False)
     test_file: str | None = field(default=None, init=False)
     max_predict_samples: int | None = field(default=None, init=False)
 

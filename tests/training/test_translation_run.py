@@ -191,3 +191,16 @@ def test_length_cut_keeps_pairs_with_two_short_sides(tmp_path: Path) -> None:
         {"text": pair["en"], "text_pair": pair["fr"]} for pair in PAIRS[:4]
     ]
     assert len(splits["validation"]) == len(PAIRS)
+
+
+def test_pairs_are_trained_in_both_directions(tmp_path: Path) -> None:
+    """Those of training only, each beside its exchange, so that --max_train_samples keeps both."""
+    words = words_for(tmp_path, both_directions=True, max_train_samples=4)
+    model_args, data_args, _ = parse_arguments(words, groups=TRANSLATION_ARGUMENTS)
+    splits = STEPS.assemble(model_args, data_args, None).task.splits
+    assert splits["train"].to_list() == [
+        {"text": text, "text_pair": other}
+        for pair in PAIRS[:2]
+        for text, other in ((pair["en"], pair["fr"]), (pair["fr"], pair["en"]))
+    ]
+    assert len(splits["validation"]) == len(PAIRS)

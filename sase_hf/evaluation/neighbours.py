@@ -1,0 +1,93 @@
+"""Does a sentence lie nearest to its translation? Nearest-neighbour accuracy, layer by layer.
+
+The measure is that of Pires, Schlinger and Garrette, *How multilingual is Multilingual BERT?*
+(ACL 2019), section 5.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+from transformers.utils import logging
+
+SHIFTS = ("none", "other", "same")
+BLOCK = 512  # sentences whose distances to all others are in memory at once
+
+
+@torch.inference_mode()
+def layer_vectors(
+    model: Any, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], batch_size: int = 32
+) -> dict[str, Tensor]:
+    """Return the vectors of N texts by the name of what made them, each of shape (N, H).
+
+    `layer 0` is the mean word vector and `layer i` the mean state of layer i; special tokens do not
+    count. `hop i` is row i of a sentence matrix, and `sentence` the sentence embedding, where the
+    model has them. A text without tokens has the vector 0.
+
+    Args:
+        model: An encoder of texts, such as `AutoModel` loads, in evaluation mode.
+        tokenizer: Its tokenizer.
+        texts: The N texts.
+        batch_size: Texts that are encoded together.
+    """
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]), reverse=True)
+    parts: dict[str, list[Tensor]] = {}
+    config = model.config
+    hops = config.num_hops if hasattr(config, "num_hops") and config.has_attention else 1
+    for start in logging.tqdm(range(0, len(order), batch_size), desc="Encoding", delay=1):
+        batch = tokenizer(
+            [texts[row] for row in order[start : start + batch_size]],
+            padding=True,
+            truncation=True,
+            return_special_tokens_mask=True,
+            return_tensors="pt",
+        ).to(model.device)
+        counts = batch["attention_mask"].bool() & ~batch.pop("special_tokens_mask").bool()
+        outputs = model(**batch, output_hidden_states=True)
+        states = outputs.get("hidden_states")
+        if states is None:
+            word_vectors = model.get_input_embeddings()(batch["input_ids"])
+            states = word_vectors, outputs.last_hidden_state
+        weights = (counts / counts.sum(1, keepdim=True).clamp(min=1)).unsqueeze(-1)
+        found = {f"layer {i}": (layer.float() * weights).sum(1) for i, layer in enumerate(states)}
+        if (embedding := outputs.get("sentence_embedding")) is not None:
+            rows = embedding.float().chunk(hops, 1)
+            found |= {f"hop {i + 1}": row for i, row in enumerate(rows) if hops > 1}
+            found["sentence"] = embedding.float()
+        for name, vectors in found.items():
+            parts.setdefault(name, []).append(vectors.cpu())
+    place = torch.tensor(order).argsort()
+    return {name: torch.cat(vectors)[place] for name, vectors in parts.items()}
+
+
+def nearest_neighbour_accuracy(source: Tensor, target: Tensor, shift: str = "other") -> float:
+    """Return the share of source rows whose nearest target row, in L2, is that of the same number.
+
+    Args:
+        source: Shape (N, H).
+        target: Shape (N, H): row i translates row i of the source.
+        shift: The mean of target minus source, added to each source row first: of the `same` pairs,
+            as in the paper; of `other` pairs, the half to which the row does not belong, which
+            leaks nothing; or `none`.
+
+    Raises:
+        ValueError: If there are fewer than two pairs, or the shift is another word.
+    """
+    if shift not in SHIFTS:
+        raise ValueError(f"shift is {shift!r}; use {', '.join(SHIFTS)}")
+    if len(source) < 2:
+        raise ValueError(f"there are {len(source)} pairs; give at least 2")
+    source, target = source.double(), target.double()
+    difference = target - source
+    if shift == "same":
+        source = source + difference.mean(0)
+    elif shift == "other":
+        is_odd = (torch.arange(len(source)) % 2 == 1).unsqueeze(1)
+        source = source + torch.where(is_odd, difference[::2].mean(0), difference[1::2].mean(0))
+    right = 0
+    for start in range(0, len(source), BLOCK):
+        nearest = torch.cdist(source[start : start + BLOCK], target).min(1).indices
+        right += int((nearest == torch.arange(start, start + len(nearest))).sum())
+    return right / len(source)

@@ -1,0 +1,141 @@
+"""How many sentences lie nearest to their translation, layer by layer?
+
+    python scripts/nearest_neighbours.py runs/both --parallel data/multi30k_en_fr.dev.jsonl.gz
+        --text_column_names en,fr --record neighbours.json --figure neighbours.svg
+    python scripts/nearest_neighbours.py google-bert/bert-base-multilingual-cased --parallel ...
+
+For any model that AutoModel loads, code in it is not run. Of an encoder-decoder the encoder is
+measured. A sentence is the mean of the states of a layer; of a sentence matrix, each row and the
+embedding are measured too. The shift is the mean difference between the two languages, which is
+added to the sentence first: estimated on other pairs than its own half, on the same pairs as in
+Pires et al. (2019), or none. The record holds all three; the table shows none and other.
+--random_weights measures the architecture untrained. The figure needs pip install 'sase_hf[viz]'.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoTokenizer, set_seed
+
+import sase_hf  # noqa: F401  registers its models
+from sase_hf.data.pairs import PairArguments, load_pairs
+from sase_hf.evaluation.neighbours import SHIFTS, layer_vectors, nearest_neighbour_accuracy
+from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.files import check_output
+from sase_hf.utils.loading import name_checkpoints, reraise_naming
+from sase_hf.visualization import check_figure_path, lines_figure, save_figure
+
+SEED = 42
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print a table for each checkpoint, write record and figure."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("checkpoints", nargs="+", help="folders or names on the Hub")
+    add("--parallel", required=True, help="file of sentences and their translations")
+    add("--text_column_names", type=column_names, required=True, metavar="NAMES", help="en,fr")
+    add("--names", nargs="+", help="names of the checkpoints; by default their last part")
+    add("--random_weights", action="store_true", help="measure the models with new weights")
+    add("--max_rows", type=positive_int, help="the first pairs only")
+    add("--per_device_eval_batch_size", type=positive_int, default=32, help="(default: 32)")
+    add("--record", type=Path, help="file for the record, .json")
+    add("--figure", type=Path, help="file for the figure of accuracy by layer, .png or .svg")
+    flags = parser.parse_args(argv)
+    with errors_in_one_line(__file__):
+        check_output(flags.record)
+        if flags.figure is not None:
+            check_figure_path(flags.figure)
+        named = name_checkpoints(flags.checkpoints, flags.names)
+        arguments = PairArguments(
+            validation_file=flags.parallel,
+            text_column_names=flags.text_column_names,
+            max_eval_samples=flags.max_rows,
+        )
+        task = load_pairs(arguments)
+        sides = [task.splits["validation"][column][:] for column in ("text", "text_pair")]
+        records = {}
+        for name, checkpoint in named.items():
+            start = time.perf_counter()
+            model, tokenizer = load_encoder(checkpoint, flags.random_weights)
+            source, target = (
+                layer_vectors(model, tokenizer, side, flags.per_device_eval_batch_size)
+                for side in sides
+            )
+            layers = {layer: both_ways(source[layer], target[layer]) for layer in source}
+            record = measured_record(
+                name=name,
+                metrics={"best": max(share for ways in layers.values() for share in ways["other"])},
+                split="validation",
+                sources=task.sources,
+                seed=SEED,
+                arguments={
+                    "text_column_names": flags.text_column_names,
+                    "random_weights": flags.random_weights,
+                },
+                config=model.config,
+                num_parameters=model.num_parameters(),
+                wall_seconds=time.perf_counter() - start,
+            )
+            records[name] = record | {"accuracy": layers}
+            print(*table(name, flags.text_column_names, layers), sep="\n")
+        if flags.record is not None:
+            write_record(records, flags.record)
+        if flags.figure is not None:
+            lines = {name: by_layer(record["accuracy"]) for name, record in records.items()}
+            save_figure(lines_figure(lines, "layer", "nearest-neighbour accuracy"), flags.figure)
+
+
+def load_encoder(checkpoint: str, random_weights: bool) -> tuple[Any, Any]:
+    """Return the encoder of a checkpoint, in evaluation mode and float32, and its tokenizer."""
+    options: dict[str, Any] = {"trust_remote_code": False, "dtype": torch.float32}
+    auto_class: Any = AutoModel
+    with reraise_naming(checkpoint):
+        if random_weights:
+            set_seed(SEED)
+            config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
+            model = auto_class.from_config(config, **options).eval()
+        else:
+            model = auto_class.from_pretrained(checkpoint, **options)
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
+    return model.get_encoder() if model.config.is_encoder_decoder else model, tokenizer
+
+
+def both_ways(source: torch.Tensor, target: torch.Tensor) -> dict[str, list[float]]:
+    """Return, by shift, the accuracy from source to target and from target to source."""
+    return {
+        shift: [
+            nearest_neighbour_accuracy(source, target, shift),
+            nearest_neighbour_accuracy(target, source, shift),
+        ]
+        for shift in SHIFTS
+    }
+
+
+def table(name: str, columns: Sequence[str], layers: dict[str, Any]) -> list[str]:
+    """Return the lines of a table: a row for each layer, with and without the shift."""
+    ways = " to ".join(columns), " to ".join(reversed(columns))
+    lines = [
+        name,
+        " " * 12 + "".join(f"{way}, {shift}".rjust(20) for way in ways for shift in SHIFTS[:2]),
+    ]
+    for layer, found in layers.items():
+        cells = (found[shift][i] for i in range(2) for shift in SHIFTS[:2])
+        lines.append(f"{layer:<12}" + "".join(f"{cell:>20.1%}" for cell in cells))
+    return lines
+
+
+def by_layer(accuracy: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """Return the numbers of the layers and the accuracy of each, a mean of both directions."""
+    layers = [name for name in accuracy if name.startswith("layer ")]
+    return [float(i) for i in range(len(layers))], [
+        sum(accuracy[name]["other"]) / 2 for name in layers
+    ]
+
+
+if __name__ == "__main__":
+    main()
