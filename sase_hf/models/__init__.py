@@ -139,7 +139,7 @@ FAMILIES = {
             "score_mode": "retrieval: compare all rows of two texts, or the flattened matrices.",
             "score_temperature": "retrieval: what the loss divides the scores by.",
             "matching": "How two sentences are compared; gated is that of Appendix B.",
-            "embedding_dropout": "Dropout of the word vectors.",
+            "embedding_dropout": "Dropout of the word vectors; 0 for new models of pairs.",
             "classifier_dropout": "Dropout of the classifier's input and hidden layer.",
             "label_smoothing": "Share of the target probability that is spread over all labels.",
             "freeze_embeddings": "Keep the word vectors as they are.",

@@ -331,6 +331,10 @@ def _build_model(
 ) -> tuple[PreTrainedModel, list[float]]:
     """Return a new model and the share of its vocabulary found in each file of word vectors."""
     sizes = model_args.given_config_fields()
+    if getattr(head, "reads_pairs", False):
+        # A word left out of one text may be all that it does not share with the other: more of it
+        # costs accuracy of entailment.
+        sizes.setdefault("embedding_dropout", 0.0)
     files, member = model_args.word_vectors or [], model_args.word_vectors_member
     if files and model_args.encoder_name_or_path is not None:
         raise ValueError("--encoder_name_or_path brings word vectors; leave out --word_vectors")

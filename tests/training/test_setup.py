@@ -8,6 +8,7 @@ import torch
 from runs import (
     TINY_MODEL,
     flags,
+    pair_rows,
     read_lines,
     review_rows,
     run_tiny,
@@ -71,6 +72,15 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
     rows = extended.model.get_input_embeddings().weight
     assert rows[words["zebra"]][:3].tolist() == [4, 4, 4]
     assert rows[words["lion"]][3:].tolist() == [7, 8]
+
+
+def test_setup_drops_no_words_of_pairs_unless_asked_to(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    pairs = {**write_splits(tmp_path, pair_rows), "text_column_names": "premise,hypothesis"}
+    assert set_up(**reviews).model.config.embedding_dropout == 0.3
+    assert set_up(**pairs).model.config.embedding_dropout == 0
+    assert set_up(**pairs, embedding_dropout=0.2).model.config.embedding_dropout == 0.2
 
 
 def test_setup_refuses_another_width_than_that_of_the_vectors(
