@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 import pyarrow.parquet as pq
 from datasets import ClassLabel, Dataset, load_dataset
+from datasets.exceptions import DatasetGenerationError
 
 from ..utils.files import FilePath, sha256_of
 from .arguments import SPLITS, DataArguments
@@ -264,9 +265,16 @@ def _dataset_splits(path: str, arguments: DataArguments) -> tuple[Columns, list[
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         if os.path.exists(path):
             name, cache_dir = Path(path).resolve().name, scratch
-        loaded = load_dataset(
-            path, name=config, revision=revision, cache_dir=cache_dir, token=arguments.token
-        )
+        try:
+            loaded = load_dataset(
+                path, name=config, revision=revision, cache_dir=cache_dir, token=arguments.token
+            )
+        except DatasetGenerationError as error:
+            reason = str(error.__cause__ or error).strip()
+            raise ValueError(
+                f"cannot read the dataset {path}: {reason}; give its files, if it has any, by "
+                "--train_file, --validation_file and --test_file"
+            ) from error
         columns = None
         for split in filter(loaded.__contains__, SPLITS):
             commit = commit_of(loaded[split]) or revision

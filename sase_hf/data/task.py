@@ -234,8 +234,11 @@ def _checked(
     rows = list(range(split.num_rows))
     if has_labels and unlabelled:
         if not arguments.drop_unlabelled:
-            fault = f"{values[unlabelled[0]]!r} is not a label; label the row, delete it, or train"
-            raise split.cell_error(unlabelled[0], column, f"{fault} with --drop_unlabelled")
+            way_out = "label the row, or leave all such rows out with --drop_unlabelled"
+            if split.name == "test":
+                way_out += "; to predict every row, take the column out of the file"
+            fault = f"{values[unlabelled[0]]!r} is not a label; {way_out}"
+            raise split.cell_error(unlabelled[0], column, fault)
         if len(unlabelled) == split.num_rows:
             raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
         logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)

@@ -136,6 +136,13 @@ def test_read_file_refuses_what_would_fill_the_memory(
     assert read_file(path, WANTED).num_rows == len(REVIEWS)
 
 
+def test_read_splits_names_the_dataset_that_cannot_be_read(tmp_path: Path) -> None:
+    """A folder of files with semicolons, which `datasets` reads as commas."""
+    (tmp_path / "train.csv").write_text("text;label\nfine;1\nbad, really;0\n")
+    with pytest.raises(ValueError, match=r"cannot read the dataset .*; give its files"):
+        read_splits(DataArguments(dataset_name=str(tmp_path)))
+
+
 def test_read_splits_refuses_contradictions_and_unknown_splits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -218,7 +218,10 @@ def test_load_task_caches_nothing_of_local_files(
         ({"text": 5, "label": "bad"}, "'text': 5 is of type int, not a string"),
         ({"text": " \n", "label": "bad"}, "'text': the text is blank"),
         ({"text": "a", "label": "good|bad"}, r"'label': 'good\|bad' looks like several labels, "),
-        ({"text": "a"}, "'label': None is not a label; label the row, delete it, or train with --"),
+        (
+            {"text": "a"},
+            "'label': None is not a label; label the row, or leave all such rows out with",
+        ),
     ],
 )
 def test_load_task_names_bad_row_by_file_row_and_column(
