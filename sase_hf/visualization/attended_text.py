@@ -11,6 +11,8 @@ from typing import Any
 
 import regex
 
+from ..models.self_attentive.pipeline_self_attentive import MIN_RATIO
+
 Result = Mapping[str, Any]
 
 FULL_STRENGTH = 8  # times an even share
@@ -68,11 +70,16 @@ class AttendedText:
         return strengths(self.views[view])
 
     def reads_evenly(self, view: int) -> bool:
-        """Return whether the words have about equal weights in a view, by their entropy."""
+        """Return whether the words have about equal weights in a view.
+
+        None has as much as a word of a span, of which the entropy of a long text shows little.
+        """
         weights = [weight for weight in self.views[view] if weight > 0]
         total, num_words = sum(weights), len(self.words)
+        if num_words < 2 or max(weights, default=0) * num_words > MIN_RATIO * total:
+            return False
         entropy = -sum(weight / total * math.log(weight / total) for weight in weights)
-        return num_words > 1 and entropy >= EVEN_ENTROPY * math.log(num_words)
+        return entropy >= EVEN_ENTROPY * math.log(num_words)
 
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
         """Return the words with the largest weights in a view, and these weights."""

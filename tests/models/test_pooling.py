@@ -129,6 +129,39 @@ def test_sparse_attention_over_equal_scores_is_even(name: str, tokens: int) -> N
     torch.testing.assert_close(weights, torch.full_like(weights, 1 / tokens))
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("tokens", [2, 60, 1000, 4000])
+def test_sparse_attention_gives_all_to_a_word_far_above_the_others(name: str, tokens: int) -> None:
+    """In float32: the others have exactly 0, and a small change of a score changes nothing."""
+    scores = torch.full((1, tokens, 1), -10.0)
+    scores[0, 0] = 0
+    weights = _attend(scores.requires_grad_(), name)
+    assert weights[0, :, 0].tolist() == [1] + [0] * (tokens - 1)
+    weights[0, 0].backward()
+    assert not scores.grad.any()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_sparse_attention_does_not_depend_on_the_padding_of_others(name: str) -> None:
+    """Also where the last word of the support is at its edge."""
+    random = torch.randn(50, 20, 1, generator=torch.Generator().manual_seed(0)) * 6
+    edge = torch.full((1, 20, 1), -1.999)
+    edge[0, 0] = 0
+    for scores in (random, edge):
+        padding = torch.full((len(scores), 3000, 1), torch.finfo(torch.float32).min)
+        alone, padded = (_attend(one, name) for one in (scores, torch.cat([scores, padding], 1)))
+        assert torch.equal(padded[:, :20], alone)
+        torch.testing.assert_close(padded.sum(1), torch.ones(len(scores), 1), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_sparse_attention_has_a_second_gradient(name: str) -> None:
+    """Also at words that are not read."""
+    scores = torch.tensor([[[0.0], [0.3], [-9.0]]], dtype=torch.float64, requires_grad=True)
+    assert (_attend(scores, name)[0, :, 0] > 0).tolist() == [True, True, False]
+    assert torch.autograd.gradgradcheck(lambda x: _attend(x, name), scores)
+
+
 def test_cosine_penalty_does_not_depend_on_length_or_number_of_hops() -> None:
     """Equal hops are 1 whatever they read; hops that share no token are 0; one hop has no other."""
     for tokens, hops in ((3, 2), (1000, 30)):

@@ -28,6 +28,13 @@ def test_attention_text_of_an_evenly_read_text_is_pale_and_says_so() -> None:
     assert ESCAPE.sub("", shown) == "dull but very fine\n(reads all words about equally)"
 
 
+def test_attention_text_of_a_long_text_with_one_strong_word_names_it() -> None:
+    """Its entropy is 0.98 of that of equal weights."""
+    words = [f"w{number}" for number in range(200)]
+    uneven = [0.04] + [0.96 / 199] * 199
+    assert attention_text(result(" ".join(words), overall=uneven)).startswith("w0 4%, ")
+
+
 def test_attention_text_shows_one_hop_alone() -> None:
     assert attention_text(result("dull but fine"), hop=2) == "dull 50%, but 33%, fine 17%"
     with pytest.raises(ValueError, match="hop is 3; this result has the hops 1 to 2; None shows"):

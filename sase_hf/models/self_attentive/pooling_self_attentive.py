@@ -246,7 +246,9 @@ class _SparseWeights(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         """Return the gradient of the scores: s (g - s . g / sum s) with s = p^(2 - alpha)."""
         (weights,), (gradient,) = ctx.saved_tensors, gradients
-        slope = weights.sqrt() if ctx.alpha == 1.5 else (weights > 0).to(weights.dtype)
+        slope = (weights > 0).to(weights.dtype)
+        if ctx.alpha == 1.5:  # a root of 0 would have no second gradient
+            slope = slope * weights.masked_fill(weights == 0, 1).sqrt()
         total = slope.sum(-1, keepdim=True).clamp(min=1)  # below 1 only without tokens
         mean = (slope * gradient).sum(-1, keepdim=True) / total
         return slope * (gradient - mean), None
@@ -254,11 +256,13 @@ class _SparseWeights(torch.autograd.Function):
 
 def _sparse_weights(scores: Tensor, alpha: float) -> Tensor:
     """Return sparsemax (alpha 2) or 1.5-entmax of scores whose largest is 0, shape (..., S)."""
-    # The support lies within 1 of the largest, so that cutting there changes nothing and keeps the
-    # sums below small for texts of any length.
+    # The support lies within 1 of the largest: cutting there keeps the sums below small for texts
+    # of any length, and what was cut never belongs to it. In float32, the widest type of MPS, sums
+    # and the root of their small difference would be off by more than the least weights.
     z = (scores * (alpha - 1)).clamp(min=-1)
     ordered = z.sort(dim=-1, descending=True).values
-    count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+    ordered = ordered if z.device.type == "mps" else ordered.double()
+    count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=ordered.dtype)
     mean = ordered.cumsum(-1) / count
     if alpha == 2:
         threshold = mean - 1 / count
@@ -266,8 +270,8 @@ def _sparse_weights(scores: Tensor, alpha: float) -> Tensor:
         # Of the k largest: sum (z - tau)^2 = 1, so tau = mean - sqrt(1 / k - variance).
         variance = (ordered.square().cumsum(-1) / count - mean.square()).clamp(min=0)
         threshold = mean - (1 / count - variance).clamp(min=0).sqrt()
-    support = (threshold <= ordered).sum(-1, keepdim=True).clamp(min=1)
-    weights = (z - threshold.gather(-1, support - 1)).clamp(min=0)
+    support = ((threshold <= ordered) & (ordered > -1)).sum(-1, keepdim=True).clamp(min=1)
+    weights = (z - threshold.gather(-1, support - 1)).clamp(min=0).to(z.dtype)
     return weights if alpha == 2 else weights.square()
 
 
