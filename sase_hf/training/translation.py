@@ -118,7 +118,8 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):  # type: ignore[
     ) -> Any:
         """Return the loss of a batch, its translations (B, L) unless told not to, and None."""
         loss, words = None, None
-        if "labels" in inputs:  # by `compute_loss`, which that of Seq2SeqTrainer does not call
+        if inputs.get("labels") is not None:  # the collator gives None to rows without a target
+            # By `compute_loss`, which that of Seq2SeqTrainer does not call.
             loss, _, _ = super().prediction_step(model, inputs, True, ignore_keys)
         if not prediction_loss_only:
             source = {name: inputs[name] for name in ("input_ids", "attention_mask")}

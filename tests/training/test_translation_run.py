@@ -45,7 +45,7 @@ def words_for(folder: Path, **flags: Any) -> list[str]:
         "disable_tqdm": "true",
         **flags,
     }
-    return [f"--{name}={value}" for name, value in given.items()]
+    return [f"--{name}={value}" for name, value in given.items() if value is not None]
 
 
 def run(folder: Path, **flags: Any) -> dict[str, Any]:
@@ -89,6 +89,20 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
     translate: Any = pipeline("aligned-translation", model=str(tmp_path / "run"))
     assert translate("a cat runs .")["translation_text"] == "un chat court ."
     assert "@inproceedings{bahdanau2015neural" in (tmp_path / "run" / "README.md").read_text()
+
+
+def test_rows_without_a_target_are_translated(tmp_path: Path) -> None:
+    """After training, and by the checkpoint."""
+    rows = [{"en": "a dog runs .", "id": 7}, {"en": "a cat", "id": 8}]
+    flags = {"test_file": write_jsonl(tmp_path / "new.jsonl", rows), "do_predict": "true"}
+    run(tmp_path, **flags)
+    words = ("train_file", "validation_file", "do_train", "max_steps", "initializer_range", *SIZES)
+    trained = {"model_name_or_path": tmp_path / "run", "output_dir": tmp_path / "more"}
+    run(tmp_path, **{**dict.fromkeys(words), **flags, **trained})
+    for folder in (tmp_path / "run", tmp_path / "more"):
+        lines = map(json.loads, (folder / "predictions.jsonl").read_text().splitlines())
+        found = [(line["id"], isinstance(line["translation"], str)) for line in lines]
+        assert found == [(7, True), (8, True)]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
