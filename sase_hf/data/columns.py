@@ -63,7 +63,8 @@ def find_columns(
 
     What no flag names is found by its usual name, in any case of letters; else it is the only
     column whose values can be it: texts are long and vary, labels are few and repeat. Two text
-    columns are found by the usual names of pairs only.
+    columns are found by the usual names of pairs only. One of several columns of 0 and 1 is the
+    label only if it is called so.
 
     Args:
         title: The source, for errors.
@@ -91,6 +92,10 @@ def find_columns(
         texts = texts or [n for n, c in columns.items() if c.can_be_text and n not in labels]
     if label is None and labelled and not labels:
         labels = [n for n, c in columns.items() if c.can_be_label and n not in texts]
+    if label is None and len(labels) == 1 and labels[0].lower() not in LABELS[0]:
+        # One column of 0 and 1 among several, some of them perhaps constant, is one label of many.
+        truths = [n for n, c in columns.items() if c.kind == TRUTHS and n not in texts]
+        labels = truths if labels[0] in truths else labels
     has_texts = has_texts or len(texts) == 1
     has_labels = label is not None or len(labels) == 1 or not (labels or labelled)
     if has_texts and has_labels:
@@ -135,6 +140,8 @@ class _Column:
 
 
 def _kind_of(values: Sequence[Any]) -> str:
+    if not values:
+        return OTHER
     if all(truth_of(value) is not None for value in values):
         return TRUTHS
     if all(map(is_number, values)):

@@ -180,9 +180,11 @@ def _csv_rows(pieces: Iterator[str], separator: str) -> Iterator[Mapping[str, st
     """Yield the rows below the header line; cells stay the texts they are."""
     csv.field_size_limit(MAX_LINE)  # its own limit of 128 KiB is shorter than a long document
     lines = map(_whole, count(1), pieces)
-    *above, header_line = first = _first_lines(lines)
-    separator = _separator(header_line, separator)
-    reader = csv.reader(chain(first, lines), delimiter=separator, strict=True)
+    *above, header_line = _first_lines(lines)
+    second = list(islice(lines, 1))
+    separator = _separator(header_line, "".join(second), separator)
+    read = chain(above, [header_line], second, lines)
+    reader = csv.reader(read, delimiter=separator, strict=True)
     try:
         header = next(islice(reader, len(above), None), [])
         if len(set(header)) < len(header):
@@ -201,24 +203,47 @@ def _csv_rows(pieces: Iterator[str], separator: str) -> Iterator[Mapping[str, st
         raise ValueError(f"line {reader.line_num}: {reason}; {advice}") from None
 
 
-def separator_of(path: str) -> str:
-    """Return what stands between the fields of a CSV or TSV file, packed by gzip or not."""
+@dataclass(frozen=True)
+class CsvForm:
+    """How a CSV or TSV file is written."""
+
+    separator: str
+    line_end: str
+    encoding: str  # utf-8-sig, with a byte order mark, or utf-8
+    above: str  # the line above the header, or nothing
+
+
+def csv_form(path: str) -> CsvForm:
+    """Return how a CSV or TSV file is written, packed by gzip or not."""
     opener = gzip.open if path.lower().endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-        usual = "\t" if ".tsv" in Path(path.lower()).suffixes else ","
-        return _separator(_first_lines(file)[-1], usual)
+    with opener(path, "rt", encoding="utf-8", newline="") as file:
+        *above, header = _first_lines(file)
+        second = next(file, "")
+    usual = "\t" if ".tsv" in Path(path.lower()).suffixes else ","
+    return CsvForm(
+        separator=_separator(header, second, usual),
+        line_end=header[len(header.rstrip("\r\n")) :] or "\n",
+        encoding="utf-8-sig" if "".join([*above, header]).startswith("\ufeff") else "utf-8",
+        above="".join(above).removeprefix("\ufeff"),
+    )
 
 
 def _first_lines(lines: Iterator[str]) -> list[str]:
     """Return the lines up to the header: a line such as `sep=;`, if it is above, is for Excel."""
     first = next(lines, "")
-    return [first, next(lines, "")] if re.fullmatch(r'"?sep=.?"?\s*', first) else [first]
+    return [first, next(lines, "")] if re.fullmatch(r'\ufeff?"?sep=.?"?\s*', first) else [first]
 
 
-def _separator(header: str, usual: str) -> str:
-    """Return the usual separator, or another one that a header line has in its place."""
-    counts = Counter(re.sub(r'"[^"]*"', "", header))
-    return usual if counts[usual] else max(usual, *SEPARATORS, key=counts.__getitem__)
+def _separator(header: str, second: str, usual: str) -> str:
+    """Return what a header line has most of, and the second line as often; if tied, the usual.
+
+    Where no mark is in both lines as often, the usual one if the header has it.
+    """
+    first, other = (Counter(re.sub(r'"[^"]*"', "", line)) for line in (header, second))
+    marks = (usual, *SEPARATORS)
+    if even := [mark for mark in marks if first[mark] == other[mark] > 0]:
+        return max(even, key=first.__getitem__)
+    return usual if first[usual] else max(marks, key=first.__getitem__)
 
 
 def _json_rows(pieces: Iterator[str]) -> Iterator[Mapping[str, Any]]:

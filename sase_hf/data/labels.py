@@ -26,9 +26,8 @@ IGNORED_LABEL = -100  # what the losses of the models, like those of torch, leav
 _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
 _TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes"), True)
 _TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no"), False)
-# What stands between the labels of one cell, and which of its parts must be in other cells too.
-# Names of one class may hold a comma, such as "Korea, South".
-_SEPARATORS = {";": any, "|": any, "/": any, ",": all}
+_SEPARATORS = (";", "|", "/", ",")  # between the labels of one cell
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # as it is written beside missing cells
 # How numpy prints an array, which has no commas: the literal 'a' 'b' would be 'ab'.
 _ARRAY = re.compile(r"""\[.*['"]\s+['"].*\]|\[[\d.]+(\s+[\d.]+)+\s*\]""", flags=re.DOTALL)
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -72,7 +71,7 @@ class LabelScheme:
     @cached_property
     def _ids(self) -> dict[str, int]:
         positions = {str(i): i for i in range(len(self.names))} if self.positions else {}
-        return {**positions, **{name: index for index, name in enumerate(self.names)}}
+        return positions | {class_name(name): index for index, name in enumerate(self.names)}
 
     def _class_id(self, value: Any) -> int:
         name = class_name(value)
@@ -110,16 +109,16 @@ def learn_labels(
 ) -> LabelScheme:
     """Find out what the labels of the train split mean; none of `values` is missing.
 
-    Without `problem_type`, lists are a multi-label problem; numbers of which one is written with a
-    point or an exponent, or is a float, are a regression unless names are given; whole numbers that
-    hardly repeat are refused; all else is a single-label problem. The rows of a multi-label problem
+    Without `problem_type`, lists are a multi-label problem; numbers of which one is not whole are a
+    regression unless names are given; whole numbers that hardly repeat are refused; all else is a
+    single-label problem. The rows of a multi-label problem
     list the labels that apply. If all of them have the same length, 2 or more (that of the names,
     if given), and hold only 0 and 1, they are a 0 or 1 for every class. Values that cannot be
     labels are left to `LabelScheme.encode`.
 
     The order of the names: `label_names`; else the `class_names` of the dataset; else numbers by
-    size, so that "10" comes after "9"; else alphabetical. 1, 1.0 and "1" are the same label. If
-    `label_names` are given and none of them is a number, whole numbers are positions in them.
+    size, so that "10" comes after "9"; else alphabetical. 1, 1.0, "1" and "1.0" are the same label.
+    If `label_names` are given and none of them is a number, whole numbers are positions in them.
 
     Raises ValueError if the problem type is unknown, a name comes twice, or labels are too few.
     """
@@ -210,6 +209,8 @@ def class_name(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
+        value = int(value.partition(".")[0])
     if not isinstance(value, str | int | float):
         kind = type(value).__name__
         raise ValueError(f"{reprlib.repr(value)} is a {kind}; a label is a text or a number")
@@ -253,14 +254,19 @@ def _items(items: list[Any]) -> list[str | int | float]:
 
 
 def _several_in_one(texts: Collection[str]) -> dict[str, str]:
-    """Return the texts whose parts are in others too, with what stands between the parts."""
+    """Return the texts that may be several labels, with what stands between these.
+
+    Semicolons and bars are in few names of one class. Other marks are: the parts must be in other
+    texts too, and after a comma with a space, as in "Korea, South", all of them.
+    """
     found: dict[str, str] = {}
-    for mark, enough in _SEPARATORS.items():
+    for mark in _SEPARATORS:
         cells = {text: {part.strip() for part in text.split(mark)} - {""} for text in texts}
         counts = Counter(chain.from_iterable(cells.values()))
         for text, parts in cells.items():
             recur = [counts[part] > 1 for part in parts]
-            if len(parts) > 1 and (enough(recur) or not parts.isdisjoint(texts)):
+            enough = mark in ";|" or (all(recur) if ", " in text and mark == "," else any(recur))
+            if len(parts) > 1 and (enough or not parts.isdisjoint(texts)):
                 found.setdefault(text, mark)
     return found
 
@@ -272,9 +278,9 @@ def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
         return MULTI_LABEL if lists else SINGLE_LABEL
     if lists:
         return REGRESSION if any(float(item) % 1 for item in items) else MULTI_LABEL
-    if any(isinstance(value, float) or set(str(value)) & set(".eE") for value in items):
+    if any(float(item) % 1 for item in items):
         return REGRESSION
-    distinct = len(set(map(str, items)))
+    distinct = len(set(map(float, items)))
     if distinct > max(MANY_NUMBERS, len(items) // 2):
         raise ValueError(
             f"the labels are {distinct} different whole numbers in {len(items)} rows; add "

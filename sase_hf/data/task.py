@@ -232,12 +232,12 @@ def _checked(
     unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, classes)]
     has_labels = split.name != "test" or len(unlabelled) < split.num_rows
     rows = list(range(split.num_rows))
+    is_test = split.name == "test"
+    unlabelled_test = "; to predict without labels, add --label_column_name ''" if is_test else ""
     if has_labels and unlabelled:
         if not arguments.drop_unlabelled:
             way_out = "label the row, or leave all such rows out with --drop_unlabelled"
-            if split.name == "test":
-                way_out += "; to predict every row, take the column out of the file"
-            fault = f"{values[unlabelled[0]]!r} is not a label; {way_out}"
+            fault = f"{values[unlabelled[0]]!r} is not a label; {way_out}{unlabelled_test}"
             raise split.cell_error(unlabelled[0], column, fault)
         if len(unlabelled) == split.num_rows:
             raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
@@ -254,7 +254,7 @@ def _checked(
             try:
                 columns["label"].append(labels.encode(values[row]))
             except ValueError as reason:
-                raise split.cell_error(row, column, str(reason)) from None
+                raise split.cell_error(row, column, f"{reason}{unlabelled_test}") from None
     return Dataset.from_dict(columns, features=Features(features))
 
 

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,12 +14,14 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from ..data.arguments import DataArguments
-from ..data.files import read_rows, separator_of
+from ..data.files import CsvForm, csv_form, read_rows
 from ..data.labels import MULTI_LABEL, REGRESSION
 from ..data.task import TaskData
 from ..utils.files import atomic_write
 
 Row = Mapping[str, Any]
+
+_HALVES = re.compile("[\ud800-\udfff]")  # lone surrogates
 
 
 def write_predictions(
@@ -50,10 +53,12 @@ def write_predictions(
         if ending == ".parquet":
             _write_parquet(draft, rows, added)
             return target
+        form = csv_form(str(source)) if ending.startswith((".csv", ".tsv")) else None
         opener = gzip.open if ending.endswith(".gz") else open
-        with opener(draft, "wt", encoding="utf-8", newline="") as file:
-            if ending.startswith((".csv", ".tsv")):
-                _write_csv(file, rows, added, separator_of(str(source)))
+        encoding = "utf-8" if form is None else form.encoding
+        with opener(draft, "wt", encoding=encoding, newline="") as file:
+            if form is not None:
+                _write_csv(file, rows, added, form)
             else:
                 _write_json(file, rows, added, is_array=ending in (".json", ".json.gz"))
     return target
@@ -104,16 +109,28 @@ def _as_text(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
-def _write_csv(file: TextIO, rows: Iterable[Row], added: Sequence[Row], separator: str) -> None:
-    writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+def _write_csv(file: TextIO, rows: Iterable[Row], added: Sequence[Row], form: CsvForm) -> None:
+    options: dict[str, Any] = {"delimiter": form.separator, "lineterminator": form.line_end}
+    writer = csv.writer(file, **options)
+    quoting = csv.writer(file, **options, quoting=csv.QUOTE_ALL)
+    file.write(form.above)
     for number, row in enumerate(_joined(rows, added)):
         if number == 0:
             writer.writerow(row)
-        writer.writerow(map(_as_text, row.values()))
+        cells = [*map(_as_text, row.values())]
+        # By itself it quotes only the line ends that it writes, but readers know others too.
+        breaks = any("\r" in cell or "\n" in cell for cell in cells if isinstance(cell, str))
+        (quoting if breaks else writer).writerow(cells)
+
+
+def _json_line(row: Row) -> str:
+    """Return a row as JSON, in ASCII if it holds half a character, which UTF-8 cannot write."""
+    line = json.dumps(row, ensure_ascii=False)
+    return line if line.isascii() or not _HALVES.search(line) else json.dumps(row)
 
 
 def _write_json(file: TextIO, rows: Iterable[Row], added: Sequence[Row], is_array: bool) -> None:
-    lines = (json.dumps(row, ensure_ascii=False) for row in _joined(rows, added))
+    lines = map(_json_line, _joined(rows, added))
     if is_array:
         file.write("[\n" + ",\n".join(lines) + "\n]\n")
     else:

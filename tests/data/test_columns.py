@@ -86,6 +86,13 @@ def test_find_columns_shows_the_flag_for_several_columns_of_0_and_1() -> None:
     with pytest.raises(ValueError, match=r"each of these is a label, --label_column_name toxic,ru"):
         find(columns)
     assert find(columns, label_column_name="toxic, rude")[1] == ("toxic", "rude")
+    columns = {"comment_text": BODIES, "target": FLAGS, "rude": [0] * 5, "age": [3] * 5}
+    with pytest.raises(ValueError, match=r"each of these is a label, --label_column_name target,r"):
+        find(columns)
+    columns = {"comment_text": BODIES, "toxic": FLAGS, "rude": [0] * 5}
+    with pytest.raises(ValueError, match=r"each of these is a label, --label_column_name toxic,ru"):
+        find(columns)
+    assert find({**columns, "label": FLAGS})[1] == ("label",)
     columns["toxic,rude"] = KINDS
     assert find(columns, label_column_name="toxic,rude")[1] == ("toxic,rude",)
 

@@ -23,7 +23,10 @@ from sase_hf.data.labels import (
         ([1, 2, 3], {}, SINGLE_LABEL),
         ([True, False], {}, SINGLE_LABEL),
         (["1.5 stars", "2 stars"], {}, SINGLE_LABEL),
-        ([1.0, 2.0], {}, REGRESSION),
+        # So pandas writes whole numbers of which one is missing.
+        ([1.0, 2.0], {}, SINGLE_LABEL),
+        (["0.0", "1.0"], {}, SINGLE_LABEL),
+        ([1.0, 2.5], {}, REGRESSION),
         (["3", "2.5"], {}, REGRESSION),
         ([[0.5, 1], [1, 0]], {}, REGRESSION),
         ([[0.0, 1.0], [1.0, 0.0]], {}, MULTI_LABEL),
@@ -44,7 +47,7 @@ def test_learn_labels_infers_problem_type(
     ("values", "expected"),
     [
         (["10", "9", "-1"], ("-1", "9", "10")),
-        ([10, 9, "9", 9.0, "10"], ("9", "10")),
+        ([10, 9, "9", 9.0, "9.0", "10"], ("9", "10")),
         (["b", "B", "a", "10"], ("10", "B", "a", "b")),
         ([["b"], ["a", "c"]], ("a", "b", "c")),
         ([[2], [10, 3]], ("2", "3", "10")),
@@ -62,7 +65,7 @@ def test_learn_labels_orders_names_by_number_or_alphabet(
 
 
 WORDS = learn_labels([0, "1"], label_names=["negative", "positive"])
-STARS = learn_labels([1, 2, 3], label_names=["1", "2", "3"])
+STARS = learn_labels([1, 2, 3], label_names=["1", "2", "3.0"])
 TAGS = learn_labels([["joy"], ["anger", "joy"], []])
 FLAGS = learn_labels([[0, 1, 1], [0, 0, 0]])
 SCORE = learn_labels([1.5, 2.0])
@@ -74,7 +77,7 @@ SCORES = learn_labels([[1, 2], [3, 4]], REGRESSION)
     [
         # Many files hold ids and no names; where the names are numbers, they are meant.
         (WORDS, [0, "1", 1.0, "negative"], [0, 1, 1, 0]),
-        (STARS, [1, "2", 3.0], [0, 1, 2]),
+        (STARS, [1, "2", 3.0, "1.0", "3.0"], [0, 1, 2, 0, 2]),
         (TAGS, [["joy", "joy"], [], ["joy", "anger"]], [[0, 1], [0, 0], [1, 1]]),
         (FLAGS, [[True, False, 1.0]], [[1, 0, 1]]),
         # Zeros and ones in rows of other lengths are ids.
@@ -164,8 +167,9 @@ def test_learn_labels_refuses_bad_names_and_too_few() -> None:
         (["a,b", "c,d"], {"problem_type": MULTI_LABEL, "names": ["a,b"]}, [["a,b"], ["c", "d"]]),
         (["['a;b']", "c,d"], {"problem_type": MULTI_LABEL}, [["a;b"], ["c", "d"]]),
         (["fun;sad", "fun"], {"problem_type": SINGLE_LABEL}, ["fun;sad", "fun"]),
-        # One class: no part of it is in another, or not every part of what has a comma.
-        (["black|white", "red"], {}, ["black|white", "red"]),
+        # One class: no part of it is in another, or not every part of what has a comma and space.
+        (["black/white", "red"], {}, ["black/white", "red"]),
+        (["fun;", "sad"], {}, ["fun;", "sad"]),
         (["Korea, South", "Korea, North"], {}, ["Korea, South", "Korea, North"]),
         (["a;b", "a"], {"names": ["a", "a;b"]}, ["a;b", "a"]),
         ([1, 0.5, True, ["fun;sad"]], {}, [1, 0.5, True, ["fun;sad"]]),
@@ -183,6 +187,8 @@ def test_cell_reader_reads_several_labels_in_one_text(
     ("values", "bad", "message"),
     [
         (["fun;sad", "fun"], "fun;sad", "with ';' between; add --problem_type multi_label_class"),
+        (["fun;sad", "angry;bored"], "angry;bored", "with ';' between; add --problem_type multi_"),
+        (["fun,sad", "fun,angry"], "fun,sad", "looks like several labels, with ','"),
         (["fun | sad", "sad"], "fun | sad", "'|' between; .* or --problem_type single_label_class"),
         (["fun,sad", "sad", "fun"], "fun,sad", "'fun,sad' looks like several labels, with ','"),
         (["business/art", "art"], "business/art", "several labels, with '/' between"),

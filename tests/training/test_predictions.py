@@ -74,6 +74,39 @@ def test_predictions_keep_the_columns_and_the_form_of_their_file(
     )
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        b"\xef\xbb\xbftext;id\r\ncold;007\r\n",
+        b"sep=;\r\ntext;id\r\ncold;007\r\n",
+        b"text|id\ncold|007\n",
+        b'text,id\n"cold\rhot",007\n',
+    ],
+)
+def test_predictions_keep_marks_separators_and_line_ends(given: bytes, tmp_path: Path) -> None:
+    """A carriage return in a cell does not end its row either."""
+    (tmp_path / "rows.csv").write_bytes(given)
+    arguments = DataArguments(test_file=str(tmp_path / "rows.csv"), label_names=["no", "yes"])
+    path = write_predictions([{"score": 1}], load_task(arguments), arguments, str(tmp_path))
+    separator = b"," if b"," in given else b"|" if b"|" in given else b";"
+    *above, row, end = given.replace(b"\r\n", b"\n").split(b"\n")
+    above[-1] += separator + b"score"
+    row = b'"cold\rhot","007","1"' if b"hot" in row else row + separator + b"1"
+    expected = b"\n".join([*above, row, end])
+    expected = expected.replace(b"\n", b"\r\n") if b"\r\n" in given else expected
+    assert path.read_bytes() == expected
+
+
+def test_predictions_keep_half_a_character(tmp_path: Path) -> None:
+    """A lone surrogate in a column that is not read; other rows stay as they are."""
+    rows = '{"text": "Zoë", "note": "\\ud83d"}\n{"text": "Zoë", "note": ""}\n'
+    (tmp_path / "rows.jsonl").write_text(rows, encoding="utf-8")
+    arguments = DataArguments(test_file=str(tmp_path / "rows.jsonl"), label_names=["no", "yes"])
+    path = write_predictions([{"a": 1}] * 2, load_task(arguments), arguments, str(tmp_path))
+    assert [row["note"] for row in read(path)] == ["\ud83d", ""]
+    assert "Zoë" in path.read_text(encoding="utf-8").splitlines()[1]
+
+
 def test_predictions_of_some_rows_only_are_of_the_first(tmp_path: Path) -> None:
     arguments = DataArguments(
         test_file=write(tmp_path / "rows.csv"), label_names=["no", "yes"], max_predict_samples=1
