@@ -25,12 +25,14 @@ torchrun --standalone --nproc_per_node 2 scripts/train.py ...
 """
 
 import logging
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sase_hf.data.arguments import DataArguments
 from sase_hf.evaluation.records import NO_RESULTS
 from sase_hf.training.command_line import LABELS, parse_arguments
 from sase_hf.training.report import REPORT_NAME
@@ -80,20 +82,21 @@ def run_script(
             print(f"{name:<32}{file}")
     if outcome["report"]:
         model = folder if training_args.do_train else model_args.model_name_or_path
-        print("\nNext:", *next_commands(model, data_args, outcome), sep="\n  ")
+        print("\nNext:", *next_commands(model, outcome), sep="\n  ")
 
 
-def next_commands(model: str, data_args: DataArguments, outcome: dict[str, Any]) -> Iterator[str]:
-    """Yield what one does with a model: look into it, and predict new rows."""
-    columns = data_args.text_column_names or []
+def next_commands(model: str, outcome: dict[str, Any]) -> Iterator[str]:
+    """Yield what one does with a model, here: look into it, and predict new rows."""
+    scripts = Path(os.path.relpath(__file__)).parent
+    is_usual = shutil.which("python") == sys.executable
+    python = "python" if is_usual else os.path.relpath(sys.executable)
     if outcome["record"]["config"].get("pooling") in ("self_attention", "generalized"):
         pair = ["--text_pair", "..."] if outcome["reads_pairs"] else []
-        words = ["scripts/visualize.py", model, "--text", "...", *pair, "--output", "page.html"]
-        yield shlex.join(["python", *words])
-    words = ["scripts/train.py", "--model_name_or_path", model, "--test_file", "new.csv"]
-    if columns:
-        words += ["--text_column_names", ",".join(columns)]
-    yield shlex.join(["python", *words])
+        words = [model, "--text", "...", *pair, "--output", "page.html"]
+        yield shlex.join([python, str(scripts / "visualize.py"), *words])
+    words = ["--model_name_or_path", model, "--test_file", "new.csv"]
+    words += ["--text_column_names", ",".join(outcome["text_columns"])]
+    yield shlex.join([python, str(scripts / "train.py"), *words])
 
 
 if __name__ == "__main__":

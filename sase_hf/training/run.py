@@ -4,13 +4,14 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
+from transformers.trainer import TRAINER_STATE_NAME
 
 from ..data.arguments import DataArguments
 from ..data.batching import token_counts
@@ -89,7 +90,7 @@ def run_steps(
         `metrics` (all, named as in the logs), `record` (as `measured_record`, of the test split if
         it was measured, after training with its `history`: every evaluation), `output_dir`,
         `predictions` (their file, or None), `report` (its tables, none without `--report`),
-        `reads_pairs` (whether the model compares two texts).
+        `reads_pairs` (whether the model compares two texts), `text_columns` (their names).
 
     Raises:
         ValueError: If arguments contradict one another, the data or a checkpoint.
@@ -104,6 +105,20 @@ def run_steps(
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         if checkpoint is None:
             check_unused(output_dir)
+    with saying_how_to_go_on(output_dir) if training_args.do_train else nullcontext():
+        return _run_from(checkpoint, start, steps, model_args, data_args, training_args)
+
+
+def _run_from(
+    checkpoint: Path | None,
+    start: float,
+    steps: Steps,
+    model_args: ModelSource,
+    data_args: DataArguments,
+    training_args: RunArguments,
+) -> dict[str, Any]:
+    """Do the steps of a run that began at `start`, from a checkpoint if there is one to resume."""
+    output_dir = str(training_args.output_dir)
     move_label_smoothing(model_args, training_args)
     given = changed_arguments(model_args, data_args, training_args)
     must_push, training_args.push_to_hub = training_args.push_to_hub, False
@@ -132,15 +147,14 @@ def run_steps(
     if training_args.do_train:
         if checkpoint is None:
             log_estimate(trainer)
-        with saying_how_to_go_on(output_dir):
-            with first_termination(trainer.stop):
-                resumed = str(checkpoint) if checkpoint else None
-                result = trainer.train(resume_from_checkpoint=resumed)
-            if training_args.calibrate:
-                metrics |= calibrate(trainer, setup)
-            trainer.save_model()
-            trainer.save_state()
-            trainer.save_metrics("train", result.metrics)
+        with first_termination(trainer.stop):
+            resumed = str(checkpoint) if checkpoint else None
+            result = trainer.train(resume_from_checkpoint=resumed)
+        if training_args.calibrate:
+            metrics |= calibrate(trainer, setup)
+        trainer.save_model()
+        trainer.save_state()
+        trainer.save_metrics("train", result.metrics)
         metrics |= result.metrics
         # Now, since the evaluation at the end would be logged as another one of the last epoch.
         history = {"history": evaluation_history(trainer.state.log_history)}
@@ -179,6 +193,7 @@ def run_steps(
         "predictions": predictions,
         "report": report,
         "reads_pairs": getattr(setup.model, "reads_pairs", False),
+        "text_columns": setup.task.text_columns,
     }
 
 
@@ -198,9 +213,11 @@ def saying_how_to_go_on(output_dir: str) -> Iterator[None]:
 
 
 def _how_to_go_on(output_dir: str) -> str:
-    is_saved = any(why_incomplete(path) is None for path in list_checkpoints(output_dir))
-    way = "with --resume_from_checkpoint goes on" if is_saved else "begins anew"
-    return f"the same command {way}"
+    if any(why_incomplete(path) is None for path in list_checkpoints(output_dir)):
+        return "the same command with --resume_from_checkpoint goes on"
+    if Path(output_dir, TRAINER_STATE_NAME).is_file():  # the last file of a trained model
+        return f"the trained model is in {output_dir}; --model_name_or_path evaluates it"
+    return "the same command begins anew"
 
 
 def move_label_smoothing(model_args: Any, training_args: RunArguments) -> None:

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +20,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from sase_hf.evaluation.calibration import fit_temperature
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.run import run
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 main = script_main("train")
@@ -66,8 +70,11 @@ def test_train_says_what_to_do_next(
     for name in ("model", "report"):
         [path] = re.findall(rf"^{name} +(\S+)$", output, flags=re.MULTILINE)
         assert Path(path).exists()
-    [line] = re.findall(r"^  python scripts/train\.py (.*)$", output, flags=re.MULTILINE)
-    main([*line.split(), *flags(**QUIET)])
+    *_, line = output.splitlines()
+    python, script, *words = shlex.split(line)
+    assert shutil.which(python) is not None
+    assert Path(script).samefile(SCRIPT), "the scripts are elsewhere than the folder"
+    main([*words, *flags(**QUIET)])
     assert Path("runs/new-results/predictions.csv").is_file()
     with pytest.raises(SystemExit, match=r"runs/reviews is not empty, it holds a trained model"):
         main(flags(train_file="reviews.csv", **TINY))
@@ -105,6 +112,42 @@ def test_class_weights_are_those_of_the_training_rows_or_given(
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     expected = [1.0, 1.0, 1.0] if weights == ["balanced"] else [0.5, 1.0, 3.0]
     assert config["class_weights"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("step", "saved", "message"),
+    [
+        ("log_estimate", "no", "stopped; the same command begins anew"),
+        (
+            "write_report",
+            "no",
+            "stopped; the trained model is in .*--model_name_or_path evaluates it",
+        ),
+        (
+            "write_report",
+            "epoch",
+            "stopped; the same command with --resume_from_checkpoint goes on",
+        ),
+    ],
+)
+def test_run_that_is_interrupted_at_any_step_says_how_to_go_on(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    saved: str,
+    message: str,
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules[run.__module__], step, interrupt)
+    options = {"train_file": folder / "reviews.csv", "output_dir": tmp_path / "run"}
+    options |= {"save_strategy": saved, "validation_fraction": 0.2}
+    options |= {"do_train": True, "do_eval": True}
+    arguments = parse_arguments(flags(**{**TINY, **options}, report=True, max_steps=1))
+    with pytest.raises(KeyboardInterrupt, match=message):
+        run(*arguments)
 
 
 @pytest.mark.slow
