@@ -94,9 +94,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         pipelines = {name: load_pipeline(checkpoint) for name, checkpoint in named.items()}
         translates = [p.task == TRANSLATION_TASK for p in pipelines.values()]
         if any(translates):
-            if len(pipelines) > 1 or flags.text is None or flags.text_pair is not None:
+            refused = (flags.text_pair, flags.pairs or None, flags.max_seq_length)
+            if len(pipelines) > 1 or flags.text is None or any(f is not None for f in refused):
                 raise ValueError(
-                    "alignments are shown for one checkpoint and --text, once or several times"
+                    "alignments are shown for one checkpoint and --text, once or several times, "
+                    "without --text_pair, --pairs and --max_seq_length"
                 )
             show_alignments(next(iter(pipelines.values())), flags)
             return

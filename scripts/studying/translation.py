@@ -97,12 +97,14 @@ def table1(records: Records) -> str:
     headings = ["model"]
     for group in ("all", "no UNK"):
         headings += [f"{group}, beam {beam}" for beam in BEAMS] + [f"{group}, paper"]
+    headings.append("pairs without UNK")
     rows = []
     for recipe, (title, *paper) in MODELS.items():
         row = [title]
         for key, number in zip(("bleu", "bleu_no_unk"), paper, strict=True):
             found = measured(records, recipe)
             row += [mean_cell([one[key][beam] for one in found]) for beam in BEAMS] + [number]
+        row.append(", ".join(f"{n:,}" for n in sorted({one["pairs_no_unk"] for one in found})))
         rows.append(row)
     return markdown(headings, rows)
 

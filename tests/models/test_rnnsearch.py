@@ -239,6 +239,14 @@ def test_encoder_embeds_a_sentence_as_the_last_states() -> None:
     assert outputs.sentence_embedding.shape[1] == model.config.projection_dim
 
 
+def test_translation_model_takes_the_outputs_of_its_encoder_as_a_tuple() -> None:
+    model, ids = tiny_translator(), torch.tensor([[3, 4, 5], [6, 7, 3]])
+    encoded = model.encoder(ids, return_dict=False)
+    assert isinstance(encoded, tuple)
+    found = model(encoder_outputs=encoded, decoder_input_ids=ids).logits
+    assert torch.equal(found, model(ids, decoder_input_ids=ids).logits)
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [

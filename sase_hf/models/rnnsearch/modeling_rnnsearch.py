@@ -541,7 +541,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
-        encoder_outputs: RNNSearchSource | RNNSearchModelOutput | None = None,
+        encoder_outputs: RNNSearchModelOutput | tuple[Tensor, ...] | None = None,
         past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
@@ -579,8 +579,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         """
         if labels is None and num_items_in_batch is not None:
             raise ValueError(
-                "Trainer did not pass the labels to the model. Set config.label_smoothing instead "
-                "of label_smoothing_factor"
+                "Trainer did not pass the labels to the model, which computes its own loss. Set "
+                "config.label_smoothing instead of label_smoothing_factor, and no compute_loss_func"
             )
         name, targets = "decoder_input_ids", decoder_input_ids
         if targets is None:
@@ -590,12 +590,16 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         check_two_dimensions(name, targets)
         if decoder_input_ids is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(targets)
+        if isinstance(encoder_outputs, tuple):  # with return_dict=False
+            encoder_outputs = RNNSearchModelOutput(*encoder_outputs)
         if encoder_outputs is None:
-            encoder_outputs = self.get_encoder()(input_ids, attention_mask, inputs_embeds)
-        elif not isinstance(encoder_outputs, RNNSearchSource):
-            encoder_outputs = self.decoder.read(encoder_outputs)
-        assert encoder_outputs.last_hidden_state is not None
-        sources, length = encoder_outputs.last_hidden_state.shape[0], targets.shape[1]
+            source = self.get_encoder()(input_ids, attention_mask, inputs_embeds)
+        elif isinstance(encoder_outputs, RNNSearchSource):
+            source = encoder_outputs
+        else:
+            source = self.decoder.read(encoder_outputs)
+        assert source.last_hidden_state is not None
+        sources, length = source.last_hidden_state.shape[0], targets.shape[1]
         if targets.shape[0] != sources or length == 0:
             raise ValueError(
                 f"{name} has shape {tuple(targets.shape)}; it must have a row of at least one word "
@@ -619,7 +623,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                 )
         hidden, state, alignment = self.decoder(
             decoder_input_ids,
-            encoder_outputs,
+            source,
             None if attention_mask is None else attention_mask != 0,
             mask,
             None if cache is None else cache.state,
@@ -642,7 +646,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             logits=logits,
             past_key_values=cache if use_cache else None,  # type: ignore[arg-type]
             cross_attentions=(alignment.unsqueeze(1),) if attends else None,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_last_hidden_state=source.last_hidden_state,
             nll=nll,
         )
 
