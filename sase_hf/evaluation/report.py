@@ -3,6 +3,7 @@
 Legend: B rows, C labels or outputs of the problem.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from transformers import EvalPrediction
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..utils.tables import Table
 from .baselines import bag_of_words, label_tensor, most_frequent
+
+logger = logging.getLogger(__name__)
 
 MAX_MATRIX = 8  # labels up to which a terminal has room for the whole confusion matrix
 MAX_CONFUSED = 10
@@ -93,6 +96,12 @@ def measure_report(
         if vocab_size * num_labels <= MAX_WEIGHTS:
             words = bag_of_words(train, rows, vocab_size, problem_type, num_labels)
             systems = {name: frequent, "bag of words": words, **systems}
+        else:
+            logger.warning(
+                "no bag of words stands beside the model: %d words for each of %d labels are more "
+                "than %d weights",
+                *(vocab_size, num_labels, MAX_WEIGHTS),
+            )
     given = np.array(rows["labels"][:])
     metrics = {
         name: compute_metrics(EvalPrediction(outputs.numpy(), given))

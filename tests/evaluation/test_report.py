@@ -46,6 +46,15 @@ def test_report_counts_what_is_taken_for_what() -> None:
     assert "bag of words" in report.systems
 
 
+def test_report_says_where_it_leaves_the_bag_of_words_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("sase_hf.evaluation.report.MAX_WEIGHTS", 11)
+    found = make_report([[3, 0, 0]], [0], "single_label_classification", NAMES)
+    assert "bag of words" not in found.systems
+    assert "4 words for each of 3 labels are more than 11 weights" in caplog.text
+
+
 def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
     sets = make_report(
         [[1, -1], [1, 1]], [[1.0, 0.0], [0.0, 1.0]], "multi_label_classification", ("a", "b")
