@@ -89,6 +89,7 @@ def test_find_columns_shows_the_flag_for_several_columns_of_0_and_1() -> None:
     columns = {"comment_text": BODIES, "target": FLAGS, "rude": [0] * 5, "age": [3] * 5}
     with pytest.raises(ValueError, match=r"each of these is a label, --label_column_name target,r"):
         find(columns)
+    assert find(columns, labelled=False)[1] == ("target",)
     columns = {"comment_text": BODIES, "toxic": FLAGS, "rude": [0] * 5}
     with pytest.raises(ValueError, match=r"each of these is a label, --label_column_name toxic,ru"):
         find(columns)
