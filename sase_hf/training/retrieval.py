@@ -61,6 +61,14 @@ class RankerArguments(ModelArguments):
     task: str | None = field(default=None, init=False)
     class_weights: list[str] | None = field(default=None, init=False)
     ignore_mismatched_sizes: bool = field(default=False, init=False)
+    # Fields of the config that only the heads with labels read.
+    matching: str | None = field(default=None, init=False)
+    classifier: str | None = field(default=None, init=False)
+    classifier_hidden_size: int | None = field(default=None, init=False)
+    classifier_dropout: float | None = field(default=None, init=False)
+    pruned_row_size: int | None = field(default=None, init=False)
+    pruned_column_size: int | None = field(default=None, init=False)
+    label_smoothing: float | None = field(default=None, init=False)
 
 
 @dataclass

@@ -172,3 +172,9 @@ def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
     assert [json.loads(line) for line in output.read_text().splitlines()] == [
         {"query": long, "document": "A b. C d! E f? G h."}
     ]
+
+
+@pytest.mark.parametrize("name", ["matching", "classifier_dropout", "label_smoothing", "task"])
+def test_retrieval_has_no_flags_of_heads_with_labels(name: str) -> None:
+    with pytest.raises(ValueError, match=f"there is no flag --{name};"):
+        parse_arguments(["--do_eval", f"--{name}=0"], groups=RETRIEVAL_ARGUMENTS)
