@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # The colours of Okabe and Ito, which the colour-blind tell apart; the marks differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKS = "osD^vP"
+MARKS = "osD^vPX"  # another number than of the colours, so that 42 pairs differ
 MAX_NAME_LENGTH = 40
 
 BOX_SHARE = 0.75  # of the room that the boxes of one hop have

@@ -46,10 +46,13 @@ def test_tables_show_means_over_seeds_and_the_numbers_of_the_paper() -> None:
     seeds = {"snli/cnn": [{"wall_seconds": seconds} for seconds in (61.6, 60.4, 90.0)]}
     assert cells(tables.times(seeds), "CNN + self-attention") == ["-", "-", "60"]
     focus = {"entropy": 0.25, "effective_words": 3.5, "cosine": 0.125, "lift": 4.5}
-    measured = {"sst2/focused": [record(0.8, attention=focus)]}
-    row = ["80.00 (1 seed)", "0.250", "3.500", "0.125", "4.500"]
-    assert cells(tables.focus(measured), "sst2", "default") == row
-    assert tables.focus_points(measured) == {"sst2": {"default": (0.25, 80.0)}}
+    measured = {
+        "sst2/focused": [record(0.8, attention=focus, seed=43)],
+        "sst2/self_attentive": [record(share, seed=42 + i) for i, share in enumerate((0.9, 0.75))],
+    }
+    row = ["80.00 (1 seed)", "5.00 (1 seed)", "0.250", "3.500", "0.125", "4.500"]
+    assert cells(tables.focus(measured), "sst2", "default") == row, "beside the same seed"
+    assert tables.focus_points(measured) == {"sst2": {"default": (0.25, pytest.approx(5))}}
     table = tables.table3(records)
     assert cells(table, "yelp5", "0") == ["60.00 (1 seed)", "61.74", "-", "-", "-"]
     assert cells(table, "yelp5", "1") == ["64.00 ± 3.61 (3 seeds)", "64.21", "-", "-", "-"]
