@@ -92,7 +92,8 @@ def find_columns(
         texts = texts or [n for n, c in columns.items() if c.can_be_text and n not in labels]
     if label is None and labelled and not labels:
         labels = [n for n, c in columns.items() if c.can_be_label and n not in texts]
-    if label is None and labelled and len(labels) == 1 and labels[0].lower() not in LABELS[0]:
+    plain = [names[name] for name in LABELS[0] if name in names]
+    if label is None and labelled and len(labels) == 1 and labels[0] not in plain:
         # One column of 0 and 1 among several, some of them perhaps constant, is one label of many.
         truths = [n for n, c in columns.items() if c.kind == TRUTHS and n not in texts]
         labels = truths if labels[0] in truths else labels

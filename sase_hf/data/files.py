@@ -237,10 +237,13 @@ def _first_lines(lines: Iterator[str]) -> list[str]:
 def _separator(header: str, second: str, usual: str) -> str:
     """Return what a header line has most of, and the second line as often; if tied, the usual.
 
-    Where no mark is in both lines as often, the usual one if the header has it.
+    Where no mark is in both lines as often, or a cell of the second line goes on in the next, the
+    usual one if the header has it.
     """
     first, other = (Counter(re.sub(r'"[^"]*"', "", line)) for line in (header, second))
     marks = (usual, *SEPARATORS)
+    if other['"'] % 2:  # a cell goes on in the next line
+        other = Counter()
     if even := [mark for mark in marks if first[mark] == other[mark] > 0]:
         return max(even, key=first.__getitem__)
     return usual if first[usual] else max(marks, key=first.__getitem__)

@@ -71,14 +71,15 @@ class LabelScheme:
     @cached_property
     def _ids(self) -> dict[str, int]:
         positions = {str(i): i for i in range(len(self.names))} if self.positions else {}
-        return positions | {class_name(name): index for index, name in enumerate(self.names)}
+        numbers = {class_name(name): index for index, name in enumerate(self.names)}
+        return positions | numbers | {name: index for index, name in enumerate(self.names)}
 
     def _class_id(self, value: Any) -> int:
-        name = class_name(value)
+        name = value if isinstance(value, str) and value in self._ids else class_name(value)
         if name not in self._ids:
             raise ValueError(
                 f"{reprlib.repr(value)} is not one of the labels {_listed(self.names)}; correct "
-                f"it, or train with other --label_names{_FROM_CHECKPOINT}"
+                f"it, or train with other --label_names or another --problem_type{_FROM_CHECKPOINT}"
             )
         return self._ids[name]
 

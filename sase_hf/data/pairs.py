@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from datasets import Dataset, DatasetDict, Value
+from datasets import Dataset, DatasetDict, Features, Value
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from .arguments import MAX_SAMPLES, DataArguments, flag
@@ -97,9 +97,11 @@ def _short_enough(rows: Dataset, limit: int | None) -> Dataset:
 
 def _and_exchanged(rows: Dataset) -> Dataset:
     """Return each pair and, after it, the pair with its sides exchanged."""
-    pairs = zip(*(rows[column][:] for column in COLUMNS), strict=True)
-    both = [one for pair in pairs for one in (pair, pair[::-1])]
-    return Dataset.from_dict(dict(zip(COLUMNS, zip(*both, strict=True), strict=True)))
+    first, second = (rows[column][:] for column in COLUMNS)
+    orders = (zip(first, second, strict=True), zip(second, first, strict=True))
+    both = [[text for pair in order for text in pair] for order in orders]
+    features = Features(dict.fromkeys(COLUMNS, Value("large_string")))
+    return Dataset.from_dict(dict(zip(COLUMNS, both, strict=True)), features=features)
 
 
 def _checked(split: RawSplit, names: Sequence[str]) -> Dataset:

@@ -232,12 +232,13 @@ def _checked(
     unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, classes)]
     has_labels = split.name != "test" or len(unlabelled) < split.num_rows
     rows = list(range(split.num_rows))
-    is_test = split.name == "test"
-    unlabelled_test = "; to predict without labels, add --label_column_name ''" if is_test else ""
+    # Without rows to learn from, whose labels the flag would leave out too.
+    is_alone = split.name == "test" and not (arguments.train_file or arguments.dataset_name)
+    unread = "; to predict without labels, add --label_column_name ''" if is_alone else ""
     if has_labels and unlabelled:
         if not arguments.drop_unlabelled:
             way_out = "label the row, or leave all such rows out with --drop_unlabelled"
-            fault = f"{values[unlabelled[0]]!r} is not a label; {way_out}{unlabelled_test}"
+            fault = f"{values[unlabelled[0]]!r} is not a label; {way_out}{unread}"
             raise split.cell_error(unlabelled[0], column, fault)
         if len(unlabelled) == split.num_rows:
             raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
@@ -254,7 +255,7 @@ def _checked(
             try:
                 columns["label"].append(labels.encode(values[row]))
             except ValueError as reason:
-                raise split.cell_error(row, column, f"{reason}{unlabelled_test}") from None
+                raise split.cell_error(row, column, f"{reason}{unread}") from None
     return Dataset.from_dict(columns, features=Features(features))
 
 

@@ -331,7 +331,7 @@ def _build_model(
 ) -> tuple[PreTrainedModel, list[float]]:
     """Return a new model and the share of its vocabulary found in each file of word vectors."""
     sizes = model_args.given_config_fields()
-    if getattr(head, "reads_pairs", False):
+    if getattr(head, "reads_pairs", False) and task.label_columns:
         # A word left out of one text may be all that it does not share with the other: more of it
         # costs accuracy of entailment.
         sizes.setdefault("embedding_dropout", 0.0)

@@ -55,6 +55,7 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         ("r.tsv", "text,label\nsoup,1\n", ["soup"]),
         ("r.csv", "text,a;b;c\nsoup,1\n", ["soup"]),
         ("r.csv", "id;text;stars (1,2);b\n7;soup, bread;2;1\n", ["soup, bread"]),
+        ("r.csv", 'id,text,good (0|1)\n1,"soup | bread\nand tea",0\n', ["soup | bread\nand tea"]),
         ("r.csv", "text\nsoup; bread|tea\n", ["soup; bread|tea"]),
         # Excel writes it above the header line, and needs it.
         ("r.csv", "sep=;\r\ntext;label\r\nsoup, bread;1\r\n", ["soup, bread"]),

@@ -23,6 +23,8 @@ from transformers import AutoConfig
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS
+from sase_hf.training.retrieval import assemble as assemble_ranker
 from sase_hf.training.setup import TrainingSetup, assemble, load_trained
 from sase_hf.utils.loading import load_config
 
@@ -72,6 +74,13 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
     rows = extended.model.get_input_embeddings().weight
     assert rows[words["zebra"]][:3].tolist() == [4, 4, 4]
     assert rows[words["lion"]][3:].tolist() == [7, 8]
+
+
+def test_setup_keeps_the_dropout_of_rankers(tmp_path: Path) -> None:
+    rows = [{"query": "good meal", "document": "a good meal in a bad room"}] * 4
+    words = flags(train_file=write_rows(tmp_path / "pairs.jsonl", rows), do_train=True)
+    model_args, data_args, _ = parse_arguments(words, groups=RETRIEVAL_ARGUMENTS)
+    assert assemble_ranker(model_args, data_args).model.config.embedding_dropout == 0.3
 
 
 def test_setup_drops_no_words_of_pairs_unless_asked_to(

@@ -186,6 +186,7 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
         ({"text_column_names": "en,de"}, "has no column 'de'; it has 'en', 'fr'"),
         ({"max_train_words": 0}, "--max_train_words is 0"),
         ({"max_train_words": 2}, "no rows left"),
+        ({"max_train_words": 2, "both_directions": True}, "no rows left"),
         ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
     ],
 )

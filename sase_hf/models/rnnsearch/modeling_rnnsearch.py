@@ -591,6 +591,11 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if decoder_input_ids is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(targets)
         if isinstance(encoder_outputs, tuple):  # with return_dict=False
+            if len(encoder_outputs) != 2:
+                raise ValueError(
+                    f"encoder_outputs holds {len(encoder_outputs)} tensors; it must hold "
+                    "last_hidden_state and sentence_embedding"
+                )
             encoder_outputs = RNNSearchModelOutput(*encoder_outputs)
         if encoder_outputs is None:
             source = self.get_encoder()(input_ids, attention_mask, inputs_embeds)
@@ -615,6 +620,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if decoder_attention_mask is None and labels is not None:
             decoder_attention_mask = (labels != IGNORED_LABEL).long().cummax(1).values
         if decoder_attention_mask is not None:
+            check_two_dimensions("decoder_attention_mask", decoder_attention_mask)
             mask = decoder_attention_mask[:, -length:] != 0
             if mask.shape != targets.shape:
                 raise ValueError(
