@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, set_seed
 
-import sase_hf  # noqa: F401  registers its models
 from sase_hf.data.pairs import PairArguments, load_pairs
 from sase_hf.evaluation.neighbours import SHIFTS, layer_vectors, nearest_neighbour_accuracy
 from sase_hf.evaluation.records import measured_record, write_record
