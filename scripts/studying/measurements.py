@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,10 +15,11 @@ from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.setup import assemble, load_rows
 
+# Shares of the rows at which the groups of `accuracy_by_length` end: fifths, and the longest.
+GROUP_ENDS = (0.2, 0.4, 0.6, 0.8, 0.95)
 
-def measure(
-    words: Sequence[str], model: Path, word_list: Path | None = None
-) -> dict[str, dict[str, float]]:
+
+def measure(words: Sequence[str], model: Path, word_list: Path | None = None) -> dict[str, Any]:
     """Measure a trained model on the validation rows of its recipe.
 
     Args:
@@ -27,8 +29,8 @@ def measure(
 
     Returns:
         For a model with attention, `attention`: the mean of each number of `measure_attention`. For
-        one label per row, `label_shift`: the `accuracy` after adapting to the label frequencies.
-        Nothing if there are no validation rows.
+        one label per row, `label_shift`: the `accuracy` after adapting to the label frequencies,
+        and `by_length`, what `accuracy_by_length` returns. Nothing if there are no validation rows.
     """
     model_args, data_args, training_args = parse_arguments(words)
     validation_only = replace(data_args, test_file=None)
@@ -40,7 +42,7 @@ def measure(
     rows = parts.rows["validation"].remove_columns("labels")
     sample = EvaluationDataset(parts.model.eval(), parts.tokenizer, rows, parts.task.sources)
     batch_size = training_args.per_device_eval_batch_size
-    measured: dict[str, dict[str, float]] = {}
+    measured: dict[str, Any] = {}
     if parts.model.config.has_attention:
         listed = read_word_list(word_list) if word_list is not None else ()
         statistics = measure_attention(sample, batch_size, listed)
@@ -54,7 +56,41 @@ def measure(
             for numbers, batch in sample.batches(batch_size, "Scoring"):
                 logits[numbers] = sample.model(**batch).logits.float().cpu()
         measured["label_shift"] = {"accuracy": adapted_accuracy(logits, labels, trained)}
+        lengths = torch.tensor([len(ids) for ids in rows["input_ids"]])
+        measured["by_length"] = accuracy_by_length(logits, labels, lengths)
     return measured
+
+
+def accuracy_by_length(
+    logits: Tensor, labels: Tensor, lengths: Tensor
+) -> list[dict[str, float | int]]:
+    """Return the accuracy on rows of similar length, the shortest first.
+
+    The groups end at `GROUP_ENDS` of the rows in the order of their lengths; rows of the same
+    length are in the same group.
+
+    Args:
+        logits: Shape (B, num_labels).
+        labels: Class ids, shape (B,).
+        lengths: Tokens of each row, shape (B,).
+
+    Returns:
+        For each group the lengths it runs `from` and `to`, their mean, `tokens`, its `rows`, and
+        their `accuracy`.
+    """
+    ends = lengths.sort().values[[int(share * (len(lengths) - 1)) for share in GROUP_ENDS]]
+    places = torch.bucketize(lengths, ends)
+    correct = logits.argmax(1) == labels
+    return [
+        {
+            "from": lengths[is_member].min().item(),
+            "to": lengths[is_member].max().item(),
+            "tokens": lengths[is_member].double().mean().item(),
+            "rows": int(is_member.sum()),
+            "accuracy": correct[is_member].double().mean().item(),
+        }
+        for is_member in (places == place for place in places.unique())
+    ]
 
 
 def adapted_accuracy(logits: Tensor, labels: Tensor, trained_labels: Tensor) -> float:

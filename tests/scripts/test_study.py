@@ -15,7 +15,7 @@ import studying.runs
 import torch
 from runs import QUIET, TINY_MODEL, write_splits
 from script_files import SCRIPTS, load_script
-from studying.measurements import adapted_accuracy
+from studying.measurements import accuracy_by_length, adapted_accuracy
 from studying.runs import Run, collect_runs, settings_of, state_of, train
 from transformers import AutoConfig
 
@@ -154,6 +154,23 @@ def test_study_status_and_detach_use_the_recipes_of_the_repository(
     assert start.call_args.args[0][2:] == ["run", *words]
     assert start.call_args.kwargs["start_new_session"]
     assert capsys.readouterr().out == f"pid 1234, log {tmp_path / 'study.log'}\n"
+
+
+def test_accuracy_by_length_keeps_rows_of_one_length_together() -> None:
+    """Fifths by length, then the longest twentieth; a length stands in one group only."""
+    lengths = torch.tensor([*range(1, 101), 100, 100])
+    labels = torch.zeros(len(lengths), dtype=torch.long)
+    logits = torch.stack([50.5 - lengths, torch.zeros(len(lengths))], 1)  # right up to 50 tokens
+    order = torch.randperm(len(lengths))
+    groups = accuracy_by_length(logits[order], labels, lengths[order])
+    assert [(group["from"], group["to"]) for group in groups] == [
+        (1, 21), (22, 41), (42, 61), (62, 81), (82, 96), (97, 100)
+    ]  # fmt: skip
+    assert [group["rows"] for group in groups] == [21, 20, 20, 20, 15, 6]
+    assert [group["accuracy"] for group in groups] == [1, 1, 0.45, 0, 0, 0]
+    assert groups[0]["tokens"] == 11
+    same = accuracy_by_length(logits, labels, torch.full_like(lengths, 7))
+    assert [group["rows"] for group in same] == [len(lengths)]
 
 
 def test_adapted_accuracy_scores_no_row_by_itself() -> None:
