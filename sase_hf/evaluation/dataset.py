@@ -30,7 +30,7 @@ class EvaluationDataset:
     Attributes:
         model: A head with self-attention, in evaluation mode.
         tokenizer: The tokenizer of the rows; it pads them.
-        rows: Columns `input_ids`, `attention_mask` and, for pairs, `token_type_ids`.
+        rows: Columns `input_ids` and, for pairs, `token_type_ids`.
         sources: The origin of the rows, as in `TaskData.sources`, for one split.
     """
 
