@@ -1,4 +1,4 @@
-"""The parts of the benchmark: training steps, inference, cost against length, embedding."""
+"""The parts of the benchmark: training steps, inference, cost against length, embedding, start."""
 
 import importlib.util
 import itertools
@@ -18,13 +18,13 @@ from sase_hf.embedding import Embedder
 from sase_hf.serving.onnx_export import NEEDED
 
 from .models import (
-    CLASSIFIERS,
-    DEFAULTS,
     INFERENCE,
     LENGTHS,
+    MODELS,
     NUM_LABELS,
     ON_ONNX_RUNTIME,
     OURS,
+    PAPER,
     TOLERANCE,
     TRAINING,
     Settings,
@@ -32,6 +32,7 @@ from .models import (
     build_model,
 )
 from .passes import inference_pass, peak_mib, seconds_of_training, training_process
+from .start import start
 from .texts import WORKLOADS, Texts, batches_of, draw_texts
 from .timing import (
     TRAINING_FACTOR,
@@ -51,20 +52,21 @@ Result = dict[str, Any]
 # Texts in a batch of inference, and batches in a pass: more small ones, which differ most.
 INFERENCE_BATCHES = {1: 16, 32: 2, 256: 1}
 LENGTHS_BATCH_SIZE = 2
+LONGEST_OF_PLAIN = 4000  # tokens; its time grows with the square
 EMBEDDING_BATCH_SIZE = 64
 
 
 def training(flags: Namespace) -> Iterator[Result]:
-    """Compare training steps, and those of encoder and attention alone (classifier None)."""
+    """Compare training steps, and those of encoder and attention alone (model None)."""
     for name in flags.workloads:
         workload = WORKLOADS[name]
         size, num_batches = workload.batch_size, min(workload.num_batches, flags.max_batches)
         # For documents the classifier is too small a part of a step to be compared.
-        for classifier in (None, *(flags.classifiers if name != "documents" else ())):
+        for model in (None, *(flags.models if name != "documents" else ())):
             torch.manual_seed(flags.seed)
             texts = _draw(flags, workload.draw(size * num_batches))
-            facts = {"workload": name, "classifier": classifier, "batch_size": size}
-            yield facts | _compare_training(flags, TRAINING, texts, size, classifier)
+            facts = {"workload": name, "model": model, "batch_size": size}
+            yield facts | _compare_training(flags, TRAINING, texts, size, model)
 
 
 def cost_of_length(flags: Namespace) -> Iterator[Result]:
@@ -75,7 +77,8 @@ def cost_of_length(flags: Namespace) -> Iterator[Result]:
         lengths[0] = longest
         texts = _draw(flags, lengths.long())
         facts = {"longest": longest, "batch_size": LENGTHS_BATCH_SIZE}
-        yield facts | _compare_training(flags, LENGTHS, texts, LENGTHS_BATCH_SIZE, None)
+        ways = LENGTHS if longest <= LONGEST_OF_PLAIN else LENGTHS[1:]
+        yield facts | _compare_training(flags, ways, texts, LENGTHS_BATCH_SIZE, None)
 
 
 def _compare_training(
@@ -83,15 +86,15 @@ def _compare_training(
     settings: Sequence[Settings],
     texts: Texts,
     batch_size: int,
-    classifier: str | None,
+    model: str | None,
 ) -> Result:
-    fields = fields_of(flags, classifier or "mlp2000")
+    fields = fields_of(flags, model or "mlp2000")
     _, differences = build_equal_models(settings, fields, flags.device, flags.seed)
     with ExitStack() as until_measured:
         processes = {}
         for one in settings:
             batches = batches_of(texts, batch_size, grouped=one.grouped)
-            process = training_process(one, fields, batches, flags, classifier is not None)
+            process = training_process(one, fields, batches, flags, model is not None)
             processes[one.name] = until_measured.enter_context(process)
 
         def seconds(name: str, repeats: int) -> float:
@@ -99,27 +102,29 @@ def _compare_training(
 
         times = _times(flags, {name: partial(seconds, name) for name in processes})
         peaks = {name: one.submit(peak_mib).result() for name, one in processes.items()}
-    flops = TRAINING_FACTOR * _flops(fields, texts, classifier=classifier is not None)
+    flops = TRAINING_FACTOR * _flops(fields, texts, classifier=model is not None)
     result = describe(settings, times, texts, flops, flags.product_size)
     for name, row in result["settings"].items():
-        row |= {"peak_mib": peaks[name], "logit_difference": differences[name]}
+        row["peak_mib"] = peaks[name]
+        if name in differences:
+            row["logit_difference"] = differences[name]
     return result
 
 
 def inference(flags: Namespace) -> Iterator[Result]:
-    """Compare the bare forward pass with the MLP of 2,000 units."""
-    fields = fields_of(flags)
+    """Compare the bare forward pass of each model."""
     has_onnx = flags.device == "cpu" and all(map(importlib.util.find_spec, NEEDED))
     settings = INFERENCE + (ON_ONNX_RUNTIME if has_onnx else ())
-    models, differences = build_equal_models(settings, fields, flags.device, flags.seed)
-    for name in flags.workloads:
-        for batch_size, num_batches in INFERENCE_BATCHES.items():
-            if (name, batch_size) == ("documents", 256):  # it would fill the memory
+    for model in flags.models:
+        fields = fields_of(flags, model)
+        models, differences = build_equal_models(settings, fields, flags.device, flags.seed)
+        for name, (size, count) in itertools.product(flags.workloads, INFERENCE_BATCHES.items()):
+            if (name, size) == ("documents", 256):  # it would fill the memory
                 continue
             torch.manual_seed(flags.seed)
-            texts = _draw(flags, WORKLOADS[name].draw(batch_size * num_batches))
-            batches = batches_of(texts, batch_size, device=flags.device)
-            passes = {one: inference_pass(model, batches) for one, model in models.items()}
+            texts = _draw(flags, WORKLOADS[name].draw(size * count))
+            batches = batches_of(texts, size, device=flags.device)
+            passes = {one: inference_pass(built, batches) for one, built in models.items()}
             times = _times(
                 flags, {one: partial(seconds_of, run, flags.device) for one, run in passes.items()}
             )
@@ -127,8 +132,7 @@ def inference(flags: Namespace) -> Iterator[Result]:
             result = describe(settings, times, texts, flops, flags.product_size)
             for one, row in result["settings"].items():
                 row["logit_difference"] = differences[one]
-            facts = {"workload": name, "classifier": "mlp2000", "batch_size": batch_size}
-            yield facts | result
+            yield {"workload": name, "model": model, "batch_size": size} | result
 
 
 def embedding(flags: Namespace) -> Iterator[Result]:
@@ -181,12 +185,13 @@ PARTS = {
     "lengths": cost_of_length,
     "embedding": embedding,
     "translation": translation,
+    "start": start,
 }
 
 
-def fields_of(flags: Namespace, classifier: str = "mlp2000") -> dict[str, Any]:
-    """Return the fields of the config of a model with this classifier."""
-    return {**DEFAULTS, **CLASSIFIERS[classifier], **flags.fields}
+def fields_of(flags: Namespace, model: str = "mlp2000") -> dict[str, Any]:
+    """Return the fields of the config of one of `MODELS`."""
+    return {**PAPER, **MODELS[model], **flags.fields}
 
 
 def _draw(flags: Namespace, lengths: torch.Tensor) -> Texts:

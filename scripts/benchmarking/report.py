@@ -22,6 +22,7 @@ Results = dict[str, list[Result]]
 COLUMNS = {
     "times as fast": ("speedup", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
     "of forward": ("times_forward", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
+    "of transformers": ("times_bare", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
     "seconds": ("seconds", "{0[median]:.4g}"),
     "tokens/s": ("tokens_per_second", "{0[median]:,.0f}"),
     "sentences/s": ("sentences_per_second", "{0[median]:,.1f}"),
@@ -42,24 +43,35 @@ def table(part: str, result: Result) -> Iterator[str]:
         for title, (key, form) in COLUMNS.items()
         if any(key in row for row in rows.values())
     ]
-    yield " " * 28 + "".join(f"{title:>24}" for title, _, _ in columns)
+    width = max(26, *map(len, rows))
+    yield " " * (width + 2) + "".join(f"{title:>24}" for title, _, _ in columns)
     for name, row in rows.items():
         cells = (form.format(row[key]) if key in row else "" for _, key, form in columns)
-        yield f"  {name:<26}" + "".join(f"{cell:>24}" for cell in cells)
+        yield f"  {name:<{width}}" + "".join(f"{cell:>24}" for cell in cells)
 
 
 def exponents(results: Sequence[Result]) -> dict[str, dict[str, float]]:
     """Return the power of the length by which time and memory of each settings grow."""
-    if len(results) < 2:
-        return {}
-    sizes = [result["longest"] for result in results]
-    return {
-        name: {
-            "seconds": exponent(sizes, [r["settings"][name]["seconds"]["median"] for r in results]),
-            "peak_mib": exponent(sizes, [r["settings"][name]["peak_mib"] for r in results]),
-        }
-        for name in results[0]["settings"]
-    }
+    growth = {}
+    for name, (lengths, rows) in _by_settings(results).items():
+        if len(lengths) > 1:
+            seconds, peaks = [r["seconds"]["median"] for r in rows], [r["peak_mib"] for r in rows]
+            growth[name] = {
+                "seconds": exponent(lengths, seconds),
+                "peak_mib": exponent(lengths, peaks),
+            }
+    return growth
+
+
+def _by_settings(results: Sequence[Result]) -> dict[str, tuple[list[int], list[Result]]]:
+    """Return for each settings the lengths that it ran, and its results."""
+    found: dict[str, tuple[list[int], list[Result]]] = {}
+    for result in results:
+        for name, row in result["settings"].items():
+            lengths, rows = found.setdefault(name, ([], []))
+            lengths.append(result["longest"])
+            rows.append(row)
+    return found
 
 
 def record(results: Results, flags: Namespace, seconds: float) -> dict[str, Any]:
@@ -94,10 +106,9 @@ def plot(results: Sequence[Result], path: Path) -> None:
     figure = Figure(figsize=(9, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     lengths = [result["longest"] for result in results]
-    for name in results[0]["settings"]:
-        rows = [result["settings"][name] for result in results]
-        left.loglog(lengths, [row["seconds"]["median"] for row in rows], marker="o", label=name)
-        right.loglog(lengths, [row["peak_mib"] for row in rows], marker="o", label=name)
+    for name, (x, rows) in _by_settings(results).items():
+        left.loglog(x, [row["seconds"]["median"] for row in rows], marker="o", label=name)
+        right.loglog(x, [row["peak_mib"] for row in rows], marker="o", label=name)
     left.set_ylabel("seconds for forward and backward pass")
     right.set_ylabel("peak memory in MiB")
     for axes in (left, right):

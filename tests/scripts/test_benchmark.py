@@ -22,6 +22,7 @@ from benchmarking.models import (
 )
 from benchmarking.passes import peak_mib, seconds_of_training, training_process
 from benchmarking.plain import plain_name, plain_twin
+from benchmarking.start import processor_seconds
 from benchmarking.texts import batches_of, draw_texts
 from benchmarking.timing import MIN_ROUNDS, in_turn, model_flops
 from script_files import load_script
@@ -163,21 +164,29 @@ def test_benchmark_prints_tables_and_writes_a_record(
     """It refuses ONNX files in float32 with other logits itself."""
     path = tmp_path / "record.json"
     words = ["--quick", "--rounds=1", "--seconds=0.1", "--num_texts=3", f"--record={path}"]
-    words += ["--classifiers", "pruned", f"--fields={json.dumps(NUMBERS)}"]
+    words += ["--models", "pruned", f"--fields={json.dumps(NUMBERS)}"]
     script.main([*words, "--only", "training", "inference", "embedding"])
     assert "times as fast" in capsys.readouterr().out
     text = path.read_text("utf-8")
     record = json.loads(text)
     assert set(record["benchmark"]) == {"training", "inference", "embedding"}
     whole = record["benchmark"]["training"][1]
-    assert (whole["workload"], whole["classifier"], whole["rounds"]) == ("tweets", "pruned", 1)
+    assert (whole["workload"], whole["model"], whole["rounds"]) == ("tweets", "pruned", 1)
     assert whole["settings"]["plain"]["speedup"]["median"] == 1
     assert whole["settings"]["ours"]["logit_difference"] < 1e-4
+    assert "logit_difference" not in whole["settings"]["recommended, default attention"]
     inference = record["benchmark"]["inference"][1]["settings"]
     for name, limit in {"ONNX Runtime": 1e-5, "ONNX Runtime, int8": 0.1}.items():
         assert name not in inference or inference[name]["logit_difference"] < limit
     assert {"hardware", "versions", "code", "seed", "config"} <= record.keys()
     assert not re.search(r"/(root|home|tmp|Users)/", text)
+
+
+def test_processor_seconds_are_those_of_the_process_and_not_of_the_clock() -> None:
+    work = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(1)"
+    assert 0.5 <= processor_seconds(["-c", work], 1) < 1
+    with pytest.raises(RuntimeError, match="failed: no such model"):
+        processor_seconds(["-c", "raise SystemExit('no such model')"], 1)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +211,9 @@ def test_exponents_and_plot_show_the_cost_against_length(tmp_path: Path) -> None
         {"longest": n, "settings": {"ours": {"seconds": {"median": n / 100}, "peak_mib": n * n}}}
         for n in (250, 500, 1000)
     ]
-    growth = report.exponents(results)["ours"]
-    assert growth == {"seconds": pytest.approx(1), "peak_mib": pytest.approx(2)}
+    results[0]["settings"]["plain"] = results[0]["settings"]["ours"]
+    growth = report.exponents(results)
+    assert growth == {"ours": {"seconds": pytest.approx(1), "peak_mib": pytest.approx(2)}}
     path = tmp_path / "new" / "lengths.svg"
     report.plot(results, path)
     assert "<svg" in path.read_text("utf-8")
