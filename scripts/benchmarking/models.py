@@ -25,7 +25,8 @@ from .plain import plain_name, plain_twin
 from .texts import Batch, batches_of, draw_texts
 
 NUM_LABELS = 5
-# The sizes of the paper and its attention, which is the one that the plain implementation has.
+# The sizes of the paper, with its attention and without dropout of word vectors, as the plain
+# implementation has it.
 PAPER: dict[str, Any] = {
     "vocab_size": 20_000,
     "num_labels": NUM_LABELS,
@@ -33,6 +34,7 @@ PAPER: dict[str, Any] = {
     "lstm_hidden_size": 300,
     "attention_size": 350,
     "num_hops": 30,
+    "embedding_dropout": 0.0,
     "attention_function": "softmax",
     "normalize_states": False,
     "penalty": "frobenius",
