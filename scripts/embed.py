@@ -22,7 +22,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from sase_hf.embedding import DTYPES, EmbeddingJob, embed_corpus, embed_with_ray
+from sase_hf.embedding import DTYPES, PRECISIONS, EmbeddingJob, embed_corpus, embed_with_ray
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 
 
@@ -48,14 +48,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--max_seq_length", type=positive_int, help="tokens after which a text is cut")
     add("--normalize", action="store_true", help="scale every embedding to length 1")
     add("--dtype", choices=DTYPES, default=DTYPES[0], help="of stored numbers (default: float32)")
-    add("--bf16", action="store_true", help="compute in bfloat16: faster, slightly less exact")
+    add(
+        "--precision",
+        choices=PRECISIONS,
+        default=EmbeddingJob.precision,
+        help="to compute in; auto measures for a second whether bf16 is faster here, says what it "
+        "changes, and goes on as an output folder was begun (default: %(default)s)",
+    )
     add(
         "--batch_tokens",
         type=int,
         default=EmbeddingJob.batch_tokens,
         help="max tokens in a batch, padding included (default: %(default)s)",
     )
-    add("--rows_per_shard", type=int, help="(default: up to 100,000 rows and 256 MiB)")
+    add("--rows_per_shard", type=int, help="(default: a 16th, 1,000 to 100,000, up to 256 MiB)")
     add("--device", help="where to compute (default: a GPU if there is one)")
     add(
         "--ray",
@@ -68,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # torchrun and accelerate launch set the number of this process in the environment.
     process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     logging.basicConfig(format="%(message)s")
+    logging.getLogger("sase_hf.embedding.run").setLevel(logging.INFO)
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         settings = vars(flags)
         ray = settings.pop("ray")

@@ -4,6 +4,6 @@ May import `models`, `utils` and `data`.
 """
 
 from .embedder import Embedder
-from .run import DTYPES, EmbeddingJob, embed_corpus, embed_with_ray
+from .run import DTYPES, PRECISIONS, EmbeddingJob, embed_corpus, embed_with_ray
 
-__all__ = ["DTYPES", "Embedder", "EmbeddingJob", "embed_corpus", "embed_with_ray"]
+__all__ = ["DTYPES", "PRECISIONS", "Embedder", "EmbeddingJob", "embed_corpus", "embed_with_ray"]

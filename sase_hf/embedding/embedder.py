@@ -25,6 +25,8 @@ TEXTS_PER_CALL = 10_000  # of the tokenizer; its lists of Python integers take m
 _UNRELATED_FIELDS = {"_name_or_path", "architectures", "auto_map", "custom_pipelines", "dtype"}
 _UNRELATED_FIELDS |= {"score_mode", "score_temperature", "transformers_version"}
 
+TORCH_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
+
 Embeddings = npt.NDArray[np.floating]
 
 
@@ -36,7 +38,7 @@ class Embedder:
         revision: Commit, tag or branch on the Hub.
         max_seq_length: Tokens after which a text is cut; None for the tokenizer's own limit.
         normalize: Scale every embedding to length 1. That of a text without tokens stays zero.
-        bf16: Compute in bfloat16.
+        precision: What to compute in, "float32" or "bf16".
         dtype: The type of the embeddings, "float32" or "float16".
         batch_tokens: Max tokens in a batch, padding included.
         device: Where to compute; by default the accelerator of this process, if there is one.
@@ -53,7 +55,7 @@ class Embedder:
         *,
         max_seq_length: int | None = None,
         normalize: bool = False,
-        bf16: bool = False,
+        precision: str = "float32",
         dtype: str = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         device: str | None = None,
@@ -70,9 +72,13 @@ class Embedder:
         self.identity = self._identify()
         try:
             place = torch.device(device) if device else _own_device()
-            torch.nn.Module.to(self.model, place, torch.bfloat16 if bf16 else torch.float32)
+            torch.nn.Module.to(self.model, place, TORCH_DTYPES[precision])
         except (RuntimeError, AssertionError) as reason:
             raise ValueError(f"cannot compute on device {device!r}: {reason}") from reason
+
+    def set_precision(self, precision: str) -> None:
+        """Compute in "float32" or "bf16" from now on; digits that bf16 drops do not come back."""
+        torch.nn.Module.to(self.model, TORCH_DTYPES[precision])
 
     def _identify(self) -> dict[str, str]:
         """Return the SHA-256 of config, tokenizer and weights: all that embeddings depend on."""

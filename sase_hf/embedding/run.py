@@ -1,5 +1,6 @@
 """A whole run: check model, input and output first, then make shard after shard."""
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -12,14 +13,26 @@ import numpy as np
 from transformers.utils import logging
 
 from .corpus import Corpus, identify, open_files, open_hub_split
-from .embedder import DEFAULT_BATCH_TOKENS, Embedder
+from .embedder import DEFAULT_BATCH_TOKENS, TORCH_DTYPES, Embedder
+from .precision import compare_precisions
 from .shards import COLUMN, Shard, list_shards, read_manifest, write_manifest
 
+logger = logging.get_logger(__name__)
+
 DTYPES = ("float32", "float16")
-MAX_ROWS = 100_000  # in a shard that no flag sizes
+AUTO = "auto"  # the precision that is faster here
+PRECISIONS = (*TORCH_DTYPES, AUTO)
+MIN_SPEEDUP = 1.1  # of bfloat16, for which it is chosen
+NUM_TEXTS = 256  # that are measured at most
+# In a shard that no flag sizes: enough shards to share among processes, none too small to have
+# texts of similar length for its batches, or too large for memory.
+NUM_SHARDS, MIN_ROWS, MAX_ROWS = 16, 1_000, 100_000
 MAX_BYTES = 2**28  # of the embeddings in it
-# All that an output folder must have in common, beside model, input and rows of a shard.
-SETTINGS = ("text_column_names", "keep_columns", "max_seq_length", "normalize", "dtype", "bf16")
+# What the output folder must have in common with a run that continues it, beside model and input.
+SETTINGS = (
+    *("text_column_names", "keep_columns", "max_seq_length", "normalize", "dtype"),
+    *("precision", "rows_per_shard"),
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +52,7 @@ class EmbeddingJob:
     max_seq_length: int | None = None
     normalize: bool = False
     dtype: str = DTYPES[0]
-    bf16: bool = False
+    precision: str = "float32"
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     rows_per_shard: int | None = None
     device: str | None = None
@@ -55,8 +68,9 @@ class EmbeddingJob:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} is {value}; it must be 1 or more")
-        if self.dtype not in DTYPES:
-            raise ValueError(f"--dtype is {self.dtype!r}; allowed are {' and '.join(DTYPES)}")
+        for name, allowed in (("dtype", DTYPES), ("precision", PRECISIONS)):
+            if (value := getattr(self, name)) not in allowed:
+                raise ValueError(f"--{name} is {value!r}; allowed are {', '.join(allowed)}")
 
 
 class EmbeddingRun:
@@ -64,7 +78,7 @@ class EmbeddingRun:
 
     def __init__(self, job: EmbeddingJob) -> None:
         self.job = job
-        options = ("max_seq_length", "normalize", "bf16", "dtype", "batch_tokens", "device")
+        options = ("max_seq_length", "normalize", "dtype", "batch_tokens", "device")
         self.embedder = Embedder(
             job.checkpoint, job.revision, **{name: getattr(job, name) for name in options}
         )
@@ -73,16 +87,47 @@ class EmbeddingRun:
             self.corpus, source = open_hub_split(
                 job.dataset_name, job.dataset_config_name, job.dataset_revision, job.split
             )
-        bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
-        rows_per_shard = job.rows_per_shard or max(min(MAX_ROWS, MAX_BYTES // bytes_per_row), 1)
         settings = {name: getattr(job, name) for name in SETTINGS}
-        settings["rows_per_shard"] = rows_per_shard
+        # What the job leaves open is as the folder has it, and chosen for a new one.
+        if job.precision == AUTO:
+            del settings["precision"]
+        if job.rows_per_shard is None:
+            del settings["rows_per_shard"]
         wanted = {"model": self.embedder.identity, "input": source, "settings": settings}
-        manifest = read_manifest(job.output, wanted)
-        if manifest is None:  # processes that start at the same time write the same
-            manifest = {**self._describe(), **wanted}
-            write_manifest(job.output, manifest)
-        self.shards = list_shards(job.output, manifest["rows"], rows_per_shard)
+        chosen = settings
+        # Of processes that start at the same time, the first to write decides for all.
+        while (manifest := read_manifest(job.output, wanted)) is None:
+            description = self._describe()
+            chosen = {**self._choose(), **settings}
+            write_manifest(job.output, {**description, **wanted, "settings": chosen})
+        found = manifest["settings"]
+        if job.precision == AUTO and chosen.get("precision") != found["precision"]:
+            logger.info(f"precision: {found['precision']}, in which {job.output} was begun")
+        self.embedder.set_precision(found["precision"])
+        self.shards = list_shards(job.output, manifest["rows"], found["rows_per_shard"])
+
+    def _choose(self) -> dict[str, Any]:
+        """Return what the job leaves open, for a new folder."""
+        bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
+        rows = max(math.ceil(self.corpus.num_rows / NUM_SHARDS), MIN_ROWS)
+        rows = max(min(rows, MAX_ROWS, MAX_BYTES // bytes_per_row), 1)
+        precision = self._faster_precision() if self.job.precision == AUTO else self.job.precision
+        return {"precision": precision, "rows_per_shard": rows}
+
+    def _faster_precision(self) -> str:
+        """Measure which precision is faster on this device; log it, and what it changes."""
+        num_texts, column = min(NUM_TEXTS, self.corpus.num_rows), self.job.text_column_names
+        texts = self.corpus.read(0, num_texts, [column])[column].to_pylist()
+        speedup, cosines = compare_precisions(self.embedder, texts)
+        if speedup < MIN_SPEEDUP:
+            logger.info(f"precision: float32; bf16 is {speedup:.2f} times as fast here")
+            return "float32"
+        logger.info(
+            f"precision: bf16, {speedup:.2f} times as fast here as float32; the cosine between the "
+            f"two embeddings of a text is {cosines.mean():.5f} on average and "
+            f"{cosines.min():.5f} or more, for the first {len(cosines)}"
+        )
+        return "bf16"
 
     def _describe(self) -> dict[str, Any]:
         """Check the input; return what the manifest tells its readers."""
@@ -115,7 +160,7 @@ class EmbeddingRun:
         if bad.size:
             raise FloatingPointError(
                 f"row {shard.start + bad[0]} of the input (counted from 0): its embedding is not "
-                f"finite in {self.job.dtype}; leave --dtype and --bf16 at their defaults"
+                f"finite in {self.job.dtype}; leave --dtype and --precision at their defaults"
             )
         shard.write(table.select(kept), embeddings)
         return len(shard)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Features, List, Value
 
-from ..utils.files import atomic_write, write_text
+from ..utils.files import atomic_write
 from .embedder import Embeddings
 
 logger = logging.getLogger(__name__)
@@ -98,6 +98,9 @@ def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict
         return None
     except (TypeError, ValueError) as reason:
         raise ValueError(f"{path} is damaged: {reason}; name another --output") from reason
+    settings = found.get("settings", {})
+    if "bf16" in settings:  # an older name and value of the precision
+        settings["precision"] = "bf16" if settings.pop("bf16") else "float32"
     differences = [
         f"{section}.{name} was {reprlib.repr(old)} and is {reprlib.repr(value)}"
         for section, values in wanted.items()
@@ -113,5 +116,6 @@ def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write the manifest of a folder, whole or not at all."""
-    write_text(folder / MANIFEST_NAME, json.dumps(manifest, indent=2) + "\n")
+    """Write the manifest of a folder, whole or not at all, unless another process was first."""
+    with atomic_write(folder / MANIFEST_NAME, is_first_kept=True) as draft:
+        draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")

@@ -4,18 +4,20 @@ import hashlib
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FilePath = str | os.PathLike[str]
 
 
 @contextmanager
-def atomic_write(path: FilePath) -> Iterator[Path]:
+def atomic_write(path: FilePath, *, is_first_kept: bool = False) -> Iterator[Path]:
     """Write a file whole or not at all, even if the process is killed or the machine stops.
 
     Args:
         path: The file; missing folders are made.
+        is_first_kept: Leave a file that is there by then, so that of several processes the first
+            one decides. Where the file system has no hard links, the last one does.
 
     Yields:
         A file beside it, to be written; it takes the place of `path` when the block ends, and is
@@ -30,12 +32,20 @@ def atomic_write(path: FilePath) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield draft
         flush_to_disk(draft)
-        os.replace(draft, path)
+        if not (is_first_kept and _link(draft, path)):
+            os.replace(draft, path)
     except OSError as reason:
         why = reason.strerror or str(reason)
         raise OSError(f"cannot write {path}: {why}; name another file") from reason
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, path: Path) -> bool:
+    """Give a file a second name unless another has it; say whether a file has that name now."""
+    with suppress(OSError):
+        os.link(draft, path)
+    return path.exists()
 
 
 def write_text(path: FilePath, text: str) -> None:

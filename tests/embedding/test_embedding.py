@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from checkpoints import save_checkpoint
 from corpora import (
     NUM_ROWS,
@@ -25,7 +26,7 @@ from datasets import ClassLabel, Dataset, load_dataset
 from rows import write_csv, write_jsonl
 from transformers import AutoModel, AutoTokenizer
 
-from sase_hf.embedding import Embedder, EmbeddingJob, corpus
+from sase_hf.embedding import Embedder, EmbeddingJob, corpus, precision
 
 CORPUS = make_corpus()
 TEXTS = [row["text"] for row in CORPUS]
@@ -83,9 +84,34 @@ def test_embedder_cuts_normalizes_and_rounds(checkpoint: str) -> None:
     assert half.dtype == np.float16
     np.testing.assert_allclose(half, plain, atol=1e-3)
 
-    coarse = Embedder(checkpoint, bf16=True)(TEXTS)
+    coarse = Embedder(checkpoint, precision="bf16")(TEXTS)
     np.testing.assert_allclose(coarse, plain, atol=0.05)
     assert np.abs(coarse - plain).max() > 1e-5, "the premise: bfloat16 is at work"
+
+
+@pytest.mark.parametrize("factor", [0.5, 3.0])
+def test_compare_precisions_gives_speedup_and_cosines(
+    factor: float, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock that only computing moves; a text without tokens changes nothing."""
+    clock, embed_batch = [0.0], Embedder._embed
+
+    def embed_and_wait(embedder: Embedder, ids: list[torch.Tensor]) -> np.ndarray:
+        is_coarse = embedder.model.dtype == torch.bfloat16
+        clock[0] += len(ids) * 1e-3 / (factor if is_coarse else 1)
+        return embed_batch(embedder, ids)
+
+    monkeypatch.setattr(Embedder, "_embed", embed_and_wait)
+    monkeypatch.setattr(precision, "perf_counter", lambda: clock[0])
+    embedder = Embedder(checkpoint)
+    before = embedder(TEXTS)
+    speedup, cosines = precision.compare_precisions(embedder, TEXTS)
+    assert speedup == pytest.approx(factor)
+    assert cosines.shape == (NUM_ROWS,)
+    assert cosines[3] == 1.0, "the empty one"
+    assert 0.999 < cosines.min() < 1.0
+    assert clock[0] < 2.0, "seconds"
+    np.testing.assert_array_equal(embedder(TEXTS), before)
 
 
 @pytest.mark.parametrize("ending", ["jsonl.gz", "csv", "parquet"])
@@ -207,6 +233,8 @@ def test_embedder_and_job_name_bad_settings(checkpoint: str, file: str, tmp_path
         EmbeddingJob(checkpoint, tmp_path)
     with pytest.raises(ValueError, match="--batch_tokens is 0; it must be 1 or more"):
         EmbeddingJob(checkpoint, tmp_path, (file,), batch_tokens=0)
+    with pytest.raises(ValueError, match="--precision is 'int8'; allowed are float32, bf16, auto"):
+        EmbeddingJob(checkpoint, tmp_path, (file,), precision="int8")
     with pytest.raises(ValueError, match="is a folder; leave the revision 'main' out"):
         Embedder(checkpoint, "main")
     with pytest.raises(ValueError, match="cannot compute on device 'abacus'"):

@@ -1,14 +1,17 @@
 """Interrupted runs, several processes and Ray: the same embeddings as one run."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from checkpoints import change_weights, save_checkpoint, script_main
 from corpora import ROWS_PER_SHARD, contents, embed, make_corpus, shard_files
 from rows import write_jsonl
@@ -154,6 +157,88 @@ def test_embed_corpus_refuses_to_continue_with_other_settings_model_or_input(
     other = str(write_jsonl(tmp_path / "corpus.jsonl.gz", [*CORPUS[1:], CORPUS[0]]))
     with pytest.raises(ValueError, match=r"other settings: input\.files was \[.*\] and is \[.*\]"):
         embed(inputs.checkpoint, other, begun)
+    assert contents(begun) == inputs.expected
+
+
+@pytest.mark.parametrize(("speedup", "precision"), [(3.0, "bf16"), (1.05, "float32")])
+def test_embed_corpus_takes_bf16_by_auto_only_where_it_is_faster(
+    speedup: float,
+    precision: str,
+    inputs: Inputs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log says what that changes; a run that continues does not measure again."""
+    caplog.set_level("INFO", logger=run.__name__)
+    answers = [(speedup, torch.tensor([0.99, 0.98]))]
+    monkeypatch.setattr(run, "compare_precisions", lambda *_: answers.pop())
+    embed(inputs.checkpoint, inputs.file, tmp_path / "auto", precision="auto")
+    assert f"precision: {precision}" in caplog.text
+    if precision == "bf16":
+        assert "is 0.98500 on average and 0.98000 or more, for the first 2" in caplog.text
+    embed(inputs.checkpoint, inputs.file, tmp_path / "given", precision=precision)
+    expected = contents(tmp_path / "given")
+    assert contents(tmp_path / "auto") == expected
+    name = shard_files(tmp_path / "auto")[0].name
+    assert (expected[name] == inputs.expected[name]) is (precision == "float32")
+
+    shard_files(tmp_path / "auto")[0].unlink()
+    embed(inputs.checkpoint, inputs.file, tmp_path / "auto", precision="auto")
+    assert contents(tmp_path / "auto") == expected
+    assert f"precision: {precision}, in which {tmp_path / 'auto'} was begun" in caplog.text
+    other = "float32" if precision == "bf16" else "bf16"
+    with pytest.raises(
+        ValueError, match=rf"settings\.precision was '{precision}' and is '{other}'"
+    ):
+        embed(inputs.checkpoint, inputs.file, tmp_path / "auto", precision=other)
+
+
+def test_embed_corpus_processes_take_the_precision_of_the_first(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a second process finds bf16 slower while the first one measures that it is faster."""
+    output = tmp_path / "out"
+
+    def measure(*_: object) -> tuple[float, torch.Tensor]:
+        monkeypatch.setattr(run, "compare_precisions", lambda *_: (0.5, torch.ones(1)))
+        run.embed_corpus(job, process=1, processes=2)
+        return 3.0, torch.ones(1)
+
+    monkeypatch.setattr(run, "compare_precisions", measure)
+    job = replace(job_of(inputs, output), precision="auto")
+    run.embed_corpus(job, process=0, processes=2)
+    assert contents(output) == inputs.expected, "all in float32"
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_embed_corpus_continues_a_folder_of_the_older_flag(
+    precision: str, inputs: Inputs, tmp_path: Path
+) -> None:
+    """The manifest had `bf16`, true or false, where it has `precision` now."""
+    embed(inputs.checkpoint, inputs.file, tmp_path, precision=precision)
+    expected = contents(tmp_path)
+    manifest = tmp_path / "manifest.json"
+    found = json.loads(manifest.read_text(encoding="utf-8"))
+    found["settings"]["bf16"] = found["settings"].pop("precision") == "bf16"
+    manifest.write_text(json.dumps(found), encoding="utf-8")
+    shard_files(tmp_path)[0].unlink()
+    embed(inputs.checkpoint, inputs.file, tmp_path, precision="auto")
+    embed(inputs.checkpoint, inputs.file, tmp_path, precision=precision)
+    assert {**contents(tmp_path), manifest.name: expected[manifest.name]} == expected
+
+
+def test_embed_corpus_makes_shards_for_several_processes_and_keeps_their_size(
+    inputs: Inputs, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixteen, unless they would be too small; a begun folder has its own."""
+    job = replace(job_of(inputs, tmp_path / "out"), rows_per_shard=None)
+    run.embed_corpus(job)
+    assert len(shard_files(tmp_path / "out")) == 1, "31 rows are few"
+    monkeypatch.setattr(run, "MIN_ROWS", 1)
+    run.embed_corpus(replace(job, output=tmp_path / "more"))
+    assert len(shard_files(tmp_path / "more")) == 16
+    run.embed_corpus(replace(job, output=begun))
     assert contents(begun) == inputs.expected
 
 
