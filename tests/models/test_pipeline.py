@@ -132,6 +132,19 @@ def test_pipeline_batches_equal_single_texts(
                 assert_nested_close(other["attention"], one["attention"])
 
 
+def test_pipeline_reads_texts_of_similar_length_together(reader: Any) -> None:
+    """Of a list; the results are in its order."""
+    texts = ["good", "bread " * 9, "soup", "not " * 11]
+    shapes = []
+    hook = reader.model.register_forward_pre_hook(
+        lambda _, args, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
+    )
+    results = reader(texts, batch_size=2)
+    hook.remove()
+    assert shapes == [(2, 1), (2, 11)]
+    assert [result["text"] for result in results] == texts
+
+
 def assert_nested_close(found: Any, expected: Any) -> None:
     if isinstance(expected, float):
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)

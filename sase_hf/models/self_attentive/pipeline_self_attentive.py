@@ -78,10 +78,19 @@ class SelfAttentionPipeline(Pipeline):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the result of one input, or the results of several."""
         if isinstance(inputs, Iterable) and not isinstance(inputs, str | bytes | Mapping | Dataset):
-            inputs = list(inputs) if isinstance(inputs, Sequence) else (item for item in inputs)
-            if inputs == []:
-                return []  # transformers looks at the first one
+            if isinstance(inputs, Sequence):
+                return self._call_by_length(list(inputs), *args, **kwargs)
+            inputs = (item for item in inputs)
         return super().__call__(inputs, *args, **kwargs)
+
+    def _call_by_length(self, inputs: list[Any], *args: Any, **kwargs: Any) -> list[Any]:
+        """Return the results of inputs in their order; those of similar length share a batch."""
+        if not inputs:
+            return []  # transformers looks at the first one
+        order = sorted(range(len(inputs)), key=lambda place: len(str(inputs[place])))
+        results = super().__call__([inputs[place] for place in order], *args, **kwargs)
+        by_place = dict(zip(order, results, strict=True))
+        return [by_place[place] for place in range(len(inputs))]
 
     def _sanitize_parameters(
         self, **tokenizer_kwargs: Any
