@@ -30,8 +30,13 @@ NUM_SHARDS, MIN_ROWS, MAX_ROWS = 16, 1_000, 100_000
 MAX_BYTES = 2**28  # of the embeddings in it
 # What the output folder must have in common with a run that continues it, beside model and input.
 SETTINGS = (
-    *("text_column_names", "keep_columns", "max_seq_length", "normalize", "dtype"),
-    *("precision", "rows_per_shard"),
+    "text_column_names",
+    "keep_columns",
+    "max_seq_length",
+    "normalize",
+    "dtype",
+    "precision",
+    "rows_per_shard",
 )
 
 
