@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -156,7 +157,7 @@ def test_config_of_an_encoder_keeps_only_fields_of_its_class(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("config_class", [SelfAttentiveConfig, RNNSearchConfig])
-@pytest.mark.parametrize("count", [10**12, 2**16 + 1, 0, "3", None])
+@pytest.mark.parametrize("count", [10**12, 2**16 + 1, 0, "3", None, True, 3.0])
 def test_config_refuses_a_number_of_labels_before_it_names_each(
     config_class: type[PreTrainedConfig], count: Any
 ) -> None:
@@ -166,6 +167,15 @@ def test_config_refuses_a_number_of_labels_before_it_names_each(
         config_class.from_dict({"num_labels": count})
     with pytest.raises(ValueError, match=message):
         config_class().num_labels = count
+
+
+@pytest.mark.parametrize("config_class", [SelfAttentiveConfig, RNNSearchConfig])
+def test_config_takes_a_number_of_labels_from_numpy(config_class: type[PreTrainedConfig]) -> None:
+    """As `labels.max() + 1` gives it; what is kept is a number of Python."""
+    config = config_class(num_labels=np.int64(3))
+    assert (config.num_labels, type(config.num_labels)) == (3, int)
+    config.num_labels = np.int16(4)
+    assert list(json.loads(config.to_json_string())["id2label"]) == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("name", ["num_hops", "lstm_hidden_size", "penalty_coef"])

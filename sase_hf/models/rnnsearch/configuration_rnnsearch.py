@@ -3,6 +3,7 @@
 import difflib
 import math
 from dataclasses import fields
+from numbers import Integral
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
@@ -87,11 +88,13 @@ class RNNSearchConfig(PreTrainedConfig):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field."""
-        if name == "num_labels" and not (isinstance(value, int) and 1 <= value <= MAX_NUM_LABELS):
-            # Before transformers makes a name for each.
-            raise ValueError(
-                f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or id2label"
-            )
+        if name == "num_labels":  # before transformers makes a name for each
+            is_number = isinstance(value, Integral) and not isinstance(value, bool)
+            if not is_number or not 1 <= value <= MAX_NUM_LABELS:
+                raise ValueError(
+                    f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or "
+                    "id2label"
+                )
         super().__setattr__(name, value)
 
     @property

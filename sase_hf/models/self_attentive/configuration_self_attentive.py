@@ -3,6 +3,7 @@
 import difflib
 import math
 from dataclasses import fields
+from numbers import Integral
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -225,11 +226,13 @@ class SelfAttentiveConfig(PreTrainedConfig):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; a derived number is accepted only if it is right."""
-        if name == "num_labels" and not (isinstance(value, int) and 1 <= value <= MAX_NUM_LABELS):
-            # Before transformers makes a name for each.
-            raise ValueError(
-                f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or id2label"
-            )
+        if name == "num_labels":  # before transformers makes a name for each
+            is_number = isinstance(value, Integral) and not isinstance(value, bool)
+            if not is_number or not 1 <= value <= MAX_NUM_LABELS:
+                raise ValueError(
+                    f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or "
+                    "id2label"
+                )
         if name in ("cnn_kernel_sizes", "class_weights") and isinstance(value, list):
             value = tuple(value)  # JSON has only lists
         if name == "id2label" and value:
