@@ -124,25 +124,27 @@ def _check_files(files: Sequence[str], load_config: Any) -> None:
 def _check_weights(model: Any, files: Sequence[str], ignore_mismatched_sizes: bool) -> None:
     """Raise unless files hold the weights of a model, before memory is taken for them.
 
-    A head may start from the checkpoint of a base model or of another head; what it has beside the
-    base model may then be new.
+    A head may start from the checkpoint of a base model or of another head; its own parts may then
+    be new. A part that the files begin they hold whole, whatever head the config names.
 
     Raises:
         ValueError: If weights are missing, or not of a floating-point type.
         RuntimeError: If their shapes are not those of the config, as in transformers.
     """
-    expected, prefix = model.state_dict(), f"{model.base_model_prefix}."
+    expected = model.state_dict()
     found = {
         _own_name(model, expected, name): weight
         for file in files
         for name, weight in load_state_dict(file, map_location="meta").items()
     }
+    own = {name: weight for name, weight in found.items() if name in expected}
     is_own = type(model).__name__ in (model.config.architectures or [type(model).__name__])
     is_base = model.base_model is model
+    begun = {model.base_model_prefix, *(name.partition(".")[0] for name in own)}
     missing = [
         name
         for name in expected
-        if name not in found and (is_own or is_base or name.startswith(prefix))
+        if name not in own and (is_own or is_base or name.partition(".")[0] in begun)
     ]
     where = Path(files[0]).parent
     if missing:
@@ -150,7 +152,6 @@ def _check_weights(model: Any, files: Sequence[str], ignore_mismatched_sizes: bo
             f"the weights in {where} lack {_first(missing)}. Save the whole model with "
             "save_pretrained"
         )
-    own = {name: weight for name, weight in found.items() if name in expected}
     mismatched = [
         f"{name} {tuple(weight.shape)} instead of {tuple(expected[name].shape)}"
         for name, weight in own.items()
