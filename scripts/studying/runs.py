@@ -1,14 +1,16 @@
 """The runs of a study: a recipe and a seed each, where their files are, and how they train."""
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.evaluation.privacy import redact
@@ -171,27 +173,52 @@ def state_of(run: Run) -> State:
 def train(run: Run, word_list: Path | None = None) -> bool:
     """Train a run by its script unless it has a record; return whether it has one now."""
     state = state_of(run)
+    if state.kind != "done":
+        with _locked_log(run) as log:
+            if not _train(run, log, word_list):
+                return False
+        state = state_of(run)
+    for checkpoint in list_checkpoints(run.folder):  # a kill may have left them beside a record
+        shutil.rmtree(checkpoint, ignore_errors=True)
     print(f"{run.name}: {state}", flush=True)
-    if state.kind == "done":
+    return True
+
+
+@contextmanager
+def _locked_log(run: Run) -> Iterator[IO[bytes]]:
+    """Open the log of a run when no other process trains it.
+
+    The script that trains shares the lock with its log, and outlives a kill of this process.
+    """
+    path = run.runs / f"{run.name}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as log:
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{run.name}: waits for the process that trains it; see {path}", flush=True)
+            fcntl.flock(log, fcntl.LOCK_EX)
+        yield log
+
+
+def _train(run: Run, log: IO[bytes], word_list: Path | None) -> bool:
+    state = state_of(run)
+    if state.kind == "done":  # by the process that held the lock
         return True
+    print(f"{run.name}: {state}", flush=True)
     command = [sys.executable, str(SCRIPTS / run.kind.script), *run.words]
     if state.kind == "unfinished":
         command.append("--resume_from_checkpoint=true")
     else:
         shutil.rmtree(run.folder, ignore_errors=True)
         write_record(settings_of(run), run.settings)
-    log_file = run.runs / f"{run.name}.log"
-    with log_file.open("ab") as log:
-        environment = {"OMP_NUM_THREADS": "1", **os.environ}
-        ended = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    ended = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
     if ended.returncode != 0:
-        print(f"{run.name}: failed with status {ended.returncode}; see {log_file}", flush=True)
+        print(f"{run.name}: failed with status {ended.returncode}; see {log.name}", flush=True)
         return False
     record = json.loads((run.folder / "record.json").read_text(encoding="utf-8"))
     write_record(record | run.kind.measure(run.words, run.folder, word_list), run.record)
-    for checkpoint in list_checkpoints(run.folder):
-        shutil.rmtree(checkpoint)
-    print(f"{run.name}: {state_of(run)}", flush=True)
     return True
 
 

@@ -16,7 +16,7 @@ import torch
 from runs import QUIET, TINY_MODEL, write_splits
 from script_files import SCRIPTS, load_script
 from studying.measurements import accuracy_by_length, adapted_accuracy
-from studying.runs import Run, collect_runs, settings_of, state_of, train
+from studying.runs import Run, _locked_log, collect_runs, settings_of, state_of, train
 from transformers import AutoConfig
 
 from sase_hf.training.checkpoints import list_checkpoints, write_manifest
@@ -77,6 +77,22 @@ def test_train_resumes_a_killed_run_and_writes_its_record(
     assert str(state_of(run)) == f"done, accuracy {record['metrics']['accuracy']:.2%}"
 
 
+@pytest.mark.slow
+def test_train_waits_for_the_training_of_a_killed_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise two processes would write the same checkpoints."""
+    run, fail = write_run(tmp_path), Mock(return_value=SimpleNamespace(returncode=3))
+    with _locked_log(run) as log:  # as the study holds it, and as its child has it
+        orphan = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], stdout=log)
+    monkeypatch.setattr(studying.runs.subprocess, "run", fail)
+    assert not train(run)
+    assert orphan.poll() == 0
+    waits, missing, _ = capsys.readouterr().out.splitlines()
+    assert waits.startswith("one-seed42: waits for the process that trains it; see ")
+    assert missing == "one-seed42: missing"
+
+
 def test_train_skips_a_record_that_differs_only_in_settings_without_effect(tmp_path: Path) -> None:
     run = write_run(tmp_path, seed=7, label_smoothing_factor=0.1)
     arguments = {**settings_of(run), "save_total_limit": 5, "logging_steps": 1}
@@ -86,6 +102,10 @@ def test_train_skips_a_record_that_differs_only_in_settings_without_effect(tmp_p
     )
     assert train(run)
     assert not run.runs.exists()
+    checkpoint = run.folder / "checkpoint-12"  # as a kill between the record and the end leaves it
+    checkpoint.mkdir(parents=True)
+    assert train(run)
+    assert not checkpoint.exists()
     assert str(state_of(run)) == "done, accuracy 50.00%"
     assert str(state_of(write_run(tmp_path, seed=42))) == "missing"
 
