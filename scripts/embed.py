@@ -61,7 +61,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=EmbeddingJob.batch_tokens,
         help="max tokens in a batch, padding included (default: %(default)s)",
     )
-    add("--rows_per_shard", type=int, help="(default: a 16th, 1,000 to 100,000, up to 256 MiB)")
+    add(
+        "--rows_per_shard",
+        type=int,
+        help="(default: a sixteenth, but 1,000 to 100,000 and at most 256 MiB)",
+    )
     add("--device", help="where to compute (default: a GPU if there is one)")
     add(
         "--ray",

@@ -44,7 +44,7 @@ class Embedder:
         device: Where to compute; by default the accelerator of this process, if there is one.
 
     Raises:
-        ValueError: If the checkpoint cannot be used, or there is no such device.
+        ValueError: If the checkpoint cannot be used, or there is no such precision or device.
         OSError: If there is no such checkpoint.
     """
 
@@ -60,6 +60,8 @@ class Embedder:
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         device: str | None = None,
     ) -> None:
+        if precision not in TORCH_DTYPES:
+            raise ValueError(f"precision is {precision!r}; allowed are {', '.join(TORCH_DTYPES)}")
         self.model, self.tokenizer = load_encoder(checkpoint, revision)
         # The commit that was loaded, if it is known.
         self.revision: str | None = getattr(self.model.config, "_commit_hash", None) or revision

@@ -24,8 +24,8 @@ AUTO = "auto"  # the precision that is faster here
 PRECISIONS = (*TORCH_DTYPES, AUTO)
 MIN_SPEEDUP = 1.1  # of bfloat16, for which it is chosen
 NUM_TEXTS = 256  # that are measured at most
-# In a shard that no flag sizes: enough shards to share among processes, none too small to have
-# texts of similar length for its batches, or too large for memory.
+# Of shards that no flag sizes. There are enough to share among processes; each has enough rows to
+# fill its batches with texts of similar length, and its embeddings fit into memory.
 NUM_SHARDS, MIN_ROWS, MAX_ROWS = 16, 1_000, 100_000
 MAX_BYTES = 2**28  # of the embeddings in it
 # What the output folder must have in common with a run that continues it, beside model and input.
@@ -165,7 +165,8 @@ class EmbeddingRun:
         if bad.size:
             raise FloatingPointError(
                 f"row {shard.start + bad[0]} of the input (counted from 0): its embedding is not "
-                f"finite in {self.job.dtype}; leave --dtype and --precision at their defaults"
+                f"finite in {self.job.dtype}; name another --output and leave --dtype "
+                "and --precision at their defaults"
             )
         shard.write(table.select(kept), embeddings)
         return len(shard)

@@ -77,8 +77,12 @@ def cost_of_length(flags: Namespace) -> Iterator[Result]:
         lengths[0] = longest
         texts = _draw(flags, lengths.long())
         facts = {"longest": longest, "batch_size": LENGTHS_BATCH_SIZE}
-        ways = LENGTHS if longest <= LONGEST_OF_PLAIN else LENGTHS[1:]
-        yield facts | _compare_training(flags, ways, texts, LENGTHS_BATCH_SIZE, None)
+        has_plain = longest <= LONGEST_OF_PLAIN
+        ways = LENGTHS if has_plain else LENGTHS[1:]
+        result = _compare_training(flags, ways, texts, LENGTHS_BATCH_SIZE, None)
+        for row in () if has_plain else result["settings"].values():
+            del row["speedup"], row["logit_difference"]  # both are against the plain one
+        yield facts | result
 
 
 def _compare_training(
@@ -130,8 +134,8 @@ def inference(flags: Namespace) -> Iterator[Result]:
             )
             flops = _flops(fields, texts, classifier=True)
             result = describe(settings, times, texts, flops, flags.product_size)
-            for one, row in result["settings"].items():
-                row["logit_difference"] = differences[one]
+            for one, difference in differences.items():
+                result["settings"][one]["logit_difference"] = difference
             yield {"workload": name, "model": model, "batch_size": size} | result
 
 

@@ -58,7 +58,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "mlp2000": {"classifier_hidden_size": 2000},
     "mlp3000": {"classifier_hidden_size": 3000},
     "pruned": {"classifier": "pruned_mlp"},
-    "default": {name: getattr(SelfAttentiveConfig, name) for name in SIZES},
+    "default_sizes": {name: getattr(SelfAttentiveConfig, name) for name in SIZES},
 }
 
 
@@ -94,7 +94,13 @@ FOCUSED = replace(RECOMMENDED, name="recommended, default attention", focused=Tr
 
 TRAINING = (PLAIN, OURS, RECOMMENDED, FOCUSED)
 LENGTHS = (PLAIN, OURS, Settings("ours, checkpointing", checkpointing=True), RECOMMENDED)
-INFERENCE = (PLAIN, OURS, Settings("ours, bf16 weights", bf16_weights=True))
+BF16_WEIGHTS = Settings("ours, bf16 weights", bf16_weights=True)
+INFERENCE = (
+    PLAIN,
+    OURS,
+    BF16_WEIGHTS,
+    replace(BF16_WEIGHTS, name="bf16 weights, default attention", focused=True),
+)
 ON_ONNX_RUNTIME = (
     Settings("ONNX Runtime", onnx="fp32"),
     Settings("ONNX Runtime, int8", onnx="int8"),
@@ -126,7 +132,8 @@ def build_model(
     """Return a model; the same fields and seed give the same weights under all settings."""
     fields = {**PAPER, **fields}
     if settings.focused:
-        fields |= {name: getattr(SelfAttentiveConfig, name) for name in ATTENTION}
+        own = {name: getattr(SelfAttentiveConfig, name) for name in ATTENTION}
+        fields |= {name: value for name, value in own.items() if fields[name] == PAPER[name]}
     if settings.onnx:
         folder = _exported(tuple(sorted(fields.items())), seed)
         return OnnxClassifier(folder / f"{settings.onnx}.onnx")

@@ -22,7 +22,7 @@ Results = dict[str, list[Result]]
 COLUMNS = {
     "times as fast": ("speedup", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
     "of forward": ("times_forward", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
-    "of transformers": ("times_bare", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
+    "of PreTrainedModel": ("times_bare", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
     "seconds": ("seconds", "{0[median]:.4g}"),
     "tokens/s": ("tokens_per_second", "{0[median]:,.0f}"),
     "sentences/s": ("sentences_per_second", "{0[median]:,.1f}"),

@@ -1,6 +1,5 @@
 """The part of the benchmark that starts processes: imports, `--help`, the first label and page."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -9,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from comparing.baselines import processor_seconds
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
 
@@ -22,7 +23,7 @@ BARE = "from transformers import PreTrainedModel"
 
 
 def start(flags: Namespace) -> Iterator[dict[str, Any]]:
-    """Compare the processor seconds of whole processes with those of transformers' own imports."""
+    """Compare the processor seconds of whole processes with those of `BARE`, transformers' own."""
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = build_tokenizer([TEXT])
         fields: dict[str, Any] = {"vocab_size": len(tokenizer), "num_labels": 2}
@@ -40,7 +41,7 @@ def start(flags: Namespace) -> Iterator[dict[str, Any]]:
             "first label": ["-c", "import sase_hf; " + LABEL.format(folder)],
             "first page": [str(SCRIPTS / "visualize.py"), folder, *page],
         }
-        cases = {name: partial(processor_seconds, words) for name, words in commands.items()}
+        cases = {name: partial(seconds_of_command, words) for name, words in commands.items()}
         times = in_turn(cases, flags.rounds, flags.seconds)
     rows = {
         name: {"seconds": quartiles(taken), "times_bare": speedup(times, name, BARE)}
@@ -49,17 +50,15 @@ def start(flags: Namespace) -> Iterator[dict[str, Any]]:
     yield {"rounds": len(times[BARE]), "settings": rows}
 
 
-def processor_seconds(words: Sequence[str], repeats: int) -> float:
-    """Return the mean seconds that a processor works for a command of Python.
+def seconds_of_command(words: Sequence[str], repeats: int) -> float:
+    """Return the mean seconds that a processor works for a command of Python, and to start it.
 
     Raises:
         RuntimeError: If the command fails.
     """
-    before = os.times()
+    before = processor_seconds()
     for _ in range(repeats):
         ended = subprocess.run([sys.executable, *words], capture_output=True, text=True)
         if ended.returncode:
             raise RuntimeError(f"{words} failed: {ended.stderr.strip()}")
-    after = os.times()
-    children = after.children_user + after.children_system
-    return (children - before.children_user - before.children_system) / repeats
+    return (processor_seconds() - before) / repeats

@@ -25,8 +25,8 @@ def measure(words: Sequence[str], model: Path, word_list: Path | None = None) ->
     Args:
         words: The command line of scripts/train.py that trained it.
         model: The folder of the model.
-        word_list: A file of words for the `lift`, as `read_word_list` takes it; none is measured of
-            a model without a token among them.
+        word_list: A file of words for the `lift`, as `read_word_list` takes it; a model of
+            characters has none.
 
     Returns:
         For a model with attention, `attention`: the mean of each number of `measure_attention`. For
@@ -46,8 +46,8 @@ def measure(words: Sequence[str], model: Path, word_list: Path | None = None) ->
     measured: dict[str, Any] = {}
     if parts.model.config.has_attention:
         listed: set[str] = set()
-        if word_list is not None:  # tokens that are characters have no lift
-            listed = read_word_list(word_list) & set(map(str.casefold, parts.tokenizer.get_vocab()))
+        if word_list is not None and model_args.level != "character":
+            listed = read_word_list(word_list)
         statistics = measure_attention(sample, batch_size, listed)
         kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)
         measured["attention"] = {kind: statistics[kind]["mean"] for kind in kinds}

@@ -237,6 +237,8 @@ def test_embedder_and_job_name_bad_settings(checkpoint: str, file: str, tmp_path
         EmbeddingJob(checkpoint, tmp_path, (file,), precision="int8")
     with pytest.raises(ValueError, match="is a folder; leave the revision 'main' out"):
         Embedder(checkpoint, "main")
+    with pytest.raises(ValueError, match="precision is 'auto'; allowed are float32, bf16"):
+        Embedder(checkpoint, precision="auto")
     with pytest.raises(ValueError, match="cannot compute on device 'abacus'"):
         Embedder(checkpoint, device="abacus")
 
@@ -246,7 +248,7 @@ def test_embed_corpus_stops_at_an_embedding_that_is_not_finite(
 ) -> None:
     monkeypatch.setattr(Embedder, "_embed", lambda _, ids: np.float32([[len(ids[0]) * 1e5] * 24]))
     given = str(write_jsonl(tmp_path / "corpus.jsonl", [{"text": ""}] * 12 + [{"text": "bread"}]))
-    message = r"row 12 of the input .*: its embedding is not finite in float16; leave"
+    message = r"row 12 of the input .*: its embedding is not finite in float16; name"
     with pytest.raises(FloatingPointError, match=message):
         embed(checkpoint, given, tmp_path / "out", dtype="float16", batch_tokens=1)
     assert len(shard_files(tmp_path / "out")) == 1, "that of the rows before it"

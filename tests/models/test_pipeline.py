@@ -141,7 +141,7 @@ def test_pipeline_reads_texts_of_similar_length_together(reader: Any) -> None:
     )
     results = reader(texts, batch_size=2)
     hook.remove()
-    assert shapes == [(2, 1), (2, 11)]
+    assert shapes == [(2, 11), (2, 1)]
     assert [result["text"] for result in results] == texts
 
 

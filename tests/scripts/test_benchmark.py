@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from benchmarking import report
-from benchmarking.cases import describe
+from benchmarking.cases import cost_of_length, describe
 from benchmarking.models import (
     OURS,
     PLAIN,
@@ -22,7 +22,7 @@ from benchmarking.models import (
 )
 from benchmarking.passes import peak_mib, seconds_of_training, training_process
 from benchmarking.plain import plain_name, plain_twin
-from benchmarking.start import processor_seconds
+from benchmarking.start import BARE, seconds_of_command, start
 from benchmarking.texts import batches_of, draw_texts
 from benchmarking.timing import MIN_ROUNDS, in_turn, model_flops
 from script_files import load_script
@@ -182,11 +182,36 @@ def test_benchmark_prints_tables_and_writes_a_record(
     assert not re.search(r"/(root|home|tmp|Users)/", text)
 
 
-def test_processor_seconds_are_those_of_the_process_and_not_of_the_clock() -> None:
+def test_seconds_of_command_are_those_of_the_processor_and_not_of_the_clock() -> None:
     work = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(1)"
-    assert 0.5 <= processor_seconds(["-c", work], 1) < 1
+    assert 0.49 <= seconds_of_command(["-c", work], 1) < 1
     with pytest.raises(RuntimeError, match="failed: no such model"):
-        processor_seconds(["-c", "raise SystemExit('no such model')"], 1)
+        seconds_of_command(["-c", "raise SystemExit('no such model')"], 1)
+
+
+def test_start_compares_with_what_every_model_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "benchmarking.start.seconds_of_command", lambda words, _: 6.0 if "--help" in words else 3.0
+    )
+    (result,) = start(Namespace(rounds=1, seconds=60.0))
+    rows = result["settings"]
+    assert rows[BARE]["times_bare"]["median"] == 1
+    assert rows["train.py --help"]["times_bare"]["median"] == 2
+
+
+def test_cost_of_length_compares_with_the_plain_model_only_where_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(*given: Any) -> dict[str, Any]:
+        row = {"seconds": {"median": 1.0}, "speedup": {"median": 1.0}, "logit_difference": 0.0}
+        return {"settings": {one.name: dict(row) for one in given[1]}}
+
+    monkeypatch.setattr("benchmarking.cases._compare_training", measured)
+    flags = Namespace(lengths=[4000, 4001], seed=0, fields={})
+    within, beyond = (result["settings"] for result in cost_of_length(flags))
+    assert all("speedup" in row for row in within.values())
+    assert "plain" not in beyond
+    assert beyond["ours"] == {"seconds": {"median": 1.0}}
 
 
 @pytest.mark.parametrize(

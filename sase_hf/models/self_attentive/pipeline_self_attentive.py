@@ -87,7 +87,8 @@ class SelfAttentionPipeline(Pipeline):
         """Return the results of inputs in their order; those of similar length share a batch."""
         if not inputs:
             return []  # transformers looks at the first one
-        order = sorted(range(len(inputs)), key=lambda place: len(str(inputs[place])))
+        # The longest first: memory runs out in the first batch or never.
+        order = sorted(range(len(inputs)), key=lambda place: -len(str(inputs[place])))
         results = super().__call__([inputs[place] for place in order], *args, **kwargs)
         by_place = dict(zip(order, results, strict=True))
         return [by_place[place] for place in range(len(inputs))]

@@ -125,7 +125,7 @@ def _check_weights(model: Any, files: Sequence[str], ignore_mismatched_sizes: bo
     """Raise unless files hold the weights of a model, before memory is taken for them.
 
     A head may start from the checkpoint of a base model or of another head; its own parts may then
-    be new. A part that the files begin they hold whole, whatever head the config names.
+    be new. If the files hold any weight of a part, they must hold all of it.
 
     Raises:
         ValueError: If weights are missing, or not of a floating-point type.
