@@ -45,21 +45,24 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def accuracy_figure(curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Figure:
+def accuracy_figure(
+    curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], x_label: str = "epoch"
+) -> Figure:
     """Draw the accuracy by epoch, a panel for each task and in it a line for each model.
 
     Args:
         curves: For each task the models by name, each with epochs and accuracies from 0 to 1, or
             with nothing to draw; the same models for all tasks.
+        x_label: What stands in the place of the epoch.
     """
     panels = {
         task: {
-            name: ([epoch for epoch, _ in points], [100 * accuracy for _, accuracy in points])
+            name: ([x for x, _ in points], [100 * accuracy for _, accuracy in points])
             for name, points in models.items()
         }
         for task, models in curves.items()
     }
-    figure = _line_panels(panels, "epoch", "accuracy in %")
+    figure = _line_panels(panels, x_label, "accuracy in %")
     from matplotlib.ticker import MaxNLocator
 
     for axes in figure.axes:

@@ -35,6 +35,7 @@ TASKS = ("yelp5", "blog_age", "snli")
 HOPS = (1, 5, 10, 20, 30)
 HOPS_TASKS = ("blog_age", "snli")
 FOCUS_TASKS = ("yelp5", "imdb", "blog_age", "sst2", "snli")
+LENGTH_TASKS = ("imdb", "snli")
 
 # Name of a recipe -> the records of its seeds.
 Records = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -52,6 +53,7 @@ def render(records_folder: Path, leaderboard_folder: Path, output: Path) -> list
         "focus.svg": points_figure(
             focus_points(records), "entropy", "points of accuracy above the paper's"
         ),
+        "length.svg": accuracy_figure(length_curves(records), "tokens of a text, or of both"),
         "leaderboard.svg": points_figure(
             leaderboard_points(leaderboard), seconds, "accuracy in %", columns=4, log_x=True
         ),
@@ -227,6 +229,47 @@ def focus_points(records: Records) -> dict[str, dict[str, tuple[float, float]]]:
     return found
 
 
+def length(records: Records) -> str:
+    """The accuracy of each pooling on texts of similar length, with its interval."""
+    rows = []
+    for task in LENGTH_TASKS:
+        measured = [_groups(records, task, recipe) for recipe in TITLES["length"]]
+        any_of_them = next((groups for groups in measured if groups), [])
+        for place, (group, *_) in enumerate(any_of_them):
+            row = [task, f"{group['from']} to {group['to']}", f"{group['rows']:,}"]
+            row += [_with_interval(one[place]) if one else MISSING for one in measured]
+            rows.append(row)
+    return markdown(("task", "tokens", "rows", *TITLES["length"].values()), rows)
+
+
+def length_curves(records: Records) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Return for each task and pooling the mean length of each group of rows, and its accuracy."""
+    return {
+        task: {
+            title: [
+                (seeds[0]["tokens"], statistics.mean(one["accuracy"] for one in seeds))
+                for seeds in _groups(records, task, recipe)
+            ]
+            for recipe, title in TITLES["length"].items()
+        }
+        for task in LENGTH_TASKS
+    }
+
+
+def _groups(records: Records, task: str, recipe: str) -> list[tuple[Mapping[str, Any], ...]]:
+    """Return the groups of `accuracy_by_length`, each as the seeds measured it."""
+    seeds = [record["by_length"] for record in records.get(f"length/{task}/{recipe}", ())]
+    return list(zip(*seeds, strict=True))
+
+
+def _with_interval(seeds: Sequence[Mapping[str, Any]]) -> str:
+    """Return the mean accuracy over the seeds and its 95 % interval (Wilson's) for these rows."""
+    share, rows, z = statistics.mean(one["accuracy"] for one in seeds), seeds[0]["rows"], 1.96
+    middle = (share + z**2 / (2 * rows)) / (1 + z**2 / rows)
+    half = z * (share * (1 - share) / rows + (z / (2 * rows)) ** 2) ** 0.5 / (1 + z**2 / rows)
+    return f"{100 * share:.1f} ({100 * (middle - half):.1f} to {100 * (middle + half):.1f})"
+
+
 def table4(records: Records) -> str:
     """The number of weights and the accuracy with the full and the pruned MLP."""
     headings = ["task", "MLP"]
@@ -306,10 +349,20 @@ def searches(records: Records) -> str:
 TABLES: Mapping[str, Callable[[Records], str]] = {
     "table1": partial(by_task, table="table1", tasks=("yelp5", "blog_age")),
     "table2": partial(by_task, table="table2", tasks=("snli",)),
-    "beyond": partial(by_task, table="beyond", tasks=TASKS),
+    "beyond": partial(by_task, table="beyond", tasks=(*TASKS, "sst2")),
     **{
         function.__name__: function
-        for function in (table3, focus, table4, figure5, times, label_shift, tuning, searches)
+        for function in (
+            table3,
+            focus,
+            length,
+            table4,
+            figure5,
+            times,
+            label_shift,
+            tuning,
+            searches,
+        )
     },
 }
 
