@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarking.timing import in_turn, quartiles, speedup
-from comparing.baselines import Fitted, Rows, fasttext, tfidf
+from comparing.baselines import Fitted, Rows, fasttext, processor_seconds, tfidf
 from comparing.linear import STRENGTHS
 from transformers import BertConfig, BertForSequenceClassification
 
@@ -102,10 +103,8 @@ def compare(flags: argparse.Namespace) -> dict[str, Any]:
     """Return the record: for each way its speed and accuracy, in `ways`."""
     started = time.perf_counter()
     model, tokenizer = load_checkpoint(flags.checkpoint)
-    is_classifier = model.config.problem_type in (None, SINGLE_LABEL) and hasattr(
-        model, "classifier"
-    )
-    if not is_classifier or model.reads_pairs:
+    has_one_label = model.config.problem_type in (None, SINGLE_LABEL)
+    if not has_one_label or model.reads_pairs or not hasattr(model, "classifier"):
         raise ValueError(
             f"{flags.checkpoint} is a {type(model).__name__}; the others predict one label of one "
             "text, so name a checkpoint that does"
@@ -186,8 +185,7 @@ def _ways(
         _forward(untrained.eval().bfloat16(), tokenizer, MINILM_TOKENS),
     )
     yield OURS, _forward(model, tokenizer)
-    shorter = load_checkpoint(flags.checkpoint)[0].bfloat16()
-    yield "sase_hf, bfloat16", _forward(shorter, tokenizer)
+    yield "sase_hf, bfloat16", _forward(deepcopy(model).bfloat16(), tokenizer)
     if not all(map(importlib.util.find_spec, NEEDED)):
         print(f"left out: ONNX, which needs {', '.join(NEEDED)}", file=sys.stderr)
         return
@@ -199,10 +197,10 @@ def _ways(
 
 def _seconds(predict: Predict, texts: Sequence[str], repeats: int) -> float:
     """Return the mean seconds of the processor for a call."""
-    before = time.process_time()
+    before = processor_seconds()
     for _ in range(repeats):
         predict(texts)
-    return (time.process_time() - before) / repeats
+    return (processor_seconds() - before) / repeats
 
 
 def _most_probable(fitted: Fitted, texts: Sequence[str]) -> np.ndarray:

@@ -113,7 +113,7 @@ def encode_task(
             f"the {type(tokenizer).__name__} gives both texts of a pair the same token type; take "
             "one of sase_hf.build_tokenizer"
         )
-    # The collator adds the mask: rows that hold ids alone are encoded faster, and a third as large.
+    # The collator adds the mask: rows that hold ids alone are encoded faster, and a third smaller.
     options = {"return_attention_mask": False, "return_token_type_ids": is_pair}
     options |= truncation(tokenizer, max_seq_length)
 

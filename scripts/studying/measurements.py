@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sase_hf.data.batching import token_counts
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
 from sase_hf.evaluation.dataset import EvaluationDataset
@@ -59,7 +60,7 @@ def measure(words: Sequence[str], model: Path, word_list: Path | None = None) ->
             for numbers, batch in sample.batches(batch_size, "Scoring"):
                 logits[numbers] = sample.model(**batch).logits.float().cpu()
         measured["label_shift"] = {"accuracy": adapted_accuracy(logits, labels, trained)}
-        lengths = torch.tensor([len(ids) for ids in rows["input_ids"]])
+        lengths = torch.tensor(token_counts(rows))
         measured["by_length"] = accuracy_by_length(logits, labels, lengths)
     return measured
 

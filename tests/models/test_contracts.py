@@ -52,6 +52,9 @@ def test_a_row_has_the_same_result_in_every_batch(
     """
     rng = random.Random(0)
     model = tiny.tiny_model(model_class, **fields)
+    # A state of a relation network is a sum over all tokens, whose order moves more digits.
+    sums = fields.get("encoder") == "relation_network"
+    tolerance = {"rtol": 1e-5, "atol": 1e-6} if sums else tiny.NEIGHBOUR_TOLERANCE
     pairs = [*(tiny.random_pair(rng) for _ in range(21)), ([], []), ([1, 2], []), ([], [3])]
     alone = torch.cat([result(model, tiny.pair_batch([pair])) for pair in pairs])
     dtypes = (torch.long, torch.bool, torch.float32)
@@ -60,7 +63,7 @@ def test_a_row_has_the_same_result_in_every_batch(
         for part in (order[start : start + size] for start in range(0, len(order), size)):
             chosen = [pairs[number] for number in part]
             together = result(model, tiny.pair_batch(chosen))
-            torch.testing.assert_close(together, alone[part], **tiny.NEIGHBOUR_TOLERANCE)
+            torch.testing.assert_close(together, alone[part], **tolerance)
             padded = tiny.pair_batch(chosen, padding, rng, extra=50)
             padded["attention_mask"] = padded["attention_mask"].to(dtype)
             assert torch.equal(result(model, padded), together)
