@@ -211,10 +211,6 @@ def load_trained(
             dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
             **options,
         )
-    # Loaded weights lie in the mapped file, at any address. On a CPU the last bit of a sum depends
-    # on the address, so they get memory of their own, aligned like that of new weights.
-    for tensor in chain(model.parameters(), model.buffers()):
-        tensor.data = tensor.data.clone()
     return model, tokenizer
 
 

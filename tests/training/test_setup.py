@@ -17,16 +17,13 @@ from runs import (
     write_rows,
     write_splits,
 )
-from tiny import tiny_model
-from tiny_translation import tiny_translator
 from transformers import AutoConfig
 
-from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf import build_tokenizer
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS
 from sase_hf.training.retrieval import assemble as assemble_ranker
-from sase_hf.training.setup import TrainingSetup, assemble, load_trained
-from sase_hf.utils.loading import load_config
+from sase_hf.training.setup import TrainingSetup, assemble
 
 
 @pytest.fixture(scope="module")
@@ -155,19 +152,6 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
     config = AutoConfig.from_pretrained(tmp_path / "run")
     assert list(config.id2label.values()) == ["no", "yes"]
     assert (config.penalty_coef, config.label_smoothing) == (0.25, 0.1)
-
-
-@pytest.mark.parametrize("family", ["self_attentive", "rnnsearch"])
-def test_trained_weights_are_loaded_into_aligned_memory(family: str, tmp_path: Path) -> None:
-    """As that of new weights, so that a resumed run adds up in the same order."""
-    model: Any = tiny_translator()
-    if family == "self_attentive":
-        model = tiny_model(SelfAttentiveForSequenceClassification)
-    model.save_pretrained(tmp_path)
-    build_tokenizer(["warm soup"]).save_pretrained(tmp_path)
-    loaded, _ = load_trained(type(model), str(tmp_path), load_config(str(tmp_path)))
-    addresses = [tensor.data_ptr() for tensor in loaded.state_dict().values()]
-    assert not [address for address in addresses if address % 64]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 import torch
 from runs import collate, count_rows, make_rows, same_weights
 from tiny import tiny_config
+from tiny_translation import tiny_translator
 from torch import Tensor
 from transformers import (
     EarlyStoppingCallback,
@@ -72,6 +73,17 @@ def spoil(model: torch.nn.Module, at_call: int, how: Callable[[Tensor], Tensor])
         return outputs
 
     model.forward = broken
+
+
+@pytest.mark.parametrize("family", ["self_attentive", "rnnsearch"])
+def test_trainer_gives_loaded_weights_aligned_memory(family: str, tmp_path: Path) -> None:
+    """As that of new weights, so that a resumed run adds up in the same order."""
+    model: Any = tiny_translator() if family == "rnnsearch" else make_trainer(tmp_path).model
+    model.save_pretrained(tmp_path)
+    loaded = type(model).from_pretrained(tmp_path)
+    SelfAttentiveTrainer(loaded, TrainingArguments(str(tmp_path), report_to="none", use_cpu=True))
+    addresses = [tensor.data_ptr() for tensor in loaded.state_dict().values()]
+    assert not [address for address in addresses if address % 64]
 
 
 def test_trainer_stops_before_an_update_with_a_loss_that_is_not_finite(tmp_path: Path) -> None:
