@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
 
@@ -84,13 +85,15 @@ def _was_complete(checkpoint: Path) -> bool:
 def check_unused(output_dir: FilePath) -> None:
     """Raise ValueError if a folder holds anything but the beginning of a run without a checkpoint.
 
-    The torn checkpoints of such a beginning, none of which was ever complete, are deleted.
+    The torn checkpoints of such a beginning, none of which was ever complete, are deleted; a model
+    whose saving was cut off is overwritten by the next.
     """
     folder = Path(output_dir)
     if not folder.is_dir():
         return
     names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-    if CONFIG_NAME in names:
+    # The state is the last file of a trained model; without it, a model of this run is a torn one.
+    if CONFIG_NAME in names and not (ROWS_NAME in names and TRAINER_STATE_NAME not in names):
         raise ValueError(
             f"--output_dir {folder} is not empty, it holds a trained model; choose another folder"
         )

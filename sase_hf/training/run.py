@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.utils import CONFIG_NAME
 
 from ..data.arguments import DataArguments
 from ..data.batching import token_counts
@@ -218,8 +217,6 @@ def _how_to_go_on(output_dir: str) -> str:
         return "the same command with --resume_from_checkpoint goes on"
     if Path(output_dir, TRAINER_STATE_NAME).is_file():  # the last file of a trained model
         return f"the trained model is in {output_dir}; --model_name_or_path evaluates it"
-    if Path(output_dir, CONFIG_NAME).is_file():  # a model whose saving was cut off
-        return f"delete {output_dir}, and the same command begins anew"
     return "the same command begins anew"
 
 

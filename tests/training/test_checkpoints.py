@@ -130,5 +130,7 @@ def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"other rows, 3 of a\.csv and not 3 of b\.csv"):
         check_same_rows(tmp_path, {"file": "b.csv", "rows": 3})
     (tmp_path / "config.json").touch()
+    check_unused(tmp_path)  # a kill cut off the saving of the model
+    (tmp_path / "trainer_state.json").touch()
     with pytest.raises(ValueError, match=r"it holds a trained model; choose another"):
         check_unused(tmp_path)
