@@ -212,12 +212,14 @@ def _train(run: Run, log: IO[bytes], word_list: Path | None) -> bool:
     else:
         shutil.rmtree(run.folder, ignore_errors=True)
         write_record(settings_of(run), run.settings)
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}
-    ended = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
-    if ended.returncode != 0:
-        print(f"{run.name}: failed with status {ended.returncode}; see {log.name}", flush=True)
-        return False
-    record = json.loads((run.folder / "record.json").read_text(encoding="utf-8"))
+    trained = run.folder / "record.json"  # the last file of the script
+    if not trained.is_file():
+        environment = {"OMP_NUM_THREADS": "1", **os.environ}
+        ended = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
+        if ended.returncode != 0:
+            print(f"{run.name}: failed with status {ended.returncode}; see {log.name}", flush=True)
+            return False
+    record = json.loads(trained.read_text(encoding="utf-8"))
     write_record(record | run.kind.measure(run.words, run.folder, word_list), run.record)
     return True
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +73,22 @@ def test_train_resumes_a_killed_run_and_writes_its_record(
     assert AutoConfig.from_pretrained(run.folder).num_hops == TINY_MODEL["num_hops"]
     assert list_checkpoints(run.folder) == []
     assert str(state_of(run)) == f"done, accuracy {record['metrics']['accuracy']:.2%}"
+
+
+def test_train_repeats_no_training_of_a_study_killed_before_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(tmp_path)
+    run = replace(run, kind=run.kind._replace(measure=lambda *_: {"measured": True}))
+    checkpoint = run.folder / "checkpoint-12"
+    checkpoint.mkdir(parents=True)
+    write_manifest(checkpoint)
+    run.settings.write_text(json.dumps(settings_of(run)))
+    record = {"arguments": settings_of(run), "config": {}, "metrics": {"accuracy": 0.5}}
+    (run.folder / "record.json").write_text(json.dumps(record))  # the last file of train.py
+    monkeypatch.setattr(studying.runs.subprocess, "run", Mock(side_effect=AssertionError))
+    assert train(run)
+    assert json.loads(run.record.read_text()) == record | {"measured": True}
 
 
 @pytest.mark.slow
