@@ -4,22 +4,25 @@
     python scripts/soak.py --parts kills fuzz --minutes 10
     python scripts/soak.py --record model_cards/records/soak.json
 
-    kills       kill -9 at any moment of train.py (three sets of flags) and embed.py, and the same
-                command again until it ends; survived if the files are those of an unbroken run
-    fuzz        a million texts of any characters through the stock pipeline; survived if each has
-                a finite score
+    fuzz        texts of any characters through the stock pipeline; survived if each has a finite
+                score
+    requests    threads that ask the handler of Inference Endpoints; survived if each gets its own
+                answer
+    kills       kill -9 at any moment of train.py (three sets of flags, and two processes) and
+                embed.py, and the same command again until it ends; survived if the files are those
+                of an unbroken run
     configs     config.json, tokenizer.json and tokenizer_config.json with a hostile value, a torn
                 end or another byte; survived if it loads or is refused, in 10 seconds and 4 GiB,
                 without a connection, a process or code of the checkpoint
-    loads       8 processes that load a checkpoint with its code at nearly the same time, with
-                nothing in the cache; survived if each loads
-    requests    threads that ask the handler of Inference Endpoints; survived if each gets its own
-                answer
+    loads       8 or 32 processes that load a checkpoint with its code at nearly the same time,
+                with nothing in the cache; survived if each loads
 
-Each part has its share of the minutes and its own seed, so that it tries the same cases in the same
-order every time. The status is 1 if anything did not survive.
+A part ends when it has tried enough or its share of the minutes is over; what it leaves goes to the
+next. Each has its own seed, so that it tries the same cases in the same order every time. The
+status is 1 if anything did not survive.
 """
 
+import itertools
 import json
 import math
 import os
@@ -27,6 +30,7 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,7 +61,6 @@ FLAGS = {
     "train.py in parts": f"{GROUPED} --gradient_accumulation_steps=2 --max_steps=40 --save_steps=6",
     "train.py by epochs": "--do_train --num_train_epochs=3 --save_total_limit=1",
 }
-MAX_TEXTS = 1_000_000
 TEXTS_AT_ONCE = 512
 HOSTILE: tuple[Any, ...] = (
     *(None, True, -1, 0, 1.5, 10**12, 2**27, 1e308, math.nan, "", "x" * 10**6, [], {}, [[None]]),
@@ -70,7 +73,7 @@ import os, random, sys, time
 import torch
 from transformers import AutoModelForSequenceClassification
 rng, children = random.Random(int(sys.argv[2])), []
-for _ in range(8):
+for _ in range(int(sys.argv[3])):
     wait = rng.uniform(0, 0.1)
     children.append(os.fork())
     if children[-1] == 0:
@@ -107,10 +110,11 @@ def in_child(work: Callable[[], object], log: Path, kill_after: float = math.inf
         finally:
             sys.stderr.flush()
             os._exit(status)
+    os.setpgid(child, child)  # so that the processes that it starts are killed with it
     end = time.monotonic() + kill_after
     while (found := os.waitpid(child, os.WNOHANG))[0] == 0:
         if time.monotonic() > end:
-            os.kill(child, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL)
         time.sleep(0.01)
     return os.waitstatus_to_exitcode(found[1])
 
@@ -118,6 +122,20 @@ def in_child(work: Callable[[], object], log: Path, kill_after: float = math.inf
 def last_line(log: Path) -> str:
     """Return what a process said at its end."""
     return (log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1][:300]
+
+
+def in_two_processes(work: Callable[[], object]) -> None:
+    """Do something in this process and another, which train together as torchrun's do."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    sizes = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    os.environ |= sizes | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    other = os.fork()
+    os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), "1" if other == 0 else "0")
+    work()
+    if other and os.waitpid(other, 0)[1]:
+        raise RuntimeError("the second process failed")
 
 
 def kills(folder: Path, rng: random.Random) -> Iterator[Outcome]:
@@ -130,12 +148,16 @@ def kills(folder: Path, rng: random.Random) -> Iterator[Outcome]:
         flags += f"--resume_from_checkpoint=auto {TINY} {words}"
         return lambda: train.main([*flags.split(), f"--output_dir={output}"])
 
+    def together(words: str, output: Path) -> Callable[[], object]:
+        return lambda: in_two_processes(training(words, output))
+
     def embedding(_: str, output: Path) -> Callable[[], object]:
         flags = [model, f"{rows}/reviews.train.jsonl", "--output", str(output)]
         return lambda: embed.main([*flags, "--rows_per_shard", "40"])
 
     cases: list[tuple[str, Any, str, Sequence[str]]] = [
         *((name, training, words, ["model.safetensors"]) for name, words in FLAGS.items()),
+        ("train.py in two processes", together, FLAGS["train.py in parts"], ["model.safetensors"]),
         ("embed.py", embedding, "", ["*.parquet", "manifest.json"]),
     ]
 
@@ -192,7 +214,7 @@ def random_text(rng: random.Random) -> str:
 def fuzz(folder: Path, rng: random.Random) -> Iterator[Outcome]:
     """Classify random texts."""
     classify = pipeline("text-classification", model=str(folder / "model"))
-    for _ in range(0, MAX_TEXTS, TEXTS_AT_ONCE):
+    while True:
         texts = [random_text(rng) for _ in range(TEXTS_AT_ONCE)]
         try:
             answers = classify(texts, batch_size=64, truncation=True)
@@ -262,10 +284,10 @@ def configs(folder: Path, rng: random.Random) -> Iterator[Outcome]:
 def loads(folder: Path, rng: random.Random) -> Iterator[Outcome]:
     """Load a checkpoint with its own code, without this package."""
     words = [sys.executable, "-I", "-c", COLD_LOADS, str(folder / "model")]
-    while True:
+    for processes in itertools.cycle((8, 32)):
         with tempfile.TemporaryDirectory() as home:
             done = subprocess.run(
-                [*words, str(rng.randrange(2**31))],
+                [*words, str(rng.randrange(2**31)), str(processes)],
                 env={**os.environ, "HF_HOME": home, "HF_HUB_OFFLINE": "1"},
                 capture_output=True,
                 text=True,
@@ -274,8 +296,8 @@ def loads(folder: Path, rng: random.Random) -> Iterator[Outcome]:
         loaded = int(done.stdout.split()[-1]) if done.returncode == 0 else 0
         if loaded:
             yield loaded, None
-        if loaded < 8:
-            yield 8 - loaded, (done.stderr.strip().splitlines() or ["nothing"])[-1][:300]
+        if loaded < processes:
+            yield processes - loaded, (done.stderr.strip().splitlines() or ["nothing"])[-1][:300]
 
 
 def requests(folder: Path, rng: random.Random) -> Iterator[Outcome]:
@@ -298,7 +320,14 @@ def _flat(answers: Any) -> list[dict[str, Any]]:
     return [label for answer in answers for label in answer]
 
 
-PARTS = {part.__name__: part for part in (kills, fuzz, configs, loads, requests)}
+# The parts in their order, and how often is enough.
+PARTS: dict[str, tuple[Callable[[Path, random.Random], Iterator[Outcome]], int]] = {
+    "fuzz": (fuzz, 1_000_000),
+    "requests": (requests, 100_000),
+    "kills": (kills, 300),
+    "configs": (configs, 10_000),
+    "loads": (loads, 800),
+}
 
 
 def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
@@ -313,15 +342,17 @@ def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
         model = f"--output_dir={folder}/model"
         if in_child(lambda: train.main([*words.split(), model]), folder / "model.log"):
             raise RuntimeError(f"train.py does not run: {last_line(folder / 'model.log')}")
-        for name in parts:
+        begin = time.monotonic()
+        for rank, name in enumerate(parts, 1):
             start, tried, faults, lost = time.monotonic(), 0, [], 0
-            for number, fault in PARTS[name](folder, random.Random(seed)):
+            part, enough = PARTS[name]
+            for number, fault in part(folder, random.Random(seed)):
                 tried += number
                 if fault is not None:
                     lost += number
                     faults.append(fault)
                     print(f"  {fault}", flush=True)
-                if time.monotonic() - start > 60 * minutes / len(parts):
+                if tried >= enough or time.monotonic() - begin > 60 * minutes * rank / len(parts):
                     break
             results[name] = {
                 "tried": tried,

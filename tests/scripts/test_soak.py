@@ -44,9 +44,9 @@ def test_soak_counts_what_survived_and_fails_otherwise(
     soak: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     def make(*_: Any) -> Iterator[tuple[int, str | None]]:
-        yield from ((3, None), (2, "a fault"))
+        yield from ((3, None), (2, "a fault"), (1, "one too many"))
 
-    monkeypatch.setitem(soak.PARTS, "fuzz", make)
+    monkeypatch.setitem(soak.PARTS, "fuzz", (make, 5))
     record = tmp_path / "record.json"
     with pytest.raises(SystemExit, match="1"):
         soak.main(["--parts", "fuzz", "--record", str(record)])
