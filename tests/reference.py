@@ -344,11 +344,20 @@ def concat(M_p: Tensor, M_h: Tensor, weights: Weights) -> Tensor:
 MATCHINGS = {"gated": gated, "concat": concat}
 
 
+def targets(config: Any, logits: Tensor) -> Tensor:
+    """Bring the targets of a regression back to their own mean and deviation."""
+    outputs = []
+    for i, x in enumerate(logits):
+        scale = 1 if config.target_deviation is None else config.target_deviation[i]
+        outputs.append(scale * x + (0 if config.target_mean is None else config.target_mean[i]))
+    return torch.stack(outputs)
+
+
 def classify_text(config: Any, weights: Weights, ids: Sequence[int]) -> Prediction:
     """Classify one text."""
     text = encode(config, part(weights, "encoder."), ids)
     classify = CLASSIFIERS[config.classifier]
-    return Prediction(classify(text.M, part(weights, "classifier.")), text.P)
+    return Prediction(targets(config, classify(text.M, part(weights, "classifier."))), text.P)
 
 
 def classify_pair(
@@ -360,7 +369,7 @@ def classify_pair(
     match, classify = MATCHINGS[config.matching], CLASSIFIERS[config.classifier]
     F_r = match(premise.M, hypothesis.M, part(weights, "matching."))
     P = premise.P if config.pooling == "generalized" else premise.P + hypothesis.P
-    return Prediction(classify(F_r, part(weights, "classifier.")), P)
+    return Prediction(targets(config, classify(F_r, part(weights, "classifier."))), P)
 
 
 # The loss
@@ -384,11 +393,13 @@ def binary_cross_entropy(logits: Tensor, labels: Sequence[float]) -> Tensor:
     return loss / len(logits)
 
 
-def squared_error(logits: Tensor, targets: Sequence[float]) -> Tensor:
-    """Return the mean over the targets of (x - y)^2."""
+def squared_error(
+    logits: Tensor, targets: Sequence[float], deviations: Sequence[float] | None
+) -> Tensor:
+    """Return the mean over the targets of ((x - y) / s)^2, where s is 1 or their deviation."""
     loss = logits.new_zeros(())
-    for x, y in zip(logits, targets, strict=True):
-        loss = loss + (x - y) ** 2
+    for i, (x, y) in enumerate(zip(logits, targets, strict=True)):
+        loss = loss + ((x - y) / (1 if deviations is None else deviations[i])) ** 2
     return loss / len(logits)
 
 
@@ -397,7 +408,7 @@ def loss(config: Any, predictions: Sequence[Prediction], labels: Sequence[Any]) 
     total = torch.zeros((), dtype=torch.float64)
     for (logits, P), label in zip(predictions, labels, strict=True):
         if config.problem_type == "regression":
-            task = squared_error(logits, label)
+            task = squared_error(logits, label, config.target_deviation)
         elif config.problem_type == "multi_label_classification":
             task = binary_cross_entropy(logits, label)
         else:

@@ -11,7 +11,7 @@ from datasets import Dataset
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..data.labels import MULTI_LABEL, SINGLE_LABEL
+from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     SINGLE_LABEL: F.cross_entropy,
@@ -59,6 +59,11 @@ def bag_of_words(
     weights = torch.zeros(width, num_labels, requires_grad=True)
     bias = torch.zeros(num_labels, requires_grad=True)
     labels = label_tensor(train, problem_type, num_labels)
+    center, scale = torch.zeros(num_labels), torch.ones(num_labels)
+    if problem_type == REGRESSION:  # or targets such as 1000 would be out of reach of the steps
+        center, scale = labels.mean(0), labels.std(0, correction=0)
+        scale[scale == 0] = 1
+        labels = (labels - center) / scale
     per_epoch = -(-train.num_rows // BATCH_SIZE)
     epochs = max(EPOCHS, MIN_STEPS // per_epoch)
     steps = epochs * per_epoch
@@ -76,7 +81,7 @@ def bag_of_words(
             schedule.step()
     with torch.no_grad():
         parts = [_logits(bags[1].batch(numbers), weights, bias) for numbers in _slices(rows)]
-    return torch.cat(parts)
+    return torch.cat(parts) * scale + center
 
 
 class _Bags:

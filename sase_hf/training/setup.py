@@ -15,7 +15,7 @@ from transformers.integrations.integration_utils import get_available_reporting_
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.arguments import DataArguments
-from ..data.labels import SINGLE_LABEL
+from ..data.labels import REGRESSION, SINGLE_LABEL
 from ..data.task import TaskData, encode_task, load_task
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
@@ -179,7 +179,9 @@ def assemble(
         model, tokenizer = load_trained(
             head, source, config, ignore_mismatched_sizes=mismatched, **options
         )
-    rows = encode_task(task, tokenizer, data_args.max_seq_length)
+    if data_args.max_seq_length is not None:  # a pipeline that truncates cuts where training did
+        tokenizer.model_max_length = data_args.max_seq_length
+    rows = encode_task(task, tokenizer)
     return TrainingSetup(task, rows, tokenizer, model, found)
 
 
@@ -417,11 +419,20 @@ def _class_weights(model_args: ModelArguments, task: TaskData) -> list[float]:
 
 
 def _label_fields(task: TaskData) -> dict[str, Any]:
-    return {
+    fields: dict[str, Any] = {
         "problem_type": task.problem_type,
         "id2label": dict(enumerate(task.label_names)),
         "label2id": {name: index for index, name in enumerate(task.label_names)},
+        "target_mean": None,
+        "target_deviation": None,
     }
+    train = task.splits.get("train")
+    if task.problem_type == REGRESSION and train is not None and task.label_columns:
+        targets = np.array(train["label"][:], dtype=np.float64)
+        targets = targets.reshape(len(targets), -1)
+        fields["target_mean"] = targets.mean(0).tolist()
+        fields["target_deviation"] = [float(value) or 1.0 for value in targets.std(0)]
+    return fields
 
 
 def _flags(names: Any) -> str:

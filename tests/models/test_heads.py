@@ -128,6 +128,32 @@ def test_loss_of_one_output_takes_flat_labels() -> None:
     assert_head_agrees(model, batch, pairs, [[2.5], [-1.0], [0.0]])
 
 
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_head_gives_targets_their_mean_and_deviation(
+    head: type[SelfAttentivePreTrainedModel], classifier: str
+) -> None:
+    fields = {"problem_type": "regression", "target_mean": [1000, -3], "target_deviation": [50, 2]}
+    model = tiny.tiny_model(head, num_labels=2, classifier=classifier, **fields).double()
+    rng = random.Random(0)
+    pairs = [tiny.random_pair(rng) for _ in range(3)]
+    labels = [[1010.0, -2.0], [930.0, 0.5], [1000.0, -3.0]]
+    assert_head_agrees(model, tiny.pair_batch(pairs), pairs, labels)
+
+
+def test_head_computes_its_outputs_in_float32_under_autocast() -> None:
+    """Bfloat16 knows every eighth number from 1024 on, and probabilities in it tie."""
+    fields = {"problem_type": "regression", "target_mean": [2000], "target_deviation": [10]}
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=1, **fields)
+    batch = tiny.text_batch([[1, 2, 3], [4, 5], [6]])
+    exact = model(**batch).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(**batch).logits
+    assert rounded.dtype == torch.float32
+    torch.testing.assert_close(rounded, exact, rtol=0, atol=0.5)
+    assert model.bfloat16()(**batch).logits.dtype == torch.float32
+
+
 def test_loss_of_class_ids_needs_no_problem_type() -> None:
     model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=3)
     batch, labels = tiny.text_batch([[1, 2, 3], [4, 5]]), torch.tensor([0, 2])

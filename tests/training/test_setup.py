@@ -89,6 +89,28 @@ def test_setup_drops_no_words_of_pairs_unless_asked_to(
     assert set_up(**pairs, embedding_dropout=0.2).model.config.embedding_dropout == 0.2
 
 
+def test_setup_cuts_where_a_checkpoint_is_trained_to_cut(
+    checkpoint: tuple[Path, dict[str, Any]], reviews: dict[str, str]
+) -> None:
+    """So that what reads the new checkpoint cuts there too."""
+    setup = set_up(
+        **reviews, model_name_or_path=checkpoint[0], embedding_size=None, max_seq_length=3
+    )
+    assert setup.tokenizer.model_max_length == 3
+    assert max(map(len, setup.rows["train"]["input_ids"])) == 3
+
+
+def test_setup_scales_the_targets_of_a_regression(tmp_path: Path) -> None:
+    rows = [{"text": "warm soup", "label": value} for value in (1000.5, 1002.5, 1004.5)]
+    options = {"do_train": True, "train_file": write_rows(tmp_path / "rows.jsonl", rows)}
+    config = set_up(**options).model.config
+    assert config.target_mean == (1002.5,)
+    assert config.target_deviation == pytest.approx(((8 / 3) ** 0.5,))
+    write_rows(tmp_path / "rows.jsonl", [{"text": "warm soup", "label": 2.5}] * 2)
+    config = set_up(**options).model.config
+    assert (config.target_mean, config.target_deviation) == ((2.5,), (1.0,))
+
+
 def test_setup_refuses_another_width_than_that_of_the_vectors(
     reviews: dict[str, str], vectors: Path
 ) -> None:

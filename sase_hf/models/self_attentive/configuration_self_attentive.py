@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import sys
 from dataclasses import fields
 from numbers import Integral
 from typing import Any, Literal
@@ -36,6 +37,12 @@ MAX_SIZES = {
     "cnn_num_layers": 100,
     "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
     "dilated_cnn_num_layers": 20,
+}
+# What holds a number for each label: the least one, and what an error says of it.
+NUMBERS_PER_LABEL = {
+    "class_weights": (0, ", 0 or more"),
+    "target_mean": (-sys.float_info.max, ""),
+    "target_deviation": (sys.float_info.min, " above 0"),
 }
 DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
 # What config files compute that were saved before they had these fields.
@@ -112,6 +119,10 @@ class SelfAttentiveConfig(PreTrainedConfig):
             the labels away from the model and with them the penalty.
         class_weights: Weight of each class in the task loss, in id order; single-label problems
             only. None for 1 each.
+        target_mean: Mean of each target of a regression, which the model adds to what it computes.
+            None for 0 each.
+        target_deviation: Deviation of each target of a regression, which the model multiplies what
+            it computes by, and divides errors by in the loss. None for 1 each.
         freeze_embeddings: Keep the word vectors as they are; holds after `from_pretrained` too.
         pad_token_id: The row of the embedding matrix that stays zero, or None.
         initializer_range: Standard deviation of fresh word vectors; all other weights start
@@ -179,6 +190,8 @@ class SelfAttentiveConfig(PreTrainedConfig):
     classifier_dropout: float | int = 0.5
     label_smoothing: float | int = 0.0
     class_weights: list[float | int] | tuple[float | int, ...] | None = None
+    target_mean: list[float | int] | tuple[float | int, ...] | None = None
+    target_deviation: list[float | int] | tuple[float | int, ...] | None = None
     freeze_embeddings: bool = False
     pad_token_id: int | None = 0
     initializer_range: float | int = 0.1
@@ -233,7 +246,7 @@ class SelfAttentiveConfig(PreTrainedConfig):
                     f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or "
                     "id2label"
                 )
-        if name in ("cnn_kernel_sizes", "class_weights") and isinstance(value, list):
+        if name in ("cnn_kernel_sizes", *NUMBERS_PER_LABEL) and isinstance(value, list):
             value = tuple(value)  # JSON has only lists
         if name == "id2label" and value:
             value = {int(index): label for index, label in value.items()}
@@ -320,13 +333,17 @@ class SelfAttentiveConfig(PreTrainedConfig):
             )
         if self.label2id != {name: index for index, name in names.items()}:
             raise ValueError(f"label2id is {self.label2id}, but id2label is {names}; leave one out")
-        if self.problem_type not in (None, "single_label_classification"):
-            for name, off in (("label_smoothing", 0), ("class_weights", None)):
-                if getattr(self, name):
-                    raise ValueError(
-                        f"{name} is {getattr(self, name)}, but problem_type is "
-                        f"{self.problem_type!r}; set it to {off}"
-                    )
+        for name, off, kinds in (
+            ("label_smoothing", 0, (None, "single_label_classification")),
+            ("class_weights", None, (None, "single_label_classification")),
+            ("target_mean", None, ("regression",)),
+            ("target_deviation", None, ("regression",)),
+        ):
+            if getattr(self, name) and self.problem_type not in kinds:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}, but problem_type is "
+                    f"{self.problem_type!r}; set it to {off}"
+                )
 
     def _check_sizes(self) -> None:
         """Refuse sizes below 1 or beyond what a machine could hold."""
@@ -362,14 +379,15 @@ class SelfAttentiveConfig(PreTrainedConfig):
             raise ValueError(
                 f"score_temperature is {self.score_temperature}; it must be a finite number above 0"
             )
-        weights = self.class_weights
-        if weights is not None and not (
-            len(weights) == self.num_labels and all(0 <= w < math.inf for w in weights)
-        ):
-            raise ValueError(
-                f"class_weights is {list(weights)}; it must be None or {self.num_labels} finite "
-                "numbers, 0 or more: one for each label"
-            )
+        for name, (least, form) in NUMBERS_PER_LABEL.items():
+            numbers = getattr(self, name)
+            if numbers is not None and not (
+                len(numbers) == self.num_labels and all(least <= n < math.inf for n in numbers)
+            ):
+                raise ValueError(
+                    f"{name} is {list(numbers)}; it must be None or {self.num_labels} finite "
+                    f"numbers{form}: one for each label"
+                )
 
     def _check_encoder(self) -> None:
         """Refuse settings that need another encoder."""

@@ -52,9 +52,10 @@ class SelfAttentiveModelOutput(ModelOutput):
     Attributes:
         last_hidden_state: The states H, zero on padding, shape (B, T, H).
         sentence_embedding: The sentence matrix M, row by row, shape (B, r * H).
-        penalty: ||A A^T - I||_F^2 of each sentence (equation 8), float32, shape (B,). Zero for the
-            poolings without attention; r for a sentence without tokens, whose A is zero; for
-            `generalized` pooling that of its weights, the same for every sentence.
+        penalty: What `config.penalty` names, of each sentence, before `penalty_coef`: the mean
+            cosine between hops by default, ||A A^T - I||_F^2 (equation 8) for `frobenius`, where it
+            is r for a sentence without tokens. Float32, shape (B,). Zero for the poolings without
+            attention; for `generalized` pooling that of its weights, the same for every sentence.
         hidden_states: The word vectors (B, T, d), then each layer's states (B, T, H).
         attentions: One tensor A, float32, zero on padding, shape (B, r, T); its mean over the
             features for `generalized` pooling; None for the poolings without attention.
@@ -120,6 +121,27 @@ class SelfAttentiveRetrievalOutput(ModelOutput):
 # ---- classifiers: sentence matrix -> logits ------------------------------------------------------
 
 
+class OutputLayer(nn.Linear):
+    """The last layer of a classifier, also of a regression, in at least float32.
+
+    In half precision labels tie and targets are rounded: above 256 bfloat16 knows every second
+    number. A regression learns targets of mean 0 and deviation 1, which come back here.
+    """
+
+    def __init__(self, config: SelfAttentiveConfig, width: int) -> None:
+        super().__init__(width, len(config.id2label or {}))
+        self.mean, self.deviation = config.target_mean, config.target_deviation
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return logits (B, num_labels), or as many targets, from hidden units (B, width)."""
+        dtype = torch.promote_types(hidden.dtype, torch.float32)
+        with torch.autocast(hidden.device.type, enabled=False):
+            outputs = F.linear(hidden.to(dtype), self.weight.to(dtype), self.bias.to(dtype))
+        if self.deviation is not None:
+            outputs = outputs * outputs.new_tensor(self.deviation)
+        return outputs if self.mean is None else outputs + outputs.new_tensor(self.mean)
+
+
 class MLP(nn.Module):
     """The 2-layer ReLU output MLP over all of M (section 2.1)."""
 
@@ -127,7 +149,7 @@ class MLP(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.hidden = nn.Linear(config.num_rows * row_width, config.classifier_hidden_size)
-        self.output = nn.Linear(config.classifier_hidden_size, len(config.id2label or {}))
+        self.output = OutputLayer(config, config.classifier_hidden_size)
 
     def forward(self, matrix: Tensor) -> Tensor:
         """Return logits (B, num_labels) from a matrix (B, r, W)."""
@@ -150,7 +172,7 @@ class PrunedMLP(nn.Module):
         self.row_bias = nn.Parameter(torch.empty(r, p))
         self.column_weight = nn.Parameter(torch.empty(row_width, r, q))
         self.column_bias = nn.Parameter(torch.empty(row_width, q))
-        self.output = nn.Linear(r * p + row_width * q, len(config.id2label or {}))
+        self.output = OutputLayer(config, r * p + row_width * q)
 
     def forward(self, matrix: Tensor) -> Tensor:
         """Return logits (B, num_labels) from a matrix (B, r, W)."""
@@ -280,6 +302,7 @@ def penalised_loss(
 ) -> Tensor:
     """Return task loss + `penalty_coef` * mean penalty, the sum of section 2.2.
 
+    The squared error of a regression counts in units of `target_deviation`.
     Both parts are sums over the counted labels divided by their number. With `num_items_in_batch`,
     the labels that `Trainer` counted over all accumulated batches and processes, the parts of a
     split batch therefore add up to the loss and the gradient of the whole.
@@ -326,6 +349,8 @@ def penalised_loss(
         regression = problem_type == "regression"
         loss = F.mse_loss if regression else F.binary_cross_entropy_with_logits
         losses = loss(logits, labels, reduction="none")
+        if config.target_deviation is not None:
+            losses = losses / logits.new_tensor(config.target_deviation).square()
     counted = labels != IGNORED_LABEL  # (B, 1) or (B, num_labels)
     total = losses.masked_fill(~counted, 0).sum()
     total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
