@@ -218,7 +218,11 @@ def file_rows(flags: argparse.Namespace, model: Any) -> list[Row]:
 
 def run(reader: Any, rows: list[Row], flags: argparse.Namespace) -> Results:
     """Return the result of a pipeline for each row, with its true label."""
-    options = {} if flags.max_seq_length is None else {"max_length": flags.max_seq_length}
+    options: dict[str, Any] = {}
+    if flags.max_seq_length is not None:
+        options = {"max_length": flags.max_seq_length}
+    elif getattr(reader.model.config, "encoder", None) == "auto_model":
+        options = {"truncation": True}  # it reads no longer texts
     inputs = (row["input"] for row in rows)
     results = reader(inputs, batch_size=flags.per_device_eval_batch_size, **options)
     bar = logging.tqdm(zip(results, rows, strict=True), desc="Reading", total=len(rows), delay=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..data.batching import token_counts
+from ..data.batching import parts_of_batch, token_counts
 from .trainer import SelfAttentiveTrainer
 
 NUM_TIMED = 4  # steps, after one that is not timed
@@ -28,6 +28,10 @@ def estimate_seconds(trainer: SelfAttentiveTrainer) -> float:
     batches = [by_length[start : start + size] for start in [starts[-1], *starts]]
     trained, trainer.model = trainer.model, copy.deepcopy(trainer.model).to(trainer.args.device)
     sums = trainer._train_sums.clone()
+    args, model = trainer.args, trainer.model
+    if getattr(args, "activation_checkpointing", False) or args.gradient_checkpointing:
+        enable = getattr(model, "activation_checkpointing_enable", None)  # of transformers 5.23 on
+        (enable or model.gradient_checkpointing_enable)()
     try:
         with torch.random.fork_rng():
             optimizer = torch.optim.AdamW(trainer.model.parameters(), fused=True)
@@ -38,9 +42,10 @@ def estimate_seconds(trainer: SelfAttentiveTrainer) -> float:
                 inputs = trainer._prepare_inputs(
                     trainer.data_collator([rows[int(i)] for i in batch])
                 )
-                with trainer.compute_loss_context_manager():
-                    loss = trainer.compute_loss(trainer.model, inputs)
-                loss.backward()
+                for part in parts_of_batch(inputs, trainer.max_batch_tokens):
+                    with trainer.compute_loss_context_manager():
+                        loss = trainer.compute_loss(trainer.model, part)
+                    loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
             loss.item()  # waits for a GPU

@@ -8,6 +8,7 @@ import torch
 from transformers import pipeline
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from ..data.task import truncation
 from ..evaluation.calibration import expected_calibration_error, fit_temperature
 from ..evaluation.report import measure_report, report_tables
 from ..models import FAMILIES
@@ -122,7 +123,8 @@ def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
     model: Any = setup.model.eval()
     task: Any = FAMILIES[model.config.model_type].pipeline_task
     read = pipeline(task, model=model, tokenizer=setup.tokenizer, device=model.device)
-    results = read([row if "text_pair" in row else row["text"] for row in rows]) if rows else []
+    texts = [row if "text_pair" in row else row["text"] for row in rows]
+    results = read(texts, **truncation(setup.tokenizer, None)) if rows else []
     return [
         {**result, "true_label": setup.task.readable_label(label)}
         for result, label in zip(results, labels, strict=True)

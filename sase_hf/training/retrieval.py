@@ -73,7 +73,9 @@ class RankerArguments(ModelArguments):
 
 @dataclass
 class RetrievalRunArguments(RunArguments):
-    """`RunArguments` without the flags of the tasks with labels."""
+    """`RunArguments` without the flags of the tasks with labels, and with whole batches."""
+
+    max_batch_tokens: int | None = field(default=None, init=False)  # parts have fewer negatives
 
     per_device_train_batch_size: int = flag(
         "Pairs per process and step; each query is compared with the documents of all processes.",

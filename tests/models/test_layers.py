@@ -167,6 +167,11 @@ def test_a_text_longer_than_the_encoder_reads_is_refused() -> None:
     model = tiny.tiny_model(SelfAttentiveModel, **tiny.ON_BERT)
     with pytest.raises(ValueError, match="a text has 65 tokens, but this encoder reads 64; cut it"):
         model(torch.ones(1, 65, dtype=torch.long))
+    roberta = {**tiny.BERT, "model_type": "roberta", "pad_token_id": 1}  # counts from 2
+    model = tiny.tiny_model(SelfAttentiveModel, **{**tiny.ON_BERT, "encoder_config": roberta})
+    model(torch.full((1, 62), 3))
+    with pytest.raises(ValueError, match="a text has 63 tokens, but this encoder reads 62; cut it"):
+        model(torch.full((1, 63), 3))
 
 
 @pytest.mark.parametrize(

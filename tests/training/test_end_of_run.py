@@ -15,13 +15,16 @@ from typing import Any
 import pytest
 import torch
 from checkpoints import script_main
-from runs import QUIET, TINY_MODEL, flags, review_rows
+from runs import QUIET, STARS, TINY_MODEL, flags, review_rows, write_rows
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from sase_hf.evaluation.calibration import fit_temperature
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import run
+from sase_hf.training.estimate import estimate_seconds
+from sase_hf.training.report import write_report
+from sase_hf.training.run import make_trainer, run
+from sase_hf.training.setup import assemble
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 main = script_main("train")
@@ -235,6 +238,59 @@ def test_train_without_validation_rows_trains_all_epochs_on_all_rows(
     state = json.loads((tmp_path / "run" / "trainer_state.json").read_text())
     assert state["epoch"] == 2
     assert not (tmp_path / "run" / "report.html").exists()
+
+
+def test_report_shows_what_was_measured(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of texts that were cut, the whole might be right where the part was wrong."""
+    shown: dict[str, Any] = {}
+
+    def keep(_: Any, examples: dict[str, Any], __: str) -> str:
+        shown.update(examples)
+        return ""
+
+    monkeypatch.setattr(sys.modules[write_report.__module__], "tables_html", keep)
+    options = {"train_file": folder / "reviews.csv", "output_dir": tmp_path / "run"}
+    main(flags(**{**TINY, "num_train_epochs": 1}, **options, max_seq_length=3))
+    for kind, results in shown.items():
+        assert all(len(result["tokens"]) <= 3 for result in results)
+        for result in results:
+            assert (result["label"] == result["true_label"]) == (
+                kind == "Predictions that are right"
+            )
+    assert sum(map(len, shown.values())) > 1
+
+
+def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
+    """Prices and years are none of the few hundred numbers that bfloat16 knows there."""
+    prices = {name: 2000.5 + 100 * place for place, name in enumerate(STARS)}
+    rows = [{**row, "label": prices[row["label"]]} for row in review_rows(120)]
+    files = {"train_file": write_rows(tmp_path / "rows.jsonl", rows)}
+    options = {**TINY, "num_train_epochs": 20, "bf16": True, "output_dir": tmp_path / "run"}
+    dropout = {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
+    main(flags(**options, **files, **dropout))
+    results = json.loads((tmp_path / "run" / "all_results.json").read_text())
+    assert results["eval_mse"] < 300  # of 6,667 for their mean
+    [simple] = re.findall(r"bag of words.*?([\d,.]+)", (tmp_path / "run/report.html").read_text())
+    assert float(simple.replace(",", "")) < 6000
+
+
+def test_estimate_reads_batches_in_parts_as_training_does(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", review_rows(60))
+    options = {"train_file": rows, "output_dir": tmp_path / "run", "do_train": True}
+    arguments = parse_arguments(flags(**TINY, **options, max_batch_tokens=32))
+    setup = assemble(*arguments[:2])
+    trainer = make_trainer(setup, arguments[2])
+    sizes, read = [], trainer.compute_loss
+
+    def count(model: Any, inputs: Any, *rest: Any) -> Any:
+        sizes.append(inputs["input_ids"].numel())
+        return read(model, inputs, *rest)
+
+    trainer.compute_loss = count  # type: ignore[method-assign]
+    assert estimate_seconds(trainer) > 0
+    assert max(sizes) <= 32
 
 
 def test_train_resumes_no_run_on_other_rows(folder: Path, tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["matching", "classifier_dropout", "label_smoothing", "task"])
-def test_retrieval_has_no_flags_of_heads_with_labels(name: str) -> None:
+@pytest.mark.parametrize("name", ["matching", "label_smoothing", "task", "max_batch_tokens"])
+def test_retrieval_has_no_flags_that_it_could_not_follow(name: str) -> None:
     with pytest.raises(ValueError, match=f"there is no flag --{name};"):
         parse_arguments(["--do_eval", f"--{name}=0"], groups=RETRIEVAL_ARGUMENTS)

@@ -204,6 +204,11 @@ class AutoModelEncoder(nn.Module):
             self.model.pooler = None
         self.width = config.hidden_size
         self.longest: int | None = getattr(inner, "max_position_embeddings", None)
+        # RoBERTa and its relatives count positions from the one after that of padding.
+        for name, module in self.model.named_modules():
+            padding = getattr(module, "padding_idx", None)
+            if name.endswith("position_embeddings") and padding is not None and self.longest:
+                self.longest -= padding + 1
 
     def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
         """Return the last states (P, H) from word vectors (P, d).
