@@ -4,16 +4,16 @@
     python scripts/soak.py --parts kills fuzz --minutes 10
     python scripts/soak.py --record model_cards/records/soak.json
 
-    fuzz        texts of any characters through the stock pipeline; survived if each has a finite
-                score
-    requests    threads that ask the handler of Inference Endpoints; survived if each gets its own
-                answer
     kills       kill -9 at any moment of train.py (three sets of flags, and two processes) and
                 embed.py, and the same command again until it ends; survived if the files are those
                 of an unbroken run
     configs     config.json, tokenizer.json and tokenizer_config.json with a hostile value, a torn
                 end or another byte; survived if it loads or is refused, in 10 seconds and 4 GiB,
                 without a connection, a process or code of the checkpoint
+    fuzz        texts of any characters through the stock pipeline; survived if each has a finite
+                score
+    requests    threads that ask the handler of Inference Endpoints; survived if each gets its own
+                answer
     loads       8 or 32 processes that load a checkpoint with its code at nearly the same time,
                 with nothing in the cache; survived if each loads
 
@@ -320,12 +320,13 @@ def _flat(answers: Any) -> list[dict[str, Any]]:
     return [label for answer in answers for label in answer]
 
 
-# The parts in their order, and how often is enough.
+# The parts in their order, and how often is enough. Those that fork this process come before those
+# with threads, whose locks would stay locked in the child.
 PARTS: dict[str, tuple[Callable[[Path, random.Random], Iterator[Outcome]], int]] = {
-    "fuzz": (fuzz, 1_000_000),
-    "requests": (requests, 100_000),
     "kills": (kills, 300),
     "configs": (configs, 10_000),
+    "fuzz": (fuzz, 1_000_000),
+    "requests": (requests, 100_000),
     "loads": (loads, 800),
 }
 
