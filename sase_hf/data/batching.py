@@ -58,6 +58,14 @@ def token_counts(dataset: Dataset) -> list[int]:
     return [count for chunk in column.chunks for count in chunk.value_lengths().to_pylist()]
 
 
+def share_of_token(dataset: Dataset, token_id: int | None) -> float:
+    """Return the share of a token among all tokens of tokenized rows, between 0 and 1."""
+    column = dataset.with_format("arrow")[:]["input_ids"]
+    ids = [chunk.flatten().to_numpy() for chunk in column.chunks]
+    total = sum(map(len, ids))
+    return sum(int((chunk == token_id).sum()) for chunk in ids) / max(total, 1)
+
+
 def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[dict[str, Tensor]]:
     """Split a batch into parts of whole rows with at most `max_tokens` tokens, padding included.
 

@@ -14,7 +14,7 @@ from transformers import EarlyStoppingCallback, enable_full_determinism, set_see
 from transformers.trainer import TRAINER_STATE_NAME
 
 from ..data.arguments import DataArguments
-from ..data.batching import token_counts
+from ..data.batching import share_of_token, token_counts
 from ..evaluation.records import (
     evaluation_history,
     load_metrics,
@@ -49,6 +49,8 @@ from .setup import (
 from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
+
+MANY_UNKNOWN = 0.2  # of the tokens; texts with spaces, even few of them, have less
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,14 @@ def log_word_vectors(setup: TrainingSetup, model_args: ModelArguments) -> None:
 
 def log_lengths(setup: TrainingSetup, data_args: DataArguments) -> None:
     """Log the size of the vocabulary and how many rows are cut."""
-    logger.info(f"vocabulary: {len(setup.tokenizer):,} words")
+    unknown = max(share_of_token(s, setup.tokenizer.unk_token_id) for s in setup.rows.values())
+    logger.info(f"vocabulary: {len(setup.tokenizer):,} words, {unknown:.1%} of the tokens unknown")
+    if unknown > MANY_UNKNOWN:
+        logger.warning(
+            f"{unknown:.0%} of the tokens are words that the tokenizer does not know; words are "
+            "separated by spaces and punctuation. For texts without spaces, try --level character "
+            "(in translation: --subwords)"
+        )
     limit = data_args.max_seq_length or setup.tokenizer.model_max_length
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
     if cut:

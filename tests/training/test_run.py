@@ -2,6 +2,7 @@
 
 import json
 import logging
+import random
 from pathlib import Path
 from typing import Any
 
@@ -168,10 +169,26 @@ def test_run_logs_what_will_be_trained(
     share = 2 / (config.vocab_size - 2)  # two words found, two entries are no words
     assert f"vectors.txt, for {share:.1%} of the vocabulary" in text
     assert config.embedding_size == 3, "the width of the vectors"
-    assert f"vocabulary: {config.vocab_size} words" in text
+    assert f"vocabulary: {config.vocab_size} words, 0.0% of the tokens unknown" in text
     assert "length: 48 rows reach the limit of 2 tokens" in text
     parameters = sum(weight.numel() for weight in weights(tmp_path / "run").values())
     assert f"{parameters:,} parameters" in text
+
+
+def test_run_warns_of_texts_without_spaces(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each sentence is a word of its own there."""
+    texts = ["".join(random.Random(row).choices("菜很好吃服务也不错", k=9)) for row in range(20)]
+    rows = [{"text": text, "label": text[-1] in "好吃"} for text in texts]
+    files = {"train_file": write_rows(tmp_path / "train.jsonl", rows[:10])}
+    files["validation_file"] = write_rows(tmp_path / "new.jsonl", rows[10:])
+    with caplog.at_level(logging.WARNING, logger="sase_hf.training.run"):
+        train_tiny(tmp_path / "words", **files, max_steps=1)
+        assert "100% of the tokens are words that the tokenizer does not know" in caplog.text
+        caplog.clear()
+        train_tiny(tmp_path / "characters", **files, max_steps=1, level="character")
+        assert "does not know" not in caplog.text
 
 
 def test_run_is_decided_by_its_seed(reviews: dict[str, str], tmp_path: Path) -> None:
