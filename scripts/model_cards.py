@@ -2,9 +2,9 @@
 
     python scripts/model_cards.py
 
-Each card `model_cards/NAME.md` is made from `model_cards/NAME.yaml`, which names its record and its
-title and holds what is not in a record, such as licence, task and limits. The test suite compares
-the cards with a fresh rendering.
+Each card `model_cards/NAME.md` is made from `model_cards/NAME.yaml`, which names its record, its
+title and the folder of the trained model, and holds what is not in a record, such as licence, task
+and limits. The test suite compares the cards with a fresh rendering.
 """
 
 import json
@@ -44,7 +44,7 @@ def render(source: Path) -> str:
         OSError: If a file cannot be read.
     """
     about = yaml.safe_load(source.read_text(encoding="utf-8"))
-    if missing := {"record", "name"} - about.keys():
+    if missing := {"record", "checkpoint", "name"} - about.keys():
         raise ValueError(f"{source} has no field {missing.pop()!r}; see those in {CARDS.name}/")
     path = source.parent / about.pop("record")
     record = json.loads(path.read_text(encoding="utf-8"))
@@ -58,6 +58,7 @@ def render(source: Path) -> str:
         record,
         name=about.pop("name"),
         num_parameters=record["num_parameters"],
+        repo_id=about.pop("checkpoint"),
         about=about,
     )
 

@@ -33,11 +33,15 @@ TEXTS = (
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # Figures with a decimal point or a thousands separator; "5 classes" is not measured.
 FIGURE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d+\.\d+)(?![\w.,])")
-# These need a Hub, a browser, minutes, or would write into the repository.
+# These need a Hub, data, a browser, minutes, or would write into the repository.
 NOT_RUN = (
     "OWNER/NAME",
     "RECIPE",
-    "...",
+    "google-bert/",
+    "data/yelp5",
+    "runs/retrieval",
+    "runs/translation",
+    "scripts/recipes/retrieval",
     "app.py",
     "study.py",
     "leaderboard.py",

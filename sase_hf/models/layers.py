@@ -62,14 +62,17 @@ class _PoolingLayer(nn.Module):
 
 
 class SelfAttention(_PoolingLayer):
-    """A = softmax(W_s2 tanh(W_s1 H^T)), M = A H (Lin et al., 2017) over the states of any model.
+    """Attention of several hops over the states of any model (Lin et al., 2017): M = A H.
+
+    By default A is the entmax of W_s2 tanh(W_s1 H^T) with normalised states H. The paper's takes
+    `attention_function="softmax", normalize_states=False, penalty="frobenius"`.
 
     Args:
         hidden_size: H, the width of the states.
         attention_size: Hidden units of the attention MLP.
         num_hops: r, the rows of A and M.
         **choices: `attention_function`, `normalize_states` and `penalty`, as in
-            `SelfAttentiveConfig`, whose defaults focus more than the paper's softmax.
+            `SelfAttentiveConfig`.
     """
 
     _name = "self_attention"

@@ -81,7 +81,7 @@ SYSTEMS = {
     "tfidf": System("TF-IDF, logistic regression", False, ("sklearn", "leaderboard")),
     "fasttext": System("fastText, bigrams", needs=("fasttext", "leaderboard")),
     "bilstm_max": System("BiLSTM, max pooling", vectors=True, flags=("--pooling=max",)),
-    "ours": System("sase_hf, no settings", vectors=False),
+    "ours": System("sase_hf, no word vectors", vectors=False),
     "ours_vectors": System("sase_hf, word vectors", vectors=True),
 }
 

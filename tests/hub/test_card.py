@@ -124,7 +124,7 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     assert "runs/x" not in text
     record["arguments"]["resume_from_checkpoint"] = "true"
     text = model_card(config, record, name="rooms", num_parameters=9)
-    assert "## Training\n\nAll settings" in text, "the time of the last part alone would mislead"
+    assert "## Training\n\nThe settings" in text, "the time of the last part alone would mislead"
     regression = card_of(num_labels=1, problem_type="regression").text
     assert "LABEL_0" not in regression
     assert "calibrated" not in regression
@@ -184,11 +184,13 @@ def test_model_cards_script_renders_and_names_what_is_missing(
     record, source = tmp_path / "record.json", tmp_path / "rooms.yaml"
     content = {**RECORD, "config": tiny_config().to_diff_dict(), "num_parameters": 9}
     record.write_text(json.dumps(content))
-    source.write_text("record: record.json\nname: Rooms\n")
+    source.write_text("record: record.json\nname: Rooms\ncheckpoint: runs/rooms\n")
     model_cards.main(["--folder", str(tmp_path)])
     assert capsys.readouterr().out == f"{tmp_path / 'rooms.md'}\n"
-    assert "# Rooms\n" in (tmp_path / "rooms.md").read_text()
-    source.write_text("record: record.json\n")
+    card = (tmp_path / "rooms.md").read_text()
+    assert "# Rooms\n" in card
+    assert 'checkpoint = "runs/rooms"\n' in card
+    source.write_text("record: record.json\ncheckpoint: runs/rooms\n")
     with pytest.raises(SystemExit, match=r"rooms.yaml has no field 'name'"):
         model_cards.main(["--folder", str(tmp_path)])
 
