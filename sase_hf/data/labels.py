@@ -151,10 +151,10 @@ def learn_labels(
 
 def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
     """Say whether a label is None, NaN or blank, an unknown "-", or -1 where others are known."""
-    if names and str(value) == "-1":
+    if names and str(value).strip() == "-1":
         return "-1" not in names
     if isinstance(value, str):
-        return not value.strip() or (value == "-" and "-" not in (names or ()))
+        return not value.strip() or (value.strip() == "-" and "-" not in (names or ()))
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -179,25 +179,26 @@ def cell_reader(
     """
     if problem_type == SINGLE_LABEL:
         return lambda value: value
-    known = set(names or ())
-    texts = {value for value in values if isinstance(value, str)} - known
-    texts = {text for text in texts if not text.lstrip().startswith("[")}
+    known = {text for name in names or () for text in (name, name.strip())}
+    texts = {value.strip() for value in values if isinstance(value, str)} - known
+    texts = {text for text in texts if not text.startswith("[")}
     separator = next((mark for mark in _SEPARATORS if any(mark in text for text in texts)), None)
     doubtful = _several_in_one(texts) if problem_type is None else {}
 
     def read(value: Any) -> Any:
         if not isinstance(value, str) or is_unlabelled(value, names):
             return value
-        if value in doubtful:
+        text = value.strip()
+        if text in doubtful:
             raise ValueError(
-                f"{reprlib.repr(value)} looks like several labels, with {doubtful[value]!r} "
+                f"{reprlib.repr(value)} looks like several labels, with {doubtful[text]!r} "
                 f"between; add --problem_type {MULTI_LABEL} if it is, or --problem_type "
                 f"{SINGLE_LABEL} if it is one class"
             )
-        is_one = value in known or problem_type == SINGLE_LABEL
-        items = None if is_one else _spelt_list(value)
+        is_one = text in known or problem_type == SINGLE_LABEL
+        items = None if is_one else _spelt_list(text)
         if items is None and problem_type == MULTI_LABEL:
-            parts = [value] if value in known or not separator else value.split(separator)
+            parts = [text] if text in known or not separator else text.split(separator)
             return [part.strip() for part in parts if part.strip()]
         return value if items is None else items
 
@@ -205,13 +206,15 @@ def cell_reader(
 
 
 def class_name(value: Any) -> str:
-    """Return the name of a label as the data holds it; ValueError if it cannot be one."""
+    """Return the name of a label, without blanks around it; ValueError if it cannot be one."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
-        value = int(value.partition(".")[0])
+    if isinstance(value, str):
+        value = value.strip()  # spreadsheets and `, ` leave blanks
+        if _WHOLE_NUMBER.fullmatch(value):
+            value = int(value.partition(".")[0])
     if not isinstance(value, str | int | float):
         kind = type(value).__name__
         raise ValueError(f"{reprlib.repr(value)} is a {kind}; a label is a text or a number")
@@ -221,7 +224,7 @@ def class_name(value: Any) -> str:
 def is_number(value: Any) -> bool:
     """Say whether a value is a number or a text that spells one; a truth value is neither."""
     if isinstance(value, str):
-        return NUMBER.fullmatch(value) is not None
+        return NUMBER.fullmatch(value.strip()) is not None
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -232,7 +235,6 @@ def truth_of(value: Any) -> bool | None:
 
 def _spelt_list(text: str) -> list[str | int | float] | None:
     """Return the list of texts and numbers that a text spells, None if it spells none."""
-    text = text.strip()
     if not (text.startswith("[") and text.endswith("]")):
         return None
     if _ARRAY.fullmatch(text):

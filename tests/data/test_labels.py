@@ -27,7 +27,7 @@ from sase_hf.data.labels import (
         ([1.0, 2.0], {}, SINGLE_LABEL),
         (["0.0", "1.0"], {}, SINGLE_LABEL),
         ([1.0, 2.5], {}, REGRESSION),
-        (["3", "2.5"], {}, REGRESSION),
+        (["3", " 2.5"], {}, REGRESSION),
         ([[0.5, 1], [1, 0]], {}, REGRESSION),
         ([[0.0, 1.0], [1.0, 0.0]], {}, MULTI_LABEL),
         ([["a"], []], {}, MULTI_LABEL),
@@ -50,6 +50,9 @@ def test_learn_labels_infers_problem_type(
         ([10, 9, "9", 9.0, "9.0", "10"], ("9", "10")),
         (["b", "B", "a", "10"], ("10", "B", "a", "b")),
         ([["b"], ["a", "c"]], ("a", "b", "c")),
+        # Blanks around a label, which spreadsheets and `, ` leave, make no other class.
+        (["pos", "pos ", " neg", "neg\t"], ("neg", "pos")),
+        ([" 10", "9.0 ", "9"], ("9", "10")),
         ([[2], [10, 3]], ("2", "3", "10")),
     ],
 )
@@ -83,7 +86,7 @@ SCORES = learn_labels([[1, 2], [3, 4]], REGRESSION)
         # Zeros and ones in rows of other lengths are ids.
         (learn_labels([[0, 1], [1]]), [[1]], [[0, 1]]),
         (learn_labels([[0, 1], [1, 0]], label_names=["a", "b", "c"]), [[1, 0]], [[1, 1, 0]]),
-        (SCORE, [1, "2.5", "-.5e1", 3.25], [1.0, 2.5, -5.0, 3.25]),
+        (SCORE, [1, " 2.5", "-.5e1", 3.25], [1.0, 2.5, -5.0, 3.25]),
         (SCORES, [[1, 0.5]], [[1.0, 0.5]]),
     ],
 )
@@ -91,6 +94,13 @@ def test_label_scheme_encodes_labels_for_the_loss(
     labels: LabelScheme, values: list[Any], expected: list[Any]
 ) -> None:
     assert [labels.encode(value) for value in values] == expected
+
+
+def test_label_scheme_keeps_ids_of_names_with_blanks() -> None:
+    """Checkpoints have learnt such names, beside the same without blanks."""
+    labels = learn_labels([], label_names=[" neg", "neg", "pos "])
+    values = (" neg", "neg", "neg ", "pos", "pos ")
+    assert [labels.encode(value) for value in values] == [0, 1, 1, 2, 2]
 
 
 def test_label_scheme_names_outputs_and_types_their_column() -> None:
@@ -107,9 +117,10 @@ def test_label_scheme_names_outputs_and_types_their_column() -> None:
         (float("nan"), None, True),
         ("  ", None, True),
         ("-", None, True),
+        (" - ", None, True),
         ("-", ["-", "+"], False),
         (-1, None, False),
-        ("-1", ["no", "yes"], True),
+        ("-1 ", ["no", "yes"], True),
         (-1, ["-1", "1"], False),
     ],
 )
@@ -172,6 +183,7 @@ def test_learn_labels_refuses_bad_names_and_too_few() -> None:
         (["fun;", "sad"], {}, ["fun;", "sad"]),
         (["Korea, South", "Korea, North"], {}, ["Korea, South", "Korea, North"]),
         (["a;b", "a"], {"names": ["a", "a;b"]}, ["a;b", "a"]),
+        (["a;b ", " a"], {"names": ["a", "a;b"]}, ["a;b ", " a"]),
         ([1, 0.5, True, ["fun;sad"]], {}, [1, 0.5, True, ["fun;sad"]]),
     ],
 )
@@ -191,6 +203,7 @@ def test_cell_reader_reads_several_labels_in_one_text(
         (["fun,sad", "fun,angry"], "fun,sad", "looks like several labels, with ','"),
         (["fun | sad", "sad"], "fun | sad", "'|' between; .* or --problem_type single_label_class"),
         (["fun,sad", "sad", "fun"], "fun,sad", "'fun,sad' looks like several labels, with ','"),
+        (["fun;sad "], "fun;sad ", "'fun;sad ' looks like several labels, with ';' between"),
         (["business/art", "art"], "business/art", "several labels, with '/' between"),
         (["fun,sad", "fun"], "fun,sad", "several labels, with ',' between"),
         (["[fun, sad]"], "[fun, sad]", "looks like a list, but cannot be read"),
