@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .arguments import DataArguments
-from .labels import is_number, is_unlabelled, truth_of
+from .labels import given_labels, is_number, truth_of
 
 SAMPLE_ROWS = 1000  # the first rows, by whose values a column is judged
 
@@ -123,7 +123,7 @@ class _Column:
     """What the first values of a column are like."""
 
     def __init__(self, values: Sequence[Any]) -> None:
-        given = [value for value in values if not is_unlabelled(value, None)]
+        given = given_labels(values, None)
         self.example = given[0] if given else None
         self.kind = _kind_of(given)
         if self.kind == LISTS:

@@ -150,12 +150,22 @@ def learn_labels(
 
 
 def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
-    """Say whether a label is None, NaN or blank, an unknown "-", or -1 where others are known."""
+    """Say whether a label is None, NaN or blank, an unknown "-", or -1 where others are known.
+
+    Only `given_labels` can say whether "-" is a class where no names are known.
+    """
     if names and str(value).strip() == "-1":
         return "-1" not in names
     if isinstance(value, str):
         return not value.strip() or (value.strip() == "-" and "-" not in (names or ()))
     return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def given_labels(values: Sequence[Any], names: Sequence[str] | None) -> list[Any]:
+    """Return the values that are not missing; beside the label "+", "-" is a class."""
+    texts = {value.strip() for value in values if isinstance(value, str)}
+    signs = {"-"} if "+" in texts else set()
+    return [v for v in values if not is_unlabelled(v, names) or str(v).strip() in signs]
 
 
 def cell_reader(

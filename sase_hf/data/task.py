@@ -23,6 +23,7 @@ from .labels import (
     SINGLE_LABEL,
     LabelScheme,
     cell_reader,
+    given_labels,
     is_unlabelled,
     learn_labels,
     truth_of,
@@ -219,7 +220,7 @@ def _learn(split: RawSplit, column: str, arguments: DataArguments) -> LabelSchem
     known = None if is_regression else names or class_names
     if split.name != "train" and not known and not is_regression:
         raise ValueError("there is no train split to learn from; list the --label_names")
-    values = [value for value in split.columns.get(column, []) if not is_unlabelled(value, known)]
+    values = given_labels(split.columns.get(column, []), known)
     return learn_labels(values, arguments.problem_type, names, class_names)
 
 
@@ -239,8 +240,12 @@ def _checked(
     if has_labels and unlabelled:
         if not arguments.drop_unlabelled:
             way_out = "label the row, or leave all such rows out with --drop_unlabelled"
-            fault = f"{values[unlabelled[0]]!r} is not a label; {way_out}{unread}"
-            raise split.cell_error(unlabelled[0], column, fault)
+            value = values[unlabelled[0]]
+            if classes and str(value).strip() == "-":
+                way_out += "; if '-' is a class, list it in --label_names, with all others"
+            raise split.cell_error(
+                unlabelled[0], column, f"{value!r} is not a label; {way_out}{unread}"
+            )
         if len(unlabelled) == split.num_rows:
             raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
         logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)

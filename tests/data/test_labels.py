@@ -11,6 +11,7 @@ from sase_hf.data.labels import (
     SINGLE_LABEL,
     LabelScheme,
     cell_reader,
+    given_labels,
     is_unlabelled,
     learn_labels,
 )
@@ -129,6 +130,23 @@ def test_is_unlabelled_tells_missing_labels_from_labels(
 ) -> None:
     """SNLI writes "-" for no label; -1 and 0 are ordinary labels where ids have no names."""
     assert is_unlabelled(value, names) is expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["+", "-", "", None, " -"], ["+", "-", " -"]),
+        (["-", "0", " + "], ["-", "0", " + "]),
+        (["yes", "-", "no"], ["yes", "no"]),
+        ([["+"], "-"], [["+"]]),
+    ],
+)
+def test_given_labels_take_minus_for_a_class_beside_plus(
+    values: list[Any], expected: list[Any]
+) -> None:
+    """As a missing label, the advice to drop it would train without the negative class."""
+    assert given_labels(values, None) == expected
+    assert given_labels(values[::-1], None) == expected[::-1]
 
 
 @pytest.mark.parametrize(

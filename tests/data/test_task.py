@@ -166,6 +166,19 @@ def test_load_task_drops_unlabelled_rows_on_request(
     assert "left 2 rows without a label out of " in caplog.text
 
 
+def test_load_task_minus_is_a_class_beside_plus(tmp_path: Path) -> None:
+    """Elsewhere it may be one too, which only the user knows."""
+    rows = [{"text": f"text {index}", "mark": mark} for index, mark in enumerate("+-" * 3)]
+    path = write_csv(tmp_path / "rows.csv", rows)
+    task = load(train_file=path, test_file=path)
+    assert (task.label_names, labels_of(task, "test")) == (("+", "-"), [0, 1] * 3)
+    rows = [{"text": "a", "label": label} for label in "ox-"]
+    with pytest.raises(ValueError, match=r"'-' is not a label; .*; if '-' is a class, list it in "):
+        load_rows(tmp_path, rows)
+    task = load_rows(tmp_path, rows, label_names=["o", "-", "x"])
+    assert labels_of(task) == [0, 2, 1]
+
+
 def test_load_task_shuffles_by_seed_before_the_limit(tmp_path: Path) -> None:
     """Files are often sorted by label; the first rows would then be of one label only."""
     rows = [{"text": f"text {index}", "label": str(index // 50)} for index in range(100)]
