@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, count, islice
+from itertools import chain, count, islice, tee
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -100,7 +100,8 @@ def read_splits(arguments: DataArguments) -> tuple[Columns, list[RawSplit]]:
 def read_file(path: FilePath, wanted: Sequence[str], split: str = "test") -> RawSplit:
     """Read the wanted columns of one split from a file; the ending decides the format.
 
-    Text is UTF-8, with or without a byte-order mark. CSV and TSV have a header line; a `.json` file
+    Text is UTF-8, with or without a byte-order mark. CSV and TSV have a header line, and fields may
+    be in quotes; where these would join the rows of a TSV file, they are text. A `.json` file
     holds an array of objects or one object per line, as `.jsonl` does. A column that is missing is
     left out; where only a row of a JSON file lacks it, the value is None.
 
@@ -152,11 +153,13 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
     ending = Path(path.lower().removesuffix(".gz")).suffix
     opener = gzip.open if path.lower().endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-        pieces = _pieces(file, path)
         if ending in (".csv", ".tsv"):
-            yield from _csv_rows(pieces, "," if ending == ".csv" else "\t")
+            usual = "," if ending == ".csv" else "\t"
+            quotes_are_text = _quotes_are_text(_pieces(file, path), usual)
+            file.seek(0)
+            yield from _csv_rows(_pieces(file, path), usual, quotes_are_text)
         else:
-            yield from _json_rows(pieces)
+            yield from _json_rows(_pieces(file, path))
 
 
 def _pieces(file: TextIO, path: str) -> Iterator[str]:
@@ -176,27 +179,65 @@ def _whole(number: int, piece: str) -> str:
     raise ValueError(f"line {number} has {MAX_LINE:,} characters or more; are line ends missing?")
 
 
-def _csv_rows(pieces: Iterator[str], separator: str) -> Iterator[Mapping[str, str]]:
-    """Yield the rows below the header line; cells stay the texts they are."""
+def _csv_start(pieces: Iterator[str], usual: str) -> tuple[list[str], Iterator[str], str]:
+    """Return the lines up to the header, those below it, and the separator."""
     csv.field_size_limit(MAX_LINE)  # its own limit of 128 KiB is shorter than a long document
     lines = map(_whole, count(1), pieces)
-    *above, header_line = _first_lines(lines)
+    first = _first_lines(lines)
     second = list(islice(lines, 1))
-    separator = _separator(header_line, "".join(second), separator)
-    read = chain(above, [header_line], second, lines)
-    reader = csv.reader(read, delimiter=separator, strict=True)
+    return first, chain(second, lines), _separator(first[-1], "".join(second), usual)
+
+
+def _quotes_are_text(pieces: Iterator[str], usual: str) -> bool:
+    """Say whether the quotes of a file are characters like others, as in the TSV files of GLUE.
+
+    So it is if tabs separate, the header has no quotes, and a quoted field would join lines that
+    are rows by themselves, or be a fault in one that is.
+    """
+    first, lines, separator = _csv_start(pieces, usual)
+    tabs = first[-1].count("\t")
+    if separator != "\t" or not tabs or '"' in first[-1]:
+        return False
+    for line in lines:
+        if '"' not in line:
+            continue
+        read, same = tee(chain([line], lines))
+        reader = csv.reader(read, delimiter="\t", strict=True)
+        try:
+            next(reader)
+            is_row = reader.line_num == 1
+        except csv.Error:
+            is_row = False
+        taken = filter(str.strip, islice(same, reader.line_num))
+        if not is_row and all(line.count("\t") == tabs for line in taken):
+            return True
+    return False
+
+
+def _csv_rows(
+    pieces: Iterator[str], usual: str, quotes_are_text: bool
+) -> Iterator[Mapping[str, str]]:
+    """Yield the rows below the header line; cells stay the texts they are."""
+    first, lines, separator = _csv_start(pieces, usual)
+    reader = csv.reader(
+        chain(first, lines),
+        delimiter=separator,
+        quoting=csv.QUOTE_NONE if quotes_are_text else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
+    advice = "a field that holds a separator needs quotes around it"
+    if quotes_are_text:
+        advice = "its quotes are text, as they would join whole rows; if not, save it as CSV"
     try:
-        header = next(islice(reader, len(above), None), [])
+        header = next(islice(reader, len(first) - 1, None), [])
         if len(set(header)) < len(header):
             raise ValueError(f"the header names a column twice: {header}")
         for cells in reader:
             if not cells and not any(map(str.strip, lines)):
                 break  # only blank lines are left
             if len(cells) != len(header):
-                raise ValueError(
-                    f"line {reader.line_num} has {len(cells)} fields and the header {len(header)}; "
-                    "a field that holds a separator needs quotes around it"
-                )
+                fault = f"has {len(cells)} fields and the header {len(header)}; {advice}"
+                raise ValueError(f"line {reader.line_num} {fault}")
             yield dict(zip(header, cells, strict=True))
     except csv.Error as reason:
         advice = "quotes inside a quoted field must be doubled, and the last one closed"

@@ -16,6 +16,7 @@ from sase_hf.data.files import read_file, read_splits
 
 LONG = "word " * 40_000  # beyond the csv module's own limit of 128 KiB
 GUESSED = ["NA", "null", "007", "1.50", "2020-01-01 00:00:00"]
+PLAIN = ['"Fine.', "bad", '"so"', 'yes"']
 WANTED = ("text", "label")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -48,6 +49,15 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         # Quoted fields hold separators, quotes and line ends; other quotes are text.
         ("r.csv", 'text,label\n"a ""b"",\tc\r\nd",1\n', ['a "b",\tc\r\nd']),
         ("r.tsv", 'text\tlabel\nso "good", this\t1\n', ['so "good", this']),
+        # Programs that know no quotes write a row per line: quotes on, lines would be lost.
+        ("r.tsv", 'label\ttext\n1\t"Fine.\n0\tbad\n1\t"so"\n1\tyes"\n', PLAIN),
+        ("r.csv", '\ufefftext\tlabel\r\n"Fine.\t1\r\nbad\t0\r\n"so"\t1\r\nyes"\t1\r\n', PLAIN),
+        ("r.tsv", 'text\tlabel\n"so"\t1\n"a" b\t1\n', ['"so"', '"a" b']),
+        ("r.tsv", 'text\tlabel\na\t1\n"b\t1\n\n', ["a", '"b']),
+        # Lines that are no rows by themselves are one quoted field.
+        ("r.tsv", 'label\ttext\tid\n1\t"a\nb\tc"\t7\n0\t"d"\t8\n', ["a\nb\tc", "d"]),
+        ("r.tsv", '"text"\t"label"\n"a\nb"\t"1"\n', ["a\nb"]),
+        ("r.tsv", 'text\n"a\nb"\n', ["a\nb"]),
         # Another separator is known by the header line, outside quotes; rows do not count.
         ("r.csv", 'text;"a,b,c"\n"soup; bread";1\n', ["soup; bread"]),
         ("r.csv", "text\tlabel\nsoup, bread\t1\n", ["soup, bread"]),
@@ -93,6 +103,8 @@ BROKEN = {
     "unknown ending": ("r.txt", b"a", r"has an unknown ending; allowed are .csv, .tsv,"),
     "long row": ("r.csv", GOOD_CSV + b"b,1,2\n", "line 3 has 3 fields and the header 2; a field"),
     "long row below sep=": ("r.csv", b"sep=,\n" + GOOD_CSV + b"b,1,2\n", "line 4 has 3 fields"),
+    "tsv with quotes": ("r.tsv", b'"a"\t"b"\n"a" c\t1\n', "line 2: '\t' expected after '\"'; q"),
+    "tsv without": ("r.tsv", b'a\tb\n"a\t1\nb"\t1\n"\n', "line 4 has 1 fields and the header 2"),
     "open quote": ("r.csv", GOOD_CSV + b'"b,1\n', "line 3: unexpected end of data; quotes inside"),
     "bad line": ("r.jsonl", b'{"a": 1}\n{"a":\n', "line 2, character 6: Expecting value"),
     "nested": ("r.json", b"[" * 100_000, "line 1: brackets are nested too deeply"),

@@ -12,6 +12,7 @@ import torch
 from datasets import Dataset
 
 from sase_hf.data.arguments import DataArguments
+from sase_hf.data.files import read_file
 from sase_hf.data.task import load_task
 from sase_hf.training.predictions import predicted_labels, write_predictions
 
@@ -95,6 +96,17 @@ def test_predictions_keep_marks_separators_and_line_ends(given: bytes, tmp_path:
     expected = b"\n".join([*above, row, end])
     expected = expected.replace(b"\n", b"\r\n") if b"\r\n" in given else expected
     assert path.read_bytes() == expected
+
+
+def test_predictions_keep_quotes_that_are_text(tmp_path: Path) -> None:
+    """They are quoted in turn, so that readers that know quotes and those here see the same."""
+    texts = ['"Fine.', '"so"', 'she said "yes"', '"a" b', 'no"']
+    (tmp_path / "rows.tsv").write_text("".join(f"{t}\t7\n" for t in ["text", *texts]))
+    arguments = DataArguments(test_file=str(tmp_path / "rows.tsv"), label_names=["no", "yes"])
+    added = [{"score": 1}] * len(texts)
+    path = write_predictions(added, load_task(arguments), arguments, str(tmp_path / "out"))
+    assert [row["text"] for row in read(path)] == texts
+    assert read_file(path, ["text"]).columns["text"] == texts
 
 
 def test_predictions_keep_half_a_character(tmp_path: Path) -> None:
