@@ -236,6 +236,8 @@ def _csv_rows(
             if not cells and not any(map(str.strip, lines)):
                 break  # only blank lines are left
             if len(cells) != len(header):
+                if len(cells) < 2 and not "".join(cells).strip():
+                    raise ValueError(f"line {reader.line_num} is blank; delete it")
                 fault = f"has {len(cells)} fields and the header {len(header)}; {advice}"
                 raise ValueError(f"line {reader.line_num} {fault}")
             yield dict(zip(header, cells, strict=True))
