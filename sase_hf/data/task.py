@@ -270,19 +270,42 @@ def _split_validation(
 ) -> None:
     """Split a validation split off the train split, with the labels in the same proportions.
 
+    Rows of equal texts stay together: what was trained on cannot be validated with.
     `train_test_split(stratify_by_column=)` refuses labels that occur once, numbers and lists.
     """
     train = splits["train"]
-    count = max(round(fraction * train.num_rows), 1)
-    if count >= train.num_rows:
-        fault = f"--validation_fraction {fraction} of {train.num_rows} train rows"
-        raise ValueError(f"{fault} leaves none to train on; add rows, or give --validation_file")
-    order = np.random.default_rng(seed).permutation(train.num_rows)
-    labels = np.array(train["label"][:])
-    if labels.ndim == 1:
-        order = order[np.argsort(labels[order], kind="stable")]
-    # Evenly spaced picks from rows in the order of their labels have the labels' proportions.
-    picked = order[((np.arange(count) + 0.5) * train.num_rows / count).astype(int)]
-    splits["train"] = train.select(np.setdiff1d(order, picked))
-    splits["validation"] = train.select(np.sort(picked))
+    is_picked = _evenly_picked(train, max(round(fraction * train.num_rows), 1), seed)
+    if is_picked.all() or not is_picked.any():
+        use = "train on" if is_picked.all() else "validate with"
+        fault = f"--validation_fraction {fraction} of {train.num_rows} train rows leaves none to"
+        advice = "add rows with other texts, as equal ones stay together, or give --validation_file"
+        raise ValueError(f"{fault} {use}; {advice}")
+    splits["train"] = train.select(np.flatnonzero(~is_picked))
+    splits["validation"] = train.select(np.flatnonzero(is_picked))
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
+
+
+def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
+    """Say of each row whether it is picked: about `count`, all rows of a text or none.
+
+    Evenly spaced picks from rows in the order of their labels have the labels' proportions. Within
+    a label, frequent texts come first: rare ones then make up for what these have too much.
+    """
+    ids: dict[tuple[str, ...], int] = {}
+    columns = (rows[name][:] for name in ("text", "text_pair") if name in rows.column_names)
+    texts = np.array([ids.setdefault(row, len(ids)) for row in zip(*columns, strict=True)])
+    sizes = np.bincount(texts)
+    order = np.random.default_rng(seed).permutation(rows.num_rows)
+    order = order[np.sort(np.unique(texts[order], return_index=True)[1])]  # a row of each text
+    labels = np.array(rows["label"][:])[order]
+    keys = (-sizes[texts[order]], *([labels] if labels.ndim == 1 else []))
+    order = texts[order[np.lexsort(keys)]]
+    places = ((np.arange(count) + 0.5) * rows.num_rows / count).astype(int)
+    due = np.searchsorted(places, np.cumsum(sizes[order]))
+    is_picked, taken = np.zeros(len(ids), dtype=bool), 0
+    for text, wanted in zip(order, due, strict=True):
+        # A text is picked once half of its rows are due, which keeps to the count.
+        if 2 * (wanted - taken) >= sizes[text]:
+            is_picked[text] = True
+            taken += sizes[text]
+    return is_picked[texts]

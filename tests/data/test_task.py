@@ -211,6 +211,53 @@ def test_load_task_validation_fraction_keeps_the_proportions(tmp_path: Path) -> 
     assert other.splits["validation"]["text"][:] != validation["text"][:]
 
 
+def test_load_task_validation_fraction_picks_the_rows_of_earlier_records(tmp_path: Path) -> None:
+    """Accuracies that were measured on other rows could not be compared."""
+    rows = [{"text": str(index), "label": "ab"[index % 5 == 0]} for index in range(20)]
+    task = load_rows(tmp_path, rows, validation_fraction=0.25)
+    assert task.splits["validation"]["text"][:] == ["3", "5", "6", "7", "9"]
+    rows = [{"text": str(index), "label": ["a"]} for index in range(20)]
+    task = load_rows(tmp_path, rows, validation_fraction=0.25)
+    assert task.splits["validation"]["text"][:] == ["0", "1", "3", "6", "18"]
+
+
+def test_load_task_validation_fraction_keeps_equal_texts_together(tmp_path: Path) -> None:
+    """Accuracy on texts that were trained on says nothing about new ones."""
+    counts = [1] * 60 + [2] * 30 + [5] * 15 + [30]
+    texts = [f"text {index}" for index, count in enumerate(counts) for _ in range(count)]
+    rows = [{"text": text, "label": "abc"[int(text[5:]) % 3]} for text in texts]
+    for seed in range(5):
+        options = {"validation_fraction": 0.2, "shuffle_seed": seed}
+        train, validation = load_rows(tmp_path, rows, **options).splits.values()
+        assert set(train["text"]).isdisjoint(validation["text"])
+        assert sorted([*train["text"], *validation["text"]]) == sorted(texts)
+        assert validation.num_rows == 45
+        assert Counter(validation["label"]) == {0: 19, 1: 13, 2: 13}, "a fifth of each"
+        again = load_rows(tmp_path, rows, **options).splits["validation"]
+        assert again["text"][:] == validation["text"][:]
+        sizes = Counter(Counter(validation["text"]).values())
+        assert sizes == {1: 11, 2: 7, 5: 4}, "frequent texts as well as rare ones"
+
+
+def test_load_task_validation_fraction_keeps_equal_pairs_together(tmp_path: Path) -> None:
+    """One of the two texts may be on both sides: a premise has several hypotheses."""
+    texts = [{"premise": f"{index // 4}", "hypothesis": f"{index // 2}"} for index in range(40)]
+    rows = [{**row, "label": "ab"[index % 2]} for index, row in enumerate(texts)]
+    options: dict[str, Any] = {"text_column_names": ["premise,hypothesis"]}
+    splits = load_rows(tmp_path, rows, validation_fraction=0.5, **options).splits
+    train, validation = (set(zip(s["text"], s["text_pair"], strict=True)) for s in splits.values())
+    assert train.isdisjoint(validation)
+    assert {first for first, _ in train} & {first for first, _ in validation}
+
+
+def test_load_task_validation_fraction_needs_different_texts(tmp_path: Path) -> None:
+    rows = [{"text": "same", "label": label} for label in "abab"]
+    for fraction, side in ((0.2, "validate"), (0.6, "train")):
+        message = f"{fraction} of 4 train rows leaves none to {side} .*; add rows with other texts"
+        with pytest.raises(ValueError, match=message):
+            load_rows(tmp_path, rows, validation_fraction=fraction)
+
+
 def test_load_task_caches_nothing_of_local_files(
     tmp_path: Path, reviews: Path, tokenizer: TokenizersBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -220,7 +220,7 @@ def test_train_on_a_full_disk_ends_in_one_line(folder: Path, tmp_path: Path) -> 
 
 def test_calibration_of_rows_that_are_all_right_leaves_the_logits(tmp_path: Path) -> None:
     """They ask for a confidence without limit, which other texts would not deserve."""
-    rows = [f"the meal was {word},{word}\n" for word in ("good", "bad") * 20]
+    rows = [f"meal {i // 2} was {word},{word}\n" for i, word in enumerate(("good", "bad") * 20)]
     (tmp_path / "easy.csv").write_text(f"text,label\n{''.join(rows)}")
     easy = {**TINY, "num_train_epochs": 20, "lstm_hidden_size": 16, "classifier_hidden_size": 16}
     main(flags(**easy, train_file=tmp_path / "easy.csv", output_dir=tmp_path / "run"))
