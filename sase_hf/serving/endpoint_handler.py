@@ -9,6 +9,7 @@ torch and transformers only. The server answers any exception with status 400 an
 """
 
 import json
+import re
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -72,4 +73,12 @@ class EndpointHandler:
                 raise ValueError(f"input {number} (from 0) is {one!r:.80}; it must be {form}")
         if (length := len(json.dumps(inputs, ensure_ascii=False))) > self.max_length:
             raise ValueError(f"inputs has {length:,} characters; max {self.max_length:,}")
+        inputs = [_repaired(one) for one in inputs] if is_list else _repaired(inputs)
         return self.pipeline(inputs, **parameters) if inputs != [] else []
+
+
+def _repaired(one: Any) -> Any:
+    """Replace lone surrogates, which JSON can hold and the stock tokenizer fails on."""
+    if isinstance(one, dict):
+        return {name: _repaired(text) for name, text in one.items()}
+    return re.sub("[\ud800-\udfff]", "\ufffd", one)

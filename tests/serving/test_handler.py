@@ -21,7 +21,7 @@ from sase_hf.serving.endpoint_handler import EndpointHandler
 
 AS_PAIRS = [{"text": first, "text_pair": second} for first, second in PAIRS]
 ANSWERED: dict[str, list[Any]] = {
-    "classifier": [TEXTS[0], TEXTS, "", [], [""], {"text": TEXTS[0]}],
+    "classifier": [TEXTS[0], TEXTS, "", [], [""], {"text": TEXTS[0]}, ["half \ud83d of one", "b"]],
     "nli": [AS_PAIRS[0], AS_PAIRS[::-1]],
 }
 
