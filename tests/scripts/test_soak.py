@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from script_files import SCRIPTS, load_script
+from transformers import dynamic_module_utils
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,20 @@ def test_soak_spoils_one_file_the_same_for_a_seed(soak: Any, tmp_path: Path) -> 
             soak.spoil(path, random.Random(seed))
             spoilt.add(path.read_bytes())
         assert len(spoilt) == 1
+
+
+def test_soak_forbids_the_code_of_a_checkpoint(
+    soak: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / soak.COPIED_CODE))
+    (tmp_path / "modeling_evil.py").write_text("class Model: pass\n")
+
+    def load() -> None:
+        sys.addaudithook(soak.forbid)
+        dynamic_module_utils.get_class_from_dynamic_module("modeling_evil.Model", str(tmp_path))
+
+    assert soak.in_child(load, tmp_path / "log.txt") == 90
+    assert "forbidden: exec" in soak.last_line(tmp_path / "log.txt")
 
 
 @pytest.mark.slow
