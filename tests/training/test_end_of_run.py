@@ -186,28 +186,37 @@ def test_train_that_is_terminated_saves_and_says_how_to_go_on(folder: Path, tmp_
     assert logged == list(range(1, step + 4))
 
 
+# A limit on the size of files stands for a full disk: no large file can be written any more.
+FULL_DISK = """
+import resource, runpy, signal, sys
+from sase_hf.training import trainer
+
+def fill(*_):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+when, *sys.argv = sys.argv[1:]
+if when == "from the start":
+    fill()
+else:
+    write_manifest = trainer.write_manifest
+    trainer.write_manifest = lambda folder: fill(write_manifest(folder))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 @pytest.mark.slow
-def test_train_on_a_full_disk_ends_in_one_line(folder: Path, tmp_path: Path) -> None:
-    """A limit on the size of files stands for it: the first large file cannot be written."""
-    words = flags(**{**TINY, "embedding_size": 600, "train_file": folder / "reviews.csv"})
-    script = (
-        "import resource, signal, sys, runpy\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
-        "sys.argv = sys.argv[1:]\n"
-        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
-    )
+@pytest.mark.parametrize("when", ["from the start", "after a checkpoint"])
+def test_train_on_a_full_disk_ends_in_one_line_and_loses_nothing(
+    when: str, folder: Path, tmp_path: Path
+) -> None:
+    options = {**TINY, "embedding_size": 600, "train_file": folder / "reviews.csv"}
+    options |= {"do_train": True, "max_steps": 6, "save_strategy": "steps", "save_steps": 2}
+    run = tmp_path / "run"
+    words = [str(SCRIPT), *flags(**options, output_dir=run)]
     done = subprocess.run(
         # Without byte code, which Python would write cut off, beside the modules it imports.
-        [
-            sys.executable,
-            "-B",
-            "-c",
-            script,
-            str(SCRIPT),
-            *words,
-            f"--output_dir={tmp_path / 'run'}",
-        ],
+        [sys.executable, "-B", "-c", FULL_DISK, when, *words],
         capture_output=True,
         text=True,
         timeout=200,
@@ -216,6 +225,12 @@ def test_train_on_a_full_disk_ends_in_one_line(folder: Path, tmp_path: Path) -> 
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert re.search(r"^train\.py: .*(File too large|disk full)", done.stderr, flags=re.MULTILINE)
+    kept = [path.name for path in list_checkpoints(run) if why_incomplete(path) is None]
+    assert kept == ([] if when == "from the start" else ["checkpoint-2"])
+    main([*flags(**options, output_dir=run), "--resume_from_checkpoint", "auto"])
+    main(flags(**options, output_dir=tmp_path / "unbroken"))
+    weights = (run / "model.safetensors").read_bytes()
+    assert weights == (tmp_path / "unbroken" / "model.safetensors").read_bytes()
 
 
 def test_calibration_of_rows_that_are_all_right_leaves_the_logits(tmp_path: Path) -> None:

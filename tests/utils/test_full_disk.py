@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from shown import result
 
+from sase_hf.evaluation.records import write_record
 from sase_hf.utils.files import write_text
 from sase_hf.visualization import attention_html, save_figure
 
@@ -17,6 +18,7 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "page.html": lambda path: write_text(path, attention_html(result("fine"))),
     "figure.svg": lambda path: save_figure(Figure(), path),
     "figure.png": lambda path: save_figure(Figure(), path),
+    "record.json": lambda path: write_record({"name": "x" * 200}, path),
 }
 
 
