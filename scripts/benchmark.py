@@ -60,7 +60,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=lengths,
         help="of texts, in tokens; beyond 4,000 without the plain implementation",
     )
-    add("--num_texts", type=positive_int, default=10_000, help="number of texts to embed")
+    add(
+        "--num_texts",
+        type=positive_int,
+        default=10_000,
+        help="number of texts to embed, or to rank",
+    )
     add("--rounds", type=positive_int, default=7, help="rounds of each comparison")
     add("--seconds", type=float, default=60.0, help="no round begins after this time")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="where everything runs")

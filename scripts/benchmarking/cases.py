@@ -1,4 +1,4 @@
-"""The parts of the benchmark: training steps, inference, cost against length, embedding, start."""
+"""The parts of the benchmark: training steps, inference, cost against length, embedding, others."""
 
 import importlib.util
 import itertools
@@ -32,6 +32,7 @@ from .models import (
     build_model,
 )
 from .passes import inference_pass, peak_mib, seconds_of_training, training_process
+from .ranking import ranking
 from .start import start
 from .texts import WORKLOADS, Texts, batches_of, draw_texts
 from .timing import (
@@ -189,6 +190,7 @@ PARTS = {
     "lengths": cost_of_length,
     "embedding": embedding,
     "translation": translation,
+    "ranking": ranking,
     "start": start,
 }
 

@@ -22,6 +22,7 @@ from benchmarking.models import (
 )
 from benchmarking.passes import peak_mib, seconds_of_training, training_process
 from benchmarking.plain import plain_name, plain_twin
+from benchmarking.ranking import ranking
 from benchmarking.start import BARE, seconds_of_command, start
 from benchmarking.texts import batches_of, draw_texts
 from benchmarking.timing import MIN_ROUNDS, in_turn, model_flops
@@ -197,6 +198,17 @@ def test_start_compares_with_what_every_model_imports(monkeypatch: pytest.Monkey
     rows = result["settings"]
     assert rows[BARE]["times_bare"]["median"] == 1
     assert rows["train.py --help"]["times_bare"]["median"] == 2
+
+
+def test_ranking_measures_the_time_of_a_query() -> None:
+    sizes = {"num_hops": 2, "lstm_hidden_size": 4}
+    flags = Namespace(fields=sizes, num_texts=300, seed=0, rounds=MIN_ROUNDS, seconds=1.0)
+    [result] = ranking(flags)
+    assert (result["documents"], result["rows"], result["width"]) == (300, 2, 8)
+    seconds = {name: row["seconds"]["median"] for name, row in result["settings"].items()}
+    assert min(seconds.values()) > 0
+    for mode in ("rows", "flat"):
+        assert seconds[f"{mode}, 64 at once"] < seconds[f"{mode}, 1 at once"], "of a query"
 
 
 def test_cost_of_length_compares_with_the_plain_model_only_where_it_runs(
