@@ -8,6 +8,7 @@ text, a JSON value is what it says, and a line that breaks its format is named.
 import csv
 import gzip
 import json
+import logging
 import os
 import re
 import tempfile
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, count, islice, tee
 from pathlib import Path
 from typing import Any, TextIO
@@ -28,6 +30,8 @@ from ..utils.files import FilePath, sha256_of
 from .arguments import SPLITS, DataArguments
 from .columns import SAMPLE_ROWS, Columns, find_columns
 from .tokenizer import text_fault
+
+logger = logging.getLogger(__name__)
 
 TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl")
 SEPARATORS = (",", ";", "\t", "|")
@@ -155,11 +159,21 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
     with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
         if ending in (".csv", ".tsv"):
             usual = "," if ending == ".csv" else "\t"
-            quotes_are_text = _quotes_are_text(_pieces(file, path), usual)
+            fault = _quotes_are_text(_pieces(file, path), usual)
+            if fault is not None:
+                _warn_of_quotes(path, fault)
             file.seek(0)
-            yield from _csv_rows(_pieces(file, path), usual, quotes_are_text)
+            yield from _csv_rows(_pieces(file, path), usual, fault is not None)
         else:
             yield from _json_rows(_pieces(file, path))
+
+
+@cache  # a file is read twice: for its columns, and for its rows
+def _warn_of_quotes(path: str, line: int) -> None:
+    logger.warning(
+        f"the quotes of {path} are read as text: those in line {line} would join or spoil whole "
+        "rows. If they are not text, save the file as CSV"
+    )
 
 
 def _pieces(file: TextIO, path: str) -> Iterator[str]:
@@ -188,17 +202,21 @@ def _csv_start(pieces: Iterator[str], usual: str) -> tuple[list[str], Iterator[s
     return first, chain(second, lines), _separator(first[-1], "".join(second), usual)
 
 
-def _quotes_are_text(pieces: Iterator[str], usual: str) -> bool:
-    """Say whether the quotes of a file are characters like others, as in the TSV files of GLUE.
+def _quotes_are_text(pieces: Iterator[str], usual: str) -> int | None:
+    """Return the line that shows the quotes of a file to be text, as in the TSV files of GLUE.
 
-    So it is if tabs separate, the header has no quotes, and a quoted field would join lines that
-    are rows by themselves, or be a fault in one that is.
+    So it is if tabs separate, the header has no quotes, no doubled ones come before, and a quoted
+    field would join lines that are rows by themselves, or be a fault in one that is.
     """
     first, lines, separator = _csv_start(pieces, usual)
     tabs = first[-1].count("\t")
     if separator != "\t" or not tabs or '"' in first[-1]:
-        return False
+        return None
+    number = len(first)
     for line in lines:
+        number += 1
+        if '""' in line:
+            return None
         if '"' not in line:
             continue
         read, same = tee(chain([line], lines))
@@ -208,10 +226,11 @@ def _quotes_are_text(pieces: Iterator[str], usual: str) -> bool:
             is_row = reader.line_num == 1
         except csv.Error:
             is_row = False
-        taken = filter(str.strip, islice(same, reader.line_num))
-        if not is_row and all(line.count("\t") == tabs for line in taken):
-            return True
-    return False
+        taken = list(islice(same, reader.line_num))
+        if not is_row and all(line.count("\t") == tabs for line in taken if line.strip()):
+            return number
+        number += len(taken) - 1
+    return None
 
 
 def _csv_rows(

@@ -107,6 +107,11 @@ BROKEN = {
     "blank lines": ("r.csv", GOOD_CSV + b"\n\nb,1\n", "line 3 is blank; delete it"),
     "blank line in one column": ("r.csv", b"text\n\nb\n", "line 2 is blank; delete it"),
     "tsv with quotes": ("r.tsv", b'"a"\t"b"\n"a" c\t1\n', "line 2: '\t' expected after '\"'; q"),
+    "tsv with doubled quotes": (
+        "r.tsv",
+        b'a\tb\n"he said ""no"""\t0\n"a" b\t1\n',
+        "line 3: '\t' expected after '\"'",
+    ),
     "tsv without": ("r.tsv", b'a\tb\n"a\t1\nb"\t1\n"\n', "line 4 has 1 fields and the header 2"),
     "open quote": ("r.csv", GOOD_CSV + b'"b,1\n', "line 3: unexpected end of data; quotes inside"),
     "bad line": ("r.jsonl", b'{"a": 1}\n{"a":\n', "line 2, character 6: Expecting value"),
