@@ -156,7 +156,7 @@ def assemble(
         config = load_config(source, **options)
         head = retrieval_head(source, config)
         apply_changes(config, model_args, is_resumed=checkpoint is not None)
-        model, tokenizer = load_trained(head, source, config, **options)
+        model, tokenizer = load_trained(head, source, config, data_args.max_seq_length, **options)
     rows = encode_task(task, tokenizer, data_args.max_seq_length)
     return TrainingSetup(task, rows, tokenizer, model, found)
 

@@ -50,7 +50,7 @@ from .trainer import SelfAttentiveTrainer
 
 logger = logging.getLogger(__name__)
 
-MANY_UNKNOWN = 0.2  # of the tokens; texts with spaces, even few of them, have less
+MANY_UNKNOWN = 0.2  # of the tokens of a split
 
 
 @dataclass(frozen=True)
@@ -272,8 +272,8 @@ def log_lengths(setup: TrainingSetup, data_args: DataArguments) -> None:
     if unknown > MANY_UNKNOWN:
         logger.warning(
             f"{unknown:.0%} of the tokens are words that the tokenizer does not know; words are "
-            "separated by spaces and punctuation. For texts without spaces, try --level character "
-            "(in translation: --subwords)"
+            "separated by spaces and punctuation. For texts without spaces, train a new model with "
+            "--level character (in translation: --subwords)"
         )
     limit = data_args.max_seq_length or setup.tokenizer.model_max_length
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))

@@ -177,10 +177,13 @@ def assemble(
         apply_changes(config, model_args, is_resumed=checkpoint is not None)
         mismatched = model_args.ignore_mismatched_sizes
         model, tokenizer = load_trained(
-            head, source, config, ignore_mismatched_sizes=mismatched, **options
+            head,
+            source,
+            config,
+            data_args.max_seq_length,
+            ignore_mismatched_sizes=mismatched,
+            **options,
         )
-    if data_args.max_seq_length is not None:  # a pipeline that truncates cuts where training did
-        tokenizer.model_max_length = data_args.max_seq_length
     rows = encode_task(task, tokenizer)
     return TrainingSetup(task, rows, tokenizer, model, found)
 
@@ -199,11 +202,15 @@ def load_trained(
     head: type[PreTrainedModel],
     source: str,
     config: Any,
+    max_seq_length: int | None,
     *,
     ignore_mismatched_sizes: bool = False,
     **options: Any,
 ) -> tuple[PreTrainedModel, Any]:
-    """Return the model of a checkpoint, to be trained with a changed config, and its tokenizer."""
+    """Return the model of a checkpoint, to be trained with a changed config, and its tokenizer.
+
+    The tokenizer keeps `max_seq_length`, as a new one does.
+    """
     with reraise_naming(source):
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
         model = head.from_pretrained(
@@ -213,6 +220,8 @@ def load_trained(
             dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
             **options,
         )
+    if max_seq_length is not None:
+        tokenizer.model_max_length = max_seq_length
     return model, tokenizer
 
 
@@ -423,11 +432,11 @@ def _label_fields(task: TaskData) -> dict[str, Any]:
         "problem_type": task.problem_type,
         "id2label": dict(enumerate(task.label_names)),
         "label2id": {name: index for index, name in enumerate(task.label_names)},
-        "target_mean": None,
-        "target_deviation": None,
     }
     train = task.splits.get("train")
-    if task.problem_type == REGRESSION and train is not None and task.label_columns:
+    if task.problem_type != REGRESSION:
+        fields |= {"target_mean": None, "target_deviation": None}
+    elif train is not None and task.label_columns:
         targets = np.array(train["label"][:], dtype=np.float64)
         targets = targets.reshape(len(targets), -1)
         fields["target_mean"] = targets.mean(0).tolist()

@@ -201,7 +201,7 @@ def assemble(
                 "with scripts/train.py"
             )
         apply_changes(config, model_args, is_resumed=checkpoint is not None)
-        model, tokenizer = load_trained(head, source, config, **options)
+        model, tokenizer = load_trained(head, source, config, data_args.max_seq_length, **options)
     rows = encode_pairs(task, tokenizer, data_args.max_seq_length)
     return TrainingSetup(task, rows, tokenizer, model, [])
 

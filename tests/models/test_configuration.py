@@ -114,7 +114,7 @@ def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Pa
         ({"class_weights": [1, -1]}, "class_weights is .*0 or more"),
         ({"target_mean": [0, 1]}, "target_mean is .*set it to None"),
         ({"num_labels": 1, "target_mean": [math.nan]}, "target_mean is .* 1 finite numbers"),
-        ({"num_labels": 1, "target_deviation": [0]}, "target_deviation is .*above 0"),
+        ({"num_labels": 1, "target_deviation": [0]}, "target_deviation is .*from 1e-30"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )

@@ -2,7 +2,6 @@
 
 import difflib
 import math
-import sys
 from dataclasses import fields
 from numbers import Integral
 from typing import Any, Literal
@@ -38,11 +37,11 @@ MAX_SIZES = {
     "dilated_cnn_kernel_size": MAX_KERNEL_SIZE,
     "dilated_cnn_num_layers": 20,
 }
-# What holds a number for each label: the least one, and what an error says of it.
+# What holds a number for each label: the least and the largest one, and what an error says of it.
 NUMBERS_PER_LABEL = {
-    "class_weights": (0, ", 0 or more"),
-    "target_mean": (-sys.float_info.max, ""),
-    "target_deviation": (sys.float_info.min, " above 0"),
+    "class_weights": (0, 1e30, ", 0 or more"),
+    "target_mean": (-1e30, 1e30, " from -1e30 to 1e30"),
+    "target_deviation": (1e-30, 1e30, " from 1e-30 to 1e30"),  # float32 holds little more
 }
 DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
 # What config files compute that were saved before they had these fields.
@@ -379,10 +378,10 @@ class SelfAttentiveConfig(PreTrainedConfig):
             raise ValueError(
                 f"score_temperature is {self.score_temperature}; it must be a finite number above 0"
             )
-        for name, (least, form) in NUMBERS_PER_LABEL.items():
+        for name, (least, most, form) in NUMBERS_PER_LABEL.items():
             numbers = getattr(self, name)
             if numbers is not None and not (
-                len(numbers) == self.num_labels and all(least <= n < math.inf for n in numbers)
+                len(numbers) == self.num_labels and all(least <= n <= most for n in numbers)
             ):
                 raise ValueError(
                     f"{name} is {list(numbers)}; it must be None or {self.num_labels} finite "
