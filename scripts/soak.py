@@ -37,6 +37,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def in_child(work: Callable[[], object], log: Path, kill_after: float = math.inf
     if child == 0:
         status = 99
         try:
+            os.setpgid(0, 0)  # before it starts others, which are killed with it
             sys.stdout = sys.stderr = log.open("a", buffering=1)
             os.dup2(sys.stderr.fileno(), 1)
             os.dup2(sys.stderr.fileno(), 2)
@@ -110,12 +112,15 @@ def in_child(work: Callable[[], object], log: Path, kill_after: float = math.inf
         finally:
             sys.stderr.flush()
             os._exit(status)
-    os.setpgid(child, child)  # so that the processes that it starts are killed with it
+    with suppress(PermissionError):
+        os.setpgid(child, child)  # before it is killed
     end = time.monotonic() + kill_after
     while (found := os.waitpid(child, os.WNOHANG))[0] == 0:
         if time.monotonic() > end:
             os.killpg(child, signal.SIGKILL)
         time.sleep(0.01)
+    with suppress(ProcessLookupError):  # a second one that waits for the first
+        os.killpg(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(found[1])
 
 
@@ -347,7 +352,8 @@ def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
         if in_child(lambda: train.main([*words.split(), model]), folder / "model.log"):
             raise RuntimeError(f"train.py does not run: {last_line(folder / 'model.log')}")
         begin = time.monotonic()
-        for rank, name in enumerate(parts, 1):
+        chosen = [name for name in PARTS if name in parts]
+        for rank, name in enumerate(chosen, 1):
             start, tried, faults, lost = time.monotonic(), 0, [], 0
             part, enough = PARTS[name]
             for number, fault in part(folder, random.Random(seed)):
@@ -356,7 +362,7 @@ def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
                     lost += number
                     faults.append(fault)
                     print(f"  {fault}", flush=True)
-                if tried >= enough or time.monotonic() - begin > 60 * minutes * rank / len(parts):
+                if tried >= enough or time.monotonic() - begin > 60 * minutes * rank / len(chosen):
                     break
             results[name] = {
                 "tried": tried,

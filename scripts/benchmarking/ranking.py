@@ -18,7 +18,10 @@ TOP_K = 10
 
 
 def ranking(flags: Namespace) -> Iterator[dict[str, Any]]:
-    """Measure the seconds of a query among `--num_texts` made documents, by rows and flat."""
+    """Measure the seconds of a query among `--num_texts` made documents, by rows and flat.
+
+    On a CPU, whatever `--device` says: so `scripts/rank.py` ranks.
+    """
     config = SelfAttentiveConfig(**flags.fields)
     torch.manual_seed(flags.seed)
     made = torch.randn(flags.num_texts, config.projection_dim)
@@ -35,5 +38,10 @@ def ranking(flags: Namespace) -> Iterator[dict[str, Any]]:
         name: {"seconds": quartiles([one / shares[name] for one in taken])}
         for name, taken in times.items()
     }
-    facts = {"documents": flags.num_texts, "rows": config.num_rows, "width": config.hidden_size}
+    facts = {
+        "device": "cpu",
+        "documents": flags.num_texts,
+        "rows": config.num_rows,
+        "width": config.hidden_size,
+    }
     yield {**facts, "rounds": min(map(len, times.values())), "settings": rows}
