@@ -73,14 +73,12 @@ def load_pairs(arguments: PairArguments, problem_type: str = TRANSLATION) -> Tas
     return TaskData(DatasetDict(splits), problem_type, (), sources, columns.texts, ())
 
 
-def encode_pairs(
-    task: TaskData, tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None = None
-) -> DatasetDict:
+def encode_pairs(task: TaskData, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
     """Tokenize every split; rows keep their order, and targets are `labels`.
 
-    Each text is cut after `max_seq_length` tokens, by default the tokenizer's own limit.
+    Each text is cut at the tokenizer's own limit.
     """
-    options = truncation(tokenizer, max_seq_length)
+    options = truncation(tokenizer, None)
 
     def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
         return tokenizer(batch["text"], text_target=batch.get("text_pair"), **options)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
-from transformers.tokenization_utils_base import LARGE_INTEGER
 
 from ..data.batching import batches_by_length
+from ..data.task import truncation
 from ..utils.loading import load_encoder
 
 # On a CPU larger batches do not fit the caches, smaller ones call the LSTM more often. A GPU is
@@ -68,8 +68,7 @@ class Embedder:
         self.size = int(self.model.config.projection_dim)
         self.dtype = np.dtype(dtype)
         self.normalize, self.batch_tokens = normalize, batch_tokens
-        limit = max_seq_length or self.tokenizer.model_max_length
-        cut = {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+        cut = truncation(self.tokenizer, max_seq_length)
         self._tokenize = partial(self.tokenizer.__call__, **cut)
         self.identity = self._identify()
         try:

@@ -92,8 +92,9 @@ def check_unused(output_dir: FilePath) -> None:
     if not folder.is_dir():
         return
     names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-    # The state is the last file of a trained model; without it, a model of this run is a torn one.
-    if CONFIG_NAME in names and not (ROWS_NAME in names and TRAINER_STATE_NAME not in names):
+    # The state is the last file of a trained model: without it, a model of a run is a torn one.
+    is_torn = ROWS_NAME in names and TRAINER_STATE_NAME not in names
+    if CONFIG_NAME in names and not is_torn:
         raise ValueError(
             f"--output_dir {folder} is not empty, it holds a trained model; choose another folder"
         )

@@ -157,7 +157,7 @@ def assemble(
         head = retrieval_head(source, config)
         apply_changes(config, model_args, is_resumed=checkpoint is not None)
         model, tokenizer = load_trained(head, source, config, data_args.max_seq_length, **options)
-    rows = encode_task(task, tokenizer, data_args.max_seq_length)
+    rows = encode_task(task, tokenizer)
     return TrainingSetup(task, rows, tokenizer, model, found)
 
 
@@ -169,7 +169,7 @@ def log_summary(
 ) -> None:
     """Log pairs, words and sizes before training."""
     log_pairs(setup)
-    log_lengths(setup, data_args)
+    log_lengths(setup)
     log_word_vectors(setup, model_args)
     log_model(setup, training_args)
 

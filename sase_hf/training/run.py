@@ -248,7 +248,7 @@ def log_summary(
     logger.info(f"rows: {rows} ({' -> '.join(map(', '.join, columns))})")
     names = setup.task.label_names
     logger.info(f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}")
-    log_lengths(setup, data_args)
+    log_lengths(setup)
     log_word_vectors(setup, model_args)
     log_model(setup, training_args)
 
@@ -265,7 +265,7 @@ def log_word_vectors(setup: TrainingSetup, model_args: ModelArguments) -> None:
         logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
 
 
-def log_lengths(setup: TrainingSetup, data_args: DataArguments) -> None:
+def log_lengths(setup: TrainingSetup) -> None:
     """Log the size of the vocabulary and how many rows are cut."""
     unknown = max(share_of_token(s, setup.tokenizer.unk_token_id) for s in setup.rows.values())
     logger.info(f"vocabulary: {len(setup.tokenizer):,} words, {unknown:.1%} of the tokens unknown")
@@ -275,7 +275,7 @@ def log_lengths(setup: TrainingSetup, data_args: DataArguments) -> None:
             "separated by spaces and punctuation. For texts without spaces, train a new model with "
             "--level character (in translation: --subwords)"
         )
-    limit = data_args.max_seq_length or setup.tokenizer.model_max_length
+    limit = setup.tokenizer.model_max_length
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
     if cut:
         logger.info(f"length: {cut:,} rows reach the limit of {limit:,} tokens (--max_seq_length)")

@@ -202,7 +202,7 @@ def assemble(
             )
         apply_changes(config, model_args, is_resumed=checkpoint is not None)
         model, tokenizer = load_trained(head, source, config, data_args.max_seq_length, **options)
-    rows = encode_pairs(task, tokenizer, data_args.max_seq_length)
+    rows = encode_pairs(task, tokenizer)
     return TrainingSetup(task, rows, tokenizer, model, [])
 
 
@@ -211,7 +211,7 @@ def log_summary(
 ) -> None:
     """Log pairs, words and sizes before training."""
     log_pairs(setup)
-    log_lengths(setup, data_args)
+    log_lengths(setup)
     log_model(setup, training_args)
 
 

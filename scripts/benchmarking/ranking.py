@@ -9,7 +9,7 @@ import torch
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.evaluation.ranking import best_documents
-from sase_hf.models.self_attentive.modeling_self_attentive import unit_rows
+from sase_hf.models import unit_rows
 
 from .timing import in_turn, quartiles, seconds_of
 

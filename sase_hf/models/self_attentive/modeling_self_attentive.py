@@ -348,8 +348,11 @@ def penalised_loss(
         labels = labels.view_as(logits).to(logits.dtype)
         regression = problem_type == "regression"
         loss = F.mse_loss if regression else F.binary_cross_entropy_with_logits
-        scale = logits.new_tensor(config.target_deviation or 1.0)  # squared it might overflow
-        losses = loss(logits / scale, labels / scale, reduction="none")
+        inputs, targets = logits, labels
+        if config.target_deviation is not None:  # before the squares, which might overflow
+            scale = logits.new_tensor(config.target_deviation)
+            inputs, targets = logits / scale, labels / scale
+        losses = loss(inputs, targets, reduction="none")
     counted = labels != IGNORED_LABEL  # (B, 1) or (B, num_labels)
     total = losses.masked_fill(~counted, 0).sum()
     total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
