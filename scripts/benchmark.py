@@ -1,6 +1,6 @@
 """Measure speed and memory, compared with a plain implementation and with the machine's ceiling.
 
-    python scripts/benchmark.py --record model_cards/records/benchmark.json --plot lengths.svg
+    python scripts/benchmark.py --record model_cards/records/benchmark.json
 
 takes more than an hour, because the plain implementation is slow on documents. A first look takes a
 few minutes:
@@ -37,6 +37,7 @@ QUICK = {
     "models": ["mlp2000"],
     "lengths": [100, 200],
     "num_texts": 200,
+    "rows": [200, 400],
     "rounds": 3,
     "seconds": 5.0,
     "product_size": 1024,
@@ -66,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=10_000,
         help="number of texts to embed, or to rank",
     )
+    rows = [10_000, 100_000, 1_000_000]
+    add("--rows", nargs="+", type=positive_int, default=rows, help="of the files of corpora")
     add("--rounds", type=positive_int, default=7, help="rounds of each comparison")
     add("--seconds", type=float, default=60.0, help="no round begins after this time")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="where everything runs")
@@ -73,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--seed", type=int, default=0, help="seed of weights and texts")
     add("--fields", type=json.loads, default={}, help="other sizes as JSON: '{\"num_hops\": 10}'")
     add("--record", type=Path, help="JSON file for the results, with settings and hardware")
-    add("--plot", type=Path, help="plot of the cost against length, .svg or .png")
+    add("--plot", type=Path, help="plot of the cost of lengths, or of corpora: .svg or .png")
     parser.set_defaults(product_size=4096, max_batches=8)
     flags = parser.parse_args(argv)
     if flags.quick:
@@ -82,9 +85,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     with errors_in_one_line(__file__):
         if flags.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("--device is cuda, but torch sees no GPU; use --device cpu")
-        if flags.plot and ("lengths" not in flags.only or len(flags.lengths) < 2):
-            raise ValueError("--plot shows the part lengths; measure it with two --lengths or more")
         if flags.plot:
+            sizes = {"lengths": flags.lengths, "corpora": flags.rows}
+            shown = [part for part in sizes if part in flags.only]
+            if len(shown) != 1 or len(sizes[shown[0]]) < 2:
+                raise ValueError(
+                    "--plot shows one part, lengths or corpora; measure it alone by --only, with "
+                    "two --lengths or --rows at least"
+                )
             check_figure_path(flags.plot)
         check_output(flags.record)
         check_output(flags.plot)
@@ -98,14 +106,14 @@ def main(argv: Sequence[str] | None = None) -> None:
                     print(*table(part, result), "", sep="\n", flush=True)
         except RuntimeError as error:
             parser.exit(1, f"benchmark.py: {error}\n")
-        for name, growth in exponents(results.get("lengths", [])).items():
-            print(f"{name}: time grows as length ** {growth['seconds']:.2f}, ", end="")
-            print(f"memory as length ** {growth['peak_mib']:.2f}")
+        for name, growth in exponents(results).items():
+            print(f"{name}: time grows as size ** {growth['seconds']:.2f}, ", end="")
+            print(f"memory as size ** {growth['peak_mib']:.2f}")
         if flags.record:
             write_record(record(results, flags, time.perf_counter() - started), flags.record)
             print(f"record  {flags.record}")
         if flags.plot:
-            plot(results["lengths"], flags.plot)
+            plot(results, flags.plot)
             print(f"plot    {flags.plot}")
 
 

@@ -68,7 +68,8 @@ class DataArguments:
             self.text_column_names = [
                 name.strip() for names in self.text_column_names for name in names.split(",")
             ]
-            if len(self.text_column_names) not in (1, 2):
+            distinct = len(set(self.text_column_names))
+            if distinct not in (1, 2) or distinct < len(self.text_column_names):
                 given = f"--text_column_names is {self.text_column_names}"
                 raise ValueError(f"{given}; it must name one column, or two for pairs")
         for name in ("max_seq_length", *MAX_SAMPLES.values()):

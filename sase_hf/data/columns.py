@@ -55,6 +55,10 @@ class Columns(NamedTuple):
         """The name of the labels, which come from several columns as from one."""
         return ",".join(self.labels)
 
+    def within(self, names: Container[str]) -> "Columns":
+        """Return those that are among some names."""
+        return Columns(*(tuple(name for name in part if name in names) for part in self))
+
 
 def find_columns(
     title: str, sample: Mapping[str, Sequence[Any]], arguments: DataArguments, *, labelled: bool

@@ -14,22 +14,22 @@ import re
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count, islice, tee
 from pathlib import Path
 from typing import Any, TextIO
 
 import pyarrow.parquet as pq
-from datasets import ClassLabel, Dataset, load_dataset
+from datasets import ClassLabel, Dataset, Features, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
 from ..utils.files import FilePath, sha256_of
 from .arguments import SPLITS, DataArguments
 from .columns import SAMPLE_ROWS, Columns, find_columns
-from .tokenizer import text_fault
+from .raw import BATCH, RawSplit, collect
 
 logger = logging.getLogger(__name__)
 
@@ -41,44 +41,8 @@ MAX_EXPANSION = 100  # characters for each byte of a packed file, where these ar
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
 
 
-@dataclass(frozen=True)
-class RawSplit:
-    """The wanted columns of one split, as plain values.
-
-    A column of class ids holds their names, in `columns`, and None for id -1, which stands for no
-    label; `class_names` has its names in id order.
-    """
-
-    name: str  # one of `SPLITS`
-    title: str  # for errors: the path of the file, or the split of a dataset
-    source: dict[str, Any]  # where it comes from, for a record of what was measured
-    column_names: list[str]  # of the source
-    num_rows: int
-    columns: dict[str, list[Any]]  # the wanted ones that exist
-    class_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def texts(self, column: str, rows: Sequence[int]) -> list[str]:
-        """Return the texts of some rows; ValueError if one cannot be tokenized or is blank."""
-        found: list[str] = [self.columns[column][row] for row in rows]
-        for row, text in zip(rows, found, strict=True):
-            if reason := text_fault(text) or (not text.strip() and "the text is blank"):
-                raise self.cell_error(row, column, reason)
-        return found
-
-    def missing_column(self, column: str, flags: str) -> ValueError:
-        """Return an error that names the columns that there are, and the flags that choose."""
-        names = ", ".join(map(repr, self.column_names))
-        fault = f"{self.title} has no column {column!r}; it has {names}"
-        return ValueError(f"{fault}. Choose with {flags}")
-
-    def cell_error(self, row: int, column: str, reason: str) -> ValueError:
-        """Return an error that names a cell and what is wrong with it."""
-        place = f"row {row} (counted from 0) of {self.title}, column {column!r}"
-        return ValueError(f"{place}: {reason}")
-
-
 def read_splits(arguments: DataArguments) -> tuple[Columns, list[RawSplit]]:
-    """Read the columns of a task into memory, for its splits in the order of `SPLITS`.
+    """Read the columns of a task, for its splits in the order of `SPLITS`.
 
     The first split, "train" if there is one, decides which columns these are; see `find_columns`.
 
@@ -97,11 +61,10 @@ def read_splits(arguments: DataArguments) -> tuple[Columns, list[RawSplit]]:
         return _dataset_splits(arguments.dataset_name, arguments)
     first, path = next(iter(given.items()))
     columns = find_columns(path, _first_rows(path), arguments, labelled=first != "test")
-    wanted = (*columns.texts, *columns.labels)
-    return columns, [read_file(path, wanted, name) for name, path in given.items()]
+    return columns, [read_file(path, columns, name) for name, path in given.items()]
 
 
-def read_file(path: FilePath, wanted: Sequence[str], split: str = "test") -> RawSplit:
+def read_file(path: FilePath, columns: Columns, split: str = "test") -> RawSplit:
     """Read the wanted columns of one split from a file; the ending decides the format.
 
     Text is UTF-8, with or without a byte-order mark. CSV and TSV have a header line, and fields may
@@ -117,14 +80,22 @@ def read_file(path: FilePath, wanted: Sequence[str], split: str = "test") -> Raw
         source = {"file": os.path.basename(path), "sha256": sha256_of(path)}
         if path.lower().endswith(".parquet"):
             with pq.ParquetFile(path) as file:
-                return _split_of(split, path, source, Dataset(file.read()), wanted)
+                features = Features.from_arrow_schema(file.schema_arrow)
+                present = columns.within(features)
+                parts = file.iter_batches(BATCH, columns=sum(present, ()))
+                batches = (part.to_pydict() for part in parts)
+                return _typed_split(split, path, source, batches, features, present)
         seen: dict[str, None] = {}
-        rows = []
-        for row in read_rows(path):
+        return collect(split, path, source, _batches(path, columns, seen), seen, columns)
+
+
+def _batches(path: str, columns: Columns, seen: dict[str, None]) -> Iterator[dict[str, list[Any]]]:
+    """Yield the wanted columns of a text file, some rows at a time; note all columns in `seen`."""
+    rows = read_rows(path)
+    while part := list(islice(rows, BATCH)):
+        for row in part:
             seen.update(dict.fromkeys(row))
-            rows.append([row.get(column) for column in wanted])
-    values = {column: [row[i] for row in rows] for i, column in enumerate(wanted) if column in seen}
-    return RawSplit(split, path, source, list(seen), len(rows), values)
+        yield {column: [row.get(column) for row in part] for column in sum(columns, ())}
 
 
 def commit_of(dataset: Dataset) -> str | None:
@@ -373,31 +344,39 @@ def _dataset_splits(path: str, arguments: DataArguments) -> tuple[Columns, list[
             if columns is None:
                 rows = loaded[split].with_format("arrow")[:SAMPLE_ROWS].to_pydict()
                 columns = find_columns(title, rows, arguments, labelled=split != "test")
-            wanted = (*columns.texts, *columns.labels)
-            splits.append(_split_of(split, title, source, loaded[split], wanted))
+            present = columns.within(loaded[split].column_names)
+            batches = loaded[split].select_columns(sorted({*sum(present, ())})).iter(BATCH)
+            features = loaded[split].features
+            splits.append(_typed_split(split, title, source, batches, features, present))
     if columns is None:
         fault = f"{path!r} has the splits {list(loaded)}, but none of {list(SPLITS)}"
         raise ValueError(f"{fault}; save those you want as files and give these instead")
     return columns, splits
 
 
-def _split_of(
-    name: str, title: str, source: dict[str, Any], dataset: Dataset, wanted: Sequence[str]
+def _typed_split(
+    name: str,
+    title: str,
+    source: dict[str, Any],
+    batches: Iterable[Mapping[str, Sequence[Any]]],
+    features: Features,
+    columns: Columns,
 ) -> RawSplit:
-    """Take columns out of a `Dataset`, with class ids replaced by their names."""
-    columns, class_names = {}, {}
-    for column in set(wanted).intersection(dataset.column_names):
-        values, feature = dataset[column][:], dataset.features[column]
-        classes = getattr(feature, "feature", feature)
+    """Gather the rows of a source whose columns have types; class ids become their names."""
+    class_names = {}
+    for column in columns.labels:
+        classes = getattr(features[column], "feature", features[column])
         if isinstance(classes, ClassLabel):
             class_names[column] = tuple(classes.names)
-            names: dict[int | None, str | None] = dict(enumerate(classes.names))
-            names |= {None: None, -1: None}  # a missing id; None is also a missing list
-            if classes is feature:
-                values = [names[index] for index in values]
-            else:
-                values = [row and [names[index] for index in row] for row in values]
-        columns[column] = values
-    return RawSplit(
-        name, title, source, dataset.column_names, dataset.num_rows, columns, class_names
-    )
+
+    def named(column: str, values: Sequence[Any]) -> Sequence[Any]:
+        if column not in class_names:
+            return values
+        names: dict[int | None, str | None] = dict(enumerate(class_names[column]))
+        names |= {None: None, -1: None}  # a missing id; None is also a missing list
+        if isinstance(features[column], ClassLabel):
+            return [names[index] for index in values]
+        return [row and [names[index] for index in row] for row in values]
+
+    decoded = ({name: named(name, values) for name, values in batch.items()} for batch in batches)
+    return collect(name, title, source, decoded, features, columns, class_names)

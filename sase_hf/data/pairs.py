@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from datasets import Dataset, DatasetDict, Features, Value
+from datasets import Dataset, DatasetDict, interleave_datasets
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from .arguments import MAX_SAMPLES, DataArguments, flag
-from .files import RawSplit, read_splits
+from .files import read_splits
+from .raw import RawSplit
 from .task import TaskData, tokenized, truncation
 
 TRANSLATION = "translation"
@@ -95,21 +95,16 @@ def _short_enough(rows: Dataset, limit: int | None) -> Dataset:
 
 def _and_exchanged(rows: Dataset) -> Dataset:
     """Return each pair and, after it, the pair with its sides exchanged."""
-    first, second = (rows[column][:] for column in COLUMNS)
-    orders = (zip(first, second, strict=True), zip(second, first, strict=True))
-    both = [[text for pair in order for text in pair] for order in orders]
-    features = Features(dict.fromkeys(COLUMNS, Value("large_string")))
-    return Dataset.from_dict(dict(zip(COLUMNS, both, strict=True)), features=features)
+    exchanged = rows.rename_columns(dict(zip(COLUMNS, reversed(COLUMNS), strict=True)))
+    return interleave_datasets([rows, exchanged.select_columns(list(COLUMNS))])
 
 
 def _checked(split: RawSplit, names: Sequence[str]) -> Dataset:
     """Return the texts of a split under their standard names, each checked."""
-    columns: dict[str, Any] = {}
+    columns = {}
     for column, name in zip(COLUMNS, names, strict=True):
-        if name not in split.columns:
-            if split.name == "test" and column == "text_pair":
-                continue
+        if name in split.column_names:
+            columns[name] = column
+        elif split.name != "test" or column == "text":
             raise split.missing_column(name, "--text_column_names")
-        columns[column] = split.texts(name, range(split.num_rows))
-    rows = Dataset.from_dict(columns)
-    return rows.cast_column("text", Value("large_string"))
+    return split.named_texts(columns)

@@ -1,22 +1,24 @@
 """Data for training and evaluation, from the Hub or from files, with known columns and labels.
 
 Every row is checked here, so that a bad one is named by file or split, row and column. Rows are
-counted from 0 below a header line. Splits are held in memory; only downloads are cached.
+counted from 0 below a header line. Texts and tokens are on disk, in a temporary folder; only
+downloads are cached.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from datasets import Dataset, DatasetDict, Features, Value
+from datasets import Dataset, DatasetDict
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import LARGE_INTEGER
 
 from .arguments import MAX_SAMPLES, DataArguments
 from .columns import Columns
-from .files import RawSplit, read_splits
+from .files import read_splits
 from .labels import (
     MULTI_LABEL,
     REGRESSION,
@@ -28,6 +30,7 @@ from .labels import (
     learn_labels,
     truth_of,
 )
+from .raw import BATCH, RawSplit, writing_rows
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +77,7 @@ def load_task(arguments: DataArguments) -> TaskData:
         if split.num_rows == 0:
             raise ValueError(f"{split.title} has no rows; add some, or leave it out")
         for column in columns.texts if split.name == "test" else sum(columns, ()):
-            if column not in split.columns:
+            if column not in split.column_names:
                 flags = "--text_column_names and --label_column_name"
                 raise split.missing_column(column, flags)
     raw = _with_labels_read(raw, columns, arguments)
@@ -135,19 +138,19 @@ def truncation(tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None) -
 
 
 def tokenized(splits: Mapping[str, Dataset], encode: Callable[..., BatchEncoding]) -> DatasetDict:
-    """Encode every split in memory; of its own columns only `labels` stay."""
-    return DatasetDict(
-        {
-            name: split.map(
-                encode,
-                batched=True,
-                remove_columns=[column for column in split.column_names if column != "labels"],
-                keep_in_memory=True,
-                desc=f"Tokenizing {name}",
-            )
-            for name, split in splits.items()
-        }
-    )
+    """Encode every split, on disk if it is there; of its own columns only `labels` stay."""
+    with writing_rows():
+        return DatasetDict(
+            {
+                name: split.map(
+                    encode,
+                    batched=True,
+                    remove_columns=[column for column in split.column_names if column != "labels"],
+                    desc=f"Tokenizing {name}",
+                )
+                for name, split in splits.items()
+            }
+        )
 
 
 def _with_labels_read(
@@ -158,18 +161,17 @@ def _with_labels_read(
     if len(wanted.labels) > 1:
         return [_with_joined_labels(split, wanted) for split in raw]
     names = arguments.label_names or raw[0].class_names.get(column)
-    read = cell_reader(raw[0].columns.get(column, ()), arguments.problem_type, names)
+    read = cell_reader(raw[0].labels.get(column, ()), arguments.problem_type, names)
     splits = []
     for split in raw:
-        values, labels = split.columns.get(column, []), {}
+        values, labels = split.labels.get(column, []), {}
         for text in dict.fromkeys(value for value in values if isinstance(value, str)):
             try:
                 labels[text] = read(text)
             except ValueError as reason:
                 raise split.cell_error(values.index(text), column, str(reason)) from None
         cells = [labels[value] if isinstance(value, str) else value for value in values]
-        read_columns = {**split.columns, column: cells} if values else split.columns
-        splits.append(replace(split, columns=read_columns))
+        splits.append(replace(split, labels={column: cells} if values else {}))
     return splits
 
 
@@ -178,10 +180,10 @@ def _with_joined_labels(split: RawSplit, wanted: Columns) -> RawSplit:
 
     A row that lacks a value has no label; a split that lacks a column has none.
     """
-    if any(name not in split.columns for name in wanted.labels):
+    if any(name not in split.labels for name in wanted.labels):
         return split
     rows: list[Any] = []
-    for cells in zip(*(split.columns[name] for name in wanted.labels), strict=True):
+    for cells in zip(*(split.labels[name] for name in wanted.labels), strict=True):
         truths = dict(zip(wanted.labels, map(truth_of, cells), strict=True))
         for (name, truth), cell in zip(truths.items(), cells, strict=True):
             if truth is None and not is_unlabelled(cell, None):
@@ -190,13 +192,13 @@ def _with_joined_labels(split: RawSplit, wanted: Columns) -> RawSplit:
                 raise split.cell_error(len(rows), name, reason)
         is_known = None not in truths.values()
         rows.append([name for name, truth in truths.items() if truth] if is_known else None)
-    columns, names = {**split.columns, wanted.label: rows}, {wanted.label: wanted.labels}
-    return replace(split, columns=columns, class_names=names)
+    names = {wanted.label: wanted.labels}
+    return replace(split, labels={wanted.label: rows}, class_names=names)
 
 
 def _without_other_labels(split: RawSplit, columns: Columns, labels: LabelScheme) -> Columns:
     """Drop a label column that no flag names if none of its values is a known label."""
-    values = split.columns.get(columns.label, [])
+    values = split.labels.get(columns.label, [])
     for value in values:
         try:
             labels.encode(value)
@@ -208,7 +210,6 @@ def _without_other_labels(split: RawSplit, columns: Columns, labels: LabelScheme
             f"column {columns.label!r} of {split.title} holds none of the labels of the model; "
             "it is not read"
         )
-        split.columns.pop(columns.label)
     return columns._replace(labels=())
 
 
@@ -220,7 +221,7 @@ def _learn(split: RawSplit, column: str, arguments: DataArguments) -> LabelSchem
     known = None if is_regression else names or class_names
     if split.name != "train" and not known and not is_regression:
         raise ValueError("there is no train split to learn from; list the --label_names")
-    values = given_labels(split.columns.get(column, []), known)
+    values = given_labels(split.labels.get(column, []), known)
     return learn_labels(values, arguments.problem_type, names, class_names)
 
 
@@ -229,11 +230,10 @@ def _checked(
 ) -> Dataset:
     """Check every row of a split and give its columns their standard names and types."""
     column = wanted.label
-    values = split.columns.get(column, [None] * split.num_rows)
+    values = split.labels.get(column, [None] * split.num_rows)
     classes = None if labels.problem_type == REGRESSION else labels.names
     unlabelled = [row for row, value in enumerate(values) if is_unlabelled(value, classes)]
     has_labels = split.name != "test" or len(unlabelled) < split.num_rows
-    rows = list(range(split.num_rows))
     # Without rows to learn from, whose labels the flag would leave out too.
     is_alone = split.name == "test" and not (arguments.train_file or arguments.dataset_name)
     unread = "; to predict without labels, add --label_column_name ''" if is_alone else ""
@@ -249,20 +249,20 @@ def _checked(
         if len(unlabelled) == split.num_rows:
             raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
         logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)
-        rows = sorted(set(rows).difference(unlabelled))
-    columns: dict[str, list[Any]] = {}
-    for name, text_column in zip(("text", "text_pair"), wanted.texts, strict=False):
-        columns[name] = split.texts(text_column, rows)
-    # The offsets of plain `string` end at 2 GiB of text.
-    features = {name: Value("large_string") for name in columns}
-    if has_labels:
-        columns["label"], features["label"] = [], labels.feature
-        for row in rows:
+    left_out = set(unlabelled) if has_labels else set()
+    texts = zip(wanted.texts, ("text", "text_pair"), strict=False)
+    rows = split.named_texts(dict(texts), left_out)
+    if not has_labels:
+        return rows
+    encoded: list[Any] = [None] * split.num_rows
+    for row, value in enumerate(values):
+        if row not in left_out:
             try:
-                columns["label"].append(labels.encode(values[row]))
+                encoded[row] = labels.encode(value)
             except ValueError as reason:
                 raise split.cell_error(row, column, f"{reason}{unread}") from None
-    return Dataset.from_dict(columns, features=Features(features))
+    rows = rows.add_column("label", encoded, feature=labels.feature)
+    return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
 
 
 def _split_validation(
@@ -291,9 +291,13 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
     Evenly spaced picks from rows in the order of their labels have the labels' proportions. Within
     a label, frequent texts come first: rare ones then make up for what these have too much.
     """
-    ids: dict[tuple[str, ...], int] = {}
-    columns = (rows[name][:] for name in ("text", "text_pair") if name in rows.column_names)
-    texts = np.array([ids.setdefault(row, len(ids)) for row in zip(*columns, strict=True)])
+    columns = [name for name in ("text", "text_pair") if name in rows.column_names]
+    digests = (
+        hashlib.blake2b("\0".join(row).encode(), digest_size=8).digest()
+        for batch in rows.iter(BATCH)
+        for row in zip(*(batch[name] for name in columns), strict=True)
+    )
+    texts = np.unique(np.fromiter(digests, "V8").view(np.uint64), return_inverse=True)[1]
     sizes = np.bincount(texts)
     order = np.random.default_rng(seed).permutation(rows.num_rows)
     order = order[np.sort(np.unique(texts[order], return_index=True)[1])]  # a row of each text
@@ -302,7 +306,7 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
     order = texts[order[np.lexsort(keys)]]
     places = ((np.arange(count) + 0.5) * rows.num_rows / count).astype(int)
     due = np.searchsorted(places, np.cumsum(sizes[order]))
-    is_picked, taken = np.zeros(len(ids), dtype=bool), 0
+    is_picked, taken = np.zeros(len(sizes), dtype=bool), 0
     for text, wanted in zip(order, due, strict=True):
         # A text is picked once half of its rows are due, which keeps to the count.
         if 2 * (wanted - taken) >= sizes[text]:

@@ -17,6 +17,7 @@ from sase_hf import SelfAttentiveConfig, build_tokenizer
 from sase_hf.embedding import Embedder
 from sase_hf.serving.onnx_export import NEEDED
 
+from .corpora import corpora
 from .models import (
     INFERENCE,
     LENGTHS,
@@ -192,6 +193,7 @@ PARTS = {
     "translation": translation,
     "ranking": ranking,
     "start": start,
+    "corpora": corpora,
 }
 
 

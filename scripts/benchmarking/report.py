@@ -1,10 +1,10 @@
 """What was measured, as tables, as a plot and as a record."""
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,6 +18,22 @@ from .timing import exponent
 
 Results = dict[str, list[Result]]
 
+
+class Growth(NamedTuple):
+    """A part that measures cost against a size: the size in its results, and words for a plot."""
+
+    size: str
+    axis: str
+    seconds: str
+
+
+GROWING = {
+    "lengths": Growth(
+        "longest", "tokens of the longest text", "seconds for forward and backward pass"
+    ),
+    "corpora": Growth("rows", "rows of the file", "processor seconds of the whole command"),
+}
+
 # Column -> the key of its value in a result, and the format.
 COLUMNS = {
     "times as fast": ("speedup", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
@@ -25,6 +41,7 @@ COLUMNS = {
     "of PreTrainedModel": ("times_bare", "{0[median]:.2f} ({0[q1]:.2f} to {0[q3]:.2f})"),
     "seconds": ("seconds", "{0[median]:.4g}"),
     "tokens/s": ("tokens_per_second", "{0[median]:,.0f}"),
+    "rows/s": ("rows_per_second", "{0[median]:,.0f}"),
     "sentences/s": ("sentences_per_second", "{0[median]:,.1f}"),
     "of greedy a hypothesis": ("times_greedy_per_hypothesis", "{0[median]:.2f}"),
     "of ceiling": ("share_of_ceiling", "{0[median]:.0%}"),
@@ -50,26 +67,28 @@ def table(part: str, result: Result) -> Iterator[str]:
         yield f"  {name:<{width}}" + "".join(f"{cell:>24}" for cell in cells)
 
 
-def exponents(results: Sequence[Result]) -> dict[str, dict[str, float]]:
-    """Return the power of the length by which time and memory of each settings grow."""
+def exponents(results: Results) -> dict[str, dict[str, float]]:
+    """Return the power of the size by which time and memory of each settings grow."""
     growth = {}
-    for name, (lengths, rows) in _by_settings(results).items():
-        if len(lengths) > 1:
-            seconds, peaks = [r["seconds"]["median"] for r in rows], [r["peak_mib"] for r in rows]
-            growth[name] = {
-                "seconds": exponent(lengths, seconds),
-                "peak_mib": exponent(lengths, peaks),
-            }
+    for part in GROWING:
+        for name, (sizes, rows) in _by_settings(results, part).items():
+            if len(sizes) > 1:
+                seconds = [row["seconds"]["median"] for row in rows]
+                peaks = [row["peak_mib"] for row in rows]
+                growth[name] = {
+                    "seconds": exponent(sizes, seconds),
+                    "peak_mib": exponent(sizes, peaks),
+                }
     return growth
 
 
-def _by_settings(results: Sequence[Result]) -> dict[str, tuple[list[int], list[Result]]]:
-    """Return for each settings the lengths that it ran, and its results."""
+def _by_settings(results: Results, part: str) -> dict[str, tuple[list[int], list[Result]]]:
+    """Return for each settings of a part the sizes that it ran, and its results."""
     found: dict[str, tuple[list[int], list[Result]]] = {}
-    for result in results:
+    for result in results.get(part, []):
         for name, row in result["settings"].items():
-            lengths, rows = found.setdefault(name, ([], []))
-            lengths.append(result["longest"])
+            sizes, rows = found.setdefault(name, ([], []))
+            sizes.append(result[GROWING[part].size])
             rows.append(row)
     return found
 
@@ -95,26 +114,27 @@ def record(results: Results, flags: Namespace, seconds: float) -> dict[str, Any]
         **measured,
         "benchmark": results,
         "settings": {way.name: asdict(way) for way in ways},
-        "exponents": exponents(results.get("lengths", [])),
+        "exponents": exponents(results),
     }
 
 
-def plot(results: Sequence[Result], path: Path) -> None:
-    """Draw time and peak memory of the part `lengths` against length, on logarithmic axes."""
+def plot(results: Results, path: Path) -> None:
+    """Draw time and peak memory of a part of `GROWING` on logarithmic axes."""
     from matplotlib.figure import Figure
 
+    part = next(part for part in GROWING if part in results)
     figure = Figure(figsize=(9, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    lengths = [result["longest"] for result in results]
-    for name, (x, rows) in _by_settings(results).items():
+    sizes = [result[GROWING[part].size] for result in results[part]]
+    for name, (x, rows) in _by_settings(results, part).items():
         left.loglog(x, [row["seconds"]["median"] for row in rows], marker="o", label=name)
         right.loglog(x, [row["peak_mib"] for row in rows], marker="o", label=name)
-    left.set_ylabel("seconds for forward and backward pass")
+    left.set_ylabel(GROWING[part].seconds)
     right.set_ylabel("peak memory in MiB")
     for axes in (left, right):
-        axes.set_xlabel("tokens of the longest text")
-        axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
-        axes.set_xticks([], minor=True)  # their labels would overlap with those of the lengths
+        axes.set_xlabel(GROWING[part].axis)
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axes.set_xticks([], minor=True)  # their labels would overlap with those of the sizes
         axes.grid(visible=True, alpha=0.3)
         axes.legend()
     save_figure(figure, path)

@@ -13,12 +13,13 @@ from rows import REVIEWS, write_csv, write_jsonl
 
 from sase_hf.data import files
 from sase_hf.data.arguments import DataArguments
+from sase_hf.data.columns import Columns
 from sase_hf.data.files import read_file, read_splits
 
 LONG = "word " * 40_000  # beyond the csv module's own limit of 128 KiB
 GUESSED = ["NA", "null", "007", "1.50", "2020-01-01 00:00:00"]
 PLAIN = ['"Fine.', "bad", '"so"', 'yes"']
-WANTED = ("text", "label")
+WANTED = Columns(("text",), ("label",))
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -35,7 +36,8 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         write_csv(path, rows, "\t" if "tsv" in path.name else ",")
     path = path.rename(tmp_path / name)
     split = read_file(path, WANTED)
-    assert split.columns == {key: [row[key] for row in REVIEWS] for key in WANTED}
+    assert split.texts["text"][:] == [row["text"] for row in REVIEWS]
+    assert split.labels["label"] == [row["label"] for row in REVIEWS]
     assert (split.num_rows, split.column_names) == (4, ["text", "label", "other"])
     assert split.source == {"file": name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
@@ -82,7 +84,7 @@ def test_read_file_keeps_texts_as_they_are(
     tmp_path: Path, name: str, content: str, texts: list[str]
 ) -> None:
     (tmp_path / name).write_bytes(content.encode())
-    assert read_file(tmp_path / name, WANTED).columns["text"] == texts
+    assert read_file(tmp_path / name, WANTED).texts["text"][:] == texts
 
 
 def test_read_file_turns_class_ids_into_names(tmp_path: Path) -> None:
@@ -93,9 +95,9 @@ def test_read_file_turns_class_ids_into_names(tmp_path: Path) -> None:
         features=Features({"text": Value("string"), "label": named, "tags": List(named)}),
     )
     rows.to_parquet(tmp_path / "r.parquet")
-    split = read_file(tmp_path / "r.parquet", ("text", "label", "tags"))
-    assert split.columns["label"] == ["yes", None, None]
-    assert split.columns["tags"] == [["no", "yes"], [], None]
+    split = read_file(tmp_path / "r.parquet", Columns(("text",), ("label", "tags")))
+    assert split.labels["label"] == ["yes", None, None]
+    assert split.labels["tags"] == [["no", "yes"], [], None]
     assert split.class_names == {"label": ("no", "yes"), "tags": ("no", "yes")}
 
 

@@ -1,5 +1,7 @@
 """From files to a task: columns, labels, splits, tokens, and errors about bad rows."""
 
+import resource
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
+from sase_hf.data.raw import scratch_file
 from sase_hf.data.task import TaskData, encode_task, load_task
 
 
@@ -261,7 +264,7 @@ def test_load_task_validation_fraction_needs_different_texts(tmp_path: Path) -> 
 def test_load_task_caches_nothing_of_local_files(
     tmp_path: Path, reviews: Path, tokenizer: TokenizersBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy of somebody's data in a hidden folder is neither wanted nor found again."""
+    """A copy of somebody's data is in a folder that ends with the process, and nowhere else."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     Dataset.from_list(REVIEWS).to_parquet(tmp_path / "test.parquet")
     before = set(tmp_path.rglob("*"))
@@ -269,7 +272,25 @@ def test_load_task_caches_nothing_of_local_files(
     task = load(train_file=reviews, test_file=test, validation_fraction=0.5, shuffle_seed=1)
     rows = encode_task(task, tokenizer)
     assert set(tmp_path.rglob("*")) == before
-    assert not any(split.cache_files for split in (*task.splits.values(), *rows.values()))
+    folder = Path(scratch_file()).parent
+    for split in (*task.splits.values(), *rows.values()):
+        assert {Path(file["filename"]).parent for file in split.cache_files} == {folder}
+
+
+def test_load_task_says_that_the_disk_is_full(tmp_path: Path, tokenizer: TokenizersBackend) -> None:
+    """A limit on the size of files stands for a full disk; the folder can be another one."""
+    path = write_jsonl(tmp_path / "rows.jsonl", REVIEWS * 100)
+    task = load(train_file=path)
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
+    try:
+        for write in (lambda: load(train_file=path), lambda: encode_task(task, tokenizer)):
+            with pytest.raises(OSError, match=r"rows do not fit into .*; free space"):
+                write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 import torch
 from benchmarking import report
 from benchmarking.cases import cost_of_length, describe
+from benchmarking.corpora import corpora, cost_of_command
 from benchmarking.models import (
     OURS,
     PLAIN,
@@ -205,10 +206,20 @@ def test_ranking_measures_the_time_of_a_query() -> None:
     flags = Namespace(fields=sizes, num_texts=300, seed=0, rounds=MIN_ROUNDS, seconds=1.0)
     [result] = ranking(flags)
     assert (result["documents"], result["rows"], result["width"]) == (300, 2, 8)
-    seconds = {name: row["seconds"]["median"] for name, row in result["settings"].items()}
-    assert min(seconds.values()) > 0
-    for mode in ("rows", "flat"):
-        assert seconds[f"{mode}, 64 at once"] < seconds[f"{mode}, 1 at once"], "of a query"
+    names = [f"{mode}, {count} at once" for mode in ("rows", "flat") for count in (1, 64)]
+    assert sorted(result["settings"]) == sorted(names)
+    assert all(row["seconds"]["median"] > 0 for row in result["settings"].values())
+
+
+@pytest.mark.slow
+def test_corpora_measures_whole_commands() -> None:
+    [result] = corpora(Namespace(rows=[64], seed=0, threads=1, fields={}))
+    assert result["rows"] == 64
+    for row in result["settings"].values():
+        assert row["peak_mib"] > 100, "torch alone"
+        assert row["rows_per_second"]["median"] == 64 / row["seconds"]["median"]
+    with pytest.raises(RuntimeError, match=r"train\.py failed: .*there is no flag --speed"):
+        cost_of_command(["train.py", "--speed"], 64, 1)
 
 
 def test_cost_of_length_compares_with_the_plain_model_only_where_it_runs(
@@ -230,7 +241,8 @@ def test_cost_of_length_compares_with_the_plain_model_only_where_it_runs(
     ("words", "message"),
     [
         (["--device=cuda"], "torch sees no GPU; use --device cpu"),
-        (["--plot=lengths.svg", "--only", "training"], "two --lengths or more"),
+        (["--plot=lengths.svg", "--only", "training"], "shows one part, lengths or corpora"),
+        (["--plot=c.svg", "--only", "corpora", "--rows", "9"], "two --lengths or --rows at least"),
         (["--record=."], "is a folder"),
     ],
 )
@@ -249,8 +261,8 @@ def test_exponents_and_plot_show_the_cost_against_length(tmp_path: Path) -> None
         for n in (250, 500, 1000)
     ]
     results[0]["settings"]["plain"] = results[0]["settings"]["ours"]
-    growth = report.exponents(results)
+    growth = report.exponents({"lengths": results})
     assert growth == {"ours": {"seconds": pytest.approx(1), "peak_mib": pytest.approx(2)}}
     path = tmp_path / "new" / "lengths.svg"
-    report.plot(results, path)
+    report.plot({"lengths": results}, path)
     assert "<svg" in path.read_text("utf-8")

@@ -160,10 +160,14 @@ def test_train_that_is_terminated_saves_and_says_how_to_go_on(folder: Path, tmp_
     options = {"train_file": folder / "reviews.csv", "output_dir": run, "do_train": True}
     options |= {"save_strategy": "no", "resume_from_checkpoint": "auto", "logging_steps": 1}
     words = flags(**{**TINY, **options, "num_train_epochs": 5_000})
-    log = tmp_path / "log.txt"
+    log, scratch = tmp_path / "log.txt", tmp_path / "scratch"
+    scratch.mkdir()
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-u", str(SCRIPT), *words], stdout=output, stderr=output
+            [sys.executable, "-u", str(SCRIPT), *words],
+            env={**os.environ, "TMPDIR": str(scratch)},
+            stdout=output,
+            stderr=output,
         )
     deadline = time.monotonic() + 200
     while "{'loss'" not in log.read_text():
@@ -171,7 +175,10 @@ def test_train_that_is_terminated_saves_and_says_how_to_go_on(folder: Path, tmp_
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
+    rows = list(scratch.glob("sase_hf-*/*"))
     assert process.wait(60) == 143
+    assert rows
+    assert not list(scratch.glob("sase_hf-*")), "no copy of the texts is left"
     lines = log.read_text().splitlines()
     assert re.search(r"train\.py: stopped; the same command with --resume_from_ch", lines[-1])
     assert "Traceback" not in "".join(lines)
