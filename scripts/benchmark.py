@@ -7,6 +7,8 @@ few minutes:
 
     python scripts/benchmark.py --quick
 
+Where there is a GPU, `--device cuda` measures everything there, and one epoch of SNLI's size.
+
 Everything that is compared runs in turn on the same texts, and every ratio is the median of the
 ratios of all rounds, because other work on the machine slows all that runs in a round. The plain
 implementation (scripts/benchmarking/plain.py) has copies of the same weights; before anything is
@@ -38,6 +40,7 @@ QUICK = {
     "lengths": [100, 200],
     "num_texts": 200,
     "rows": [200, 400],
+    "pairs": 200,
     "rounds": 3,
     "seconds": 5.0,
     "product_size": 1024,
@@ -69,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     rows = [10_000, 100_000, 1_000_000]
     add("--rows", nargs="+", type=positive_int, default=rows, help="of the files of corpora")
+    add("--pairs", type=positive_int, default=549_367, help="of the part epoch, by default SNLI's")
     add("--rounds", type=positive_int, default=7, help="rounds of each comparison")
     add("--seconds", type=float, default=60.0, help="no round begins after this time")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="where everything runs")

@@ -35,7 +35,7 @@ from sase_hf.training.run import log_summary, make_trainer, move_label_smoothing
 from sase_hf.training.setup import assemble, check_arguments, check_splits, complete_arguments
 from sase_hf.utils.cli import errors_in_one_line, positive_int
 from sase_hf.utils.files import write_text
-from sase_hf.utils.memory import keep_freed_memory
+from sase_hf.utils.memory import keep_freed_memory, limit_compiled_code
 
 
 def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
@@ -80,6 +80,7 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
     training_args.do_predict = False  # left to the recipe
 
     keep_freed_memory()
+    limit_compiled_code()
     set_seed(training_args.seed)
     setup = assemble(model_args, data_args)  # its model, never trained, is the start of all trials
     check_splits(setup.task, training_args)

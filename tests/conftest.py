@@ -33,8 +33,9 @@ def seed() -> None:
 
 @pytest.fixture
 def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the LSTM read a batch in many blocks; the texts of tests are too few for that."""
+    """Make a batch many blocks, with spare positions; the texts of tests are too few for that."""
     monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", 0)
+    monkeypatch.setattr(packing_self_attentive, "LENGTHS_PER_OCTAVE", 1)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from ..evaluation.records import (
 )
 from ..hub import create_repository, push, write_model_card
 from ..utils.cli import first_termination, is_write_error
-from ..utils.memory import keep_freed_memory
+from ..utils.memory import keep_freed_memory, limit_compiled_code
 from ..utils.tables import Table
 from .arguments import ModelArguments, ModelSource, RunArguments, changed_arguments
 from .checkpoints import (
@@ -133,6 +133,7 @@ def _run_from(
         )
 
     keep_freed_memory()
+    limit_compiled_code()
     (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
     setup = steps.assemble(model_args, data_args, checkpoint)
     check_splits(setup.task, training_args)

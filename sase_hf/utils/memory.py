@@ -1,11 +1,16 @@
-"""Freed memory that is used again instead of being fetched anew from the system.
+"""What a process that trains on a CPU keeps: memory that it freed, and compiled code.
 
 glibc hands large pieces back to the system as soon as they are freed, and the next training step on
 a CPU waits for the same pages again: up to half of a step with large layers.
 """
 
 import ctypes
+import os
 import platform
+
+# oneDNN keeps the code of this many operations, by default 1,024. In bfloat16 those of an LSTM, of
+# which each shape of a block is another, take a MiB each on long texts.
+COMPILED_OPERATIONS = 512
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # from glibc's malloc.h
 
@@ -23,3 +28,11 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     return bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, -1))
+
+
+def limit_compiled_code() -> None:
+    """Let oneDNN keep less code than it does by default; call it before a model runs.
+
+    Who has set ONEDNN_PRIMITIVE_CACHE_CAPACITY keeps it.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(COMPILED_OPERATIONS))

@@ -18,6 +18,8 @@ from sase_hf.embedding import Embedder
 from sase_hf.serving.onnx_export import NEEDED
 
 from .corpora import corpora
+from .epoch import epoch
+from .lstm import lstm
 from .models import (
     INFERENCE,
     LENGTHS,
@@ -194,6 +196,8 @@ PARTS = {
     "ranking": ranking,
     "start": start,
     "corpora": corpora,
+    "lstm": lstm,
+    "epoch": epoch,
 }
 
 

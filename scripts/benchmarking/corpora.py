@@ -8,13 +8,16 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 import torch
 from comparing.baselines import processor_seconds
+from torch import Tensor
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveModel, build_tokenizer
 
@@ -24,7 +27,9 @@ from .timing import quartiles
 
 # Small, so that the rows cost what the model does not: reading, tokens, batches, results.
 SIZES = {"embedding_size": 50, "lstm_hidden_size": 50, "num_hops": 2, "classifier_hidden_size": 50}
-VOCABULARY = 20_000
+# Words of letters, which no tokenizer splits.
+WORDS = ["".join(word) for word in islice(product(ascii_lowercase, repeat=4), 20_000)]
+PART = 10_000  # rows whose words are drawn at a time
 POLL_SECONDS = 0.02
 
 
@@ -32,14 +37,13 @@ def corpora(flags: Namespace) -> Iterator[dict[str, Any]]:
     """Embed files of made rows as long as tweets, and train for one epoch on them."""
     generator = np.random.default_rng(flags.seed)
     torch.manual_seed(flags.seed)
-    words = [_word(number) for number in range(VOCABULARY)]
     sizes = {**SIZES, **flags.fields}
     given = [f"--{name}={json.dumps(value)}" for name, value in sizes.items()]
     for rows in flags.rows:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "rows.csv")
-            _write_rows(file, rows, words, generator)
-            tokenizer = build_tokenizer([" ".join(words)])
+            write_rows(file, {"text": WORKLOADS["tweets"].draw(rows)}, ("good", "bad"), generator)
+            tokenizer = build_tokenizer([" ".join(WORDS)])
             config = SelfAttentiveConfig(vocab_size=len(tokenizer), **sizes)
             SelfAttentiveModel(config).save_pretrained(folder)
             tokenizer.save_pretrained(folder)
@@ -47,54 +51,61 @@ def corpora(flags: Namespace) -> Iterator[dict[str, Any]]:
             training = ["--train_file", str(file), "--output_dir", f"{folder}/run", *given]
             training += ["--num_train_epochs", "1", "--validation_fraction", "0"]
             commands = {
-                "embed.py": ["embed.py", folder, str(file), *output],
-                "train.py": ["train.py", *training, "--save_strategy", "no"],
+                "embed.py": [str(SCRIPTS / "embed.py"), folder, str(file), *output],
+                "train.py": [str(SCRIPTS / "train.py"), *training, "--save_strategy", "no"],
             }
             threads = flags.threads
             settings = {name: cost_of_command(c, rows, threads) for name, c in commands.items()}
         yield {"rows": rows, "settings": settings}
 
 
-def _word(number: int) -> str:
-    letters = ""
-    while number >= 0:
-        number, letter = divmod(number, 26)
-        letters, number = chr(ord("a") + letter) + letters, number - 1
-    return letters
-
-
-def _write_rows(
-    file: Path, rows: int, words: Sequence[str], generator: np.random.Generator
+def write_rows(
+    file: Path,
+    lengths: Mapping[str, Tensor],
+    labels: Sequence[str],
+    generator: np.random.Generator,
 ) -> None:
-    """Write rows of random words, the first ones the most frequent, each with one of two labels."""
-    shares = 1 / np.arange(2, len(words) + 2)
-    lengths = WORKLOADS["tweets"].draw(rows).tolist()
+    """Write rows of random words, the first of `WORDS` the most frequent, with labels in turn.
+
+    Args:
+        file: A CSV file.
+        lengths: For each column of texts the number of words of every row.
+        labels: What the column `label` holds.
+        generator: Draws the words.
+    """
+    shares = 1 / np.arange(2, len(WORDS) + 2)
+    words = np.array(WORDS)
     with file.open("w", encoding="utf-8", newline="") as opened:
         writer = csv.writer(opened)
-        writer.writerow(["text", "label"])
-        for row, length in enumerate(lengths):
-            if row % 10_000 == 0:
-                picks = iter(generator.choice(len(words), 400_000, p=shares / shares.sum()))
-            text = " ".join(words[next(picks)] for _ in range(int(length)))
-            writer.writerow([text, ("good", "bad")[row % 2]])
+        writer.writerow([*lengths, "label"])
+        columns = (column.int().tolist() for column in lengths.values())
+        for row, counts in enumerate(zip(*columns, strict=True)):
+            if row % PART == 0:
+                largest = sum(int(column.max()) for column in lengths.values())
+                picks = generator.choice(len(words), PART * largest, p=shares / shares.sum())
+                drawn, used = words[picks], 0
+            texts = []
+            for count in counts:
+                texts.append(" ".join(drawn[used : used + count]))
+                used += count
+            writer.writerow([*texts, labels[row % len(labels)]])
 
 
-def cost_of_command(command: Sequence[str], rows: int, threads: int) -> dict[str, Any]:
-    """Run a script; return its processor seconds, rows a second, and most memory in MiB.
+def cost_of_command(words: Sequence[str], rows: int, threads: int) -> dict[str, Any]:
+    """Run Python; return its processor seconds, rows a second, and its most memory in MiB.
 
     Memory is what the process wrote itself. Pages of mapped files, which the system takes back
     where others need them, do not count.
 
     Raises:
-        RuntimeError: If the script fails, or the system does not tell the memory.
+        RuntimeError: If the command fails, or the system does not tell the memory.
     """
     if not Path("/proc/self/status").exists():
         raise RuntimeError("the part corpora reads memory from /proc, which only Linux has")
-    script, *words = command
     before, peak = processor_seconds(), 0
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [sys.executable, str(SCRIPTS / script), *words],
+            [sys.executable, *words],
             env={**os.environ, "OMP_NUM_THREADS": str(threads)},
             stdout=log,
             stderr=log,
@@ -104,7 +115,7 @@ def cost_of_command(command: Sequence[str], rows: int, threads: int) -> dict[str
             time.sleep(POLL_SECONDS)
         if process.returncode:
             log.seek(0)
-            raise RuntimeError(f"{script} failed: {log.read().strip()[-1000:]}")
+            raise RuntimeError(f"{words} failed: {log.read().strip()[-1000:]}")
     seconds = processor_seconds() - before
     rates = {"seconds": quartiles([seconds]), "rows_per_second": quartiles([rows / seconds])}
     return {**rates, "peak_mib": peak / 1024}

@@ -148,30 +148,37 @@ def _loss(model: SelfAttentivePreTrainedModel, batch: dict[str, Tensor]) -> Tens
     if isinstance(model, SelfAttentiveModel):
         outputs = model(**batch)
         return outputs.sentence_embedding.float().square().mean() + outputs.penalty.mean()
-    return model(**batch, labels=torch.tensor([0, 1, 1, 0])).loss
+    return model(**batch, labels=torch.tensor([0, 1, 1, 0], device=model.device)).loss
+
+
+# Without autocast to float16 on a CPU: not every one has an LSTM for it.
+PRECISIONS = [
+    ("cpu", torch.bfloat16, False),
+    ("cpu", torch.float16, False),
+    ("cpu", torch.bfloat16, True),
+]
+if torch.cuda.is_available():
+    PRECISIONS += [("cuda", torch.float32, False)]
+    PRECISIONS += [("cuda", dtype, a) for dtype in (torch.bfloat16, torch.float16) for a in (0, 1)]
 
 
 @every_model
-@pytest.mark.parametrize(
-    ("dtype", "autocast"),
-    # Without (torch.float16, True): not every CPU has an LSTM for it.
-    [(torch.bfloat16, False), (torch.float16, False), (torch.bfloat16, True)],
-)
-def test_half_precision_trains(
-    dtype: torch.dtype, autocast: bool, model_class: type, fields: dict[str, Any]
+@pytest.mark.parametrize(("device", "dtype", "autocast"), PRECISIONS)
+def test_every_precision_trains(
+    device: str, dtype: torch.dtype, autocast: bool, model_class: type, fields: dict[str, Any]
 ) -> None:
     """Weights in half precision, or autocast: a loss near the full one, finite gradients."""
     rng = random.Random(0)
     model = tiny.tiny_model(model_class, **fields)
     batch = tiny.pair_batch([tiny.random_pair(rng) for _ in range(3)] + [([], [])], "holed", rng)
     expected = _loss(model, batch)
-    if not autocast:
-        model.to(dtype)
-    with torch.autocast("cpu", dtype, enabled=autocast):
+    model.to(device, torch.float32 if autocast else dtype)
+    batch = {name: values.to(device) for name, values in batch.items()}
+    with torch.autocast(device, dtype, enabled=bool(autocast)):
         loss = _loss(model, batch)
         assert model(**batch).penalty.dtype == torch.float32
     loss.backward()
-    torch.testing.assert_close(loss.float(), expected, rtol=0.05, atol=0.05)
+    torch.testing.assert_close(loss.float().cpu(), expected, rtol=0.05, atol=0.05)
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 

@@ -101,8 +101,8 @@ def test_penalty_passes_gradcheck() -> None:
 
 def test_mean_pooling_of_half_precision_states_does_not_overflow() -> None:
     """Two thousand states of 50 have a mean that float16 holds and a sum that it does not."""
-    states = torch.full((1, 2000, 4), 50, dtype=torch.float16)
-    packing = Packing(torch.ones(1, 2000, dtype=torch.bool))
+    states = torch.full((1, 2048, 4), 50, dtype=torch.float16)
+    packing = Packing(torch.ones(1, 2048, dtype=torch.bool))
     mean, *_ = BaselinePooling(tiny.tiny_config(pooling="mean"))(states, states[0], packing)
     assert mean.dtype == torch.float16
     assert mean.tolist() == [[[50, 50, 50, 50]]]

@@ -13,6 +13,8 @@ import torch
 from benchmarking import report
 from benchmarking.cases import cost_of_length, describe
 from benchmarking.corpora import corpora, cost_of_command
+from benchmarking.epoch import epoch
+from benchmarking.lstm import lstm, read_packed
 from benchmarking.models import (
     OURS,
     PLAIN,
@@ -218,8 +220,38 @@ def test_corpora_measures_whole_commands() -> None:
     for row in result["settings"].values():
         assert row["peak_mib"] > 100, "torch alone"
         assert row["rows_per_second"]["median"] == 64 / row["seconds"]["median"]
-    with pytest.raises(RuntimeError, match=r"train\.py failed: .*there is no flag --speed"):
-        cost_of_command(["train.py", "--speed"], 64, 1)
+    with pytest.raises(RuntimeError, match="failed: no such model"):
+        cost_of_command(["-c", "raise SystemExit('no such model')"], 64, 1)
+
+
+@pytest.mark.slow
+def test_epoch_is_one_of_all_pairs() -> None:
+    flags = Namespace(pairs=40, seed=0, threads=1, device="cpu", fields={"lstm_hidden_size": 4})
+    [result] = epoch(flags)
+    row = result["settings"]["train.py"]
+    assert (result["processes"], result["batch_size"]) == (1, 10)
+    assert row["rows_per_second"]["median"] == 40 / row["seconds"]["median"]
+    assert row["seconds"]["median"] < row["processor_seconds"], "the imports are not the epoch's"
+
+
+def test_lstm_compares_ways_to_read_the_same_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is timed only if it computes the states of the others."""
+    monkeypatch.setattr("benchmarking.lstm.BATCH_SIZES", (3,))
+    fields = {"embedding_size": 4, "lstm_hidden_size": 3}
+    sizes = {"max_batches": 1, "product_size": 8, "rounds": MIN_ROUNDS, "seconds": 0.1}
+    flags = Namespace(workloads=["tweets"], device="cpu", seed=0, fields=fields, **sizes)
+    results = list(lstm(flags))
+    assert [(r["grouped"], r["precision"]) for r in results] == [
+        (grouped, precision) for grouped in (False, True) for precision in ("fp32", "bf16")
+    ]
+    assert set(results[0]["settings"]) == {"nn.LSTM, packed", "nn.LSTM, dense", "ours"}
+    assert results[0]["settings"]["nn.LSTM, packed"]["speedup"]["median"] == 1
+    read = "benchmarking.lstm.read_blocks"
+    monkeypatch.setattr(
+        read, lambda *given: read_packed(nn.LSTM(4, 3, bidirectional=True), *given[1:])
+    )
+    with pytest.raises(RuntimeError, match="computes other states"):
+        list(lstm(flags))
 
 
 def test_cost_of_length_compares_with_the_plain_model_only_where_it_runs(

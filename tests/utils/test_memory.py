@@ -1,5 +1,6 @@
-"""Freed memory stays with the process, where the C library can be told so."""
+"""What a process that trains keeps: freed memory, and less compiled code than by default."""
 
+import os
 import platform
 import resource
 import subprocess
@@ -8,7 +9,9 @@ import sys
 import pytest
 
 from sase_hf.utils import memory
-from sase_hf.utils.memory import keep_freed_memory
+from sase_hf.utils.memory import keep_freed_memory, limit_compiled_code
+
+CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
 # Allocates and frees 64 MiB again and again and prints how many pages the system had to supply.
 PROGRAM = f"""
@@ -33,3 +36,12 @@ def test_keep_freed_memory_leaves_other_c_libraries_alone(monkeypatch: pytest.Mo
     """macOS, Windows and musl have no such setting."""
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     assert keep_freed_memory() is False
+
+
+def test_limit_compiled_code_keeps_what_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CAPACITY, "7")
+    limit_compiled_code()
+    assert os.environ[CAPACITY] == "7"
+    monkeypatch.delenv(CAPACITY)
+    limit_compiled_code()
+    assert 0 < int(os.environ[CAPACITY]) < 1024, "oneDNN's own number"

@@ -68,14 +68,15 @@ class BiLSTMLayer(nn.Module):
                 for done in range(0, steps, CHECKPOINTED_STEPS)
             ]
         # One split: with a slice for each block, the backward pass would fill all of x per block.
-        parts = x.split([steps * rows for steps, rows in blocks]) if len(blocks) > 1 else (x,)
+        sizes = [steps * rows for steps, rows in blocks]
+        *parts, spare = x.split([*sizes, packing.spare])
         outputs: list[Tensor] = []
         hidden = cell = x.new_zeros(1, blocks[0][1], lstm.hidden_size)
         for part, (steps, rows) in zip(parts, blocks, strict=True):
             part = part.unflatten(0, (steps, rows))
             output, hidden, cell = lstm(part, hidden[:, :rows], cell[:, :rows])
             outputs.append(output.flatten(0, 1))
-        return torch.cat(outputs)
+        return torch.cat([*outputs, spare.new_zeros(len(spare), lstm.hidden_size)])
 
 
 class BiLSTMEncoder(nn.Module):

@@ -2,10 +2,10 @@
 
 Lin et al., *A Structured Self-Attentive Sentence Embedding*, ICLR 2017, https://arxiv.org/abs/1703.03130.
 
-Shapes, everywhere in this file: B sentences (or pairs), T tokens, S tokens after left-alignment
-(S <= T), P positions after packing, d width of the word vectors, H width of the states, r hops
-(rows of the sentence matrix M), W width of a row that a classifier reads (H, or 4H), b, p, q hidden
-units.
+Shapes, everywhere in this file: B sentences (or pairs), T tokens, S tokens after left-alignment,
+P positions after packing (S and P with a few spare ones), d width of the word vectors, H width of
+the states, r hops (rows of the sentence matrix M), W width of a row that a classifier reads (H, or
+4H), b, p, q hidden units.
 
 Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`: H (P, H) ->
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.

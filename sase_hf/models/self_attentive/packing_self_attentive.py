@@ -3,8 +3,8 @@
 This is `pack_padded_sequence` with exact gradients in a graph that can be exported; it does not put
 several texts into one row of a language model.
 
-Shapes: B sentences, T tokens as they came, S tokens after left-alignment (S <= T), P positions
-after packing.
+Shapes: B sentences, T tokens as they came, S tokens of the longest sentence after left-alignment,
+P positions after packing; S and P include the few spare ones of `LENGTHS_PER_OCTAVE`.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,11 @@ from transformers.utils.import_utils import is_tracing
 # Another call of the LSTM costs about as much as reading this many tokens, so a block reads up to
 # this much padding before a new block begins. On a CPU, values from 25 to 80 take the same time.
 CALL_IN_TOKENS = 25
+
+
+# For a product of as many rows as none before, oneDNN compiles code in bfloat16 and never frees it,
+# up to a MiB each time. So a packed sequence has one of this many lengths between n and 2 n.
+LENGTHS_PER_OCTAVE = 16
 
 
 def dense_blocks(lengths: list[int]) -> list[tuple[int, int]]:
@@ -40,20 +45,29 @@ def dense_blocks(lengths: list[int]) -> list[tuple[int, int]]:
     return [*blocks, (max(lengths[0] - done, 1), max(rows, 1))]
 
 
+def _spare(positions: int) -> int:
+    """Return how many positions are missing to the next length that a packed sequence may have."""
+    unit = 1 << max(positions.bit_length() - LENGTHS_PER_OCTAVE.bit_length(), 0)
+    return -positions % unit
+
+
 class Packing:
     """The positions of the real tokens in the packed sequence, and the way there and back.
 
     The packed sequence holds the first tokens of all sentences, the longest sentence first, then
     their second tokens, and so on. It falls into blocks in which the number of sentences stays the
     same, so that an LSTM reads each as a dense batch. A sentence that ends within a block repeats
-    its last token to the end of it; what comes of these repetitions is never read.
+    its last token to the end of it, and spare positions behind the last block hold the first token
+    of the longest sentence; what comes of these repetitions is never read.
 
     Args:
         mask: True on real tokens, anywhere in a row, shape (B, T), T >= 1.
 
     Attributes:
         mask: As given.
-        blocks: Steps and sentences of each block; their steps sum to S, their products to P.
+        blocks: Steps and sentences of each block; without what is spare, their steps sum to S and
+            their products to P.
+        spare: The number of spare positions of P; none where the batch is one block on purpose.
         order: The sentences by rank, longest first, shape (B,).
         lengths: Tokens of each sentence by rank, or None where reading them would cost too much.
         rank: The rank of each position's sentence, shape (P,).
@@ -73,11 +87,12 @@ class Packing:
         # On an accelerator, reading the lengths would wait for the device at every step, and a
         # traced or compiled graph must not depend on the values of a mask: one block for all.
         if is_tracing(mask) or mask.device.type != "cpu" or batch == 0:
-            self.blocks, self.has_empty = [(length, batch)], True
+            self.blocks, self.spare, self.has_empty = [(length, batch)], 0, True
         else:
             sorted_lengths, self.order = lengths.sort(descending=True, stable=True)
             self.lengths = sorted_lengths.tolist()
             self.blocks = dense_blocks(self.lengths)
+            self.spare = _spare(sum(steps * rows for steps, rows in self.blocks))
             self.has_empty = self.lengths[-1] == 0
         self._first, step, self.rank = self._positions()
 
@@ -106,7 +121,9 @@ class Packing:
             steps.append((done + within).unsqueeze(1).expand(-1, rows).flatten())
             ranks.append(rank.expand(length, -1).flatten())
             done, packed = done + length, packed + length * rows
-        return torch.cat(firsts), torch.cat(steps), torch.cat(ranks)
+        step, rank = (F.pad(torch.cat(parts), (0, self.spare)) for parts in (steps, ranks))
+        spare_steps = 0 if self.lengths is None else _spare(done)
+        return F.pad(torch.cat(firsts), (0, spare_steps)), step, rank
 
     def _columns(self, lengths: Tensor) -> Tensor:
         """Return where in its row the n-th real token of each sentence is, shape (B, T)."""
