@@ -54,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     every, models, lengths = list(WORKLOADS), list(MODELS), [250, 500, 1000, 2000, 4000]
     add("--quick", action="store_true", help="measure less of everything")
-    add("--only", nargs="+", choices=PARTS, default=list(PARTS), help="the parts to measure")
+    most = "the parts to measure; by default all, epoch with --device cuda alone"
+    add("--only", nargs="+", choices=PARTS, help=most)
     add("--workloads", nargs="+", choices=every, default=every, help="the lengths of texts")
     add("--models", nargs="+", choices=models, default=models, help="of training and inference")
     add(
@@ -86,6 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if flags.quick:
         parser.set_defaults(**QUICK)
         flags = parser.parse_args(argv)
+    flags.only = flags.only or [p for p in PARTS if p != "epoch" or flags.device == "cuda"]
     with errors_in_one_line(__file__):
         if flags.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("--device is cuda, but torch sees no GPU; use --device cpu")

@@ -30,7 +30,8 @@ def epoch(flags: Namespace) -> Iterator[dict[str, Any]]:
         name: (mean + spread * torch.randn(flags.pairs)).round().clamp(1, 80)
         for name, (mean, spread) in {"premise": PREMISE, "hypothesis": HYPOTHESIS}.items()
     }
-    processes = torch.cuda.device_count() if flags.device == "cuda" else 1
+    on_gpu = flags.device == "cuda"
+    processes = torch.cuda.device_count() if on_gpu else 1
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
     with tempfile.TemporaryDirectory() as folder:
         file, run = Path(folder, "pairs.csv"), Path(folder, "run")
@@ -41,9 +42,8 @@ def epoch(flags: Namespace) -> Iterator[dict[str, Any]]:
         words += ["--validation_fraction", "0", "--bf16", "true"]
         words += ["--per_device_train_batch_size", str(size)]
         words += [f"--{name}={json.dumps(value)}" for name, value in flags.fields.items()]
-        start = launcher if flags.device == "cuda" else []
-        words += [] if flags.device == "cuda" else ["--use_cpu", "true"]
-        command = [*start, str(SCRIPTS / "train.py"), *words]
+        command = [*(launcher if on_gpu else ()), str(SCRIPTS / "train.py"), *words]
+        command += [] if on_gpu else ["--use_cpu", "true"]
         cost = cost_of_command(command, flags.pairs, flags.threads)
         state = json.loads((run / "trainer_state.json").read_text("utf-8"))
     seconds = next(e["train_runtime"] for e in state["log_history"] if "train_runtime" in e)
@@ -51,7 +51,6 @@ def epoch(flags: Namespace) -> Iterator[dict[str, Any]]:
         "seconds": quartiles([seconds]),
         "rows_per_second": quartiles([flags.pairs / seconds]),
         "processor_seconds": cost["seconds"]["median"],  # of the whole command
-        "peak_mib": cost["peak_mib"],
     }
     facts = {"pairs": flags.pairs, "processes": processes, "batch_size": size}
     yield {**facts, "settings": {"train.py": row}}

@@ -129,6 +129,10 @@ def plot(results: Results, path: Path) -> None:
     for name, (x, rows) in _by_settings(results, part).items():
         left.loglog(x, [row["seconds"]["median"] for row in rows], marker="o", label=name)
         right.loglog(x, [row["peak_mib"] for row in rows], marker="o", label=name)
+    least, most = right.dataLim.intervaly
+    if most < 4 * least:  # which a logarithmic axis would make look like much
+        right.set_yscale("linear")
+        right.set_ylim(bottom=0)
     left.set_ylabel(GROWING[part].seconds)
     right.set_ylabel("peak memory in MiB")
     for axes in (left, right):
