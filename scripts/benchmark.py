@@ -2,7 +2,7 @@
 
     python scripts/benchmark.py --record model_cards/records/benchmark.json
 
-takes more than an hour, because the plain implementation is slow on documents. A first look takes a
+takes hours, because the plain implementation is slow on documents. A first look takes a
 few minutes:
 
     python scripts/benchmark.py --quick
@@ -110,13 +110,16 @@ def main(argv: Sequence[str] | None = None) -> None:
                 for result in PARTS[part](flags):
                     results.setdefault(part, []).append(result)
                     print(*table(part, result), "", sep="\n", flush=True)
+                if flags.record:  # what is measured is not lost if a later part fails
+                    write_record(
+                        record(results, flags, time.perf_counter() - started), flags.record
+                    )
         except RuntimeError as error:
             parser.exit(1, f"benchmark.py: {error}\n")
         for name, growth in exponents(results).items():
             print(f"{name}: time grows as size ** {growth['seconds']:.2f}, ", end="")
             print(f"memory as size ** {growth['peak_mib']:.2f}")
         if flags.record:
-            write_record(record(results, flags, time.perf_counter() - started), flags.record)
             print(f"record  {flags.record}")
         if flags.plot:
             plot(results, flags.plot)

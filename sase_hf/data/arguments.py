@@ -71,7 +71,9 @@ class DataArguments:
             distinct = len(set(self.text_column_names))
             if distinct not in (1, 2) or distinct < len(self.text_column_names):
                 given = f"--text_column_names is {self.text_column_names}"
-                raise ValueError(f"{given}; it must name one column, or two for pairs")
+                raise ValueError(
+                    f"{given}; it must name one column, or two different ones for pairs"
+                )
         for name in ("max_seq_length", *MAX_SAMPLES.values()):
             value = getattr(self, name)
             if value is not None and value < 1:

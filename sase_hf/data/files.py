@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain, count, islice, tee
 from pathlib import Path
@@ -84,7 +84,8 @@ def read_file(path: FilePath, columns: Columns, split: str = "test") -> RawSplit
                 present = columns.within(features)
                 parts = file.iter_batches(BATCH, columns=sum(present, ()))
                 batches = (part.to_pydict() for part in parts)
-                return _typed_split(split, path, source, batches, features, present)
+                rows = file.metadata.num_rows
+                return _typed_split(split, path, source, batches, rows, features, present)
         seen: dict[str, None] = {}
         return collect(split, path, source, _batches(path, columns, seen), seen, columns)
 
@@ -346,8 +347,8 @@ def _dataset_splits(path: str, arguments: DataArguments) -> tuple[Columns, list[
                 columns = find_columns(title, rows, arguments, labelled=split != "test")
             present = columns.within(loaded[split].column_names)
             batches = loaded[split].select_columns(sorted({*sum(present, ())})).iter(BATCH)
-            features = loaded[split].features
-            splits.append(_typed_split(split, title, source, batches, features, present))
+            rows, features = loaded[split].num_rows, loaded[split].features
+            splits.append(_typed_split(split, title, source, batches, rows, features, present))
     if columns is None:
         fault = f"{path!r} has the splits {list(loaded)}, but none of {list(SPLITS)}"
         raise ValueError(f"{fault}; save those you want as files and give these instead")
@@ -359,6 +360,7 @@ def _typed_split(
     title: str,
     source: dict[str, Any],
     batches: Iterable[Mapping[str, Sequence[Any]]],
+    num_rows: int,
     features: Features,
     columns: Columns,
 ) -> RawSplit:
@@ -379,4 +381,5 @@ def _typed_split(
         return [row and [names[index] for index in row] for row in values]
 
     decoded = ({name: named(name, values) for name, values in batch.items()} for batch in batches)
-    return collect(name, title, source, decoded, features, columns, class_names)
+    split = collect(name, title, source, decoded, features, columns, class_names)
+    return replace(split, num_rows=num_rows)  # also where it has no wanted column

@@ -64,7 +64,7 @@ def load_pairs(arguments: PairArguments, problem_type: str = TRANSLATION) -> Tas
             if arguments.both_directions:
                 rows = _and_exchanged(rows)
             if arguments.shuffle_seed is not None:
-                rows = rows.shuffle(seed=arguments.shuffle_seed)
+                rows = rows.shuffle(seed=arguments.shuffle_seed, keep_in_memory=True)
         most = getattr(arguments, MAX_SAMPLES[split.name])
         splits[split.name] = rows if most is None else rows.select(range(min(most, len(rows))))
         if not len(splits[split.name]):

@@ -75,13 +75,13 @@ def collect(
     """Gather the rows of a split from the batches that a reader yields.
 
     Args:
-        name: As in `RawSplit`, like `title`, `source` and `class_names`.
-        title: See there.
-        source: See there.
+        name: One of `SPLITS`.
+        title: The source, for errors.
+        source: The source, for a record.
         batches: The values of every wanted column, of some rows at a time.
         column_names: The columns of the source, read after the last batch.
         columns: Those that are wanted.
-        class_names: See there.
+        class_names: For each column of class ids the names, in id order.
 
     Raises:
         OSError: If the disk that holds temporary files is full.
@@ -94,7 +94,7 @@ def collect(
     with writing_rows(), pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, schema) as out:
         for batch in batches:
             texts = {column: list(batch[column]) for column in faults}
-            size = len(next(iter(batch.values())))
+            size = len(next(iter(batch.values()), ()))
             for column, values in texts.items():
                 for place, value in enumerate(values):
                     reason = text_fault(value) or (not value.strip() and "the text is blank")
@@ -121,7 +121,8 @@ def collect(
 
 def scratch_file() -> str:
     """Return the path of a new file on disk, which is deleted when the process ends."""
-    return os.path.join(_scratch().name, f"{next(_numbers)}.arrow")
+    name = f"{os.getpid()}-{next(_numbers)}.arrow"  # a fork has the folder and the number too
+    return os.path.join(_scratch().name, name)
 
 
 @cache

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from datasets import Dataset, DatasetDict
@@ -30,7 +31,7 @@ from .labels import (
     learn_labels,
     truth_of,
 )
-from .raw import BATCH, RawSplit, writing_rows
+from .raw import BATCH, RawSplit, scratch_file, writing_rows
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ def load_task(arguments: DataArguments) -> TaskData:
     if arguments.validation_fraction and "train" in splits and "validation" not in splits:
         _split_validation(splits, sources, arguments.validation_fraction, seed or 0)
     if seed is not None and "train" in splits:
-        splits["train"] = splits["train"].shuffle(seed=seed)
+        splits["train"] = splits["train"].shuffle(seed=seed, keep_in_memory=True)
     for name, rows in splits.items():
         limit = getattr(arguments, MAX_SAMPLES[name])
         if limit is not None:
@@ -146,6 +147,9 @@ def tokenized(splits: Mapping[str, Dataset], encode: Callable[..., BatchEncoding
                     encode,
                     batched=True,
                     remove_columns=[column for column in split.column_names if column != "labels"],
+                    # Not beside the files of a dataset that is the user's own.
+                    cache_file_name=scratch_file() if split.cache_files else None,
+                    load_from_cache_file=False,
                     desc=f"Tokenizing {name}",
                 )
                 for name, split in splits.items()
@@ -261,7 +265,8 @@ def _checked(
                 encoded[row] = labels.encode(value)
             except ValueError as reason:
                 raise split.cell_error(row, column, f"{reason}{unread}") from None
-    rows = rows.add_column("label", encoded, feature=labels.feature)
+    # A fingerprint of its own, as that of all labels takes long.
+    rows = rows.add_column("label", encoded, feature=labels.feature, new_fingerprint=uuid4().hex)
     return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
 
 

@@ -34,11 +34,10 @@ POLL_SECONDS = 0.02
 
 
 def corpora(flags: Namespace) -> Iterator[dict[str, Any]]:
-    """Embed files of made rows as long as tweets, and train for one epoch on them."""
+    """Embed files of made rows as long as tweets, and train for one epoch on them, on the CPU."""
     generator = np.random.default_rng(flags.seed)
     torch.manual_seed(flags.seed)
     sizes = {**SIZES, **flags.fields}
-    given = [f"--{name}={json.dumps(value)}" for name, value in sizes.items()]
     for rows in flags.rows:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "rows.csv")
@@ -47,9 +46,10 @@ def corpora(flags: Namespace) -> Iterator[dict[str, Any]]:
             config = SelfAttentiveConfig(vocab_size=len(tokenizer), **sizes)
             SelfAttentiveModel(config).save_pretrained(folder)
             tokenizer.save_pretrained(folder)
-            output = ["--output", f"{folder}/vectors"]
-            training = ["--train_file", str(file), "--output_dir", f"{folder}/run", *given]
+            output = ["--output", f"{folder}/vectors", "--device", "cpu"]
+            training = ["--train_file", str(file), "--output_dir", f"{folder}/run"]
             training += ["--num_train_epochs", "1", "--validation_fraction", "0"]
+            training += ["--use_cpu", "true", *flags_of(sizes)]
             commands = {
                 "embed.py": [str(SCRIPTS / "embed.py"), folder, str(file), *output],
                 "train.py": [str(SCRIPTS / "train.py"), *training, "--save_strategy", "no"],
@@ -57,6 +57,12 @@ def corpora(flags: Namespace) -> Iterator[dict[str, Any]]:
             threads = flags.threads
             settings = {name: cost_of_command(c, rows, threads) for name, c in commands.items()}
         yield {"rows": rows, "settings": settings}
+
+
+def flags_of(fields: Mapping[str, Any]) -> list[str]:
+    """Return flags of scripts/train.py for fields of a config."""
+    texts = {name: x if isinstance(x, str) else json.dumps(x) for name, x in fields.items()}
+    return [f"--{name}={text}" for name, text in texts.items()]
 
 
 def write_rows(
@@ -101,7 +107,7 @@ def cost_of_command(words: Sequence[str], rows: int, threads: int) -> dict[str, 
         RuntimeError: If the command fails, or the system does not tell the memory.
     """
     if not Path("/proc/self/status").exists():
-        raise RuntimeError("the part corpora reads memory from /proc, which only Linux has")
+        raise RuntimeError("the memory of a command is read from /proc, which only Linux has")
     before, peak = processor_seconds(), 0
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
@@ -110,9 +116,13 @@ def cost_of_command(words: Sequence[str], rows: int, threads: int) -> dict[str, 
             stdout=log,
             stderr=log,
         )
-        while process.poll() is None:
-            peak = max(peak, _own_kib(process.pid))
-            time.sleep(POLL_SECONDS)
+        try:
+            while process.poll() is None:
+                peak = max(peak, _own_kib(process.pid))
+                time.sleep(POLL_SECONDS)
+        finally:
+            process.terminate()  # where this one is interrupted
+            process.wait()
         if process.returncode:
             log.seek(0)
             raise RuntimeError(f"{words} failed: {log.read().strip()[-1000:]}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .corpora import cost_of_command, write_rows
+from .corpora import cost_of_command, flags_of, write_rows
 from .start import SCRIPTS
 from .timing import quartiles
 
@@ -32,7 +32,7 @@ def epoch(flags: Namespace) -> Iterator[dict[str, Any]]:
     }
     on_gpu = flags.device == "cuda"
     processes = torch.cuda.device_count() if on_gpu else 1
-    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
     with tempfile.TemporaryDirectory() as folder:
         file, run = Path(folder, "pairs.csv"), Path(folder, "run")
         write_rows(file, lengths, LABELS, np.random.default_rng(flags.seed))
@@ -41,7 +41,7 @@ def epoch(flags: Namespace) -> Iterator[dict[str, Any]]:
         words += ["--text_column_names", "premise,hypothesis", "--num_train_epochs", "1"]
         words += ["--validation_fraction", "0", "--bf16", "true"]
         words += ["--per_device_train_batch_size", str(size)]
-        words += [f"--{name}={json.dumps(value)}" for name, value in flags.fields.items()]
+        words += flags_of(flags.fields)
         command = [*(launcher if on_gpu else ()), str(SCRIPTS / "train.py"), *words]
         command += [] if on_gpu else ["--use_cpu", "true"]
         cost = cost_of_command(command, flags.pairs, flags.threads)

@@ -163,6 +163,16 @@ def test_read_file_refuses_what_would_fill_the_memory(
     assert read_file(path, WANTED).num_rows == len(REVIEWS)
 
 
+@pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
+def test_read_file_without_a_wanted_column_still_has_rows(tmp_path: Path, name: str) -> None:
+    """What is missing is named where it is known who needs it."""
+    rows = Dataset.from_dict({"sentence": ["a", "b"]})
+    (rows.to_csv if name == "r.csv" else rows.to_parquet)(tmp_path / name)
+    split = read_file(tmp_path / name, WANTED)
+    assert (split.num_rows, split.column_names) == (2, ["sentence"])
+    assert (split.texts.column_names, split.labels) == ([], {})
+
+
 def test_read_splits_names_the_dataset_that_cannot_be_read(tmp_path: Path) -> None:
     """A folder of files with semicolons, which `datasets` reads as commas."""
     (tmp_path / "train.csv").write_text("text;label\nfine;1\nbad, really;0\n")

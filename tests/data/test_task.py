@@ -1,14 +1,17 @@
 """From files to a task: columns, labels, splits, tokens, and errors about bad rows."""
 
+import multiprocessing
 import resource
 import signal
+import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import datasets
 import pytest
-from datasets import ClassLabel, Dataset, Features, Value
+from datasets import ClassLabel, Dataset, Features, Value, load_from_disk
 from rows import PAIRS, REVIEWS, write_csv, write_jsonl
 from tokenizers import Tokenizer, models, processors
 from transformers import TokenizersBackend
@@ -275,6 +278,34 @@ def test_load_task_caches_nothing_of_local_files(
     folder = Path(scratch_file()).parent
     for split in (*task.splits.values(), *rows.values()):
         assert {Path(file["filename"]).parent for file in split.cache_files} == {folder}
+
+
+def test_load_task_in_forks_reads_the_rows_of_each(tmp_path: Path) -> None:
+    """As processes that a notebook launches: they have inherited the folder of the rows."""
+    paths = [
+        write_jsonl(tmp_path / f"{n}.jsonl", [{"text": f"t{n}", "label": x} for x in "yn"])
+        for n in "abc"
+    ]
+    load(train_file=paths[0])
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        assert pool.map(_first_text, paths, chunksize=1) == ["ta", "tb", "tc"]
+
+
+def _first_text(path: Path) -> str:
+    task = load(train_file=path)
+    time.sleep(0.2)  # until the others have read, too
+    return str(task.splits["train"][0]["text"])
+
+
+def test_encode_task_writes_nothing_beside_the_rows_of_a_user(
+    tmp_path: Path, reviews: Path, tokenizer: TokenizersBackend
+) -> None:
+    task = load(train_file=reviews)
+    task.splits.save_to_disk(tmp_path / "mine")
+    before = set(tmp_path.rglob("*"))
+    mine = replace(task, splits=load_from_disk(tmp_path / "mine"))
+    assert encode_task(mine, tokenizer)["train"][0] == encode_task(task, tokenizer)["train"][0]
+    assert set(tmp_path.rglob("*")) == before
 
 
 def test_load_task_says_that_the_disk_is_full(tmp_path: Path, tokenizer: TokenizersBackend) -> None:

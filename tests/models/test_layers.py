@@ -164,9 +164,11 @@ def test_training_on_a_pretrained_encoder_leaves_a_whole_checkpoint(
 
 
 def test_a_text_longer_than_the_encoder_reads_is_refused() -> None:
-    model = tiny.tiny_model(SelfAttentiveModel, **tiny.ON_BERT)
-    with pytest.raises(ValueError, match="a text has 65 tokens, but this encoder reads 64; cut it"):
-        model(torch.ones(1, 65, dtype=torch.long))
+    bert = {**tiny.BERT, "max_position_embeddings": 41}
+    model = tiny.tiny_model(SelfAttentiveModel, **{**tiny.ON_BERT, "encoder_config": bert})
+    model(torch.ones(1, 41, dtype=torch.long))
+    with pytest.raises(ValueError, match="a text has 42 tokens, but this encoder reads 41; cut it"):
+        model(torch.ones(1, 42, dtype=torch.long))
     roberta = {**tiny.BERT, "model_type": "roberta", "pad_token_id": 1}  # counts from 2
     model = tiny.tiny_model(SelfAttentiveModel, **{**tiny.ON_BERT, "encoder_config": roberta})
     model(torch.full((1, 62), 3))

@@ -218,6 +218,8 @@ class AutoModelEncoder(nn.Module):
             ValueError: If a text has more tokens than the model has positions.
         """
         rows = packing.unpack(x)
+        if packing.lengths is not None:
+            rows = rows[:, : max(packing.lengths[0], 1)]  # no position for a spare step
         if self.longest and not is_tracing(rows) and rows.shape[1] > self.longest:
             raise ValueError(
                 f"a text has {rows.shape[1]} tokens, but this encoder reads {self.longest}; "
@@ -226,7 +228,8 @@ class AutoModelEncoder(nn.Module):
         if rows.shape[0] == 0:  # which not every model can reshape
             return [x.new_zeros(x.shape[0], self.width)]
         # A sentence without tokens reads one position of padding: no row of weights is empty.
-        mask = packing.real | (torch.arange(rows.shape[1], device=x.device) == 0)
+        steps = rows.shape[1]
+        mask = packing.real[:, :steps] | (torch.arange(steps, device=x.device) == 0)
         outputs = self.model(inputs_embeds=rows, attention_mask=mask.long(), return_dict=True)
         return [packing.pack_rows(outputs.last_hidden_state)]
 
