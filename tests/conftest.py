@@ -36,6 +36,7 @@ def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a batch many blocks, with spare positions; the texts of tests are too few for that."""
     monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", 0)
     monkeypatch.setattr(packing_self_attentive, "LENGTHS_PER_OCTAVE", 1)
+    monkeypatch.setattr(packing_self_attentive, "COMPILED", (torch.float32, torch.float64))
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ class _PoolingLayer(nn.Module):
         if attention_mask is None:
             attention_mask = states.new_ones(states.shape[:2])
         check_one_per_token("attention_mask", attention_mask, states)
-        packing = Packing(attention_mask != 0)
+        packing = Packing(attention_mask != 0, states.dtype)
         packed = packing.pack(states)
         matrix, attention, penalty = self.pooling(packing.unpack(packed), packed, packing)
         return matrix, packing.restore(attention.mT).mT, penalty

@@ -163,6 +163,7 @@ def test_training_on_a_pretrained_encoder_leaves_a_whole_checkpoint(
     assert json.loads(run_isolated(["-c", code], tmp_path)) == result["attention"]
 
 
+@pytest.mark.usefixtures("many_blocks")
 def test_a_text_longer_than_the_encoder_reads_is_refused() -> None:
     bert = {**tiny.BERT, "max_position_embeddings": 41}
     model = tiny.tiny_model(SelfAttentiveModel, **{**tiny.ON_BERT, "encoder_config": bert})

@@ -3,9 +3,9 @@
 Lin et al., *A Structured Self-Attentive Sentence Embedding*, ICLR 2017, https://arxiv.org/abs/1703.03130.
 
 Shapes, everywhere in this file: B sentences (or pairs), T tokens, S tokens after left-alignment,
-P positions after packing (S and P with a few spare ones), d width of the word vectors, H width of
-the states, r hops (rows of the sentence matrix M), W width of a row that a classifier reads (H, or
-4H), b, p, q hidden units.
+P positions after packing (S and P with a few spare ones in half precision), d width of the word
+vectors, H width of the states, r hops (rows of the sentence matrix M), W width of a row that a
+classifier reads (H, or 4H), b, p, q hidden units.
 
 Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`: H (P, H) ->
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
@@ -550,7 +550,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         tokens = embeds.shape[1]
         if tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
             embeds, mask = F.pad(embeds, (0, 0, 0, 1)), F.pad(mask, (0, 1))
-        packing = Packing(mask)
+        packing = Packing(mask, embeds.dtype)
         vectors = self.dropout(packing.pack(embeds))
         layers = self.token_encoder(vectors, packing)
         states = packing.unpack(layers[-1])  # (B, S, H)

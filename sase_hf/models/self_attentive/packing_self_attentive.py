@@ -4,7 +4,7 @@ This is `pack_padded_sequence` with exact gradients in a graph that can be expor
 several texts into one row of a language model.
 
 Shapes: B sentences, T tokens as they came, S tokens of the longest sentence after left-alignment,
-P positions after packing; S and P include the few spare ones of `LENGTHS_PER_OCTAVE`.
+P positions after packing; S and P include the spare ones of `LENGTHS_PER_OCTAVE`, if any.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,11 @@ from transformers.utils.import_utils import is_tracing
 CALL_IN_TOKENS = 25
 
 
-# For a product of as many rows as none before, oneDNN compiles code in bfloat16 and never frees it,
-# up to a MiB each time. So a packed sequence has one of this many lengths between n and 2 n.
+# For a product of as many rows as none before, oneDNN compiles code in half precision and never
+# frees it, up to a MiB each time. So a packed sequence has one of this many lengths between n and
+# 2 n there; in the other precisions, any.
 LENGTHS_PER_OCTAVE = 16
+COMPILED = (torch.bfloat16, torch.float16)
 
 
 def dense_blocks(lengths: list[int]) -> list[tuple[int, int]]:
@@ -62,12 +64,13 @@ class Packing:
 
     Args:
         mask: True on real tokens, anywhere in a row, shape (B, T), T >= 1.
+        dtype: The precision of what will be packed; under autocast that of autocast counts.
 
     Attributes:
         mask: As given.
         blocks: Steps and sentences of each block; without what is spare, their steps sum to S and
             their products to P.
-        spare: The number of spare positions of P; none where the batch is one block on purpose.
+        spare: The number of spare positions of P.
         order: The sentences by rank, longest first, shape (B,).
         lengths: Tokens of each sentence by rank, or None where reading them would cost too much.
         rank: The rank of each position's sentence, shape (P,).
@@ -78,7 +81,7 @@ class Packing:
         has_empty: Whether there may be sentences without tokens.
     """
 
-    def __init__(self, mask: Tensor) -> None:
+    def __init__(self, mask: Tensor, dtype: torch.dtype = torch.float32) -> None:
         self.mask = mask
         batch, length = mask.shape
         lengths = mask.sum(1)
@@ -87,14 +90,20 @@ class Packing:
         # On an accelerator, reading the lengths would wait for the device at every step, and a
         # traced or compiled graph must not depend on the values of a mask: one block for all.
         if is_tracing(mask) or mask.device.type != "cpu" or batch == 0:
-            self.blocks, self.spare, self.has_empty = [(length, batch)], 0, True
+            self.blocks, self.has_empty = [(length, batch)], True
         else:
             sorted_lengths, self.order = lengths.sort(descending=True, stable=True)
             self.lengths = sorted_lengths.tolist()
             self.blocks = dense_blocks(self.lengths)
-            self.spare = _spare(sum(steps * rows for steps, rows in self.blocks))
             self.has_empty = self.lengths[-1] == 0
-        self._first, step, self.rank = self._positions()
+        if torch.is_autocast_enabled("cpu"):
+            dtype = torch.get_autocast_dtype("cpu")
+        self.spare = spare_steps = 0
+        if self.lengths is not None and dtype in COMPILED:
+            self.spare = _spare(sum(steps * rows for steps, rows in self.blocks))
+            spare_steps = _spare(sum(steps for steps, _ in self.blocks))
+        first, step, self.rank = self._positions()
+        self._first = F.pad(first, (0, spare_steps))
 
         sentence = self.order[self.rank]
         self._last = (lengths[sentence] - 1).clamp(min=0)
@@ -122,8 +131,7 @@ class Packing:
             ranks.append(rank.expand(length, -1).flatten())
             done, packed = done + length, packed + length * rows
         step, rank = (F.pad(torch.cat(parts), (0, self.spare)) for parts in (steps, ranks))
-        spare_steps = 0 if self.lengths is None else _spare(done)
-        return F.pad(torch.cat(firsts), (0, spare_steps)), step, rank
+        return torch.cat(firsts), step, rank
 
     def _columns(self, lengths: Tensor) -> Tensor:
         """Return where in its row the n-th real token of each sentence is, shape (B, T)."""
