@@ -366,7 +366,7 @@ def _typed_split(
 ) -> RawSplit:
     """Gather the rows of a source whose columns have types; class ids become their names."""
     class_names = {}
-    for column in columns.labels:
+    for column in sum(columns, ()):
         classes = getattr(features[column], "feature", features[column])
         if isinstance(classes, ClassLabel):
             class_names[column] = tuple(classes.names)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import itertools
-import string
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,11 +36,12 @@ from .models import (
 from .passes import inference_pass, peak_mib, seconds_of_training, training_process
 from .ranking import ranking
 from .start import start
-from .texts import WORKLOADS, Texts, batches_of, draw_texts
+from .texts import WORKLOADS, Texts, batches_of, draw_texts, made_words
 from .timing import (
     TRAINING_FACTOR,
     Case,
     Times,
+    describe,
     in_turn,
     model_flops,
     products,
@@ -147,9 +147,7 @@ def embedding(flags: Namespace) -> Iterator[Result]:
     """Compare ways to embed short texts with the bare forward pass over the same texts."""
     fields = fields_of(flags)
     torch.manual_seed(flags.seed)
-    # Words of four letters, which no tokenizer splits; without padding and the unknown word.
-    letters = itertools.product(string.ascii_lowercase, repeat=4)
-    words = ["".join(word) for word in itertools.islice(letters, fields["vocab_size"] - 2)]
+    words = made_words(fields["vocab_size"] - 2)  # without padding and the unknown word
     texts = [
         " ".join(words[pick] for pick in torch.randint(len(words), (int(length),)).tolist())
         for length in WORKLOADS["tweets"].draw(flags.num_texts)
@@ -218,28 +216,3 @@ def _times(flags: Namespace, cases: Mapping[str, Case]) -> Times:
 def _flops(fields: Mapping[str, Any], texts: Texts, *, classifier: bool) -> int:
     num_tokens = sum(len(text) for text, _ in texts)
     return model_flops(SelfAttentiveConfig(**fields), num_tokens, len(texts), classifier=classifier)
-
-
-def describe(
-    settings: Sequence[Settings], times: Times, texts: Texts, flops: int, product_size: int
-) -> Result:
-    """Return speed-ups over the first settings, rates, and shares of the ceiling.
-
-    `texts` and `flops` are those of one pass; `times` holds the matrix products too.
-    """
-    tokens = sum(len(text) for text, _ in texts)
-    rows: dict[str, Result] = {}
-    for one in settings:
-        seconds = times[one.name]
-        rows[one.name] = {
-            "seconds": quartiles(seconds),
-            "tokens_per_second": quartiles([tokens / value for value in seconds]),
-            "speedup": speedup(times, settings[0].name, one.name),
-        }
-        product = times.get(f"product, {one.dtype}")  # none for int8
-        if product:
-            ratios = zip(product, seconds, strict=True)
-            shares = [flops * p / (2 * product_size**3 * s) for p, s in ratios]
-            rows[one.name]["share_of_ceiling"] = quartiles(shares)
-    rounds = len(times[settings[0].name])
-    return {"texts": len(texts), "rounds": rounds, "flops": flops, "settings": rows}

@@ -9,9 +9,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, product
 from pathlib import Path
-from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -22,13 +20,12 @@ from torch import Tensor
 from sase_hf import SelfAttentiveConfig, SelfAttentiveModel, build_tokenizer
 
 from .start import SCRIPTS
-from .texts import WORKLOADS
+from .texts import WORKLOADS, made_words
 from .timing import quartiles
 
 # Small, so that the rows cost what the model does not: reading, tokens, batches, results.
 SIZES = {"embedding_size": 50, "lstm_hidden_size": 50, "num_hops": 2, "classifier_hidden_size": 50}
-# Words of letters, which no tokenizer splits.
-WORDS = ["".join(word) for word in islice(product(ascii_lowercase, repeat=4), 20_000)]
+WORDS = made_words(20_000)
 PART = 10_000  # rows whose words are drawn at a time
 POLL_SECONDS = 0.02
 
@@ -38,24 +35,26 @@ def corpora(flags: Namespace) -> Iterator[dict[str, Any]]:
     generator = np.random.default_rng(flags.seed)
     torch.manual_seed(flags.seed)
     sizes = {**SIZES, **flags.fields}
+    tokenizer = build_tokenizer([" ".join(WORDS)])
+    config = SelfAttentiveConfig(vocab_size=len(tokenizer), **sizes)
     for rows in flags.rows:
         with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "rows.csv")
-            write_rows(file, {"text": WORKLOADS["tweets"].draw(rows)}, ("good", "bad"), generator)
-            tokenizer = build_tokenizer([" ".join(WORDS)])
-            config = SelfAttentiveConfig(vocab_size=len(tokenizer), **sizes)
             SelfAttentiveModel(config).save_pretrained(folder)
             tokenizer.save_pretrained(folder)
+            file = Path(folder, "rows.csv")
+            write_rows(file, {"text": WORKLOADS["tweets"].draw(rows)}, ("good", "bad"), generator)
             output = ["--output", f"{folder}/vectors", "--device", "cpu"]
             training = ["--train_file", str(file), "--output_dir", f"{folder}/run"]
             training += ["--num_train_epochs", "1", "--validation_fraction", "0"]
-            training += ["--use_cpu", "true", *flags_of(sizes)]
+            training += ["--use_cpu", "true", "--save_strategy", "no", *flags_of(sizes)]
             commands = {
                 "embed.py": [str(SCRIPTS / "embed.py"), folder, str(file), *output],
-                "train.py": [str(SCRIPTS / "train.py"), *training, "--save_strategy", "no"],
+                "train.py": [str(SCRIPTS / "train.py"), *training],
             }
-            threads = flags.threads
-            settings = {name: cost_of_command(c, rows, threads) for name, c in commands.items()}
+            settings = {
+                name: cost_of_command(words, rows, flags.threads)
+                for name, words in commands.items()
+            }
         yield {"rows": rows, "settings": settings}
 
 
@@ -81,15 +80,14 @@ def write_rows(
     """
     shares = 1 / np.arange(2, len(WORDS) + 2)
     words = np.array(WORDS)
+    most = PART * sum(int(column.max()) for column in lengths.values())  # that a part can need
     with file.open("w", encoding="utf-8", newline="") as opened:
         writer = csv.writer(opened)
         writer.writerow([*lengths, "label"])
         columns = (column.int().tolist() for column in lengths.values())
         for row, counts in enumerate(zip(*columns, strict=True)):
             if row % PART == 0:
-                largest = sum(int(column.max()) for column in lengths.values())
-                picks = generator.choice(len(words), PART * largest, p=shares / shares.sum())
-                drawn, used = words[picks], 0
+                drawn, used = words[generator.choice(len(words), most, p=shares / shares.sum())], 0
             texts = []
             for count in counts:
                 texts.append(" ".join(drawn[used : used + count]))

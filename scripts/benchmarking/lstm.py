@@ -14,14 +14,12 @@ from sase_hf import SelfAttentiveConfig
 from sase_hf.models.self_attentive.encoders_self_attentive import BiLSTMLayer
 from sase_hf.models.self_attentive.packing_self_attentive import Packing
 
-from .models import PAPER, TOLERANCE
+from .models import PAPER, TOLERANCE, Settings
 from .texts import WORKLOADS, Batch, batches_of, draw_texts
-from .timing import in_turn, products, quartiles, seconds_of, speedup
+from .timing import TRAINING_FACTOR, Case, describe, in_turn, lstm_flops, products, seconds_of
 
 BATCH_SIZES = (64, 512)  # of a CPU, and of a GPU
 MAX_TOKENS = 2**20  # of a batch, padding included: more would fill the memory
-BASELINE = "nn.LSTM, packed"
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def lstm(flags: Namespace) -> Iterator[dict[str, Any]]:
@@ -40,8 +38,13 @@ def lstm(flags: Namespace) -> Iterator[dict[str, Any]]:
         nn.utils.parameters_to_vector(chain.from_iterable(halves)), plain.parameters()
     )
     plain.flatten_parameters()  # into the one piece of memory that cuDNN reads
-    cases = product(flags.workloads, BATCH_SIZES, (False, True), PRECISIONS.items())
-    for name, size, grouped, (precision, dtype) in cases:
+    ways: dict[str, Callable[[Tensor, Batch], Tensor]] = {
+        "nn.LSTM, packed": partial(read_packed, plain),
+        "nn.LSTM, dense": lambda x, _: plain(x)[0],
+        "ours": partial(read_blocks, ours),
+    }
+    cases = product(flags.workloads, BATCH_SIZES, (False, True), (False, True))
+    for name, size, grouped, autocast in cases:
         torch.manual_seed(flags.seed)
         count = size * min(WORKLOADS[name].num_batches, flags.max_batches)
         texts = draw_texts(WORKLOADS[name].draw(count), 2, 2)
@@ -52,39 +55,22 @@ def lstm(flags: Namespace) -> Iterator[dict[str, Any]]:
             torch.randn(*batch["input_ids"].shape, width, device=flags.device, requires_grad=True)
             for batch in batches
         ]
-        ways: dict[str, Callable[[Tensor, Batch], Tensor]] = {
-            BASELINE: partial(read_packed, plain),
-            "nn.LSTM, dense": lambda x, _: plain(x)[0],
-            "ours": partial(read_blocks, ours),
-        }
-        autocast = partial(torch.autocast, flags.device, dtype, enabled=precision != "fp32")
-        runs = {
-            way: partial(_forward_and_backward, read, inputs, batches, autocast)
-            for way, read in ways.items()
-        }
-        timed = {way: partial(seconds_of, run, flags.device) for way, run in runs.items()}
-        ceiling = products(flags.product_size, flags.device)[f"product, {precision}"]
+        settings = [Settings(way, autocast=autocast, grouped=grouped) for way in ways]
+        timed: dict[str, Case] = {}
+        for one in settings:
+            precision = partial(one.precision, flags.device)
+            run = partial(_forward_and_backward, ways[one.name], inputs, batches, precision)
+            timed[one.name] = partial(seconds_of, run, flags.device)
         # cuDNN may use TF32, which hides differences, and which the product of float32 does not.
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             _check_equal(ours, plain, inputs[0], batches[0])
-            times = in_turn({**timed, "product": ceiling}, flags.rounds, flags.seconds)
-        # Eight products of (tokens, width + units) and (width + units, units), thrice with the
-        # backward pass; padding does not count.
-        tokens = sum(len(text) for text, _ in texts)
-        flops = 3 * 2 * tokens * 8 * units * (width + units)
-        at_ceiling = [flops / (2 * flags.product_size**3) * taken for taken in times["product"]]
-        rows = {
-            way: {
-                "seconds": quartiles(times[way]),
-                "speedup": speedup(times, BASELINE, way),
-                "share_of_ceiling": quartiles(
-                    [least / taken for least, taken in zip(at_ceiling, times[way], strict=True)]
-                ),
-            }
-            for way in ways
-        }
-        facts = {"workload": name, "batch_size": size, "grouped": grouped, "precision": precision}
-        yield {**facts, "rounds": len(times[BASELINE]), "settings": rows}
+            ceilings = products(flags.product_size, flags.device)
+            times = in_turn({**timed, **ceilings}, flags.rounds, flags.seconds)
+        tokens = sum(len(text) for text, _ in texts)  # padding does not count
+        flops = TRAINING_FACTOR * lstm_flops(config) * tokens
+        facts = {"workload": name, "batch_size": size, "grouped": grouped}
+        result = describe(settings, times, texts, flops, flags.product_size)
+        yield {**facts, "precision": settings[0].dtype} | result
 
 
 def read_packed(lstm: nn.LSTM, x: Tensor, batch: Batch) -> Tensor:
@@ -114,9 +100,9 @@ def _forward_and_backward(
     read: Callable[[Tensor, Batch], Tensor],
     inputs: Sequence[Tensor],
     batches: Sequence[Batch],
-    autocast: Callable[[], Any],
+    precision: Callable[[], Any],
 ) -> None:
     for x, batch in zip(inputs, batches, strict=True):
-        with autocast():
+        with precision():
             states = read(x, batch)
         states.float().square().mean().backward()

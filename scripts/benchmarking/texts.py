@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import islice, product
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import torch
@@ -31,6 +33,11 @@ WORKLOADS = {
     "reviews": Workload(32, 4, _reviews),
     "documents": Workload(4, 1, lambda count: torch.randint(1000, 4001, (count,))),
 }
+
+
+def made_words(count: int) -> list[str]:
+    """Return different words of four letters, which no tokenizer splits."""
+    return ["".join(word) for word in islice(product(ascii_lowercase, repeat=4), count)]
 
 
 def draw_texts(lengths: Sequence[int] | Tensor, vocab_size: int, num_labels: int) -> Texts:

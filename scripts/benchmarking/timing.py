@@ -8,11 +8,15 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from sase_hf import SelfAttentiveConfig
+
+from .models import Settings
+from .texts import Texts
 
 Case = Callable[[int], float]  # number of calls -> mean seconds of a call
 Times = dict[str, list[float]]
@@ -88,6 +92,12 @@ def products(size: int, device: str) -> dict[str, Case]:
     return cases
 
 
+def lstm_flops(config: SelfAttentiveConfig) -> int:
+    """Return the operations of a forward pass of the BiLSTM for a token."""
+    u = config.lstm_hidden_size
+    return 2 * 2 * 4 * u * (config.embedding_size + u)  # two directions, four gates
+
+
 def model_flops(
     config: SelfAttentiveConfig, num_tokens: int, num_texts: int, *, classifier: bool
 ) -> int:
@@ -95,9 +105,9 @@ def model_flops(
 
     The model has one BiLSTM layer; tokens are counted without padding.
     """
-    u, width, labels = config.lstm_hidden_size, config.hidden_size, len(config.id2label or {})
+    width, labels = config.hidden_size, len(config.id2label or {})
     a, r = config.attention_size, config.num_hops
-    per_token = 2 * 2 * 4 * u * (config.embedding_size + u)  # two directions, four gates
+    per_token = lstm_flops(config)
     per_token += 2 * a * width + 2 * r * a + 2 * r * width + 2 * r * r  # W_s1, W_s2, A H, A A^T
     if not classifier:
         return per_token * num_tokens
@@ -107,3 +117,28 @@ def model_flops(
     else:
         per_text = 2 * config.classifier_hidden_size * (r * width + labels)
     return per_token * num_tokens + per_text * num_texts
+
+
+def describe(
+    settings: Sequence[Settings], times: Times, texts: Texts, flops: int, product_size: int
+) -> dict[str, Any]:
+    """Return speed-ups over the first settings, rates, and shares of the ceiling.
+
+    `texts` and `flops` are those of one pass; `times` holds the matrix products too.
+    """
+    tokens = sum(len(text) for text, _ in texts)
+    rows: dict[str, dict[str, Any]] = {}
+    for one in settings:
+        seconds = times[one.name]
+        rows[one.name] = {
+            "seconds": quartiles(seconds),
+            "tokens_per_second": quartiles([tokens / value for value in seconds]),
+            "speedup": speedup(times, settings[0].name, one.name),
+        }
+        product = times.get(f"product, {one.dtype}")  # none for int8
+        if product:
+            ratios = zip(product, seconds, strict=True)
+            shares = [flops * p / (2 * product_size**3 * s) for p, s in ratios]
+            rows[one.name]["share_of_ceiling"] = quartiles(shares)
+    rounds = len(times[settings[0].name])
+    return {"texts": len(texts), "rounds": rounds, "flops": flops, "settings": rows}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from benchmarking import report
-from benchmarking.cases import cost_of_length, describe
+from benchmarking.cases import cost_of_length
 from benchmarking.corpora import corpora, cost_of_command
 from benchmarking.epoch import epoch
 from benchmarking.lstm import lstm, read_blocks
@@ -28,7 +28,7 @@ from benchmarking.plain import plain_name, plain_twin
 from benchmarking.ranking import ranking
 from benchmarking.start import BARE, seconds_of_command, start
 from benchmarking.texts import batches_of, draw_texts
-from benchmarking.timing import MIN_ROUNDS, in_turn, model_flops
+from benchmarking.timing import MIN_ROUNDS, describe, in_turn, model_flops
 from script_files import load_script
 from tiny import PAPER, SIZES, tiny_config, tiny_model
 from torch import nn
