@@ -3,8 +3,10 @@
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any, Literal
 
+import regex
 from tokenizers import (
     Regex,
     Tokenizer,
@@ -25,18 +27,34 @@ UNK_TOKEN = "[UNK]"
 SPECIAL_TOKENS = [PAD_TOKEN, UNK_TOKEN]
 EOS_TOKEN = "[EOS]"
 
-# The characters of a word: letters, the marks on them, digits.
+# Scripts without spaces between words. Texts are cut into their characters where these are more
+# than a hundredth of the letters in the first texts; a stray phrase elsewhere stays one word.
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_MIN_UNSPACED, _FIRST_TEXTS = 0.01, 1000
+# The characters of a word: letters, the marks on them, digits. && is an intersection.
 _OF_WORDS = r"\p{L}\p{M}\p{N}"
-# What stands apart from a word: an English contraction as the Penn Treebank cuts it, or any other
-# character. Without a repetition in it, the time it takes grows only with the length of a text.
-_APART = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{_OF_WORDS}])|[^{_OF_WORDS}]"
+_OF_SPACED_WORDS = rf"{_OF_WORDS}&&[^{_UNSPACED}]"
 
-# A piece of a text to translate, after a mark for the space before it: a short elision ("l'"), the
-# end of an English contraction, a word, or any other character.
-_PIECE = (
-    rf"▁?[{_OF_WORDS}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{_OF_WORDS}])"
-    rf"|▁?[{_OF_WORDS}]+|▁?[^{_OF_WORDS}▁]|▁"
-)
+
+def _apart(of_words: str) -> str:
+    """Return the pattern of what stands apart from words of these characters.
+
+    It is an English contraction as the Penn Treebank cuts it, or any other character with its
+    marks if of `_UNSPACED`. Nothing backtracks: the time grows only with the length of a text.
+    """
+    contraction = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{of_words}])"
+    return rf"{contraction}|(?![{of_words}])[{_UNSPACED}]\p{{M}}*|[^{of_words}]"
+
+
+def _piece(of_words: str) -> str:
+    """Return the pattern of a piece of a text to translate, after a mark for the space before it.
+
+    It is a short elision ("l'"), the end of an English contraction, a word, or what `_apart` cuts.
+    """
+    return (
+        rf"▁?[{of_words}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{of_words}])"
+        rf"|▁?(?![{of_words}])[{_UNSPACED}]\p{{M}}*|▁?[{of_words}]+|▁?[^▁{of_words}]|▁"
+    )
 
 
 class LenientTokenizer(TokenizersBackend):
@@ -74,9 +92,9 @@ def build_tokenizer(
     A text is normalised (NFC, a curly apostrophe made straight, lower case if asked for) and cut
     at white space; each punctuation mark and symbol is then a token of its own. English
     contractions are cut as in the Penn Treebank, "don't" into "do" and "n't": GloVe's vectors were
-    trained on such tokens, and every negated verb shares one "n't". Languages written without
-    spaces must come with spaces between their words. With `level="character"` each character is a
-    token, and so is the white space between two words.
+    trained on such tokens, and every negated verb shares one "n't". Texts in scripts without
+    spaces (Han, Kana, Thai, Lao, Khmer, Burmese) are cut into characters with their marks. With
+    `level="character"` each character is a token, and so is the white space between two words.
 
     The padding token has id 0 and the unknown one id 1. The words follow by falling frequency, then
     by code points, so the order of the texts does not matter. A pair of texts has token types 0
@@ -108,7 +126,8 @@ def build_tokenizer(
             f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
             'a column of a dataset: dataset["train"]["text"]'
         )
-    tokenizer = _splitter(lowercase, level)
+    texts, of_words = _characters_of_words(texts)
+    tokenizer = _splitter(lowercase, level, of_words)
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
@@ -172,11 +191,12 @@ def build_translation_tokenizer(
     """
     model: Any = models.BPE(unk_token=UNK_TOKEN) if subwords else models.WordLevel({}, UNK_TOKEN)
     tokenizer = Tokenizer(model)
+    texts, of_words = _characters_of_words(texts)
     tokenizer.normalizer = _one_line(lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(split=False),
-            pre_tokenizers.Split(Regex(_PIECE), "removed", invert=True),
+            pre_tokenizers.Split(Regex(_piece(of_words)), "removed", invert=True),
         ]
     )
     tokenizer.decoder = decoders.Metaspace()
@@ -216,7 +236,19 @@ def text_fault(value: Any) -> str | None:
     return None
 
 
-def _splitter(lowercase: bool, level: str) -> Tokenizer:
+def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
+    """Return all of the texts, and the class of the characters that words are made of in them."""
+    rest = iter(texts)
+    first = list(islice(rest, _FIRST_TEXTS))
+    sample = "".join(text for text in first if isinstance(text, str))
+    unspaced = len(regex.findall(rf"[{_UNSPACED}]", sample))
+    is_spaced = unspaced <= _MIN_UNSPACED * len(regex.findall(r"\p{L}", sample))
+    # Texts that can be read again keep their length, which the progress bar shows.
+    whole = chain(first, rest) if rest is texts else texts
+    return whole, _OF_WORDS if is_spaced else _OF_SPACED_WORDS
+
+
+def _splitter(lowercase: bool, level: str, of_words: str) -> Tokenizer:
     """Return a tokenizer that knows what a word, or a character, is, and none of them yet."""
     tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNK_TOKEN))
     if level == "character":
@@ -225,7 +257,10 @@ def _splitter(lowercase: bool, level: str) -> Tokenizer:
     else:
         tokenizer.normalizer = _normalizer(lowercase)
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(_APART), "isolated")]
+            [
+                pre_tokenizers.WhitespaceSplit(),
+                pre_tokenizers.Split(Regex(_apart(of_words)), "isolated"),
+            ]
         )
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A:0", pair="$A:0 $B:1", special_tokens=[]

@@ -15,6 +15,7 @@ from transformers.trainer_utils import SaveStrategy
 
 from ..data.arguments import flag
 from ..models import FAMILIES, RETRIEVAL
+from ..utils.processor import is_fast_in_bfloat16
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
 LABEL_FAMILIES = [family for family in FAMILIES.values() if family.objective == "labels"]
@@ -236,16 +237,10 @@ class RunArguments(TrainingArguments):
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or bf16 is refused, and launched processes each train alone
         if self.bf16 is None:
-            self.bf16 = self.do_train and not self.fp16 and _is_fast_in_bfloat16()
+            self.bf16 = self.do_train and not self.fp16 and is_fast_in_bfloat16()
         super().__post_init__()
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader
-
-
-def _is_fast_in_bfloat16() -> bool:
-    if torch.cuda.is_available():
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.cpu._is_avx512_bf16_supported()
 
 
 def changed_arguments(*groups: Any) -> dict[str, Any]:

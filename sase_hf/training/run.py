@@ -268,13 +268,16 @@ def log_word_vectors(setup: TrainingSetup, model_args: ModelArguments) -> None:
 
 def log_lengths(setup: TrainingSetup) -> None:
     """Log the size of the vocabulary and how many rows are cut."""
-    unknown = max(share_of_token(s, setup.tokenizer.unk_token_id) for s in setup.rows.values())
+    unknown, split = max(
+        (share_of_token(rows, setup.tokenizer.unk_token_id), name)
+        for name, rows in setup.rows.items()
+    )
     logger.info(f"vocabulary: {len(setup.tokenizer):,} words, {unknown:.1%} of the tokens unknown")
     if unknown > MANY_UNKNOWN:
         logger.warning(
-            f"{unknown:.0%} of the tokens are words that the tokenizer does not know; words are "
-            "separated by spaces and punctuation. For texts without spaces, train a new model with "
-            "--level character (in translation: --subwords)"
+            f"{unknown:.0%} of the tokens of the {split} rows are words that the tokenizer does "
+            "not know. Train on more texts of the same language, or a new model with --level "
+            "character (in translation: --subwords)"
         )
     limit = setup.tokenizer.model_max_length
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))

@@ -28,6 +28,7 @@ from ..utils.loading import (
     reraise_as_value_error,
     reraise_naming,
 )
+from ..utils.processor import trains_lstm_in_bfloat16
 from .arguments import (
     LABEL_FAMILIES,
     LOWER_IS_BETTER,
@@ -62,6 +63,14 @@ def check_arguments(model_args: ModelSource, training_args: RunArguments) -> Non
         raise ValueError("nothing to do; give --train_file, --validation_file or --test_file")
     if not training_args.do_train and model_args.model_name_or_path is None:
         raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
+    has_lstm = getattr(model_args, "encoder", "none") in (None, "bilstm")
+    has_lstm &= getattr(model_args, "encoder_name_or_path", None) is None
+    in_bfloat16 = training_args.bf16 and training_args.device.type == "cpu"
+    if in_bfloat16 and has_lstm and not trains_lstm_in_bfloat16():
+        raise ValueError(
+            "--bf16 is true, but this processor trains no LSTM in bfloat16; leave --bf16 out, or "
+            "set it to false, to train in float32"
+        )
     for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
         if (value := getattr(training_args, name)) < 1:
             raise ValueError(f"--{name} is {value}; it must be 1 or more")

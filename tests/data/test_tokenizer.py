@@ -70,6 +70,23 @@ def test_tokenizer_cuts_as_the_penn_treebank_does(text: str, tokens: str) -> Non
     assert build_tokenizer(["The DON'T"], lowercase=False).tokenize("The DON'T")[-1] == "N'T"
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("我喜欢abc、don't日本語コーヒー。", "我 喜 欢 abc 、 do n't 日 本 語 コ ー ヒ ー 。"),
+        ("ผมรักเมือง ພາສາ ខ្ញុំ မြန်မာ", "ผ ม รั ก เ มื อ ง ພ າ ສ າ ខ្ ញុំ မြ န် မာ"),
+    ],
+)
+def test_tokenizer_cuts_scripts_without_spaces_into_characters(text: str, tokens: str) -> None:
+    """As a word, a sentence of them would be unknown in every other text."""
+    assert build_tokenizer([text]).tokenize(text) == tokens.split()
+    translation = build_translation_tokenizer(iter([text, *TEXTS]))
+    assert translation.tokenize(f"{text[:2]}x")[:3] == ["▁" + tokens[0], tokens[2], "[UNK]"]
+    assert translation.decode(translation(text)["input_ids"], skip_special_tokens=True) == text
+    stray = build_tokenizer([f"The soup {text}"] + 9 * [TEXTS[0] * 20])
+    assert stray.tokenize("soup 我喜欢abc")[-1] in (text[:6], "[UNK]"), "a phrase stays one word"
+
+
 def test_tokenizer_spellings_of_one_text_give_the_same_ids() -> None:
     """Curly apostrophes, composed or decomposed accents and capitals look the same to a reader."""
     composed = "caf\N{LATIN SMALL LETTER E WITH ACUTE}"

@@ -12,6 +12,7 @@ from packaging.version import Version
 from torch import Tensor, nn
 
 from sase_hf import SelfAttentiveConfig
+from sase_hf.utils.processor import trains_lstm_in_bfloat16
 
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
 Ids = list[int]
@@ -31,6 +32,10 @@ NEIGHBOUR_TOLERANCE = {"rtol": 3e-6, "atol": 1e-6}
 
 exports = pytest.mark.skipif(
     Version(torch.__version__) < Version("2.13"), reason="exporting an LSTM needs torch 2.13"
+)
+
+needs_bfloat16_lstm = pytest.mark.skipif(
+    not trains_lstm_in_bfloat16(), reason="this processor trains no LSTM in bfloat16"
 )
 
 # Every encoder, with and without what it alone has, and every pooling.

@@ -155,7 +155,7 @@ def _loss(model: SelfAttentivePreTrainedModel, batch: dict[str, Tensor]) -> Tens
 PRECISIONS = [
     ("cpu", torch.bfloat16, False),
     ("cpu", torch.float16, False),
-    ("cpu", torch.bfloat16, True),
+    pytest.param("cpu", torch.bfloat16, True, marks=tiny.needs_bfloat16_lstm),
 ]
 if torch.cuda.is_available():
     PRECISIONS += [("cuda", torch.float32, False)]

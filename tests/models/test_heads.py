@@ -141,6 +141,7 @@ def test_head_gives_targets_their_mean_and_deviation(
     assert_head_agrees(model, tiny.pair_batch(pairs), pairs, labels)
 
 
+@tiny.needs_bfloat16_lstm
 def test_head_computes_its_outputs_in_float32_under_autocast() -> None:
     """Bfloat16 knows every eighth number from 1024 on, and probabilities in it tie."""
     fields = {"problem_type": "regression", "target_mean": [2000], "target_deviation": [10]}

@@ -159,7 +159,7 @@ def test_run_arguments_allow_bfloat16_on_a_cpu(
 def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
     is_fast: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(arguments, "_is_fast_in_bfloat16", lambda: is_fast)
+    monkeypatch.setattr(arguments, "is_fast_in_bfloat16", lambda: is_fast)
     assert RunArguments(str(tmp_path), do_train=True).bf16 is is_fast
     assert RunArguments(str(tmp_path), do_train=True, bf16=not is_fast).bf16 is not is_fast
     assert not RunArguments(str(tmp_path)).bf16, "predictions are those of any machine"

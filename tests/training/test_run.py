@@ -25,6 +25,7 @@ from runs import (
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from sase_hf import SelfAttentiveForNLI
+from sase_hf.training import setup
 
 
 @pytest.fixture(scope="module")
@@ -175,17 +176,17 @@ def test_run_logs_what_will_be_trained(
     assert f"{parameters:,} parameters" in text
 
 
-def test_run_warns_of_texts_without_spaces(
+def test_run_warns_of_validation_texts_whose_words_are_unknown(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each sentence is a word of its own there."""
-    texts = ["".join(random.Random(row).choices("菜很好吃服务也不错", k=9)) for row in range(20)]
-    rows = [{"text": text, "label": text[-1] in "好吃"} for text in texts]
+    """Here each text is a word of its own."""
+    texts = ["".join(random.Random(row).choices("abcdefgh", k=9)) for row in range(20)]
+    rows = [{"text": text, "label": text[-1] in "abc"} for text in texts]
     files = {"train_file": write_rows(tmp_path / "train.jsonl", rows[:10])}
     files["validation_file"] = write_rows(tmp_path / "new.jsonl", rows[10:])
     with caplog.at_level(logging.WARNING, logger="sase_hf.training.run"):
         train_tiny(tmp_path / "words", **files, max_steps=1)
-        assert "100% of the tokens are words that the tokenizer does not know" in caplog.text
+        assert "100% of the tokens of the validation rows are words that" in caplog.text
         caplog.clear()
         train_tiny(tmp_path / "characters", **files, max_steps=1, level="character")
         assert "does not know" not in caplog.text
@@ -330,6 +331,16 @@ def test_run_refuses_contradictions_at_once(
         options = {**options, "record": str(tmp_path / "run")}
     with pytest.raises(ValueError, match=message):
         run_tiny(tmp_path / "run", **{**reviews, **options})
+
+
+def test_run_refuses_bfloat16_where_the_processor_trains_no_lstm_in_it(
+    reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the flag the run takes float32 there; an encoder without an LSTM needs no refusal."""
+    monkeypatch.setattr(setup, "trains_lstm_in_bfloat16", lambda: False)
+    with pytest.raises(ValueError, match=r"--bf16 is true, .*; leave --bf16 out, or set it"):
+        train_tiny(tmp_path / "run", **{**reviews, "train_file": "not_read.csv"}, bf16=True)
+    train_tiny(tmp_path / "run", **reviews, bf16=True, encoder="cnn", max_steps=1)
 
 
 def test_run_does_not_overwrite_an_earlier_one(
