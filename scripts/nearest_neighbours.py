@@ -25,7 +25,7 @@ from sase_hf.evaluation.neighbours import SHIFTS, layer_vectors, nearest_neighbo
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
-from sase_hf.utils.loading import name_checkpoints, reraise_naming
+from sase_hf.utils.loading import EAGER, load_any_model, name_checkpoints, reraise_naming
 from sase_hf.visualization import check_figure_path, lines_figure, save_figure
 
 SEED = 42
@@ -91,15 +91,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def load_encoder(checkpoint: str, random_weights: bool) -> tuple[Any, Any]:
     """Return the encoder of a checkpoint, in evaluation mode and float32, and its tokenizer."""
-    options: dict[str, Any] = {"trust_remote_code": False, "dtype": torch.float32}
-    auto_class: Any = AutoModel
     with reraise_naming(checkpoint):
         if random_weights:
             set_seed(SEED)
             config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
+            options = {"trust_remote_code": False, "dtype": torch.float32, **EAGER}
+            auto_class: Any = AutoModel
             model = auto_class.from_config(config, **options).eval()
         else:
-            model = auto_class.from_pretrained(checkpoint, **options)
+            model = load_any_model(checkpoint)
         tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False)
     return model.get_encoder() if model.config.is_encoder_decoder else model, tokenizer
 

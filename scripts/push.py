@@ -15,6 +15,7 @@ from pathlib import Path
 from sase_hf.hub import push
 from sase_hf.hub.push import COMMIT_MESSAGE
 from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.text import one_line
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         size = file.stat().st_size if isinstance(file, Path) else len(file)
         print(f"{'goes up':<12}{name} ({size:,} bytes)")
     for name in done.publication.left_out:
-        print(f"{'stays here':<12}{name}")
+        print(f"{'stays here':<12}{one_line(name)}")
     if done.commit is None:
         print(f"{'checked':<12}fit for {done.repo_id}; nothing was sent")
     else:

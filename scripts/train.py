@@ -39,6 +39,7 @@ from sase_hf.training.report import REPORT_NAME
 from sase_hf.training.run import run
 from sase_hf.utils.cli import errors_in_one_line
 from sase_hf.utils.tables import table_lines
+from sase_hf.utils.text import one_line
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -82,7 +83,7 @@ def run_script(
             print(f"{name:<32}{file}")
     if outcome["report"]:
         model = folder if training_args.do_train else model_args.model_name_or_path
-        print("\nNext:", *next_commands(model, outcome), sep="\n  ")
+        print("\nNext:", *map(one_line, next_commands(model, outcome)), sep="\n  ")
 
 
 def next_commands(model: str, outcome: dict[str, Any]) -> Iterator[str]:

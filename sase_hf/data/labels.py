@@ -91,7 +91,7 @@ class LabelScheme:
                 f"{len(self.names)} output(s), {_listed(self.names)}"
             )
         for item in items:
-            if not is_number(item) or not math.isfinite(float(item)):
+            if not is_number(item) or not math.isfinite(_as_float(item)):
                 raise ValueError(
                     f"{reprlib.repr(item)} is not a finite number, which a regression needs; "
                     f"correct it, or train with another --problem_type{_FROM_CHECKPOINT}"
@@ -238,6 +238,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _as_float(number: Any) -> float:
+    """Return a number, or a text of one, as a float; of 310 digits or more, infinity."""
+    return float(str(number))
+
+
 def truth_of(value: Any) -> bool | None:
     """Return the truth that a cell spells, such as 1 or "no"; None if it spells none."""
     return _TRUTHS.get(str(value).strip().lower())
@@ -290,10 +295,10 @@ def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
     if named or not all(map(is_number, items)):
         return MULTI_LABEL if lists else SINGLE_LABEL
     if lists:
-        return REGRESSION if any(float(item) % 1 for item in items) else MULTI_LABEL
-    if any(float(item) % 1 for item in items):
+        return REGRESSION if any(_as_float(item) % 1 for item in items) else MULTI_LABEL
+    if any(_as_float(item) % 1 for item in items):
         return REGRESSION
-    distinct = len(set(map(float, items)))
+    distinct = len(set(map(_as_float, items)))
     if distinct > max(MANY_NUMBERS, len(items) // 2):
         raise ValueError(
             f"the labels are {distinct} different whole numbers in {len(items)} rows; add "

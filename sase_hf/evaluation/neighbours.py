@@ -46,10 +46,7 @@ def layer_vectors(
         ).to(model.device)
         counts = batch["attention_mask"].bool() & ~batch.pop("special_tokens_mask").bool()
         outputs = model(**batch, output_hidden_states=True)
-        states = outputs.get("hidden_states")
-        if states is None:
-            word_vectors = model.get_input_embeddings()(batch["input_ids"])
-            states = word_vectors, outputs.last_hidden_state
+        states = outputs.hidden_states
         weights = (counts / counts.sum(1, keepdim=True).clamp(min=1)).unsqueeze(-1)
         found = {f"layer {i}": (layer.float() * weights).sum(1) for i, layer in enumerate(states)}
         if (embedding := outputs.get("sentence_embedding")) is not None:

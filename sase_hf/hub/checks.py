@@ -28,7 +28,6 @@ HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
 PUBLIC_NAMES = (
     REPOCARD_NAME,
     CONFIG_NAME,
-    GENERATION_CONFIG_NAME,
     CHECKSUMS_NAME,
     "tokenizer.json",
     TOKENIZER_CONFIG_FILE,
@@ -53,15 +52,25 @@ def prepare(
         OSError: If there is no such folder, or it lacks a file.
         ValueError: If the model does not load with all its weights, finite and no others; its code
             is not that of this package; labels have no names; the tokenizer is another model's; the
-            card lacks a field; or a text holds a token.
+            card lacks a field; a text holds a token; a file is a link to one elsewhere; or the
+            handler cannot serve the model.
     """
     folder = Path(checkpoint)
     weights = weight_files(folder)
     # Refuses what an index names outside the folder, before anything of it is read.
     model, tokenizer = load_checkpoint(str(checkpoint), strict=True)
     family = FAMILIES[model.config.model_type]
+    if handler and model.can_generate():
+        raise ValueError(
+            f"{checkpoint} translates, and the handler serves labels and embeddings only; leave "
+            "--handler out"
+        )
     names = [*PUBLIC_NAMES, *family.json_files, *family.files]
+    names += [GENERATION_CONFIG_NAME] * model.can_generate()
     names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
+    for name in names:
+        if not (folder / name).resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"{name} in {folder} is a link to a file elsewhere; put a copy there")
     _check_code(folder, model, family)
     _check_card(folder / REPOCARD_NAME, needs_license=needs_license)
     has_labels = model.is_head and family.objective == "labels"

@@ -14,6 +14,7 @@ from transformers import Pipeline
 from ..hub.card import training_data
 from ..models import TRANSLATION_TASK
 from ..visualization import alignment_fragment, attention_fragment, visible
+from ..visualization.alignment import MAX_TOKENS
 from ..visualization.attended_text import shortened
 
 try:
@@ -112,6 +113,7 @@ def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> 
         theme=gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["monospace"]),
         css_paths=STYLE_SHEET,
         footer_links=[],
+        enable_monitoring=False,  # its page would repeat any name of a host
         run_history=False,
         share=False,
         ssr_mode=False,
@@ -148,7 +150,10 @@ def about(explain: Pipeline) -> str:
 
 
 def view(explain: Pipeline, texts: Sequence[str]) -> str:
-    """Return the HTML that the page shows for one text or a pair, cut to `MAX_CHARACTERS` each."""
+    """Return the HTML that the page shows for one text or a pair, cut to `MAX_CHARACTERS` each.
+
+    A text to translate is also cut to `MAX_TOKENS` tokens.
+    """
     if not any(text.strip() for text in texts):
         return _note("There is nothing to read yet: type a text, or choose an example.")
     notes = [
@@ -158,7 +163,10 @@ def view(explain: Pipeline, texts: Sequence[str]) -> str:
     ]
     cut = [text[:MAX_CHARACTERS] for text in texts]
     if _translates(explain):
-        return "\n".join([*notes, alignment_fragment(explain(cut[0]))])
+        result = explain(cut[0], max_source_length=MAX_TOKENS)
+        if result["truncated"]:
+            notes.append(_note(f"Only the first {MAX_TOKENS} tokens of the text are translated."))
+        return "\n".join([*notes, alignment_fragment(result)])
     inputs: Any = dict(zip(("text", "text_pair"), cut, strict=False))
     return "\n".join([*notes, attention_fragment(explain(inputs, truncation=True))])
 

@@ -20,7 +20,7 @@ from transformers.utils.hub import HF_MODULES_CACHE
 
 LOCK_NAME = "sase_hf.lock"
 # Of a request; they bound its memory and time, in a relation network the square of the length.
-MAX_CHARACTERS, MAX_RELATED_CHARACTERS = 100_000, 2_000
+MAX_CHARACTERS, MAX_RELATED_CHARACTERS, MAX_INPUTS = 100_000, 2_000, 256
 
 
 class SentenceEmbeddingPipeline(FeatureExtractionPipeline):
@@ -60,11 +60,18 @@ class EndpointHandler:
         Raises:
             ValueError: If the request is malformed or too large.
         """
-        parameters = data.get("parameters") or {}
-        if not parameters.keys() <= {"top_k", "truncation"}:
+        if not isinstance(data, dict):
+            raise ValueError(f'the request is {data!r:.80}; it must be an object with "inputs"')
+        parameters: Any = data.get("parameters") or {}
+        if not isinstance(parameters, dict) or not parameters.keys() <= {"top_k", "truncation"}:
             raise ValueError(f'"parameters" is {parameters!r:.80}; allowed are top_k, truncation')
+        top_k = parameters.get("top_k")
+        if top_k is not None and (type(top_k) is not int or top_k < 1):
+            raise ValueError(f'"top_k" is {top_k!r:.80}; it must be null or an integer from 1')
         inputs: Any = data.get("inputs")
         is_list = isinstance(inputs, list)
+        if is_list and len(inputs) > MAX_INPUTS:
+            raise ValueError(f"inputs has {len(inputs):,} texts; max {MAX_INPUTS}")
         texts = {"text", "text_pair"} if self.pipeline.model.reads_pairs else {"text"}
         for number, one in enumerate(inputs if is_list else [inputs]):
             named = one if isinstance(one, dict) else {"text": one}

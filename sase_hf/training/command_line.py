@@ -113,7 +113,19 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     Values are texts, lists of texts, or None for an empty one: YAML 1.1 would read `1e-3` as a text
     and the label `no` as false.
     """
-    path = Path(path)
+    path, entries, read = Path(path), dict[str, Any](), set[Path]()
+    while path.resolve() not in read:
+        read.add(path.resolve())
+        content = _read_entries(path)
+        base = content.pop("base", None)
+        entries = content | entries
+        if base is None:
+            return entries
+        path = path.parent / str(base)
+    raise ValueError(f"recipe {path} is based on itself")
+
+
+def _read_entries(path: Path) -> dict[str, Any]:
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise ValueError(
             f"{path} is not a recipe, which ends in .yaml, .yml or .json. "
@@ -124,20 +136,15 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         raise FileNotFoundError(f"there is no recipe {path}")
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"recipe {path} is not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"recipe {path} must hold lines of the form `flag_name: value`")
-    base = content.pop("base", None)
-    entries = {
-        name: None if value in ("", "null", "~") else value for name, value in content.items()
-    }
-    if base is None:
-        return entries
-    try:
-        return read_recipe(path.parent / str(base)) | entries
-    except RecursionError:
-        raise ValueError(f"recipe {path} is based on itself, by way of {base}") from None
+    for name, value in content.items():  # anchors could make a nested list of any size
+        items = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, str) for item in items):
+            raise ValueError(f"recipe {path}: {name} must be a text or a list of texts")
+    return {name: None if value in ("", "null", "~") else value for name, value in content.items()}
 
 
 def _build_parser(

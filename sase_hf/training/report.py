@@ -81,8 +81,9 @@ def write_report(
     if "eval_penalty" in metrics:
         penalty = setup.model.config.penalty_coef * metrics["eval_penalty"]
         facts["loss without the penalty"] = metrics["eval_loss"] - penalty
+    is_limit = known.get("temperature") in (LEAST, MOST)  # as of a model at chance
     titles = {
-        "temperature": "temperature",
+        "temperature": "temperature" + (", bound of the search" if is_limit else ""),
         "eval_calibration_error_before": "calibration error without",
         "eval_calibration_error": "calibration error on the same rows",
     }

@@ -4,12 +4,13 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import broadcast_object_list
 from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
@@ -25,8 +26,10 @@ from ..evaluation.records import (
 )
 from ..hub import create_repository, push, write_model_card
 from ..utils.cli import first_termination, is_write_error
+from ..utils.files import locked
 from ..utils.memory import keep_freed_memory, limit_compiled_code
 from ..utils.tables import Table
+from ..utils.text import one_line
 from .arguments import ModelArguments, ModelSource, RunArguments, changed_arguments
 from .checkpoints import (
     check_same_rows,
@@ -102,13 +105,30 @@ def run_steps(
     start = time.perf_counter()
     output_dir = str(training_args.output_dir)
     check_arguments(model_args, training_args)
-    checkpoint = None
-    if training_args.do_train:
+    if not training_args.do_train:
+        return _run_from(None, start, steps, model_args, data_args, training_args)
+    with _locked_in_first_process(training_args):  # before anything in it is read or deleted
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         if checkpoint is None:
             check_unused(output_dir)
-    with saying_how_to_go_on(output_dir) if training_args.do_train else nullcontext():
-        return _run_from(checkpoint, start, steps, model_args, data_args, training_args)
+        with saying_how_to_go_on(output_dir):
+            return _run_from(checkpoint, start, steps, model_args, data_args, training_args)
+
+
+@contextmanager
+def _locked_in_first_process(training_args: RunArguments) -> Iterator[None]:
+    """Lock `output_dir`; if it is another run's, raise ValueError in all processes."""
+    faults: list[str | None] = [None]
+    with ExitStack() as stack:
+        if training_args.process_index == 0:
+            try:
+                stack.enter_context(locked(str(training_args.output_dir)))
+            except (ValueError, OSError) as reason:
+                faults = [str(reason)]
+        [fault] = broadcast_object_list(faults)
+        if fault is not None:
+            raise ValueError(fault)
+        yield
 
 
 def _run_from(
@@ -246,9 +266,10 @@ def log_summary(
     """Log rows, labels, words and sizes before training."""
     rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
     columns = filter(None, (setup.task.text_columns, setup.task.label_columns))
-    logger.info(f"rows: {rows} ({' -> '.join(map(', '.join, columns))})")
+    logger.info(one_line(f"rows: {rows} ({' -> '.join(map(', '.join, columns))})"))
     names = setup.task.label_names
-    logger.info(f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}")
+    shown = one_line(", ".join(names[:10]))
+    logger.info(f"labels: {len(names)} ({shown}), {setup.task.problem_type}")
     log_lengths(setup)
     log_word_vectors(setup, model_args)
     log_model(setup, training_args)
@@ -257,7 +278,7 @@ def log_summary(
 def log_pairs(setup: TrainingSetup) -> None:
     """Log how many pairs there are, and of which columns."""
     rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-    logger.info(f"pairs: {rows} ({' -> '.join(setup.task.text_columns)})")
+    logger.info(one_line(f"pairs: {rows} ({' -> '.join(setup.task.text_columns)})"))
 
 
 def log_word_vectors(setup: TrainingSetup, model_args: ModelArguments) -> None:

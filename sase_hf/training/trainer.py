@@ -10,7 +10,6 @@ import json
 import logging
 import math
 from functools import reduce
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +77,6 @@ class SelfAttentiveTrainer(Trainer):
                 f"torchrun --nproc_per_node {self.args.n_gpu} scripts/train.py ..., or set "
                 "CUDA_VISIBLE_DEVICES=0"
             )
-        # Loaded weights lie in the mapped file, at any address. On a CPU the last bit of a sum
-        # depends on the address, so they get memory of their own, aligned like that of new weights.
-        for tensor in chain(self.model.parameters(), self.model.buffers()):
-            tensor.data = tensor.data.clone()
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.max_batch_tokens = max_batch_tokens
         self.family = FAMILIES[self.model.config.model_type]

@@ -12,6 +12,8 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from .text import visible
+
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
     """Return a parser whose `--help` begins with this docstring of a script."""
@@ -27,23 +29,22 @@ def make_parser(description: str | None, **options: Any) -> argparse.ArgumentPar
 def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[None]:
     """Exit with one line, "script: reason", where the user, a file or the network is at fault.
 
-    So does an interruption, by Ctrl-C or by SIGTERM, with what it says itself or `on_interrupt`;
-    the status after SIGTERM is 143, as shells have it.
+    So does an interruption, by Ctrl-C, by SIGTERM or by SIGHUP of a closed terminal, with what it
+    says itself or `on_interrupt`; the status is 130, 143 or 129, as shells have it.
     """
     name = Path(script).name
-    with suppress(ValueError):  # only the main thread may handle signals
-        signal.signal(signal.SIGTERM, _raise_terminated)
+    _handle_endings(_raise_terminated)
     try:
         yield
     except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
-        sys.exit(f"{name}: {error}")
+        sys.exit(visible(f"{name}: {error}"))
     except Exception as error:
         if not is_write_error(error):
             raise
         sys.exit(f"{name}: a file could not be written, is the disk full? ({error})")
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"{name}: {str(stop) or on_interrupt}\n")
-        sys.exit(143 if isinstance(stop, Terminated) else 130)
+        sys.exit(Terminated.status if isinstance(stop, Terminated) else 130)
 
 
 def is_write_error(error: Exception) -> bool:
@@ -54,31 +55,52 @@ def is_write_error(error: Exception) -> bool:
 
 
 class Terminated(KeyboardInterrupt):
-    """What SIGTERM raises."""
+    """What SIGTERM and SIGHUP raise; `status` is that of the last one."""
+
+    status = 128 + signal.SIGTERM
 
 
 @contextmanager
 def first_termination(note: Callable[[], object]) -> Iterator[None]:
-    """Call a function at the first SIGTERM, which then interrupts nothing, as the next ones.
+    """Call a function at the first SIGTERM or SIGHUP; neither interrupts anything, then or later.
 
     A launcher passes the signal on to processes that a scheduler has sent it to already.
     """
 
-    def handle(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    def handle(number: int, _: Any) -> None:
+        _note_ending(number)
+        _handle_endings(signal.SIG_IGN)
         note()
 
-    usual = signal.getsignal(signal.SIGTERM)
-    with suppress(ValueError):  # only the main thread may handle signals
-        signal.signal(signal.SIGTERM, handle)
+    usual = _handle_endings(handle)
     try:
         yield
     finally:
-        with suppress(ValueError):
-            signal.signal(signal.SIGTERM, usual)
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
 
-def _raise_terminated(*_: Any) -> None:
+def _handle_endings(handler: Any) -> dict[int, Any]:
+    """Set the handler of SIGTERM and SIGHUP; return the usual ones of those that it was set for."""
+    usual: dict[int, Any] = {}
+    with suppress(ValueError):  # only the main thread may handle signals
+        for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # not on Windows
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
+                usual[number] = signal.signal(number, handler)
+    return usual
+
+
+def _note_ending(number: int) -> None:
+    Terminated.status = 128 + number
+    for stream in (1, 2):
+        try:
+            os.write(stream, b"")
+        except OSError:  # a closed terminal: the next line would end the program before it saves
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+
+def _raise_terminated(number: int, _: Any) -> None:
+    _note_ending(number)
     raise Terminated
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, TokenizersBackend, pipeline
 
 from ..models import FAMILIES, RETRIEVAL
+from ..models.self_attentive.configuration_self_attentive import IMPLEMENTATIONS
 
-# What transformers raises of a file whose fields have other types than it expects.
-_MALFORMED = (AttributeError, LookupError, TypeError)
+# Other ways to compute, which a config may name, can be code that transformers fetches.
+EAGER = dict.fromkeys(IMPLEMENTATIONS, "eager")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # NAME, or OWNER/NAME
 
 
@@ -91,9 +91,7 @@ def build_on_encoder(
     with reraise_naming(encoder_name_or_path):
         inner_config = AutoConfig.from_pretrained(encoder_name_or_path, **options)
         model_class.config_class(encoder="auto_model", encoder_config=inner_config)
-        inner, loaded = AutoModel.from_pretrained(
-            encoder_name_or_path, dtype=torch.float32, output_loading_info=True, **options
-        )
+        inner = load_any_model(encoder_name_or_path, **(hub_options or {}))
         vectors = inner.get_input_embeddings()
         sizes = dict(zip(("vocab_size", "embedding_size"), vectors.weight.shape, strict=True))
         config = model_class.config_class(
@@ -104,11 +102,33 @@ def build_on_encoder(
         model = model_class(config)
         base = model.base_model
         own = base.token_encoder.model.state_dict()
-        if missing := own.keys() & loaded["missing_keys"]:
-            raise ValueError(f"it misses weights: {', '.join(sorted(missing)[:3])}; name another")
         weights = inner.state_dict()
         base.token_encoder.model.load_state_dict({name: weights[name] for name in own})
         base.embeddings.load_state_dict(vectors.state_dict())
+    return model
+
+
+def load_any_model(name_or_path: str, **options: Any) -> Any:
+    """Load a base model of transformers, also of a head, in evaluation mode and float32.
+
+    Args:
+        name_or_path: A folder or a name on the Hub; code in it is not run.
+        **options: Of `from_pretrained`, such as `revision`.
+
+    Raises:
+        ValueError: If weights are missing, but for those of a pooler, or not finite.
+        OSError: If there is no such model, or no safetensors file of its weights.
+        Exception: Of any kind, by transformers, if a file is malformed; see `reraise_naming`.
+    """
+    options |= {"trust_remote_code": False, "use_safetensors": True, **EAGER}
+    model, loaded = AutoModel.from_pretrained(
+        name_or_path, dtype=torch.float32, output_loading_info=True, **options
+    )
+    if missing := [name for name in sorted(loaded["missing_keys"]) if "pooler." not in name]:
+        raise ValueError(f"it misses weights: {', '.join(missing[:3])}; name another")
+    for name, weight in model.state_dict().items():
+        if weight.is_floating_point() and not weight.isfinite().all():
+            raise ValueError(f"its weight {name} is not finite; name another")
     return model
 
 
@@ -182,7 +202,7 @@ def reraise_naming(checkpoint: str) -> Iterator[None]:
     except OSError as reason:
         where = "" if Path(checkpoint).is_dir() else " from the Hub (there is no such folder)"
         raise OSError(f"cannot load {checkpoint}{where}: {reason}") from reason
-    except (ValueError, RuntimeError, SafetensorError, *_MALFORMED) as reason:
+    except Exception as reason:  # of a malformed file: any kind, a bare one by tokenizers
         raise ValueError(f"cannot load {checkpoint}: {reason}") from reason
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from .text import one_line
+
 NAME_WIDTH, MAX_CELL_WIDTH = 34, 12
 
 
@@ -20,12 +22,14 @@ class Table(NamedTuple):
 
 def table_lines(table: Table) -> Iterator[str]:
     """Yield a table for the terminal, its title in the place of the first head."""
-    columns = zip(table.heads, *table.rows, strict=True)
+    rows = ((table.title, *table.heads[1:]), *table.rows)
+    shown = [list(map(one_line, row)) for row in rows]
+    columns = zip(*shown, strict=True)
     widths = [min(max(map(len, column)), MAX_CELL_WIDTH) + 2 for column in columns][1:]
-    for name, *cells in ((table.title, *table.heads[1:]), *table.rows):
+    for name, *cells in shown:
         padded = zip(cells, widths, strict=True)
-        shown = "".join(_cut(cell, width - 2).rjust(width) for cell, width in padded)
-        yield _cut(name, NAME_WIDTH).ljust(NAME_WIDTH) + shown
+        line = "".join(_cut(cell, width - 2).rjust(width) for cell, width in padded)
+        yield _cut(name, NAME_WIDTH).ljust(NAME_WIDTH) + line
 
 
 def _cut(text: str, width: int) -> str:

@@ -5,8 +5,8 @@ alignment. The figures need matplotlib, the extra `viz`.
 May import `models`, `utils` and `data`.
 """
 
+from ..utils.text import visible
 from .alignment import alignment_figure, alignment_fragment, alignment_html, alignment_text
-from .attended_text import visible
 from .charts import (
     accuracy_figure,
     curves_figure,

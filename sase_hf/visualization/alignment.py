@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from .attended_text import Result, shortened, visible
+from ..utils.text import visible
+from .attended_text import Result, shortened
 from .figures import draw_literally, new_figure, plain
 from .page import escaped, fragment, framed, percent, style_sheet
 

@@ -12,6 +12,7 @@ from typing import Any
 import regex
 
 from ..models.self_attentive.pipeline_self_attentive import MIN_RATIO
+from ..utils.text import shown_characters
 
 Result = Mapping[str, Any]
 
@@ -20,28 +21,6 @@ EVEN_ENTROPY = 0.95  # of log T
 READS_EVENLY = "reads all words about equally"
 
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
-
-# Characters that cannot be seen, after those of them that do work where they stand: the tags of the
-# flags of England, Scotland and Wales; joiners in emoji and between letters of some scripts; and
-# selectors of the style of a symbol or of a keycap.
-_INVISIBLE = regex.compile(
-    r"""
-    \U0001F3F4\U000E0067\U000E0062
-        (?:\U000E0065\U000E006E\U000E0067
-          |\U000E0073\U000E0063\U000E0074
-          |\U000E0077\U000E006C\U000E0073)\U000E007F
-    | (?<=[[\p{L}\p{M}\p{S}]--\p{ASCII}])[\u200C\u200D](?=[[\p{L}\p{M}\p{S}]--\p{ASCII}])
-    | (?<=[[\p{S}\p{P}]--\p{ASCII}])[\uFE0E\uFE0F]
-    | [\uFE0E\uFE0F](?=\u20E3)
-    # Controls, formats, surrogates, private, unassigned, separators, fillers and blanks; but not
-    # line breaks, tabs, Arabic signs before numbers, and the block where new emoji are placed.
-    | (?P<hidden>
-        [[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{DI}\u2800\U0001D159]
-         --[\n\t\u0600-\u0605\u06DD\u070F\u0890\u0891\u08E2\U000110BD\U000110CD
-            \U0001F000-\U0001FAFF]])
-    """,
-    regex.VERSION1 | regex.VERBOSE,
-)
 
 
 @dataclass(frozen=True)
@@ -144,7 +123,7 @@ def _attended_text(result: Result) -> AttendedText:
     tokens_of_words, words = _words(result["text"], result["offsets"])
     return AttendedText(
         text=result["text"],
-        shown=_shown_characters(result["text"]),
+        shown=shown_characters(result["text"]),
         words=words,
         views=[
             [sum(weights[token] for token in tokens) for tokens in tokens_of_words]
@@ -179,28 +158,6 @@ def _words(
             words.append((max(start, done), end))
         done = words[-1][1] if words else 0
     return tokens, words
-
-
-def visible(text: object) -> str:
-    """Return a text in which nothing is hidden and nothing turns the reading direction.
-
-    Characters that cannot be seen (controls, formats and overrides of direction, lone surrogates,
-    fillers, tags, selectors, private and unassigned ones) appear as their code point, such as
-    `[U+202E]`. Line breaks and tabs stay, and so do joiners and selectors where emoji or the
-    letters of a script need them.
-    """
-    return "".join(_shown_characters(str(text)))
-
-
-def _shown_characters(text: str) -> Sequence[str]:
-    """Return for every character of a text what `visible` shows for it."""
-    shown = list(text)
-    for match in _INVISIBLE.finditer(text):
-        place = match.start()
-        if match["hidden"]:
-            is_line_break = text.startswith("\r\n", place)
-            shown[place] = "" if is_line_break else f"[U+{ord(text[place]):04X}]"
-    return shown
 
 
 def shortened(text: str, longest: int = 60) -> str:

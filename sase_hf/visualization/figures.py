@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..utils.files import atomic_write
+from ..utils.text import visible
 from .attended_text import (
     READS_EVENLY,
     AttendedText,
@@ -23,7 +24,6 @@ from .attended_text import (
     parse_result,
     scale_ends,
     shortened,
-    visible,
 )
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..utils.tables import Table
+from ..utils.text import visible
 from .attended_text import (
     READS_EVENLY,
     AttendedText,
@@ -24,7 +25,6 @@ from .attended_text import (
     parse_results,
     scale_ends,
     shortened,
-    visible,
 )
 
 FRAME = Path(__file__).with_name("page.html")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ..utils.text import visible
 from .alignment import MAX_TOKENS, grid_figure
-from .attended_text import Result, parse_result, visible
+from .attended_text import Result, parse_result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

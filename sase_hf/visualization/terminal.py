@@ -3,7 +3,8 @@
 import os
 import sys
 
-from .attended_text import READS_EVENLY, AttendedText, Result, parse_result, visible
+from ..utils.text import visible
+from .attended_text import READS_EVENLY, AttendedText, Result, parse_result
 
 UNDERLINED, BOLD = 0.25, 0.6  # strengths
 

@@ -28,6 +28,7 @@ from sase_hf.data.labels import (
         ([1.0, 2.0], {}, SINGLE_LABEL),
         (["0.0", "1.0"], {}, SINGLE_LABEL),
         ([1.0, 2.5], {}, REGRESSION),
+        ([1, 10**400], {}, REGRESSION),  # which refuses the row
         (["3", " 2.5"], {}, REGRESSION),
         ([[0.5, 1], [1, 0]], {}, REGRESSION),
         ([[0.0, 1.0], [1.0, 0.0]], {}, MULTI_LABEL),
@@ -158,6 +159,7 @@ def test_given_labels_take_minus_for_a_class_beside_plus(
         (FLAGS, [0, 2, 0], r"\[0, 2, 0\] is not a list of 3 numbers, each 0 or 1"),
         (SCORE, "much", "'much' is not a finite number, which a regression needs"),
         (SCORE, float("inf"), "inf is not a finite number"),
+        (SCORE, 10**400, r"10+\.\.\.0+ is not a finite number"),
         (SCORE, -100, "-100 marks targets that the loss ignores; shift"),
         (SCORE, [1, 2], r"\[1, 2\] has 2 value\(s\); the regression has 1 output\(s\), 'score'"),
     ],

@@ -79,9 +79,12 @@ def test_report_tables_show_the_worst_confusions_of_many_labels() -> None:
 
 
 def test_table_lines_keep_columns_apart_whatever_the_labels_are() -> None:
-    """A long label is cut; a number is not."""
-    report = make_report([[1, 0], [0, 1]], [0, 1], "single_label_classification", ["a" * 99, "b"])
+    """A long label is cut; a number is not; what steers a terminal is shown."""
+    names = ["a" * 99, "b\r\x1b[2J\nc"]
+    report = make_report([[1, 0], [0, 1]], [0, 1], "single_label_classification", names)
     lines = [line for table in report_tables(report) for line in table_lines(table)]
     assert any(line.startswith("a" * 31 + "... ") for line in lines)
     assert all(len(line) <= 100 for line in lines)
+    assert any(line.startswith("b[U+000D][U+001B][2J c ") for line in lines)
+    assert all(min(line, default=" ") >= " " for line in lines)
     assert sum("1.000" in line for line in lines) >= 3

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny_translation import tiny_translator
 
-from sase_hf import build_tokenizer
+from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.hub.checks import prepare
 from sase_hf.models.self_attentive.weights_self_attentive import write_checksums
 
@@ -78,6 +79,10 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: change_json(f / "config.json", id2label={"0": "LABEL_0"}, label2id=None),
         r"labels are called LABEL_0\. .*--label_names.*id2label",
     ),
+    "link to a file elsewhere": (
+        lambda f: (f / "modules.json").symlink_to((f / "modules.json").rename(f.parent / "m")),
+        r"^modules\.json in .* is a link to a file elsewhere; put a copy there",
+    ),
     "tokenizer of another model": (
         lambda f: build_tokenizer([" ".join(f"w{i}" for i in range(99))]).save_pretrained(f),
         r"has 10\d words, the model \d+; replace it with the one that",
@@ -91,6 +96,14 @@ def test_prepare_refuses_unfit_checkpoint(folder: Path, case: str) -> None:
     spoil(folder)
     with pytest.raises((ValueError, OSError), match=expected):
         prepare(folder)
+
+
+def test_prepare_refuses_a_handler_for_translation(tmp_path: Path) -> None:
+    tokenizer = build_translation_tokenizer(["two dogs"])
+    for part in (tiny_translator(vocab_size=len(tokenizer)), tokenizer):
+        part.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"translates, and .*; leave --handler out"):
+        prepare(tmp_path, handler=True)
 
 
 @pytest.mark.parametrize("name", ["README.md", "config.json", "model.safetensors"])

@@ -35,6 +35,7 @@ def test_push_sends_the_files_of_a_model_and_nothing_else(folder: Path, hub: Hub
     """A run's folder holds pickles, tokens, logs and predictions."""
     private = {"training_args.bin", ".env", "predictions.jsonl", "handler.py", "pytorch_model.bin"}
     private |= {"my_self_attentive.py", "evil.safetensors", "model-00001-of-00009.safetensors"}
+    private.add("generation_config.json")  # that of a model without generation
     for name in private:
         (folder / name).write_text(TOKEN, encoding="utf-8")
     (folder / "checkpoint-8").mkdir()

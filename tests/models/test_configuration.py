@@ -128,8 +128,11 @@ def test_config_refuses_what_no_model_can_have(field: dict[str, Any], message: s
     [
         ({"model_type": "self_attentive"}, "model_type 'self_attentive'; .* can be one of albert"),
         ({"model_type": "detr", "backbone": "resnet50"}, "model_type 'detr'"),
-        ({"num_hidden_layers": 10**6}, "has 1000000 layers"),
-        ({"intermediate_size": 10**9}, "1000000000 as its largest number"),
+        ({"num_hidden_layers": 10**6}, "num_hidden_layers=1000000; it must be from 1 to 1000"),
+        ({"intermediate_size": 10**9}, "intermediate_size=1000000000; it must be from 1 to"),
+        ({"num_hidden_layers": -1}, "num_hidden_layers=-1; it must be from 1"),
+        ({"num_attention_heads": 0}, "num_attention_heads=0; it must be from 1"),
+        ({"layer_norm_eps": math.nan}, "layer_norm_eps=nan; it must be from 0"),
     ],
     ids=str,
 )

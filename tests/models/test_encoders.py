@@ -36,6 +36,26 @@ def _torch_bilstm(encoder: BiLSTMEncoder, width: int, units: int) -> nn.LSTM:
     return lstm
 
 
+class Adapter(nn.Module):
+    """Wraps a module as `ParamWrapper` of peft does, which has no attribute of it."""
+
+    def __init__(self, wrapped: nn.Module) -> None:
+        super().__init__()
+        self.wrapped = wrapped
+
+    def forward(self, *args: Any) -> Any:  # noqa: D102
+        return self.wrapped(*args)
+
+
+def test_lstm_can_be_wrapped_by_an_adapter() -> None:
+    model = tiny.tiny_model(SelfAttentiveModel)
+    ids = torch.randint(1, tiny.VOCAB_SIZE, tiny.MASK.shape)
+    before = model(ids, tiny.MASK).sentence_embedding
+    layer: Any = model.token_encoder.layers[0]
+    layer.forward_lstm = Adapter(layer.forward_lstm)
+    assert torch.equal(model(ids, tiny.MASK).sentence_embedding, before)
+
+
 @pytest.mark.parametrize("cost", [*tiny.COSTS, 3])
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
 def test_bilstm_states_and_gradients_equal_torchs_packed_lstm(
@@ -170,6 +190,12 @@ def _gradients(model: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
 
 
+def _enable_checkpointing(model: Any, options: dict[str, bool] | None = None) -> None:
+    # Its name up to transformers 5.22 was `gradient_checkpointing_enable`.
+    names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
+    next(getattr(model, name) for name in names if hasattr(model, name))(options)
+
+
 @pytest.mark.parametrize("options", [None, {"use_reentrant": True}])
 @pytest.mark.parametrize(
     ("model_class", "freeze_embeddings"),
@@ -210,9 +236,7 @@ def test_gradient_checkpointing_runs_layers_twice_for_the_same_gradients(
     plain = _gradients(model, batch)
     steps_once = sum(steps)
     steps.clear()
-    # Its name up to transformers 5.22 was `gradient_checkpointing_enable`.
-    names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
-    next(getattr(model, name) for name in names if hasattr(model, name))(options)
+    _enable_checkpointing(model, options)
     checkpointed = _gradients(model, batch)
 
     if encoder["encoder"] == "bilstm":
@@ -220,3 +244,9 @@ def test_gradient_checkpointing_runs_layers_twice_for_the_same_gradients(
     assert sum(steps) == steps_once * (1 if block_size == 1 else 2) > 0
     assert ("encoder.embeddings.weight" in plain) is not freeze_embeddings
     torch.testing.assert_close(checkpointed, plain, rtol=0, atol=1e-7)
+
+
+def test_gradient_checkpointing_is_accepted_where_nothing_is_recomputed() -> None:
+    model = tiny.tiny_model(SelfAttentiveForNLI, encoder="none").train()
+    _enable_checkpointing(model)
+    assert _gradients(model, tiny.pair_batch([([1, 2], [3])] * 3))

@@ -1,6 +1,7 @@
 """The attention as a layer: on the states of any model, and on the states of any encoder."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import reference
 import tiny
 import torch
+from checkpoints import change_weights
 from isolated import run_isolated
 from runs import run_tiny, weights, write_splits
 from tokenizers.processors import TemplateProcessing
@@ -22,6 +24,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.models.self_attentive.configuration_self_attentive import INNER_TYPES
+from sase_hf.utils.loading import load_any_model
 
 WORDS = (
     "the a meal room was were and but not very service table cold warm slow quick poor fine great"
@@ -199,10 +202,25 @@ def test_training_refuses_flags_that_the_pretrained_encoder_contradicts(
         )
 
 
-def test_build_on_encoder_refuses_missing_weights(encoder: Path, tmp_path: Path) -> None:
-    """Random layers in the place of pretrained ones would go unnoticed."""
-    shorter = AutoModel.from_pretrained(encoder)
-    shorter.config.num_hidden_layers = 3
-    shorter.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"misses weights: encoder\.layer\.2"):
+def test_load_any_model_refuses_what_own_checkpoints_must_not_be(
+    encoder: Path, tmp_path: Path
+) -> None:
+    """Random layers in the place of pretrained ones, and NaN, would go unnoticed."""
+    model = AutoModel.from_pretrained(encoder)
+    model.config._attn_implementation = "someone/kernel"
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    hostile = config | {"attn_implementation": "someone/kernel"}
+    (tmp_path / "config.json").write_text(json.dumps(hostile))
+    assert load_any_model(str(tmp_path)).config._attn_implementation == "eager"
+    (tmp_path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+    with pytest.raises(ValueError, match=r"^cannot load .*misses weights: encoder\.layer\.2"):
+        build_on_encoder(SelfAttentiveModel, str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    change_weights(tmp_path, lambda found: found["embeddings.LayerNorm.bias"].fill_(math.inf))
+    with pytest.raises(ValueError, match=r"^cannot load .*embeddings\.LayerNorm\.bias is not fi"):
+        build_on_encoder(SelfAttentiveModel, str(tmp_path))
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(OSError, match=r"^cannot load .*no file named model\.safetensors"):
         build_on_encoder(SelfAttentiveModel, str(tmp_path))

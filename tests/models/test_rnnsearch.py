@@ -1,6 +1,7 @@
 """RNNsearch and RNNencdec: equations, padding, initialisation, loss, what a config refuses."""
 
 import random
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,8 @@ def test_gated_unit_is_another_function_than_gru() -> None:
         gru.bias_ih_l0.copy_(unit.input.bias)
         gru.bias_hh_l0.zero_()
     x, h = torch.randn(1, 2, 3), torch.randn(1, 2, 4)
-    weights = unit.gates_weight[None], unit.state_weight[None]
-    ours = next_state(unit.projected(x, None), h, *weights)
+    projected, gates_weight, state_weight = unit(x, None)
+    ours = next_state(projected, h, gates_weight[None], state_weight[None])
     expected = [
         reference.gated_unit(word, state, dict(unit.named_parameters()))
         for word, state in zip(x[0], h[0], strict=True)
@@ -245,6 +246,44 @@ def test_translation_model_takes_the_outputs_of_its_encoder_as_a_tuple() -> None
     assert isinstance(encoded, tuple)
     found = model(encoder_outputs=encoded, decoder_input_ids=ids).logits
     assert torch.equal(found, model(ids, decoder_input_ids=ids).logits)
+
+
+@kinds
+def test_offloaded_weights_are_read_where_they_are_fetched(
+    has_attention: bool, tmp_path: Path
+) -> None:
+    """Logits and beams are to the bit those of a model in memory, whatever lies on the disk."""
+    tiny_translator(has_attention=has_attention).save_pretrained(tmp_path / "model")
+    load: Any = RNNSearchForConditionalGeneration.from_pretrained
+    model, batch = load(tmp_path / "model"), tiny.text_batch(SOURCES)
+    targets = torch.tensor(TARGETS)
+    expected = model(**batch, decoder_input_ids=targets).logits
+    beams = model.generate(**batch, num_beams=2, max_new_tokens=5)
+    parts = ("encoder", "decoder", "lm_head")
+    maps = [dict(zip(parts, way, strict=True)) for way in product(("cpu", "disk"), repeat=3)]
+    within = {f"decoder.{name}": "cpu" for name, _ in model.decoder.named_children()}
+    maps.append({"encoder": "cpu", **within, "decoder.unit": "disk", "lm_head": "cpu"})
+    for places in maps:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        other = load(tmp_path / "model", device_map=places, offload_folder=folder)
+        assert torch.equal(other(**batch, decoder_input_ids=targets).logits, expected), places
+        assert torch.equal(other.generate(**batch, num_beams=2, max_new_tokens=5), beams), places
+
+
+def test_translation_model_returns_the_hidden_states_asked_for() -> None:
+    model = tiny_translator()
+    batch = {**tiny.text_batch(SOURCES), "decoder_input_ids": torch.tensor(TARGETS)}
+    assert model(**batch).encoder_hidden_states is None
+    outputs = model(**batch, output_hidden_states=True)
+    words, annotations = outputs.encoder_hidden_states
+    assert torch.equal(words, model.encoder.embeddings(batch["input_ids"]))
+    assert annotations is outputs.encoder_last_hidden_state
+    assert torch.equal(model.lm_head(*outputs.decoder_hidden_states), outputs.logits)
+    options = {"output_hidden_states": True, "return_dict_in_generate": True}
+    generated = model.generate(**batch, max_new_tokens=2, **options)
+    assert torch.equal(generated.encoder_hidden_states[1], annotations)
+    model.config.output_hidden_states = True
+    assert len(model(**batch).encoder_hidden_states) == 2
 
 
 @pytest.mark.parametrize(

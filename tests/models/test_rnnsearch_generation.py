@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from sase_hf import RNNSearchForConditionalGeneration, RNNSearchModel, build_translation_tokenizer
+from sase_hf.models.rnnsearch import pipeline_rnnsearch
 
 END, LONGEST, BEAMS = 2, 8, 3
 SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12], [22, 21, 20, 19], [5, 5], [17, 3, 11, 10, 4, 6]]
@@ -172,6 +173,40 @@ def test_pipeline_returns_translation_tokens_and_alignment(folder: Path, name: s
         torch.testing.assert_close(alignment, torch.tensor(alone["alignment"]))
 
 
+def test_pipeline_cuts_sources_and_translations(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source where asked, keeping its end; the translation whatever the checkpoint wants."""
+    monkeypatch.setattr(pipeline_rnnsearch, "MAX_NEW_TOKENS", 4)
+    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
+    own = {"suppress_tokens": [END], "num_beams": 2, "num_return_sequences": 2}
+    vars(translate.model.generation_config).update(own)
+    whole = translate(TEXTS[1])
+    cut = translate(TEXTS[:2], batch_size=2, max_source_length=3)[1]
+    tokens = whole["source_tokens"]
+    assert cut["source_tokens"] == [*tokens[:2], tokens[-1]]
+    assert (whole["truncated"], cut["truncated"]) == (0, len(tokens) - 3)
+    assert len(whole["tokens"]) == len(cut["tokens"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("num_beams", 5000, "from 1 to 64"),
+        ("max_new_tokens", 10**9, "from 1 to 10000"),
+        ("length_penalty", math.nan, r"from -10\.0 to 10\.0"),
+        ("forced_eos_token_id", [3, 10**9], "from 0 to"),
+    ],
+)
+def test_generation_config_of_a_checkpoint_is_bounded(
+    tmp_path: Path, field: str, value: Any, allowed: str
+) -> None:
+    tiny_translator().save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps({field: value}))
+    with pytest.raises(ValueError, match=rf"{field} in generation_config is .*{allowed}"):
+        RNNSearchForConditionalGeneration.from_pretrained(tmp_path)
+
+
 def test_pipeline_refuses_other_inputs_and_several_translations(folder: Path) -> None:
     translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
     with pytest.raises(ValueError, match="must be a text; got 3"):
@@ -179,6 +214,8 @@ def test_pipeline_refuses_other_inputs_and_several_translations(folder: Path) ->
     for option in ({"num_return_sequences": 2, "num_beams": 2}, {"return_dict_in_generate": True}):
         with pytest.raises(ValueError, match="returns one translation of a text"):
             translate("a", **option)
+    with pytest.raises(ValueError, match="this model keeps a cache of its own"):
+        translate("a", cache_implementation="static")
 
 
 def test_checkpoint_loads_by_auto_classes_with_the_package(folder: Path) -> None:

@@ -154,10 +154,6 @@ class TranslationModelsTest(common.ModelTesterMixin, unittest.TestCase):
     def test_generation_tester_mixin_inheritance(self) -> None:
         """Not here."""
 
-    @unittest.skip("word vectors, annotations and states differ in width; none but h is returned")
+    @unittest.skip("word vectors, annotations and maxout layer differ in width")
     def test_hidden_states_output(self) -> None:
-        """Not for translation."""
-
-    @unittest.skip("none but the annotations h is returned")
-    def test_retain_grad_hidden_states_attentions(self) -> None:
         """Not for translation."""

@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 from pages import PAIR, save_tiny
 from script_files import load_script
+from tiny_translation import tiny_translator
+from transformers import pipeline
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    build_translation_tokenizer,
+)
 from sase_hf.serving import demo
 from sase_hf.serving.demo import MAX_CHARACTERS, about, build_page, view
 from sase_hf.utils.loading import load_pipeline
@@ -49,6 +55,14 @@ def test_view_says_what_of_a_long_text_is_not_read(explain: Any) -> None:
     assert "Only the first 20,000 of 20,001 characters are read." in answer
     assert "a" * (MAX_CHARACTERS + 1) not in answer
     assert re.search(r'<p class="note">[^<]*\b36\b[^<]*</p>', view(explain, ["soup " * 100]))
+
+
+def test_view_translates_the_first_tokens_and_says_so() -> None:
+    tokenizer = build_translation_tokenizer(["soup"])
+    model = tiny_translator(vocab_size=len(tokenizer))
+    explain: Any = pipeline("aligned-translation", model=model, tokenizer=tokenizer)
+    assert "are translated" not in view(explain, ["soup " * 199])
+    assert "Only the first 200 tokens of the text are translated." in view(explain, ["soup " * 200])
 
 
 def test_about_says_what_the_model_was_trained_on(root: Path) -> None:

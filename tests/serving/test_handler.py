@@ -114,12 +114,16 @@ def test_handler_of_an_encoder_returns_embeddings(root: Path) -> None:
         ("classifier", {"inputs": ["a", 7]}, r"input 1 \(from 0\) is 7; it must be a text"),
         ("classifier", {"inputs": "a" * 100_001}, r"100,003 characters; max 100,000"),
         ("classifier", {"inputs": "a", "parameters": {"x": 1}}, r"allowed are top_k, truncation"),
+        ("classifier", {"inputs": "a", "parameters": "x"}, r"\"parameters\" is 'x'; allowed are"),
+        ("classifier", {"inputs": "a", "parameters": {"top_k": 0}}, r"\"top_k\" is 0; .* integer"),
+        ("classifier", {"inputs": [""] * 257}, r"inputs has 257 texts; max 256"),
+        ("classifier", ["a"], r"the request is \['a'\]; it must be an object with \"inputs\""),
         ("nli", {"inputs": [AS_PAIRS[0], "a"]}, r"input 1 .*'a'; it must be \{\"text\": \.\.\., "),
         ("encoder", {"inputs": AS_PAIRS[0]}, r"input 0 .*it must be a text"),
     ],
 )
 def test_handler_says_why_it_refuses_a_request(
-    root: Path, name: str, request_: dict[str, Any], expected: str
+    root: Path, name: str, request_: Any, expected: str
 ) -> None:
     """The server sends the message with status 400."""
     with pytest.raises(ValueError, match=expected):

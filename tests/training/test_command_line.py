@@ -77,6 +77,8 @@ def test_recipe_takes_over_the_entries_of_its_base(recipe: Any, tmp_path: Path) 
         ("run.yaml", "penalty_coeff: 3", r"there is no flag --penalty_coeff; did you"),
         ("run.txt", "num_hops: 3", r"is not a recipe, which ends in \.yaml, \.yml or \.json"),
         ("run.yaml", "- num_hops", "must hold lines of the form"),
+        ("run.yaml", "a: &a [x]\nseed: [*a, *a]", "seed must be a text or a list of texts"),
+        ("run.yaml", "[" * 20_000, "not valid YAML: maximum recursion depth"),
     ],
 )
 def test_recipe_that_cannot_be_read_is_refused(

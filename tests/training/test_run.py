@@ -3,6 +3,8 @@
 import json
 import logging
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,25 @@ def trained(
         record=folder.parent / "record.json",
     )
     return folder, outcome
+
+
+def test_run_waits_for_no_other_in_its_folder(reviews: dict[str, str], tmp_path: Path) -> None:
+    """Nothing of a living run is deleted; a killed one is in nobody's way."""
+    checkpoint = tmp_path / "checkpoint-1"
+    checkpoint.mkdir()  # being written
+    (tmp_path / "training_rows.json").write_text('{"rows": 1}')
+    lock = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)"
+    words = [sys.executable, "-c", f"{lock}; print(flush=True); input()", str(tmp_path / ".lock")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        for resume in (None, "auto"):
+            with pytest.raises(ValueError, match=rf"another run is writing in {tmp_path}; wait"):
+                train_tiny(tmp_path, **reviews, resume_from_checkpoint=resume)
+        assert checkpoint.is_dir()
+        other.kill()
+    with pytest.raises(ValueError, match="trains on other rows"):
+        train_tiny(tmp_path, **reviews)
 
 
 def test_run_learns_and_returns_metrics(trained: tuple[Path, dict[str, Any]]) -> None:

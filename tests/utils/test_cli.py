@@ -1,5 +1,11 @@
 """The frame of every script."""
 
+import os
+import pty
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from sase_hf.utils.cli import errors_in_one_line
@@ -20,3 +26,36 @@ def test_errors_in_one_line_know_a_full_disk_by_its_words(error: Exception) -> N
         raise error
     with pytest.raises(RuntimeError, match="of the program"), errors_in_one_line("a.py"):
         raise RuntimeError("of the program")
+
+
+WORK = """
+import time
+from sase_hf.utils.cli import Terminated, errors_in_one_line, first_termination
+noted = []
+with errors_in_one_line("a.py"), first_termination(lambda: noted.append("a signal")):
+    print("at work", flush=True)
+    while not noted:
+        time.sleep(0.01)
+    print("saving", flush=True)
+    raise Terminated
+"""
+
+
+def test_first_termination_lets_a_program_save_whose_terminal_was_closed() -> None:
+    """What it writes then goes nowhere, and is no error."""
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-c", WORK], stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    assert os.read(screen, 100).startswith(b"at work")
+    os.close(screen)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(60) == 129
+
+
+def test_errors_in_one_line_leave_a_signal_that_nohup_ignores() -> None:
+    usual = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with errors_in_one_line("a.py"):
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, usual)

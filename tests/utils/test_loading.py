@@ -106,6 +106,16 @@ def test_load_checkpoint_names_a_config_of_other_types(tmp_path: Path) -> None:
             load_checkpoint(folder)
 
 
+def test_load_checkpoint_names_a_tokenizer_that_is_none(tmp_path: Path) -> None:
+    """Whatever tokenizers raises of it."""
+    folder = save_checkpoint(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**content, "truncation": 1}), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"^cannot load {folder}: invalid type: integer"):
+        load_checkpoint(folder)
+
+
 def test_name_checkpoints_uses_the_shortest_names_that_differ() -> None:
     """Pages are shared, and a whole path would tell of a machine."""
     paths = ["/shelf/a/model", "/shelf/b/model", "owner/other"]

@@ -54,6 +54,9 @@ class RNNSearchConfig(PreTrainedConfig):
         "nll",
         "cross_attentions",
         "encoder_last_hidden_state",
+        "encoder_hidden_states",
+        "decoder_hidden_states",
+        "hidden_states",
         "last_hidden_state",
         "sentence_embedding",
     ]

@@ -14,6 +14,9 @@ What does not depend on the state before is one product outside the loop: the wo
 all gates, and the annotations h_j through the alignment model and through the gates of the decoder,
 since C c_i = sum_j alpha_ij C h_j. Padding shuts the update gate, which carries the state along, so
 that results do not depend on where the padding is.
+
+Each module reads its weights in its own `forward`, and returns those of the loop: hooks that fetch
+weights from a disk or another device act there alone.
 """
 
 from dataclasses import dataclass
@@ -22,15 +25,24 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import Cache, GenerationMixin
+from transformers import Cache, GenerationConfig, GenerationMixin
 from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .configuration_rnnsearch import RNNSearchConfig
+from .configuration_rnnsearch import MAX_VOCAB_SIZE, RNNSearchConfig
 from .weights_rnnsearch import CheckedPreTrainedModel
 
 IGNORED_LABEL = -100
+# What a generation_config.json may ask for: more would take hours or all memory.
+GENERATION_BOUNDS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("num_beams", "num_return_sequences"), (1, 64)),
+    **dict.fromkeys(("max_length", "max_new_tokens"), (1, 10_000)),
+    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0, 10_000)),
+    "top_k": (0, MAX_VOCAB_SIZE),
+    "length_penalty": (-10.0, 10.0),
+    "max_time": (0.0, 1e6),  # seconds
+}
 
 
 @dataclass
@@ -41,10 +53,12 @@ class RNNSearchModelOutput(ModelOutput):
         last_hidden_state: The annotations h, zero on padding, shape (B, T, D n).
         sentence_embedding: The last state of each direction, [-> h_T ; <- h_1], shape (B, D n). Its
             last n numbers are what s_0 is made of; for RNNencdec they are the context c.
+        hidden_states: The word vectors (B, T, m) and the annotations h; None unless asked for.
     """
 
     last_hidden_state: Tensor | None = None
     sentence_embedding: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
 
 
 @dataclass
@@ -72,6 +86,8 @@ class RNNSearchOutput(Seq2SeqLMOutput):
         cross_attentions: One tensor alpha, float32, zero on padding, shape (B, 1, L, T); None for
             RNNencdec.
         encoder_last_hidden_state: The annotations h, shape (B, T, D n).
+        encoder_hidden_states: As `RNNSearchModelOutput.hidden_states`.
+        decoder_hidden_states: One tensor, the maxout layer, shape (B, L, l); None unless asked for.
     """
 
     nll: Tensor | None = None
@@ -127,8 +143,8 @@ class GatedUnit(nn.Module):
         self.gates_weight = nn.Parameter(torch.empty(2 * units, units))  # U_r and U_z
         self.state_weight = nn.Parameter(torch.empty(units, units))  # U
 
-    def projected(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """Return what the inputs add to gates and candidate: (B, T, width) -> (B, T, 3n).
+    def forward(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what the inputs (B, T, width) add to gates and candidate (B, T, 3n), and U_rz, U.
 
         On padding the update gate is shut, z = 0 and h' = h.
         """
@@ -137,7 +153,7 @@ class GatedUnit(nn.Module):
             units = self.state_weight.shape[0]
             shut = F.pad((~mask).unsqueeze(-1).expand(-1, -1, units), (units, units))
             projected = projected.masked_fill(shut, float("-inf"))
-        return projected
+        return projected, self.gates_weight, self.state_weight
 
 
 def next_state(x: Tensor, h: Tensor, gates_weight: Tensor, state_weight: Tensor) -> Tensor:
@@ -167,20 +183,26 @@ class Alignment(nn.Module):
         self.key_bias = nn.Parameter(torch.empty(units))
         self.score_weight = nn.Parameter(torch.empty(units))  # v_a
 
-    def keys(self, states: Tensor) -> Tensor:
-        """Return U_a h_j of all annotations: (B, T, D n) -> (B, T, a)."""
-        return F.linear(states, self.key_weight, self.key_bias)
+    def forward(self, states: Tensor | None = None) -> tuple[Tensor | None, Tensor, Tensor]:
+        """Return U_a h_j of annotations (B, T, D n), if given, as (B, T, a); and W_a, v_a."""
+        keys = None if states is None else F.linear(states, self.key_weight, self.key_bias)
+        return keys, self.query_weight, self.score_weight
 
-    def forward(self, state: Tensor, keys: Tensor, shut: Tensor) -> Tensor:
-        """Return alpha, float32 or wider, shape (B, T).
 
-        Args:
-            state: s_{i-1}, shape (B, n).
-            keys: U_a h_j, shape (B, T, a).
-            shut: Added to the scores: the lowest number on padding, else 0, shape (B, T).
-        """
-        hidden = torch.tanh(keys + F.linear(state, self.query_weight).unsqueeze(1))
-        return (torch.matmul(hidden, self.score_weight) + shut).softmax(-1)
+def align(
+    state: Tensor, keys: Tensor, shut: Tensor, query_weight: Tensor, score_weight: Tensor
+) -> Tensor:
+    """Return alpha, float32 or wider, shape (B, T).
+
+    Args:
+        state: s_{i-1}, shape (B, n).
+        keys: U_a h_j, shape (B, T, a).
+        shut: Added to the scores: the lowest number on padding, else 0, shape (B, T).
+        query_weight: W_a, shape (a, n).
+        score_weight: v_a, shape (a,).
+    """
+    hidden = torch.tanh(keys + F.linear(state, query_weight).unsqueeze(1))
+    return (torch.matmul(hidden, score_weight) + shut).softmax(-1)
 
 
 class Decoder(nn.Module):
@@ -205,9 +227,10 @@ class Decoder(nn.Module):
         states = self.dropout(states)
         if self.alignment is None:
             last = self.dropout(last)
-            return RNNSearchSource(states, last, None, self.context(last).unsqueeze(1))
-        keys, values = self.alignment.keys(states), self.context(states)
-        return RNNSearchSource(states, last, keys, values)
+            keys, values = None, self.context(last).unsqueeze(1)
+        else:
+            keys, values = self.alignment(states)[0], self.context(states)
+        return RNNSearchSource(states, last, encoded.hidden_states, keys, values)
 
     def forward(
         self,
@@ -234,7 +257,9 @@ class Decoder(nn.Module):
         keys: Any = source.alignment_keys
         values: Any = source.gate_values
         words = self.dropout(self.embeddings(input_ids))
-        inputs = self.unit.projected(words, mask)
+        inputs, *weights = self.unit(words, mask)
+        weights = [weight.unsqueeze(0) for weight in weights]
+        align_weights = [] if self.alignment is None else self.alignment()[1:]
         if state is None:
             state = torch.tanh(self.first_state(last[:, -self.first_state.in_features :]))
         shut = torch.zeros(h.shape[:2], dtype=wide(h.dtype), device=h.device)
@@ -244,9 +269,8 @@ class Decoder(nn.Module):
         for x in inputs.unbind(1):
             context = values
             if self.alignment is not None:
-                alphas.append(self.alignment(states[-1], keys, shut))
+                alphas.append(align(states[-1], keys, shut, *align_weights))
                 context = torch.bmm(alphas[-1].unsqueeze(1).to(values.dtype), values)
-            weights = self.unit.gates_weight[None], self.unit.state_weight[None]
             x = (x + context.squeeze(1)).unsqueeze(0)
             states.append(next_state(x, states[-1].unsqueeze(0), *weights).squeeze(0))
         before, alignment = torch.stack(states[:-1], 1), None
@@ -310,7 +334,7 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
     accepts_loss_kwargs = True
     reads_pairs = False
     _is_stateful = True
-    _no_split_modules = ["Decoder"]
+    _no_split_modules = ["RNNSearchModel", "Decoder"]
     config: RNNSearchConfig
 
     @torch.no_grad()
@@ -411,6 +435,7 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        output_hidden_states: bool | None = None,
         **kwargs: Any,
     ) -> RNNSearchModelOutput:
         """Encode sentences.
@@ -420,6 +445,7 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
             attention_mask: Nonzero on real tokens, anywhere in a row, shape (B, T). Without it
                 every token is real.
             inputs_embeds: Word vectors instead of ids, shape (B, T, m).
+            output_hidden_states: Return the word vectors too; by default as in the config.
             **kwargs: Ignored, as in transformers.
 
         Returns:
@@ -429,8 +455,8 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
             ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
                 have another shape.
         """
-        words = self._embed(input_ids, inputs_embeds)
-        tokens, mask = words.shape[1], None
+        words = self.dropout(self._embed(input_ids, inputs_embeds))
+        x, tokens, mask = words, words.shape[1], None
         if attention_mask is not None:
             if attention_mask.shape != words.shape[:2]:
                 raise ValueError(
@@ -439,14 +465,12 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
                 )
             mask = attention_mask != 0
         if tokens == 0:  # read one token of padding, so that there is a last state
-            words = F.pad(words, (0, 0, 0, 1))
-            mask = torch.zeros(words.shape[:2], dtype=torch.bool, device=words.device)
-        words = self.dropout(words)
-        units: Any = self.units
-        forwards, *backwards = [unit.projected(words, mask) for unit in units]
+            x = F.pad(x, (0, 0, 0, 1))
+            mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+        projected, *weights = zip(*(unit(x, mask) for unit in self.units), strict=True)
+        forwards, *backwards = projected
         inputs = torch.stack([forwards, *(x.flip(1) for x in backwards)])  # (D, B, T, 3n)
-        gates_weight = torch.stack([unit.gates_weight for unit in units])
-        state_weight = torch.stack([unit.state_weight for unit in units])
+        gates_weight, state_weight = map(torch.stack, weights)
         state = inputs.new_zeros(*inputs.shape[:2], self.config.hidden_size)
         states = []
         for x in inputs.unbind(2):
@@ -456,9 +480,13 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         annotations = torch.cat([forwards, *(h.flip(1) for h in backwards)], -1)
         if mask is not None:
             annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)
+        annotations = annotations[:, :tokens]
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
         return RNNSearchModelOutput(
-            last_hidden_state=annotations[:, :tokens],
+            last_hidden_state=annotations,
             sentence_embedding=state.transpose(0, 1).flatten(1),
+            hidden_states=(words, annotations) if output_hidden_states else None,
         )
 
     def _embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
@@ -500,10 +528,13 @@ class SourceReader(nn.Module):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        output_hidden_states: bool | None = None,
         **kwargs: Any,
     ) -> RNNSearchSource:
         """Read source sentences; arguments and errors as in `RNNSearchModel.forward`."""
-        encoded = self.encoder(input_ids, attention_mask, inputs_embeds, return_dict=True)
+        encoded = self.encoder(
+            input_ids, attention_mask, inputs_embeds, output_hidden_states, return_dict=True
+        )
         return self.decoder.read(encoded)
 
 
@@ -516,6 +547,24 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         self.decoder = Decoder(config)
         self.lm_head = nn.Linear(config.maxout_size, config.vocab_size)  # W_o
         self.post_init()
+
+    @property
+    def generation_config(self) -> GenerationConfig:
+        """The defaults of `generate`; setting one out of range raises ValueError."""
+        return self._generation_config
+
+    @generation_config.setter
+    def generation_config(self, config: GenerationConfig) -> None:
+        tokens = [name for name in vars(config) if name.endswith(("_token_id", "suppress_tokens"))]
+        ids = dict.fromkeys(tokens, (0, self.config.vocab_size - 1))
+        for name, (least, most) in (GENERATION_BOUNDS | ids).items():
+            value = getattr(config, name, None)
+            for one in value if name in ids and isinstance(value, list) else [value]:
+                fits = isinstance(one, int | type(least)) and least <= one <= most
+                if one is not None and not fits:
+                    fault = f"{name} in generation_config is {value!r:.80}"
+                    raise ValueError(f"{fault}; it must be from {least} to {most}")
+        self._generation_config = config
 
     def get_encoder(self, modality: str | None = None) -> SourceReader:
         """Return what `generate` calls once per source sentence."""
@@ -541,12 +590,13 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
-        encoder_outputs: RNNSearchModelOutput | tuple[Tensor, ...] | None = None,
+        encoder_outputs: RNNSearchModelOutput | tuple[Any, ...] | None = None,
         past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> RNNSearchOutput:
@@ -561,11 +611,13 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                 the last L count. Only padding on the left changes a result; by default it is known
                 from the labels.
             encoder_outputs: What `get_encoder()` or the encoder returned, instead of the source.
-            past_key_values: An `RNNSearchCache` to go on from; another kind counts as empty.
+            past_key_values: An `RNNSearchCache` to go on from; another kind counts as empty, and
+                one of fixed size is refused.
             inputs_embeds: Source word vectors instead of ids, shape (B, T, m).
             labels: y_1 to y_L, or -100 where nothing counts, shape (B, L).
             use_cache: Return the state; by default as in the config, and not with labels.
             output_attentions: Return alpha.
+            output_hidden_states: Return the hidden states of encoder and decoder.
             num_items_in_batch: Given by `Trainer`; see `translation_loss`.
             **kwargs: Ignored, as in transformers.
 
@@ -591,14 +643,15 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if decoder_input_ids is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(targets)
         if isinstance(encoder_outputs, tuple):  # with return_dict=False
-            if len(encoder_outputs) != 2:
+            if len(encoder_outputs) not in (2, 3):
                 raise ValueError(
-                    f"encoder_outputs holds {len(encoder_outputs)} tensors; it must hold "
-                    "last_hidden_state and sentence_embedding"
+                    f"encoder_outputs holds {len(encoder_outputs)} items; it must hold "
+                    "last_hidden_state, sentence_embedding and perhaps hidden_states"
                 )
             encoder_outputs = RNNSearchModelOutput(*encoder_outputs)
         if encoder_outputs is None:
-            source = self.get_encoder()(input_ids, attention_mask, inputs_embeds)
+            read = self.get_encoder()
+            source = read(input_ids, attention_mask, inputs_embeds, output_hidden_states)
         elif isinstance(encoder_outputs, RNNSearchSource):
             source = encoder_outputs
         else:
@@ -616,6 +669,11 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                 f"{tuple(targets.shape)}"
             )
         cache = past_key_values if isinstance(past_key_values, RNNSearchCache) else None
+        if getattr(past_key_values, "is_compileable", False):
+            raise ValueError(
+                "past_key_values is a cache of fixed size; this model keeps a cache of its own, so "
+                "leave cache_implementation out"
+            )
         mask = None
         if decoder_attention_mask is None and labels is not None:
             decoder_attention_mask = (labels != IGNORED_LABEL).long().cummax(1).values
@@ -637,6 +695,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         logits = self.lm_head(hidden)
         loss = nll = None
         if labels is not None:
+            labels = labels.to(logits.device)
             smoothing = self.config.label_smoothing if self.training else 0.0
             loss, nll = translation_loss(logits, labels, smoothing, num_items_in_batch)
         if use_cache is None:
@@ -646,6 +705,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             cache.state, cache.seen = state, cache.seen + length
         if output_attentions is None:
             output_attentions = self.config.output_attentions
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
         attends = output_attentions and alignment is not None
         return RNNSearchOutput(
             loss=loss,
@@ -653,6 +714,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             past_key_values=cache if use_cache else None,  # type: ignore[arg-type]
             cross_attentions=(alignment.unsqueeze(1),) if attends else None,
             encoder_last_hidden_state=source.last_hidden_state,
+            encoder_hidden_states=source.hidden_states,
+            decoder_hidden_states=(hidden,) if output_hidden_states else None,
             nll=nll,
         )
 

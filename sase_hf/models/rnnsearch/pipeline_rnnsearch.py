@@ -6,17 +6,20 @@ import torch
 from transformers import Pipeline
 
 TASK = "aligned-translation"
+MAX_NEW_TOKENS = 2_000
 
 
 class AlignedTranslationPipeline(Pipeline):
     """Translate texts and show the alignment behind each.
 
-    Takes a text, or several (with `batch_size` in batches). Keywords of `generate`, such as
-    `num_beams`, are passed on; without a length a translation has at most
-    `2 * source tokens + 20` tokens. Each result is a plain dict:
+    Takes a text, or several (with `batch_size` in batches). `truncation=True` cuts a text after
+    `max_source_length` tokens, by default the limit of the tokenizer. Keywords of `generate`, such
+    as `num_beams`, are passed on; without a length a translation has at most
+    `2 * source tokens + 20` tokens, and never more than 2,000. Each result is a plain dict:
 
     - `text`: the input;
     - `translation_text`: the translation;
+    - `truncated`: the number of source tokens that were cut off;
     - `tokens`, `source_tokens`: the L target and T source tokens, end of sentence included;
     - `alignment`: alpha, L lists of T floats; None for a model without attention;
     - `score`: log-probability of the translation, the sum over its tokens.
@@ -28,31 +31,42 @@ class AlignedTranslationPipeline(Pipeline):
     def _sanitize_parameters(
         self, **generate_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        given = generate_kwargs.get("num_return_sequences") or 1
-        if given > 1 or generate_kwargs.get("return_dict_in_generate"):
+        number = generate_kwargs.get("num_return_sequences") or 1
+        if number > 1 or generate_kwargs.get("return_dict_in_generate"):
             raise ValueError(
                 f"the {TASK} pipeline returns one translation of a text, without scores of steps; "
                 "call model.generate for num_return_sequences and return_dict_in_generate"
             )
-        return {}, generate_kwargs, {}
+        names = {"truncation": "truncation", "max_source_length": "max_length"}
+        given = sorted(names.keys() & generate_kwargs.keys())
+        tokenizer_kwargs = {names[name]: generate_kwargs.pop(name) for name in given}
+        if "max_length" in tokenizer_kwargs:
+            tokenizer_kwargs.setdefault("truncation", True)
+        return tokenizer_kwargs, generate_kwargs, {}
 
-    def preprocess(self, input_: Any, **_: Any) -> dict[str, Any]:
+    def preprocess(self, input_: Any, **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text."""
         if not isinstance(input_, str):
             raise ValueError(
                 f"the input of the {TASK} pipeline must be a text; got {input_!r:.200}"
             )
         assert self.tokenizer is not None
-        encoded = self.tokenizer(input_, return_tensors="pt", return_token_type_ids=False)
-        return {**encoded, "text": input_}
+        options = {"return_tensors": "pt", "return_token_type_ids": False, "verbose": False}
+        encoded = whole = self.tokenizer(input_, **options)
+        if tokenizer_kwargs:
+            encoded = self.tokenizer(input_, **options, **tokenizer_kwargs)
+        truncated = whole["input_ids"].shape[1] - encoded["input_ids"].shape[1]
+        return {**encoded, "shown": (input_, truncated)}
 
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
-        texts = input_tensors.pop("text")
-        limits = 2 * input_tensors["attention_mask"].sum(1) + 20
+        shown = input_tensors.pop("shown")
+        limits = (2 * input_tensors["attention_mask"].sum(1) + 20).clamp(max=MAX_NEW_TOKENS)
         if not {"max_length", "max_new_tokens", "generation_config"} & generate_kwargs.keys():
             generate_kwargs |= {"max_new_tokens": int(limits.max()), "max_length": None}
         else:
             limits = torch.full_like(limits, torch.iinfo(limits.dtype).max)
+        if "generation_config" not in generate_kwargs:  # those of the checkpoint may ask for more
+            generate_kwargs |= {"num_return_sequences": 1, "return_dict_in_generate": False}
         generate: Any = self.model.generate
         words = generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
         # The rows of `generate` follow beams; one pass over the result gives its own alignment.
@@ -63,7 +77,7 @@ class AlignedTranslationPipeline(Pipeline):
         log_probs = outputs.logits.float().log_softmax(-1)
         alignments = outputs.cross_attentions
         return {
-            "text": texts,
+            "shown": shown,
             "source": input_tensors["input_ids"],
             "source_mask": input_tensors["attention_mask"],
             "words": words[:, 1:],
@@ -75,7 +89,8 @@ class AlignedTranslationPipeline(Pipeline):
     def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Turn the tensors of one input into the result described above."""
         assert self.tokenizer is not None
-        tokenizer, text = self.tokenizer, model_outputs["text"]
+        tokenizer, shown = self.tokenizer, model_outputs["shown"]
+        text, truncated = shown[0] if isinstance(shown, list) else shown
         words = model_outputs["words"][0].tolist()
         end = self.model.config.eos_token_id
         length = words.index(end) + 1 if end in words else len(words)
@@ -83,7 +98,8 @@ class AlignedTranslationPipeline(Pipeline):
         real = model_outputs["source_mask"][0].bool()
         alignment = model_outputs.get("alignment")
         return {
-            "text": text if isinstance(text, str) else text[0],
+            "text": text,
+            "truncated": truncated,
             "translation_text": tokenizer.decode(words[:length], skip_special_tokens=True),
             "tokens": tokenizer.convert_ids_to_tokens(words[:length]),
             "source_tokens": tokenizer.convert_ids_to_tokens(

@@ -6,6 +6,7 @@ Each family has this file, the same but for its name, since the files of a famil
 import hashlib
 import os
 from collections.abc import Container, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,15 @@ class CheckedPreTrainedModel(PreTrainedModel):
             if not load_config.is_quantized:  # its names and types are those of the quantizer
                 _check_weights(model, checkpoint_files, load_config.ignore_mismatched_sizes)
             _check_finite(model, checkpoint_files)
-        return super()._load_pretrained_model(
+        loaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
+        # Weights lie in the mapped file, at any address, on which the last bit of a sum depends.
+        # Memory of their own is aligned like that of new ones.
+        for weight in chain(model.parameters(), model.buffers()):
+            if weight.device.type == "cpu":
+                weight.data = weight.data.clone()
+        return loaded
 
     def _load_and_finalize_distributed_pretrained_model(self, folder: Any, *_: Any) -> Any:
         raise ValueError(

@@ -435,7 +435,7 @@ def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTra
     Others could name files or code, such as `auto_map` and `attn_implementation`.
 
     Raises:
-        ValueError: If transformers knows no such encoder of text, or a number is beyond all use.
+        ValueError: If transformers knows no such encoder of text, or a number is out of range.
     """
     given = config.to_dict() if isinstance(config, PreTrainedConfig) else config
     name = given.get("model_type")
@@ -447,13 +447,17 @@ def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTra
     kind: Any = CONFIG_MAPPING[name]
     known = {field.name for field in fields(kind)} - {"dtype", "transformers_version"}
     made: PreTrainedConfig = kind(**{key: given[key] for key in known & given.keys()})
-    layers = made.num_hidden_layers
-    sizes = [value for value in vars(made).values() if isinstance(value, int)]
-    if layers > MAX_INNER_LAYERS or max(sizes) > MAX_SIZES["vocab_size"]:
-        raise ValueError(
-            f"encoder_config has {layers} layers and {max(sizes)} as its largest number; up to "
-            f"{MAX_INNER_LAYERS} layers and {MAX_SIZES['vocab_size']} are possible"
-        )
+    layers = made.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+    for name, value in vars(made).items():
+        # Sizes have defaults above 0; other whole numbers, such as ids, may be anything below.
+        is_size = type(getattr(kind, name, None)) is int and getattr(kind, name) > 0
+        least = 1 if is_size and not name.endswith("_id") else -math.inf
+        least = 0 if isinstance(value, float) else least
+        most = MAX_INNER_LAYERS if name == layers else MAX_SIZES["vocab_size"]
+        if isinstance(value, int | float) and not least <= value <= most:
+            raise ValueError(
+                f"encoder_config has {name}={value}; it must be from {max(least, 0)} to {most}"
+            )
     return made
 
 

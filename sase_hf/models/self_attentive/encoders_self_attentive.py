@@ -44,8 +44,11 @@ class BlockLSTM(GradientCheckpointingLayer, nn.LSTM):
 class BiLSTMLayer(nn.Module):
     """One bidirectional LSTM layer over a packed sequence (section 2.1 of the paper)."""
 
+    gradient_checkpointing = False  # set by transformers, as in both LSTMs
+
     def __init__(self, input_size: int, units: int) -> None:
         super().__init__()
+        self.units = units  # read here and not of an LSTM, which an adapter may wrap
         self.forward_lstm = BlockLSTM(input_size, units)
         self.backward_lstm = BlockLSTM(input_size, units)
 
@@ -57,11 +60,10 @@ class BiLSTMLayer(nn.Module):
         right_to_left = right_to_left.index_select(0, packing.reverse_index)
         return torch.cat([left_to_right, right_to_left], dim=-1)
 
-    @staticmethod
-    def _read(lstm: BlockLSTM, x: Tensor, packing: Packing) -> Tensor:
+    def _read(self, lstm: BlockLSTM, x: Tensor, packing: Packing) -> Tensor:
         """Run one LSTM over the blocks, carrying its state along: (P, width) -> (P, u)."""
         blocks = packing.blocks
-        if lstm.gradient_checkpointing and lstm.training:
+        if self.gradient_checkpointing and self.training:
             blocks = [
                 (min(CHECKPOINTED_STEPS, steps - done), rows)
                 for steps, rows in blocks
@@ -71,12 +73,12 @@ class BiLSTMLayer(nn.Module):
         sizes = [steps * rows for steps, rows in blocks]
         *parts, spare = x.split([*sizes, packing.spare])
         outputs: list[Tensor] = []
-        hidden = cell = x.new_zeros(1, blocks[0][1], lstm.hidden_size)
+        hidden = cell = x.new_zeros(1, blocks[0][1], self.units)
         for part, (steps, rows) in zip(parts, blocks, strict=True):
             part = part.unflatten(0, (steps, rows))
             output, hidden, cell = lstm(part, hidden[:, :rows], cell[:, :rows])
             outputs.append(output.flatten(0, 1))
-        return torch.cat([*outputs, spare.new_zeros(len(spare), lstm.hidden_size)])
+        return torch.cat([*outputs, spare.new_zeros(len(spare), self.units)])
 
 
 class BiLSTMEncoder(nn.Module):
@@ -171,6 +173,8 @@ class DilatedCNNEncoder(nn.Module):
 
 class WordVectors(nn.Module):
     """No encoder: the states are the word vectors, so that the sentence is a bag of vectors."""
+
+    gradient_checkpointing = False  # transformers may set it; there is nothing to recompute
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()

@@ -403,7 +403,8 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     def post_init(self) -> None:
         """Finish the construction as transformers does."""
         super().post_init()
-        if self.is_head:  # transformers has copied the base model's list into the head
+        # Transformers has copied the base model's list into the head.
+        if self.is_head and hasattr(self, "classifier"):
             self._keys_to_ignore_on_load_unexpected = set()
 
     @torch.no_grad()
