@@ -1,7 +1,7 @@
 """Attention as a page, a figure, terminal text or notebook output.
 
-All take what a pipeline returns: `self-attention`, or `aligned-translation` for what is named
-alignment. The figures need matplotlib, the extra `viz`.
+All functions take results of the `self-attention` pipeline, or of `aligned-translation` where the
+name says alignment; those of `charts` take measurements. Figures need matplotlib, the extra `viz`.
 May import `models`, `utils` and `data`.
 """
 
@@ -17,9 +17,9 @@ from .charts import (
 from .figures import attention_figure, check_figure_path, comparison_figure, save_figure
 from .notebook import Attention
 from .page import attention_fragment, attention_html, comparison_html
-from .pairs import pair_figure
 from .selection import select_predictions
-from .terminal import attention_text
+from .terminal import attention_text, comparison_text
+from .token_pairs import pair_figure
 
 __all__ = [
     "Attention",
@@ -35,6 +35,7 @@ __all__ = [
     "check_figure_path",
     "comparison_figure",
     "comparison_html",
+    "comparison_text",
     "curves_figure",
     "lines_figure",
     "pair_figure",

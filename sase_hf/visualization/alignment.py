@@ -1,7 +1,7 @@
 """The alignment of a translation as in Figure 3 of Bahdanau et al.: page, figure, terminal text.
 
-All take what the `aligned-translation` pipeline returns. The source runs across and the translation
-down; black is a weight of 0 and white one of 1.
+All functions take results of the `aligned-translation` pipeline. The source runs across and the
+translation down; black is a weight of 0, white a weight of 1.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..utils.text import visible
-from .attended_text import Result, shortened
+from .attended_text import Result
 from .figures import draw_literally, new_figure, plain
-from .page import escaped, fragment, framed, percent, style_sheet
+from .rendering import render
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,18 +30,12 @@ MAX_WORD_LENGTH = 20
 CELL = 0.26  # inches
 MARGIN = 1.3
 
-_LEAD = (
-    "Each row is a word of the translation; the whiter a cell, the more it weighs the word of the "
-    "source above."
-)
-_LIMITS = "The alignment shows what was weighed, not why a word was written."
-
 
 def alignment_figure(result: Result, title: str = "") -> Figure:
     """Draw one alignment; `save_figure` writes it.
 
     Args:
-        result: What the `aligned-translation` pipeline returned for one text.
+        result: The result of the `aligned-translation` pipeline for one text.
         title: The heading.
 
     Raises:
@@ -52,7 +46,7 @@ def alignment_figure(result: Result, title: str = "") -> Figure:
 
 
 def grid_figure(grids: Sequence[Grid], title: str, largest: float) -> Figure:
-    """Draw weights between words, one grid below the other; white is the largest weight."""
+    """Draw weights between words, one grid below the other; white is the weight `largest`."""
     width = max(len(across) for _, _, across in grids)
     heights = [max(CELL * len(down), CELL) + MARGIN for _, down, _ in grids]
     figure = new_figure(CELL * width + MARGIN, sum(heights))
@@ -72,19 +66,18 @@ def alignment_html(results: Result | Sequence[Result], title: str = "Alignment")
     """Show alignments: one stand-alone HTML page, without scripts.
 
     Args:
-        results: What the `aligned-translation` pipeline returned for one text or for several.
+        results: The results of the `aligned-translation` pipeline for one text or for several.
         title: The heading.
 
     Raises:
         ValueError: As for `alignment_figure`.
     """
-    return framed(_articles(results), title, lead=_LEAD, limits=_LIMITS, style=style_sheet())
+    return _render(results, "page.html", "text", title=title)
 
 
 def alignment_fragment(results: Result | Sequence[Result]) -> str:
-    """Show the same as `alignment_html` as a piece of another page; raises as that does."""
-    body = "\n".join(_articles(results, f"a{uuid.uuid4().hex[:12]}"))
-    return fragment(body, style_sheet(), f"{_LEAD} {_LIMITS}")
+    """Return the articles of `alignment_html` as a piece of another page; raises as it does."""
+    return _render(results, "fragment.html", f"a{uuid.uuid4().hex[:12]}")
 
 
 def alignment_text(result: Result, top: int = 3) -> str:
@@ -104,7 +97,7 @@ def alignment_text(result: Result, top: int = 3) -> str:
 
 
 def _parsed(result: Result) -> Grid:
-    """Return the weights, L x T, the target and the source words, each checked."""
+    """Return the weights, shape (L, T), the L target words and the T source words, all checked."""
     if not isinstance(result, Mapping) or not all(field in result for field in FIELDS):
         raise ValueError(
             "the result is not from the aligned-translation pipeline, whose results have "
@@ -127,36 +120,19 @@ def _parsed(result: Result) -> Grid:
     return weights, words, source
 
 
-def _articles(results: Result | Sequence[Result], name: str = "text") -> list[str]:
-    """Return a piece of HTML for each translation."""
-    several = [results] if isinstance(results, Mapping) else list(results)
-    return [_article(result, f"{name}-{number}") for number, result in enumerate(several, start=1)]
-
-
-def _article(result: Result, name: str) -> str:
-    """Show source, translation and the grey cells of their words."""
-    weights, words, source = _parsed(result)
-    heads = "".join(f'<th scope="col"><bdi>{escaped(word)}</bdi></th>' for word in source)
-    rows = [
-        f'<tr><th scope="row"><bdi>{escaped(word)}</bdi></th>'
-        + "".join(
-            f'<td style="--g:{weight:.3f}" title="{escaped(word)} \N{LEFTWARDS ARROW} '
-            f'{escaped(other)}: {percent(weight)}"></td>'
-            for other, weight in zip(source, row, strict=True)
+def _render(results: Result | Sequence[Result], layout: str, prefix: str, **values: Any) -> str:
+    """Fill in the template with an article for each translation."""
+    articles = []
+    for result in [results] if isinstance(results, Mapping) else results:
+        weights, words, source = _parsed(result)
+        articles.append(
+            {
+                "text": result["text"],
+                "translation": result["translation_text"],
+                "source": source,
+                "rows": list(zip(words, weights, strict=True)),
+                "is_cut": max(len(result["tokens"]), len(result["source_tokens"])) > MAX_TOKENS,
+            }
         )
-        + "</tr>"
-        for word, row in zip(words, weights, strict=True)
-    ]
-    cut = max(len(result["tokens"]), len(result["source_tokens"])) - MAX_TOKENS
-    note = f'<p class="note">Only the first {MAX_TOKENS} tokens are shown.</p>' if cut > 0 else ""
-    return "\n".join(
-        [
-            f'<article class="result" id="{name}">\n<header>',
-            f'<p class="words" dir="auto">{escaped(shortened(result["text"], 1000))}</p>',
-            f'<h2 dir="auto">{escaped(shortened(result["translation_text"], 1000))}</h2>',
-            '</header>\n<div class="scroll"><table class="alignment">',
-            f"<thead><tr><td></td>{heads}</tr></thead>\n<tbody>",
-            *rows,
-            f"</tbody>\n</table></div>{note}\n</article>",
-        ]
-    )
+    shared = {"layout": layout, "prefix": prefix, "max_tokens": MAX_TOKENS}
+    return render("alignment.html", articles=articles, **shared, **values)

@@ -27,9 +27,9 @@ FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 class AttendedText:
     """One text with its words and their weights.
 
-    A view is a weight for each word: view 0 is all hops together, view k is hop k. A word is a
-    token, or several that share characters or are parts of one character for a reader, such as an
-    emoji.
+    A view is a weight for each word: view 0 is all hops together, view k is hop k. A word is one
+    token, or several tokens that share characters or together form what a reader sees as one
+    character, such as an emoji.
     """
 
     text: str
@@ -37,21 +37,22 @@ class AttendedText:
     words: list[tuple[int, int]]  # start and end in the text
     views: list[Sequence[float]]
     spans: Sequence[Mapping[str, Any]] | None  # strongest first; None if they are not known
-    cosine: float | None  # mean over pairs of hops
-    truncated: int  # tokens that were cut off
+    cosine: float | None  # mean over pairs of hops; None if it is not known
+    truncated: int  # number of tokens that the model did not read
 
     def part(self, start: int, end: int) -> str:
         """Return a part of the text as it is shown."""
         return "".join(self.shown[start:end])
 
     def strengths(self, view: int) -> list[float]:
-        """Return how strong the colours of the words are in a view, from 0 to 1."""
+        """Return the `strengths` of the words in a view."""
         return strengths(self.views[view])
 
     def reads_evenly(self, view: int) -> bool:
         """Return whether the words have about equal weights in a view.
 
-        None has as much as a word of a span, of which the entropy of a long text shows little.
+        No word has `MIN_RATIO` times an even share, and the entropy is near its maximum, log T. The
+        entropy alone would not do: one strong word hardly lowers that of a long text.
         """
         weights = [weight for weight in self.views[view] if weight > 0]
         total, num_words = sum(weights), len(self.words)
@@ -61,18 +62,18 @@ class AttendedText:
         return entropy >= EVEN_ENTROPY * math.log(num_words)
 
     def top_words(self, view: int, count: int) -> list[tuple[str, float]]:
-        """Return the words with the largest weights in a view, and these weights."""
+        """Return the words with the largest weights in a view, each with its weight."""
         weights = self.views[view]
         places = sorted(range(len(weights)), key=lambda place: -weights[place])[:count]
         return [(self.part(*self.words[place]), weights[place]) for place in places]
 
 
 def strengths(weights: Sequence[float]) -> list[float]:
-    """Return the strengths of T weights that share 1: the colours of every picture.
+    """Return how strong the colours of T words are, from 0 to 1, given T weights that sum to 1.
 
-    The strength is the logarithm of the ratio to an even share, 1 / T. It is 0 at an even share or
-    less, and 1 at `FULL_STRENGTH` times an even share or, if T is smaller, at all of the attention.
-    A single word has none: there was nothing to choose. Two digits are enough for a colour.
+    The strength is the logarithm of the ratio of a weight to an even share, 1 / T. It is 0 at an
+    even share or less, and 1 at `FULL_STRENGTH` times an even share or, if T is smaller, at a
+    weight of 1. A single word has strength 0. Two digits are enough for a colour.
     """
     num_words = len(weights)
     if num_words < 2:
@@ -83,7 +84,7 @@ def strengths(weights: Sequence[float]) -> list[float]:
 
 
 def scale_ends(texts: Iterable[AttendedText]) -> tuple[str, str]:
-    """Return what no colour and the strongest colour mean in some texts."""
+    """Return the meaning of no colour and of the strongest colour in some texts."""
     strongest = f"{FULL_STRENGTH} times that or more"
     if any(2 <= len(text.words) < FULL_STRENGTH for text in texts):
         strongest += ", or all"
@@ -91,13 +92,17 @@ def scale_ends(texts: Iterable[AttendedText]) -> tuple[str, str]:
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
-    """Return each result of one or several with its one or two texts; raises ValueError."""
+    """Return one result or several, each with its one or two texts.
+
+    Raises:
+        ValueError: If a result is not from the `self-attention` pipeline, or is not finite.
+    """
     several = [results] if isinstance(results, Mapping) else results
     return [(one, parse_result(one, f"result {n} (from 0)")) for n, one in enumerate(several)]
 
 
 def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:
-    """Return the one or two texts of a result; raises ValueError with its name in the message."""
+    """Return the one or two texts of a result; raises ValueError as `parse_results` does."""
     missing = [field for field in FIELDS if field not in result]
     if missing:
         raise ValueError(
@@ -119,7 +124,7 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
 
 
 def _attended_text(result: Result) -> AttendedText:
-    """Describe the text of a result, or one text of a pair."""
+    """Return the text of a result, or one text of a pair."""
     tokens_of_words, words = _words(result["text"], result["offsets"])
     return AttendedText(
         text=result["text"],
@@ -138,12 +143,12 @@ def _attended_text(result: Result) -> AttendedText:
 def _words(
     text: str, offsets: Sequence[Sequence[int]]
 ) -> tuple[list[list[int]], list[tuple[int, int]]]:
-    """Return for every word of a text its tokens, and its start and end.
+    """Return the tokens of every word of a text, and the start and end of every word.
 
-    Tokens with the same characters, which byte-level tokenizers make, are one word, and so are the
-    parts of what a reader sees as one character. A token without characters has no word.
+    Tokens with the same characters, which byte-level tokenizers make, form one word, and so do the
+    parts of what a reader sees as one character. A token without characters belongs to no word.
     """
-    # A text in ASCII has no characters of several parts.
+    # ASCII has no characters of several parts.
     starts = None if text.isascii() else {match.start() for match in regex.finditer(r"\X", text)}
     tokens: list[list[int]] = []
     words: list[tuple[int, int]] = []
@@ -161,13 +166,13 @@ def _words(
 
 
 def shortened(text: str, longest: int = 60) -> str:
-    """Return a text on one line, cut after some characters."""
+    """Return a text on one line of at most `longest` characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def label_text(label: object) -> str:
-    """Return a label, or the labels of a text that may have several, as text."""
+    """Return a label, or a list of labels, as text."""
     if isinstance(label, list | tuple):
         return ", ".join(map(str, label)) or "no label"
     return str(label)

@@ -1,4 +1,4 @@
-"""Charts of faithfulness, of attention statistics, and of accuracy; they need matplotlib."""
+"""Charts of faithfulness, attention statistics and accuracy; they need matplotlib."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 # The colours of Okabe and Ito, which the colour-blind tell apart; the marks differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKS = "osD^vPX"  # another number than of the colours, so that 42 pairs differ
+MARKS = "osD^vPX"  # seven marks for six colours give 42 different pairs
 MAX_NAME_LENGTH = 40
 
-BOX_SHARE = 0.75  # of the room that the boxes of one hop have
+BOX_SHARE = 0.75  # of the room of one hop, filled by its boxes
 PERCENTILES = {"whislo": "p5", "q1": "p25", "med": "p50", "q3": "p75", "whishi": "p95"}
 
-# By panel, then by the name of the line: x and y of its points.
+# By panel, then by the name of a line: x and y of the points.
 Panels = Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]]
 
 
@@ -51,9 +51,9 @@ def accuracy_figure(
     """Draw the accuracy by epoch, a panel for each task and in it a line for each model.
 
     Args:
-        curves: For each task the models by name, each with epochs and accuracies from 0 to 1, or
-            with nothing to draw; the same models for all tasks.
-        x_label: What stands in the place of the epoch.
+        curves: For each task the same models by name, each with its epochs and accuracies from 0 to
+            1; the list of a model may be empty.
+        x_label: The name of the x axis.
     """
     panels = {
         task: {
@@ -76,9 +76,9 @@ def lines_figure(
     """Draw lines in one panel.
 
     Args:
-        lines: By name, x and y of the points of each.
-        x_label: What x is.
-        y_label: What y is.
+        lines: By the name of each line, x and y of its points.
+        x_label: The name of the x axis.
+        y_label: The name of the y axis.
     """
     return _line_panels({"": lines}, x_label, y_label)
 
@@ -94,11 +94,11 @@ def points_figure(
     """Draw points, a panel for each task; points with the same name have the same colour and mark.
 
     Args:
-        points: For each task, one at least, the x and the y of each name.
-        x_label: What x is.
-        y_label: What y is.
-        columns: The number of panels beside one another; by default all of them.
-        log_x: Whether x is any positive number, on a logarithmic axis, and not a share.
+        points: For each of one or more tasks, x and y of the point of each name.
+        x_label: The name of the x axis.
+        y_label: The name of the y axis.
+        columns: The number of panels side by side; by default all of them.
+        log_x: Whether x has a logarithmic axis; otherwise x is a share from 0 to 1.
     """
     columns = min(columns or len(points), len(points))
     num_rows = math.ceil(len(points) / columns)
@@ -136,7 +136,7 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
     and 95th percentile.
 
     Args:
-        statistics: What `measure_attention` returned, by the name of the checkpoint.
+        statistics: The result of `measure_attention`, by the name of each checkpoint.
     """
     num_hops = max(len(measured["entropy"]["hops"]) for measured in statistics.values())
     figure = new_figure(max(6.0, 0.8 + num_hops * (0.25 + 0.22 * len(statistics))), 6)
@@ -187,7 +187,7 @@ def _line_panels(panels: Panels, x_label: str, y_label: str, sharey: bool = Fals
 
 
 def _finish(figure: Figure, names: Sequence[str], keys: Sequence[Artist]) -> None:
-    """Name the colours above the panels, and leave only what helps to read a value."""
+    """Draw the legend above the panels, lines that help to read a value, and no frame."""
     for axes in figure.axes:
         axes.grid(axis="y", color="#dddddd")
         axes.set_axisbelow(True)

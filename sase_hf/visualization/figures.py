@@ -1,7 +1,7 @@
 """Attention as a figure for a paper or a slide: hops by words, drawn by matplotlib.
 
-Texts, labels and names are drawn as they are: never as formulas, and with what is invisible made
-visible. No window opens, and matplotlib's global settings stay as they are.
+Texts, labels and names are never drawn as formulas, and an invisible character appears as its code
+point. No window opens, and matplotlib's global settings stay as they are.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ MAX_HOPS = 40
 MAX_WORD_LENGTH = 20
 WORD_SIZE, SMALL_SIZE = 10, 9  # in points
 
-# Inches.
-FULL_WIDTH, MIN_WIDTH = 9.0, 3.6  # of the words on a line
-LETTER_WIDTH = 0.085  # of a word, on average
-MARGIN = 1.0  # beside the words, for the names of the hops
+# In inches: the words of a line, an average letter, the names of the hops beside the words.
+FULL_WIDTH, MIN_WIDTH = 9.0, 3.6
+LETTER_WIDTH = 0.085
+MARGIN = 1.0
 ROW_HEIGHT, TEXT_HEIGHT = 0.24, 0.2
 
 
 class Theme(NamedTuple):
-    """The colours of a figure; the weights go from an even share to the most."""
+    """The colours of a figure; `weights` go from an even share to the strongest weight."""
 
     paper: str
     ink: str
     weights: tuple[str, ...]
 
 
-# One hue that only gains strength reads the same for the colour-blind, and in print.
+# The colour-blind and a printer see one hue gain strength as everyone does.
 THEMES = {
     "light": Theme("#ffffff", "#1f2328", ("#f8f2ea", "#f7a44a", "#a34400")),
     "dark": Theme("#0d1117", "#e6edf3", ("#1b2028", "#8f4a0a", "#ffb65f")),
@@ -62,13 +62,13 @@ THEMES = {
 
 
 class _Line(NamedTuple):
-    """Words that stand side by side; `edges` are where they begin and the last ends, in inches."""
+    """Words side by side above their cells: a row for all hops together, then one for each hop."""
 
     heading: str
     words: list[str]
-    edges: list[float]
-    strengths: list[list[float]]  # of all hops together, then of each hop
-    names: list[str]  # of all hops together, then of each hop
+    edges: list[float]  # in inches: the start of each word, and the end of the last
+    strengths: list[list[float]]
+    names: list[str]  # of the rows
     note: str = ""
 
 
@@ -80,8 +80,8 @@ def attention_figure(result: Result, title: str = "", *, theme: str = "light") -
     `MAX_WORDS` or hops beyond `MAX_HOPS` are left out.
 
     Args:
-        result: What the `self-attention` pipeline returned for one input; a `true_label` that was
-            added is shown.
+        result: The result of the `self-attention` pipeline for one input; the figure names its
+            `true_label`, if one was added.
         title: The heading.
         theme: "light" or "dark".
 
@@ -97,11 +97,11 @@ def comparison_figure(
 ) -> Figure:
     """Draw side by side where several models looked, such as one with and one without penalty.
 
-    All share one scale of colours, against an even share, so the sharper model has the stronger
-    colours, as in the paper's Figures 3 and 4.
+    All models share one scale of colours, relative to an even share, so the model with the sharper
+    attention has the stronger colours, as in the paper's Figures 3 and 4.
 
     Args:
-        results: By the name of each model, what its pipeline returned for the same input.
+        results: By the name of each model, the result of its pipeline for the same input.
         title: The heading.
         theme: "light" or "dark".
 
@@ -121,7 +121,7 @@ def comparison_figure(
     models = [
         _lines(name, own, texts[name], FULL_WIDTH / len(results)) for name, own in results.items()
     ]
-    lines = [line for model in models for line in model]
+    lines = list(chain(*models))
     width = max(MIN_WIDTH, *(line.edges[-1] for line in lines))
     num_rows = max(len(line.strengths) for line in lines)
     num_lines = max(map(len, models))
@@ -139,28 +139,27 @@ def comparison_figure(
         for axes, line in zip(column, model, strict=False):
             _draw_line(axes, line, width, colours.paper, scale)
     if any(line.words for line in lines):
-        bar = figure.colorbar(
-            scale,
-            ax=figure.axes,
-            location="bottom",
-            anchor=(0, 0),
-            shrink=MIN_WIDTH / (figure.get_figwidth() - MARGIN),
-            aspect=36,
-            pad=0.02,
-        )
-        bar.set_ticks([0, 1], labels=scale_ends(chain(*texts.values())), size=SMALL_SIZE)
-        left, right = bar.ax.get_xticklabels()
-        left.set_horizontalalignment("left")
-        right.set_horizontalalignment("right")
-        bar.set_label("attention", size=SMALL_SIZE)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(length=0)
+        _draw_scale(figure, scale, scale_ends(chain(*texts.values())))
     draw_literally(figure, colours.ink)
     return figure
 
 
+def _draw_scale(figure: Figure, scale: ScalarMappable, ends: tuple[str, str]) -> None:
+    """Draw the bar of colours below the panels, with the meaning of its ends."""
+    shrink = MIN_WIDTH / (figure.get_figwidth() - MARGIN)
+    place: dict[str, Any] = {"location": "bottom", "anchor": (0, 0), "aspect": 36, "pad": 0.02}
+    bar = figure.colorbar(scale, ax=figure.axes, shrink=shrink, **place)
+    bar.set_ticks([0, 1], labels=ends, size=SMALL_SIZE)
+    left, right = bar.ax.get_xticklabels()
+    left.set_horizontalalignment("left")
+    right.set_horizontalalignment("right")
+    bar.set_label("attention", size=SMALL_SIZE)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0)
+
+
 def _colours_of_strengths(colours: Theme) -> ScalarMappable:
-    """Return what turns a strength into a colour."""
+    """Return the map from strengths to colours."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
@@ -208,7 +207,7 @@ def _wrapped(text: AttendedText, width: float, heading: str) -> list[_Line]:
 
 
 def _notes(text: AttendedText) -> list[str]:
-    """Return what the figure does not show of a text."""
+    """Return a note for each part of a text that the figure does not show."""
     notes = []
     if not text.words:
         notes.append("The text holds no words." if text.text else "The text is empty.")
@@ -222,7 +221,7 @@ def _notes(text: AttendedText) -> list[str]:
 
 
 def _draw_line(axes: Axes, line: _Line, width: float, paper: str, scale: ScalarMappable) -> None:
-    """Draw words above a row of cells for all hops together, and one for each hop."""
+    """Draw one line of words and its cells."""
     axes.set_title(line.heading, loc="left", size=SMALL_SIZE)
     axes.set_xlabel(line.note, loc="left", size=SMALL_SIZE, style="italic")
     axes.set_facecolor("none")
@@ -244,12 +243,12 @@ def _draw_line(axes: Axes, line: _Line, width: float, paper: str, scale: ScalarM
 
 
 def plain(text: object, longest: int = 100) -> str:
-    """Return a text as one line for a figure, cut if it is long, with nothing hidden in it."""
+    """Return a text as one line of at most `longest` characters, with nothing hidden in it."""
     return shortened(visible(str(text)[: 10 * longest]), longest)
 
 
 def draw_literally(figure: Figure, ink: str | None = None) -> None:
-    """Draw `$` in the texts of a figure as it is, and give them all one colour."""
+    """Turn off formulas in all texts of a figure, and give the texts one colour."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -272,14 +271,15 @@ def check_figure_path(path: str | os.PathLike[str]) -> None:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure; the same figure gives the same bytes.
+    """Write a figure; the same figure gives the same bytes on the same processor.
 
     Args:
         figure: Any figure.
         path: A file that ends in .png or .svg; missing folders are made.
 
     Raises:
-        ValueError: If the ending is another one.
+        ValueError: If the file has another ending.
+        OSError: If the file cannot be written.
     """
     check_figure_path(path)
     from matplotlib import rc_context
@@ -288,7 +288,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     unwanted = ("Creator", "Date") if kind == "svg" else ("Software",)
     hashsalt = rc_context({"svg.hashsalt": "sase_hf"})
     with hashsalt, warnings.catch_warnings(), atomic_write(path) as draft:
-        # A character that the font lacks is drawn as a box.
+        # matplotlib draws a box for a character that the font lacks, and warns.
         warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support")
         figure.savefig(draft, format=kind, dpi=DOTS_PER_INCH, metadata=dict.fromkeys(unwanted))
 

@@ -16,7 +16,7 @@ class Attention:
     as `attention_text` does.
 
     Attributes:
-        results: What the pipeline returned for one input or for several.
+        results: The results of the pipeline for one input or for several.
     """
 
     results: Result | Sequence[Result]

@@ -1,52 +1,30 @@
-"""Attention as HTML: a stand-alone page, the same as a piece of another page, models side by side.
+"""Attention as HTML: a stand-alone page, a piece of another page, models side by side.
 
-Texts, labels and titles are shown and never obeyed: the page runs no script, loads nothing and is
-escaped throughout, and what cannot be seen appears as its code point.
-
-A word carries its weight in every view as custom properties, `--0` for all hops together and `--3`
-for hop 3, and the style sheet picks the one whose radio button is checked. So the text stands in
-the page once, and the chooser needs no script.
+The markup is in `templates/`, this file computes the numbers. A word carries its strength in every
+view as custom properties, `--0` for all hops together and `--3` for hop 3, and the style sheet
+picks the view whose radio button is checked. So the text stands in the page once, and the chooser
+needs no script.
 """
 
-import html
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from ..utils.tables import Table
-from ..utils.text import visible
-from .attended_text import (
-    READS_EVENLY,
-    AttendedText,
-    Result,
-    label_text,
-    parse_results,
-    scale_ends,
-    shortened,
-)
+from .attended_text import AttendedText, Result, label_text, parse_results, scale_ends, shortened
+from .rendering import percent, render
 
-FRAME = Path(__file__).with_name("page.html")
-STYLE_SHEET = Path(__file__).with_name("page.css")
-
-# What is shown of a text, and how many weights of single hops the texts of a page share.
+# Limits of a text's words, and of the weights of single hops that the texts of a page share.
 MAX_WORDS = 100_000
 MAX_HOP_WEIGHTS = 500_000
 
 STRIP_CELLS = 48
 TOP_WORDS, MIN_TOP_WEIGHT = 4, 0.05
-TOP_SPANS = 5
 MAX_LABELS = 10
-MIN_CONTENTS = 4  # texts from which on a page has a table of contents
+MIN_CONTENTS = 4  # texts of a page that has a table of contents
 
 Parsed = tuple[Result, list[AttendedText]]
-
-_LEAD = (
-    "A coloured word gets more than an even share of the attention. Choose a hop to see what it "
-    'reads alone<span class="pointing">; point at a coloured word for its share</span>.'
-)
-_LIMITS = "Attention shows what was read, not why the answer is what it is."
 
 
 def attention_html(results: Result | Sequence[Result], title: str = "Attention") -> str:
@@ -54,14 +32,14 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
 
     Each text is coloured by all hops together (summed and renormalised to 1, section 2.3 of the
     paper); below it every hop has a line with its strongest words, and choosing the line colours
-    the text by that hop. Only words with more than an even share of the attention have a colour, so
-    that a text that is read evenly looks pale, and the page says so. Beside it are the prediction,
-    the scores of the labels, the most attended spans and the cosine between hops. The page says
-    what it leaves out of a long text.
+    the text by that hop. Only words with more than an even share of the attention have a colour: a
+    text that is read evenly looks pale, and the page says so. Beside the text stand the prediction,
+    the scores of the labels, the most attended spans and the cosine between hops. A note names the
+    parts of a long text that are left out.
 
     Args:
-        results: What the `self-attention` pipeline returned for one input or for several. A
-            `true_label` that was added to a result is compared with the prediction.
+        results: The results of the `self-attention` pipeline for one input or for several. The
+            page compares the prediction with the `true_label`, if one was added to a result.
         title: The heading.
 
     Returns:
@@ -71,19 +49,20 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
         ValueError: If a result is not from that pipeline, or is not finite.
     """
     parsed = parse_results(results)
-    contents = [_contents(parsed)] if len(parsed) >= MIN_CONTENTS else []
-    return _page([*contents, *_articles(parsed, "text")], title, parsed)
+    articles, contents = _articles(parsed, "text"), len(parsed) >= MIN_CONTENTS
+    return _render("attention.html", parsed, title=title, articles=articles, contents=contents)
 
 
 def attention_fragment(results: Result | Sequence[Result]) -> str:
-    """Show the same as `attention_html` as a piece of another page, such as a notebook.
+    """Return the articles of `attention_html` as a piece of another page, such as a notebook.
 
-    It is a `section` element with its style sheet, which styles nothing outside it. The names in it
-    are new in every call, so that several pieces in one document do not disturb each other.
+    The piece is a `section` element with a style sheet that styles nothing outside it. Every call
+    makes new names for its elements, so that several pieces in one document do not disturb each
+    other.
     """
     parsed = parse_results(results)
-    body = "\n".join(_articles(parsed, f"a{uuid.uuid4().hex[:12]}"))
-    return fragment(body, _style(parsed), f"{_scale(parsed)} {_LIMITS}")
+    articles = _articles(parsed, f"a{uuid.uuid4().hex[:12]}")
+    return _render("attention.html", parsed, "fragment.html", articles=articles, contents=False)
 
 
 def comparison_html(
@@ -92,9 +71,9 @@ def comparison_html(
     """Show where several models looked in the same texts: one stand-alone page, without scripts.
 
     Args:
-        results: By the name of each model, what the `self-attention` pipeline returned for the
-            texts, in the same order. With a model trained with the penalty and one trained without
-            this is Figure 4 of the paper.
+        results: By the name of each model, the results of the `self-attention` pipeline for the
+            texts, in the same order. A model trained with the penalty beside one trained without
+            it gives Figure 4 of the paper.
         title: The heading.
 
     Raises:
@@ -113,15 +92,14 @@ def comparison_html(
                 "models for the same texts in the same order"
             )
     room = MAX_HOP_WEIGHTS // max(1, len(parsed) * len(texts_of[first]))
-    groups = []
-    for number, row in enumerate(zip(*parsed.values(), strict=True), start=1):
-        groups += [f'<section class="group" id="text-{number}">', f"<h2>Text {number}</h2>"]
-        groups.append('<div class="models">')
-        for place, (name, one) in enumerate(zip(parsed, row, strict=True), start=1):
-            heading = f"<h3><bdi>{escaped(name)}</bdi></h3>\n<p>{_prediction(one[0])}</p>"
-            groups.append(_article(one, heading, f"text-{number}-{place}", room))
-        groups.append("</div>\n</section>")
-    return _page(groups, title, [*chain(*parsed.values())])
+    groups = [
+        [
+            (name, article(one, f"text-{number}-{place}", room))
+            for place, (name, one) in enumerate(zip(parsed, row, strict=True), start=1)
+        ]
+        for number, row in enumerate(zip(*parsed.values(), strict=True), start=1)
+    ]
+    return _render("comparison.html", [*chain(*parsed.values())], title=title, groups=groups)
 
 
 def tables_html(
@@ -130,217 +108,92 @@ def tables_html(
     """Show tables, and below them results under headings: one stand-alone page, without scripts.
 
     Args:
-        tables: What was measured.
-        examples: By heading, what the `self-attention` pipeline returned, as for `attention_html`.
+        tables: The tables.
+        examples: By heading, results of the `self-attention` pipeline, as for `attention_html`.
         title: The heading of the page.
     """
-    parts = list(map(_table, tables))
     parsed = {heading: parse_results(results) for heading, results in examples.items()}
-    for number, (heading, some) in enumerate(parsed.items(), start=1):
-        if some:
-            parts += [f'<h2 class="part">{escaped(heading)}</h2>', *_articles(some, f"p{number}")]
-    return _page(parts, title, [*chain(*parsed.values())])
+    shown = [
+        (heading, _articles(some, f"p{number}"))
+        for number, (heading, some) in enumerate(parsed.items(), start=1)
+    ]
+    every = [*chain(*parsed.values())]
+    return _render("tables.html", every, title=title, tables=tables, examples=shown)
 
 
-def _table(table: Table) -> str:
-    """Return a table; its shares colour the cells."""
-    heads = "".join(f'<th scope="col"><bdi>{escaped(head)}</bdi></th>' for head in table.heads)
-    lines = [f'<section class="table"><h2>{escaped(table.title)}</h2>\n<table>']
-    lines.append(f"<thead><tr>{heads}</tr></thead>\n<tbody>")
-    for number, (name, *cells) in enumerate(table.rows):
-        styles = [f' style="--w:{w:.3f}"' for w in table.shares[number]] if table.shares else cells
-        shown = "".join(
-            f"<td{style if table.shares else ''}>{escaped(cell)}</td>"
-            for style, cell in zip(styles, cells, strict=True)
-        )
-        lines.append(f'<tr><th scope="row"><bdi>{escaped(name)}</bdi></th>{shown}</tr>')
-    return "\n".join([*lines, "</tbody>\n</table>\n</section>"])
-
-
-def _page(parts: Sequence[str], title: str, parsed: Sequence[Parsed]) -> str:
-    """Put pieces of HTML into the frame of a page."""
-    texts = {"lead": _LEAD, "scale": _scale(parsed), "limits": _LIMITS}
-    return framed(parts, title, style=_style(parsed), **texts)
-
-
-def framed(
-    parts: Sequence[str], title: str, *, lead: str, limits: str, style: str, scale: str = ""
+def _render(
+    template: str, parsed: Sequence[Parsed], layout: str = "page.html", **values: Any
 ) -> str:
-    """Return a stand-alone page; all but the title is HTML."""
-    frame, texts = FRAME.read_text(encoding="utf-8"), {"lead": lead, "limits": limits}
-    body = "\n".join(parts)
-    return frame.format(title=escaped(title), body=body, style=style, scale=scale, **texts)
+    """Fill in a template; its scale and the number of views follow from the results it shows."""
+    texts = [text for _, texts in parsed for text in texts]
+    num_views = max((len(text.views) for text in texts), default=0)
+    shared = {"scale_ends": scale_ends(texts), "num_views": num_views}
+    return render(template, layout=layout, **shared, **values)
 
 
-def fragment(body: str, style: str, footer: str) -> str:
-    """Return a piece of another page; all is HTML."""
-    return (
-        f'<section class="sase-attention">\n<style>\n{style}\n</style>\n{body}\n'
-        f"<footer>{footer}</footer>\n</section>\n"
-    )
+def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, Any]]:
+    """Return each result as an article of its own."""
+    room = MAX_HOP_WEIGHTS // max(1, len(parsed))
+    return [article(one, f"{prefix}-{number}", room) for number, one in enumerate(parsed, start=1)]
 
 
-def style_sheet() -> str:
-    """Return the rules that all pages share; each begins with the class of a page."""
-    return STYLE_SHEET.read_text(encoding="utf-8").strip()
+def article(parsed: Parsed, name: str, room: int) -> dict[str, Any]:
+    """Return the values of `article.html` for one result.
 
-
-def _style(parsed: Sequence[Parsed]) -> str:
-    """Return the style sheet, with a rule for each hop that can be chosen."""
-    num_views = max((len(texts[0].views) for _, texts in parsed), default=0)
-    rules = "\n".join(
-        f'.sase-attention .result:has(input[value="{view}"]:checked) .words span '
-        f"{{ --w: var(--{view}, 0); }}"
-        for view in range(1, num_views)
-    )
-    return f"{style_sheet()}\n{rules}"
-
-
-def _scale(parsed: Sequence[Parsed]) -> str:
-    """Show the colours from the weakest to the strongest, and what the two mean."""
-    least, most = scale_ends(text for _, texts in parsed for text in texts)
-    colours = "".join(f'<i style="--w:{strength}"></i>' for strength in (0, 0.25, 0.5, 0.75, 1))
-    return f'<p class="scale"><span>{least}</span>{colours}<span>{most}</span></p>'
-
-
-def escaped(text: object) -> str:
-    """Return a text as HTML that shows it, in an element or in a quoted attribute."""
-    return html.escape(visible(text))
-
-
-def percent(share: float) -> str:
-    """Return a share with one digit after the point if it is small."""
-    return f"{share:.0%}" if share >= 0.095 or share == 0 else f"{share:.1%}"
-
-
-def _contents(parsed: Sequence[Parsed]) -> str:
-    """List the texts with their predictions, each linked to its article, folded at first."""
-    rows = []
-    for number, (result, texts) in enumerate(parsed, start=1):
-        begin = " / ".join(escaped(shortened(text.text)) for text in texts)
-        known, verdict = _true_label(result)
-        known = ", ".join(filter(None, (known, verdict.lower())))
-        rows.append(
-            f'<tr><td>{number}</td><td><a href="#text-{number}" dir="auto">{begin or "(empty)"}</a>'
-            f"</td><td><bdi>{escaped(result['label'])}</bdi></td><td>{known}</td></tr>\n"
-        )
-    heads = ("No.", "Text", "Predicted", "True label")
-    return (
-        f'<nav aria-label="Texts">\n<details>\n<summary>{len(parsed):,} texts</summary>\n'
-        "<table>\n<thead><tr>"
-        + "".join(f'<th scope="col">{head}</th>' for head in heads)
-        + f"</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n</details>\n</nav>"
-    )
-
-
-def _articles(parsed: Sequence[Parsed], prefix: str) -> list[str]:
-    """Show each result in an article of its own."""
-    articles = []
-    for number, one in enumerate(parsed, start=1):
-        count = f'<span class="number">{number}</span> ' if len(parsed) > 1 else ""
-        heading = f"<h2>{count}{_prediction(one[0])}</h2>"
-        room = MAX_HOP_WEIGHTS // len(parsed)
-        articles.append(_article(one, heading, f"{prefix}-{number}", room))
-    return articles or ['<p class="note">There are no texts.</p>']
-
-
-def _article(parsed: Parsed, heading: str, name: str, room: int) -> str:
-    """Show one result: its texts with their hop chooser, and the facts about it beside them.
-
-    The heading is HTML, and the name is unique in the document. If the hops have more weights than
-    there is room for, no hop can be chosen.
+    Args:
+        parsed: The result and its texts.
+        name: The id of the article, unique in the document.
+        room: The most coloured words of single hops; beyond it no hop can be chosen.
     """
     result, texts = parsed
-    kind, titles = "result", ["Most attended"]
-    if len(texts) > 1:
-        kind, titles = "result pair", ["Most attended in the first", "Most attended in the second"]
-    facts = [_scores_table(result), *map(_spans_list, texts, titles), _cosine_note(texts)]
-    return "\n".join(
-        [
-            f'<article class="{kind}" id="{name}">\n<header>',
-            f"{heading}{_verdict(result)}",
-            '</header>\n<div class="reading">',
-            _texts_with_views(texts, name, room),
-            "</div>\n<aside>",
-            *(f"<div>\n{fact}\n</div>" for fact in facts if fact),
-            "</aside>\n</article>",
-        ]
-    )
-
-
-def _prediction(result: Result) -> str:
-    """Name the predicted label and its score."""
-    score, scores = result["score"], result.get("scores", {})
-    number = f"{score:.1%}" if len(scores) > 1 and 0 <= score <= 1 else f"{score:.3f}"
-    label = f"<bdi>{escaped(result['label'])}</bdi>"
-    return f'<small>Predicted</small> {label} <span class="score">{number}</span>'
-
-
-def _true_label(result: Result) -> tuple[str, str]:
-    """Return the true label, if it is known, and "Right" or "Wrong" if it is one of several."""
-    if "true_label" not in result:
-        return "", ""
-    known: Any = result["true_label"]
-    label = f"<bdi>{escaped(label_text(known))}</bdi>"
-    if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
-        return label, ""
-    return label, "Right" if str(known) == str(result["label"]) else "Wrong"
+    num_views = len(texts[0].views)
+    strengths = (text.strengths(view)[:MAX_WORDS] for text in texts for view in range(1, num_views))
+    has_hops = sum(strength > 0 for strength in chain(*strengths)) <= room
+    has_words = any(text.words for text in texts)
+    score, cosines = result["score"], [text.cosine for text in texts]
+    is_share = len(result.get("scores", {})) > 1 and 0 <= score <= 1
+    return {
+        "name": name,
+        "result": result,
+        "score": f"{score:.1%}" if is_share else f"{score:.3f}",
+        "true_label": label_text(result["true_label"]) if "true_label" in result else None,
+        "verdict": _verdict(result),
+        "has_hops": has_hops,
+        "sides": [_side(text, num_views if has_hops else 1) for text in texts],
+        "views": [[_line(text, view) for text in texts] for view in range(num_views) if has_words],
+        "scores": _scores(result),
+        "cosines": cosines if has_words and num_views > 2 and None not in cosines else [],
+    }
 
 
 def _verdict(result: Result) -> str:
-    """Say in words whether the prediction is right, if the true label is known."""
-    label, word = _true_label(result)
-    if word:
-        return f'<p class="verdict {word.lower()}"><b>{word}</b>: the true label is {label}</p>'
-    return label and f'<p class="verdict">True: {label}</p>'
+    """Return "Right" or "Wrong"; "" if the true label is unknown, a number or a set of labels."""
+    known = result.get("true_label", ())
+    if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
+        return ""
+    return "Right" if str(known) == str(result["label"]) else "Wrong"
 
 
-def _texts_with_views(texts: Sequence[AttendedText], name: str, room: int) -> str:
-    """Show the one or two texts of a result, and below them a line for each view."""
-    hop_strengths = (
-        strength
-        for text in texts
-        for view in range(1, len(text.views))
-        for strength in text.strengths(view)[:MAX_WORDS]
-    )
-    has_hops = sum(strength > 0 for strength in hop_strengths) <= room
-    shown = ['<div class="texts">']
-    for number, text in enumerate(texts):
-        heading = [f"<h4>{('First', 'Second')[number]} text</h4>"] if len(texts) > 1 else []
-        notes = [f'<p class="note">{note}</p>' for note in _notes(text, has_hops)]
-        shown += ["<section>", *heading, _running_text(text, has_hops), *notes, "</section>"]
-    shown.append("</div>")
-    if any(text.words for text in texts):  # otherwise there is nothing to choose
-        shown += ['<fieldset class="views">', "<legend>What each hop reads</legend>"]
-        shown += [*_lines(texts, name if has_hops else None), "</fieldset>"]
-    return "\n".join(shown)
+def _side(text: AttendedText, num_views: int) -> dict[str, Any]:
+    """Return a text in pieces that keep its spacing.
 
-
-def _end(text: AttendedText) -> int:
-    """Return the position up to which a text is shown."""
-    return len(text.text) if len(text.words) <= MAX_WORDS else text.words[MAX_WORDS - 1][1]
-
-
-def _running_text(text: AttendedText, has_hops: bool) -> str:
-    """Return the text with its own spacing, each coloured word with its strengths."""
-    views = [text.strengths(view) for view in range(len(text.views) if has_hops else 1)]
-    pieces, done = [], 0
+    `coloured` holds the text before each coloured word, the style and the title of the word, and
+    the word; `rest` is the text after the last one. The first `end` characters are shown.
+    """
+    views = [text.strengths(view) for view in range(num_views)]
+    coloured, done = [], 0
     for place, (start, end) in enumerate(text.words[:MAX_WORDS]):
-        own = [f"--{view}:{strengths[place]}" for view, strengths in enumerate(views)]
-        own = [one for one in own if not one.endswith(":0.0")]
-        if not own:
-            continue
-        style, title = ";".join(own).replace(":0.", ":."), _word_title(text, place)
-        word = html.escape(text.part(start, end))
-        pieces.append(html.escape(text.part(done, start)))
-        pieces.append(f'<span style="{style}" title="{title}">{word}</span>')
-        done = end
-    pieces.append(html.escape(text.part(done, _end(text))))
-    return f'<p class="words" dir="auto">{"".join(pieces)}</p>'
+        style = ";".join(f"--{view}:{own[place]}" for view, own in enumerate(views) if own[place])
+        if style:
+            before, word = text.part(done, start), text.part(start, end)
+            coloured.append((before, style.replace(":0.", ":."), _word_title(text, place), word))
+            done = end
+    end = len(text.text) if len(text.words) <= MAX_WORDS else text.words[MAX_WORDS - 1][1]
+    return {"text": text, "coloured": coloured, "rest": text.part(done, end), "end": end}
 
 
 def _word_title(text: AttendedText, place: int) -> str:
-    """Return what a reader sees who points at a word."""
+    """Return the shares of a word that its tooltip shows."""
     overall, *hops = (view[place] for view in text.views)
     if len(hops) < 2:
         return percent(overall)
@@ -348,103 +201,35 @@ def _word_title(text: AttendedText, place: int) -> str:
     return f"{percent(overall)}; hop {strongest + 1}: {percent(hops[strongest])}"
 
 
-def _notes(text: AttendedText, has_hops: bool) -> Iterator[str]:
-    """Yield what was not read of a text, and what is not shown."""
-    if not text.words:
-        yield "The text holds no words." if text.text else "The text is empty."
-    if text.reads_evenly(0):
-        yield f"The model {READS_EVENLY} (all hops together)."
-    if text.truncated:
-        yield f"Tokens cut off at the end and not read: {text.truncated:,}."
-    if (end := _end(text)) < len(text.text):
-        yield f"Only the first {end:,} of {len(text.text):,} characters are shown."
-    if not has_hops:
-        yield (
-            "The page has no room for every hop of so long a text: the colours are those of all "
-            "hops together, and each hop has its line below."
-        )
-
-
-def _lines(texts: Sequence[AttendedText], name: str | None) -> Iterator[str]:
-    """Yield one line for each view: where in the text it reads, and its strongest words."""
-    for view in range(len(texts[0].views)):
-        label = f"Hop {view}" if view else "All hops"
-        tag = "p" if name is None else "label"
-        if name is not None:
-            checked = "" if view else " checked"
-            label = f'<input type="radio" name="{name}" value="{view}"{checked}>{label}'
-        sides = "".join(_side(text, view) for text in texts)
-        yield f'<{tag} class="view"><span class="name">{label}</span>{sides}</{tag}>'
-
-
-def _side(text: AttendedText, view: int) -> str:
-    """Draw how strong the words of a view are, as small bars, and name the strongest."""
+def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, str]] | None]:
+    """Return the bars of a view, and its strongest words with their shares; None for even words."""
     strengths = text.strengths(view)
     cells = [0.0] * min(STRIP_CELLS, len(strengths))
     for place, strength in enumerate(strengths):
         cell = place * len(cells) // len(strengths)
         cells[cell] = max(cells[cell], strength)
-    bars = "".join(f'<i style="--w:{cell}"></i>' for cell in cells)
-    top = text.top_words(view, TOP_WORDS)
-    words = " ".join(
-        f"<b><bdi>{html.escape(shortened(word))}</bdi> {percent(weight)}</b>"
-        for word, weight in [item for item in top if item[1] >= MIN_TOP_WEIGHT] or top[:1]
-    )
-    kind = "top"
     if text.reads_evenly(view):
-        words, kind = READS_EVENLY, "top even"
-    strip = f'<span class="strip" aria-hidden="true">{bars}</span>'
-    return f'<span class="side">{strip}<span class="{kind}">{words}</span></span>'
+        return cells, None
+    top = text.top_words(view, TOP_WORDS)
+    strong = [item for item in top if item[1] >= MIN_TOP_WEIGHT] or top[:1]
+    return cells, [(shortened(word), percent(weight)) for word, weight in strong]
 
 
-def _scores_table(result: Result) -> str:
-    """Show the score of each label, of very many the best: a table with bars."""
+def _scores(result: Result) -> dict[str, Any]:
+    """Return a row for each of the best `MAX_LABELS` labels: its name, bar and number."""
     scores: dict[Any, float] = dict(result.get("scores") or {result["label"]: result["score"]})
     are_shares = len(scores) > 1 and all(0 <= score <= 1 for score in scores.values())
     are_probabilities = are_shares and abs(sum(scores.values()) - 1) < 1e-3
     names = list(scores)
-    if left_out := max(len(names) - MAX_LABELS, 0):
+    if len(names) > MAX_LABELS:
         names = sorted(names, key=lambda name: -scores[name])[:MAX_LABELS]
-    title = "Probabilities" if are_probabilities else "Scores"
-    lines = [f"<h4>{title}</h4>", '<table class="scores">']
-    for name in names:
-        score = scores[name]
-        row = ' class="predicted"' if name == result["label"] else ""
-        bar = f'<i style="--w:{score:.3f}"></i>' if are_shares else ""
-        number = f"{score:.1%}" if are_probabilities else f"{score:.3f}"
-        lines.append(
-            f'<tr{row}><th scope="row"><bdi>{escaped(name)}</bdi></th>'
-            f'<td class="bar">{bar}</td><td>{number}</td></tr>'
+    rows = [
+        (
+            name,
+            f"{scores[name]:.3f}" if are_shares else None,
+            f"{scores[name]:.1%}" if are_probabilities else f"{scores[name]:.3f}",
         )
-    lines.append("</table>")
-    if left_out:
-        lines.append(f'<p class="note">and {left_out:,} labels with lower scores</p>')
-    return "\n".join(lines)
-
-
-def _spans_list(text: AttendedText, title: str) -> str:
-    """Show the most attended spans of a text, each with its share of the attention."""
-    if text.spans is None or len(text.words) < 2:
-        return ""
-    if not text.spans:
-        is_even = text.reads_evenly(0)
-        reason = "all words are read about equally" if is_even else "no word stands out"
-        return f"<h4>{title}</h4>\n<p>none: {reason}</p>"
-    items = [
-        f"<li><bdi>{escaped(shortened(span['text']))}</bdi> <b>{percent(span['weight'])}</b></li>"
-        for span in text.spans[:TOP_SPANS]
+        for name in names
     ]
-    return "\n".join([f"<h4>{title}</h4>", '<ol class="spans">', *items, "</ol>"])
-
-
-def _cosine_note(texts: Sequence[AttendedText]) -> str:
-    """Say how alike the hops of each text are."""
-    cosines = [text.cosine for text in texts]
-    has_words = any(text.words for text in texts)
-    if not has_words or len(texts[0].views) < 3 or None in cosines:
-        return ""
-    numbers = " and ".join(f"<b>{cosine:.2f}</b>" for cosine in cosines)
-    return (
-        f'<p class="cosine">Cosine between hops: {numbers} '
-        "<small>(1: all hops read the same; 0: they share no word)</small></p>"
-    )
+    title = "Probabilities" if are_probabilities else "Scores"
+    return {"title": title, "rows": rows, "left_out": len(scores) - len(names)}

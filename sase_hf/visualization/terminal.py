@@ -2,14 +2,15 @@
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 
 from ..utils.text import visible
-from .attended_text import READS_EVENLY, AttendedText, Result, parse_result
+from .attended_text import READS_EVENLY, AttendedText, Result, label_text, parse_result
 
 UNDERLINED, BOLD = 0.25, 0.6  # strengths
 
-# The colours of the page's light scheme. The paper is painted too, so that on a dark terminal as on
-# a light one the darker word is the stronger one.
+# The colours of the page's light scheme. The paper is painted too: the stronger word is the darker
+# one on a dark terminal as well.
 INK, PAPER, MARK = (31, 29, 26), (255, 254, 251), (247, 164, 74)
 RESET = "\x1b[0m"
 
@@ -20,16 +21,17 @@ def attention_text(
     """Show where a model looked, for a terminal.
 
     Args:
-        result: What the `self-attention` pipeline returned for one input.
+        result: The result of the `self-attention` pipeline for one input.
         top: How many words to name.
         hop: The hop to show, counted from 1; None for all hops together.
         color: Whether to use 24-bit colours; None to use them if standard output is a terminal
             that has them (`COLORTERM`) and `NO_COLOR` is not set.
 
     Returns:
-        For each text a line with its strongest words and their shares of the attention, or that it
-        is read evenly, and another if it was cut. In colour the text comes first, words with more
-        than an even share on a colour, from 8 times that on the strongest, underlined and bold.
+        For each text a line with its strongest words and their shares of the attention, or a line
+        that says that it is read evenly; a second line if the text was cut. In colour the text
+        comes first: a word with more than an even share has a colour, and the strongest words are
+        underlined and bold.
 
     Raises:
         ValueError: If the result is not from that pipeline, is not finite, or has no such hop.
@@ -39,12 +41,12 @@ def attention_text(
     num_hops = len(texts[0].views) - 1
     if hop is not None and not 1 <= hop <= num_hops:
         raise ValueError(f"hop is {hop}; this result has the hops 1 to {num_hops}; None shows all")
-    in_color = has_true_color() if color is None else color
+    in_color = _has_true_color() if color is None else color
     lines = []
     for text in texts:
         lines += [_colored(text, view)] if in_color else []
         top_words = text.top_words(view, top)
-        # Again: a joiner at the end of a word no longer joins anything.
+        # A joiner at the end of a word joins nothing, so `visible` must look at the word alone.
         words = ", ".join(f"{visible(word)} {weight:.0%}" for word, weight in top_words)
         lines.append(f"({READS_EVENLY})" if text.reads_evenly(view) else words)
         if text.truncated:
@@ -52,7 +54,31 @@ def attention_text(
     return "\n".join(lines)
 
 
-def has_true_color() -> bool:
+def comparison_text(results: Mapping[str, Sequence[Result]]) -> str:
+    """Show where one model or several looked in the same texts, for a terminal.
+
+    Args:
+        results: By the name of each model, the results of the `self-attention` pipeline for the
+            texts, in the same order. The name of a single model may be empty.
+
+    Raises:
+        ValueError: As for `attention_text`.
+    """
+    lines = []
+    for same_text in zip(*results.values(), strict=True):
+        if not _has_true_color():
+            text = same_text[0]["text"]
+            lines += [f'"{visible(one)}"' for one in ([text] if isinstance(text, str) else text)]
+        for name, result in zip(results, same_text, strict=True):
+            line = f"{name}: " * bool(name) + f"{result['label']} {result['score']:.3f}"
+            if "true_label" in result:
+                line += f", true label {label_text(result['true_label'])}"
+            lines += [visible(line), attention_text(result)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _has_true_color() -> bool:
     """Return whether standard output is a terminal with 24-bit colours, and the user wants them."""
     if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
         return False
@@ -69,7 +95,7 @@ def _colored(text: AttendedText, view: int) -> str:
         pieces += [text.part(done, start), _style(strength), text.part(start, end), plain]
         done = end
     pieces.append(text.part(done, len(text.text)))
-    # The colour of the paper would run to the right edge if a line ended in it.
+    # A line that ended in the colour of the paper would have it up to the right edge.
     return "".join(pieces).replace("\n", f"{RESET}\n{plain}") + RESET
 
 

@@ -57,13 +57,17 @@ def labelled(count: int = 60) -> list[dict[str, Any]]:
 def test_visualize_shows_texts_in_the_terminal(
     checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    names = [str(checkpoints / name) for name in ("one", "other")]
     texts = ["--text=slow warm quick cold meal", "--text=slow\x1b service"]
-    main([str(checkpoints / "one"), *texts])
+    main([names[0], *texts])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == '"slow warm quick cold meal"'
     assert re.fullmatch(r"(poor|fine|great) 0\.\d{3}", lines[1])
     assert re.fullmatch(r"(\w+ \d+%(, )?){5}", lines[2])
     assert lines[4] == '"slow[U+001B] service"'
+    main([names[0], "--compare", names[1], texts[0]])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[0] for line in (lines[1], lines[3])] == ["one", "other"]
 
 
 def test_visualize_writes_a_page_with_rows_of_each_label(
@@ -98,29 +102,14 @@ def test_visualize_selects_mistakes(
     assert all(predicted != true_label for predicted, true_label in shown)
 
 
-def test_visualize_compares_two_checkpoints(
-    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = [str(checkpoints / name) for name in ("one", "other")]
+def test_visualize_compares_two_checkpoints_on_a_page(checkpoints: Path, tmp_path: Path) -> None:
     output = tmp_path / "both.html"
     file = write_rows(tmp_path / "rows.jsonl", labelled())
-    words = [names[0], "--compare", names[1]]
+    words = [str(checkpoints / "one"), "--compare", str(checkpoints / "other")]
     main([*words, "--file", file, "--output", str(output)])
     page = Page(output.read_text("utf-8"))
     assert page.texts["h3"] == ["one", "other"] * len(page.texts["h2"])
-    assert page.texts["p.words"][0] == page.texts["p.words"][1]
-    capsys.readouterr()
-    main([*words, "--text", "warm meal"])
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(": ")[0] for line in (lines[1], lines[3])] == ["one", "other"]
-
-
-def test_visualize_compares_only_checkpoints_with_the_same_labels(checkpoints: Path) -> None:
-    """Side by side, "poor" of one model and "stars" of another look like a disagreement."""
-    words = [str(checkpoints / "one"), "--text=a", "--compare", str(checkpoints / "number")]
-    message = "labels of one are poor, fine, great, and those of number are stars; compare .* same"
-    with pytest.raises(SystemExit, match=message):
-        main(words)
+    assert page.texts["p.words"][::2] == page.texts["p.words"][1::2]
 
 
 def test_visualize_reads_pairs_from_two_columns(checkpoints: Path, tmp_path: Path) -> None:
@@ -135,20 +124,18 @@ def test_visualize_reads_pairs_from_two_columns(checkpoints: Path, tmp_path: Pat
     assert shown <= pairs
 
 
-@pytest.mark.parametrize(("name", "label"), [("number", 3.5), ("several", ["poor", "great"])])
+@pytest.mark.parametrize(
+    ("name", "label", "shown"),
+    [("number", 3.5, "True: 3.5"), ("several", ["poor", "great"], "True: poor, great")],
+)
 def test_visualize_shows_numbers_and_sets_of_labels(
-    checkpoints: Path, tmp_path: Path, name: str, label: object
+    checkpoints: Path, tmp_path: Path, name: str, label: object, shown: str
 ) -> None:
     """Neither is right or wrong, so the page just shows the true value."""
     file = write_rows(tmp_path / "rows.jsonl", [{"text": "warm meal", "label": label}] * 3)
     output = tmp_path / "page.html"
-    words = [str(checkpoints / name), "--file", file, "--output", str(output)]
-    main([*words, "--select", "random"])
-    known = "3.5" if name == "number" else "poor, great"
-    assert set(Page(output.read_text("utf-8")).texts["p.verdict"]) == {f"True: {known}"}
-    if name == "number":
-        with pytest.raises(SystemExit, match="number predicts numbers; add --select random"):
-            main(words)
+    main([str(checkpoints / name), "--file", file, "--output", str(output), "--select=random"])
+    assert set(Page(output.read_text("utf-8")).texts["p.verdict"]) == {shown}
 
 
 def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
@@ -173,21 +160,28 @@ def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
         ("one", ["--text=a", "--output=a.pdf"], r"must end in one of \.html, \.htm, \.png"),
         ("one", ["--file=absent.csv"], r"^visualize\.py: .*No such file .*absent\.csv"),
         ("max", ["--text=a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
-        ("several", ["--file=ROWS", "--select=wrong"], "several predicts sets of labels"),
+        ("number", ["--file=ROWS"], "select is 'confident', but the model predicts numbers"),
+        ("several", ["--file=ROWS", "--select=wrong"], "but the model predicts sets of labels"),
         (
             "one",
             ["--file=ROWS", "--select=wrong", "--label_column_name=x"],
-            "--select wrong: .*rows.jsonl has no labels in 'x'; set --label_column_name",
+            "select is 'wrong', but rows have no label; set label_column_name",
+        ),
+        # Side by side, "poor" of one model and "stars" of another look like a disagreement.
+        (
+            "one",
+            ["--text=a", "--compare=CHECKPOINTS/number"],
+            "labels of one are poor, fine, great, and those of number are stars; compare .* same",
         ),
     ],
 )
 def test_visualize_answers_mistakes_in_one_line(
     checkpoints: Path, tmp_path: Path, name: str, words: list[str], message: str
 ) -> None:
-    rows = labelled(6)
-    if name == "several":
-        rows = [{**row, "label": [row["label"]]} for row in rows]
-    words = [word.replace("ROWS", write_rows(tmp_path / "rows.jsonl", rows)) for word in words]
+    labels = {"several": ["poor"], "number": 1.0}
+    rows = [{**row, "label": labels.get(name, row["label"])} for row in labelled(6)]
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    words = [word.replace("ROWS", file).replace("CHECKPOINTS", str(checkpoints)) for word in words]
     with pytest.raises(SystemExit, match=message):
         main([str(checkpoints / name), *words])
 

@@ -10,15 +10,13 @@ from shown import Page, result
 from sase_hf.visualization import attention_figure, attention_html, attention_text, visible
 from sase_hf.visualization.attended_text import parse_result, strengths
 
-SHOWERS = (attention_html, attention_text)
-
 
 @pytest.mark.parametrize(
     "character",
     [
-        *("\0", "\x1b", "\r", "\x85", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\ud800"),
-        *("\u00ad", "\u034f", "\u115f", "\u1160", "\u17b4", "\u180e", "\u2800", "\u3164", "\uffa0"),
-        *("\u200d", "\ufe0f", "\U000e0041", "\U000e0100", "\ue000", "\uffff", "\U000e1000"),
+        *("\0", "\x1b", "\x85", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\ud800"),
+        *("\u00ad", "\u115f", "\u180e", "\u2800", "\u3164", "\uffa0", "\u200d", "\ufe0f"),
+        *("\U000e0041", "\U000e0100", "\ue000", "\uffff", "\U000e1000"),
     ],
 )
 def test_visible_shows_invisible_characters_by_number(character: str) -> None:
@@ -90,11 +88,9 @@ def test_attended_text_joins_tokens_within_one_character(
     [
         ([], []),
         ([1.0], [0]),
-        ([0.5, 0.5], [0, 0]),
         ([0.0, 1.0], [0, 1]),
         ([0.25] * 4, [0] * 4),
         ([0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0]),  # twice an even share; all would be 4 times
-        ([0.02] * 50, [0] * 50),
         ([0.04, 0.08, 0.16, 0.72] + [0] * 46, [0.33, 0.67, 1, 1] + [0] * 46),
     ],
 )
@@ -120,7 +116,6 @@ def test_renderers_share_one_scale() -> None:
     assert coloured == [round(251 + one * (74 - 251)) for one in expected if one]
 
 
-@pytest.mark.parametrize("show", SHOWERS)
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -129,7 +124,8 @@ def test_renderers_share_one_scale() -> None:
         (result("so fine", score=float("nan")), "is not finite"),
     ],
 )
-def test_renderers_refuse_what_is_not_a_finite_result(show: Any, wrong: Any, message: str) -> None:
+def test_renderers_refuse_what_is_not_a_finite_result(wrong: Any, message: str) -> None:
     """A picture of NaN would look like a text that nobody read."""
-    with pytest.raises(ValueError, match=message):
-        show(wrong)
+    for show in (attention_html, attention_text, attention_figure):
+        with pytest.raises(ValueError, match=message):
+            show(wrong)

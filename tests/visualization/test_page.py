@@ -1,111 +1,97 @@
 """The page that shows attention: faithful to the text, harmless whatever it holds."""
 
+import importlib.util
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import find_browser, go_without
 from shown import PAYLOADS, Page, assert_harmless, pair_result, result
 
+from sase_hf.utils.tables import Table
 from sase_hf.visualization import Attention, attention_fragment, attention_html, comparison_html
-from sase_hf.visualization.page import MAX_WORDS
+from sase_hf.visualization.attended_text import parse_result
+from sase_hf.visualization.page import MAX_WORDS, article, tables_html
+
+
+def values_of(shown: dict[str, Any], room: int = 1000) -> dict[str, Any]:
+    """Return what the template of an article is given."""
+    return article((shown, parse_result(shown)), "text-1", room)
 
 
 @pytest.mark.parametrize(
-    "text", ["  The soup,\twas\n\ngood. ", "", "word", "naïve 寿司 🙂 שלום", "a  b"]
+    "text", ["  The soup,\twas\n\ngood. ", "", "\n", "word", "naïve 寿司 🙂 שלום", "a  b"]
 )
 def test_page_shows_the_text_once_with_its_own_spacing(text: str) -> None:
-    """A reader must see what the model read, all of it; hops only colour it anew."""
+    """A reader must see all of the text that the model read; hops only colour it anew."""
     assert Page(attention_html(result(text))).texts["p.words"] == [text]
 
 
-def test_page_gives_every_word_its_weight_in_every_view_and_in_words() -> None:
+def test_article_gives_every_word_its_strength_in_every_view_and_in_words() -> None:
     """Against an even share: 0 is all hops, the second hop is reversed."""
-    source = attention_html(result("dull but fine"))
-    page = Page(source)
-    assert page.weights == [
-        [
-            ("dull", {2: 0.37}),
-            ("fine", {0: 0.37, 1: 0.37}),
-        ]
+    values = values_of(result("dull but fine"))
+    assert values["sides"][0]["coloured"] == [
+        ("", "--2:.37", "17%; hop 2: 50%", "dull"),
+        (" but ", "--0:.37;--1:.37", "50%; hop 1: 50%", "fine"),
     ]
-    assert page.values("title") == ["17%; hop 2: 50%", "50%; hop 1: 50%"]
-    lines = re.findall(r'<label class="view">.*</label>', source)
-    words = [re.findall(r"<bdi>(\w+)</bdi> ([\d.]+%)", line) for line in lines]
-    assert words[1] == [("fine", "50%"), ("but", "33%"), ("dull", "17%")]
-    assert words[2] == [("dull", "50%"), ("but", "33%"), ("fine", "17%")]
-    assert page.texts["ol.spans"] == ["\nfine 50%\n"]
-    assert "Cosine between hops: <b>0.25</b>" in source
-    one_hop = attention_html(result("fine", attention=[[1.0]]))
-    assert "Cosine" not in one_hop, "one hop has no other to compare with"
-
-
-def test_hop_chooser_is_a_radio_group_with_a_rule_for_each_hop() -> None:
-    """It works without a script and by keyboard, and each text has a group of its own."""
-    source = attention_html([result("fine"), result("dull", attention=[[1.0]] * 5)])
-    page = Page(source)
-    radios = re.findall(r'<input type="radio" name="([^"]+)" value="(\d)"( checked)?>', source)
-    first = [("text-1", str(view), " checked" * (view == 0)) for view in range(3)]
-    assert radios[:3] == first
-    assert [view for name, view, _ in radios if name == "text-2"] == list("012345")
-    for view in range(1, 6):
-        assert f'input[value="{view}"]:checked) .words span {{ --w: var(--{view}, 0); }}' in source
-    assert 'input[value="6"]' not in source
-    assert page.elements.count("legend") == page.elements.count("fieldset") == 2
-    assert page.elements.count("label") == len(radios)
+    falling = [("fine", "50%"), ("but", "33%"), ("dull", "17%")]
+    rising = [("dull", "50%"), ("but", "33%"), ("fine", "17%")]
+    cells = [0.0, 0.0, 0.37]
+    lines = [(cells, falling), (cells, falling), (cells[::-1], rising)]
+    assert values["views"] == [[line] for line in lines]
+    assert values["cosines"] == [0.25]
+    one_hop = values_of(result("fine", attention=[[1.0]]))
+    assert one_hop["cosines"] == [], "one hop has no other to compare with"
 
 
 @pytest.mark.parametrize(
-    ("known", "said"),
+    ("known", "label", "verdict"),
     [
-        ({"true_label": "4 stars"}, ["Right: the true label is 4 stars"]),
-        ({"true_label": "5 stars"}, ["Wrong: the true label is 5 stars"]),
-        ({"true_label": ["a", "b"]}, ["True: a, b"]),
-        ({"true_label": []}, ["True: no label"]),
-        ({"true_label": 3.5, "scores": {"4 stars": 0.75}}, ["True: 3.5"]),
-        ({}, []),
+        ({"true_label": "4 stars"}, "4 stars", "Right"),
+        ({"true_label": "5 stars"}, "5 stars", "Wrong"),
+        ({"true_label": ["a", "b"]}, "a, b", ""),
+        ({"true_label": []}, "no label", ""),
+        ({"true_label": 3.5, "scores": {"4 stars": 0.75}}, "3.5", ""),
+        ({}, None, ""),
     ],
 )
-def test_page_compares_the_prediction_with_the_true_label(
-    known: dict[str, Any], said: list[str]
+def test_article_compares_the_prediction_with_the_true_label(
+    known: dict[str, Any], label: str | None, verdict: str
 ) -> None:
-    """A page without true labels makes no claim, and a number is neither right nor wrong."""
-    assert Page(attention_html(result("fine", **known))).texts["p.verdict"] == said
+    """Without a true label it makes no claim, and a number is neither right nor wrong."""
+    values = values_of(result("fine", **known))
+    assert (values["true_label"], values["verdict"]) == (label, verdict)
 
 
-def test_page_lists_the_scores_of_the_labels() -> None:
+def test_article_lists_the_scores_of_the_labels() -> None:
     """Probabilities in percent, other scores as numbers; of many labels the best ones."""
-    page = Page(attention_html(result("fine")))
-    assert page.texts["table.scores"][0].split() == ["4", "stars75.0%", "another25.0%"]
-    value = {"scores": {"stars": 3.72}, "label": "stars", "score": 3.72}
-    page = Page(attention_html(result("fine", **value)))
-    assert page.texts["table.scores"][0].strip() == "stars3.720"
-    assert "Predicted stars 3.720" in page.texts["h2"][0]
-    many = {"scores": {f"label {number}": 0.01 * number for number in range(14)}}
-    page = Page(attention_html(result("fine", **many)))
-    assert "label 13" in page.texts["table.scores"][0]
-    assert "label 3" not in page.texts["table.scores"][0]
+
+    def rows(**scores: float) -> list[tuple[str, str | None, str]]:
+        return values_of(result("fine", scores=scores))["scores"]["rows"]
+
+    assert rows(a=0.75, b=0.25) == [("a", "0.750", "75.0%"), ("b", "0.250", "25.0%")]
+    assert rows(a=0.9, b=0.3) == [("a", "0.900", "0.900"), ("b", "0.300", "0.300")]
+    assert rows(stars=3.72) == [("stars", None, "3.720")]
+    many = {f"label {number}": 0.01 * number for number in range(14)}
+    assert [name for name, *_ in rows(**many)] == [f"label {n}" for n in range(13, 3, -1)]
+    page = Page(attention_html(result("fine", scores=many)))
     assert page.texts["p.note"] == ["and 4 labels with lower scores"]
 
 
 def test_page_shows_a_pair_under_one_chooser() -> None:
     """Hop k is the same hop in both texts."""
-    source = attention_html(pair_result("A man sleeps.", "He is awake."))
-    page = Page(source)
+    page = Page(attention_html(pair_result("A man sleeps.", "He is awake.")))
     assert page.texts["p.words"] == ["A man sleeps.", "He is awake."]
     assert page.elements.count("fieldset") == 1
-    assert len(page.texts["ol.spans"]) == 2
-    assert '<article class="result pair"' in source
+    assert page.texts["ol.spans"] == ["\nsleeps. 50%\n", "\nawake. 50%\n"]
 
 
 def test_page_of_many_texts_has_a_table_of_contents() -> None:
-    """Each line links to its article; it is folded, so that the first text stands above it."""
     several = [result(f"text {number}", true_label="4 stars") for number in range(4)]
-    source = attention_html(several)
-    page = Page(source)
+    page = Page(attention_html(several))
     assert page.values("href") == [f"#text-{number}" for number in range(1, 5)]
     assert {f"text-{number}" for number in range(1, 5)} <= set(page.values("id"))
-    folded = re.search(r"<nav.*?<details>\n<summary>4 texts</summary>(.*?)</details>", source, re.S)
-    assert folded[1].count("<tr>") == 1 + 4
     assert "nav" not in Page(attention_html(several[:3])).elements
     assert "There are no texts." in Page(attention_html([])).texts["p.note"]
 
@@ -113,36 +99,28 @@ def test_page_of_many_texts_has_a_table_of_contents() -> None:
 def test_page_of_an_evenly_read_text_is_pale_and_says_so() -> None:
     """Against the strongest word, every word of it would be strong."""
     even = result("dull but fine", overall=[0.32, 0.34, 0.34], spans=[])
-    source = attention_html(even)
-    page = Page(source)
+    page = Page(source := attention_html(even))
     assert [own.get(0, 0) for _, own in page.weights[0]] == [0, 0.02, 0.02]
     assert page.texts["p.note"] == ["The model reads all words about equally (all hops together)."]
-    lines = re.findall(r'<label class="view">.*</label>', source)
-    assert [("reads all words about equally" in line) for line in lines] == [True, False, False]
     assert "<p>none: all words are read about equally</p>" in source
-    focused = attention_html(result("dull but fine", spans=[]))
-    assert "<p>none: no word stands out</p>" in focused
-    assert "about equally" not in focused
+    assert [words is None for ((_, words),) in values_of(even)["views"]] == [True, False, False]
+    assert "none: no word stands out" in attention_html(result("dull but fine", spans=[]))
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_page_escapes_texts_labels_titles_and_names_of_models(payload: str) -> None:
+def test_pages_escape_texts_labels_titles_and_names(payload: str) -> None:
     """Texts come from strangers: the page holds only elements and attributes that we write."""
     shown = result(f"fine {payload}", label=payload, true_label=payload)
     page = assert_harmless(attention_html([shown] * 4, title=payload))
     assert page.texts["p.words"] == [f"fine {payload}"] * 4
     assert page.texts["h2"] == [f"{n} Predicted {payload} 75.0%" for n in range(1, 5)]
     assert page.texts["title"] == page.texts["h1"] == [payload]
+    assert "default-src 'none'; style-src 'unsafe-inline'" in page.values("content")
     page = assert_harmless(comparison_html({payload: result("fine"), "b": result("fine")}, payload))
     assert page.texts["h3"] == [payload, "b"]
-
-
-def test_page_loads_nothing_and_runs_nothing() -> None:
-    """It may hold private text: opening it must not tell anyone."""
-    source = attention_html(result("fine"))
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    assert ("content", policy) in Page(source).attributes
-    assert not re.search(r"https?:|//|url\(|@import|<script", source)
+    table = Table(payload, ["", payload], [[payload, payload]], [[0.5]])
+    page = assert_harmless(tables_html([table], {payload: [shown]}, payload))
+    assert page.texts["h2"] == [payload, f"Predicted {payload} 75.0%"]
 
 
 @pytest.mark.slow
@@ -164,63 +142,44 @@ def test_page_of_long_texts_leaves_out_hops_first_and_stays_below_20_megabytes()
 
 def test_page_says_what_the_model_did_not_read() -> None:
     """Cut tokens and empty texts look alike without a note; only an empty text has no chooser."""
-    source = attention_html([result("fine", truncated=1234), result("")])
-    page = Page(source)
+    page = Page(attention_html([result("fine", truncated=1234), result("")]))
     assert page.texts["p.note"] == [
         "Tokens cut off at the end and not read: 1,234.",
         "The text is empty.",
     ]
-    assert page.elements.count("fieldset") == source.count("Cosine between hops") == 1
+    assert page.elements.count("fieldset") == 1
     assert "fieldset" in Page(attention_html(pair_result("", "fine"))).elements
 
 
 def test_fragment_leaves_the_page_around_it_alone() -> None:
     """In a notebook its styles must not leak, and two of them must not share radio buttons."""
     one, two = (attention_fragment(result("dull but fine")) for _ in range(2))
-    for source in (one, two):
-        page = assert_harmless(source)
-        assert source.startswith('<section class="sase-attention">')
-        assert not {"html", "head", "body", "title"} & set(page.elements)
-        assert page.texts["p.words"] == ["dull but fine"]
-        rules = source.partition("<style>")[2].partition("</style>")[0]
-        top_level = re.findall(r"^[^\s/}*].*\{", re.sub(r"/\*.*?\*/", "", rules), re.MULTILINE)
-        assert top_level
-        assert all(rule.startswith(".sase-attention") for rule in top_level)
+    page = assert_harmless(one)
+    assert not {"html", "head", "body", "title"} & set(page.elements)
+    assert page.texts["p.words"] == ["dull but fine"]
+    rules = re.sub(r"/\*.*?\*/", "", one.partition("<style>")[2].partition("</style>")[0])
+    top_level = re.findall(r"^[^\s/}*].*\{", rules, re.MULTILINE)
+    assert top_level
+    assert all(rule.startswith(".sase-attention") for rule in top_level)
     names, others = (set(re.findall(r' (?:name|id)="([^"]+)"', source)) for source in (one, two))
     assert names
     assert names.isdisjoint(others)
+    notebook = Attention([result("dull but fine")])
+    assert Page(notebook._repr_html_()).texts["p.words"] == ["dull but fine"]
+    assert repr(notebook) == "4 stars: fine 50%, but 33%, dull 17%"
 
 
-def test_notebook_object_shows_a_page_or_words() -> None:
-    """Jupyter calls `_repr_html_`; everything else prints the words."""
-    shown = Attention([result("dull but fine")])
-    assert Page(shown._repr_html_()).texts["p.words"] == ["dull but fine"]
-    assert repr(shown) == "4 stars: fine 50%, but 33%, dull 17%"
-    assert repr(Attention(result("fine"))) == "4 stars: fine 100%"
-
-
-def test_comparison_has_a_column_for_each_model() -> None:
-    """The same text twice, coloured by each model, under each model's name."""
-    without = [result("dull but fine", label="2 stars", true_label="4 stars"), result("so it is")]
-    with_penalty = [result("dull but fine", true_label="4 stars"), result("so it is")]
-    source = comparison_html({"without": without, "with": with_penalty}, title="Penalty")
-    page = Page(source)
-    assert page.texts["title"] == page.texts["h1"] == ["Penalty"]
-    assert page.texts["h2"] == ["Text 1", "Text 2"]
-    assert page.texts["h3"] == ["without", "with"] * 2
-    assert page.texts["p.words"] == ["dull but fine"] * 2 + ["so it is"] * 2
-    assert page.texts["p.verdict"] == [
-        "Wrong: the true label is 4 stars",
-        "Right: the true label is 4 stars",
-    ]
-
-
-def test_comparison_has_a_chooser_for_each_column() -> None:
+def test_comparison_has_a_column_and_a_chooser_for_each_model() -> None:
     """Hop 3 of one model has nothing to do with hop 3 of another; models may differ in hops."""
-    many = result("fine", attention=[[1.0]] * 7)
-    source = comparison_html({"a": result("fine"), "b": many})
-    assert re.findall(r'name="(.+)" value="0"', source) == ["text-1-1", "text-1-2"]
-    assert 'input[value="7"]:checked' in source
+    one = [result("dull but fine"), result("so it is")]
+    other = [shown | {"attention": [shown["overall"]] * 7} for shown in one]
+    source = comparison_html({"one": one, "other": other})
+    page = Page(source)
+    assert page.texts["h2"] == ["Text 1", "Text 2"]
+    assert page.texts["h3"] == ["one", "other"] * 2
+    assert page.texts["p.words"] == ["dull but fine"] * 2 + ["so it is"] * 2
+    views = re.findall(r'name="(.+)" value="(\d)"', source)
+    assert [views.count((f"text-2-{place}", "7")) for place in (1, 2)] == [0, 1]
 
 
 def test_comparison_refuses_different_texts() -> None:
@@ -231,3 +190,31 @@ def test_comparison_refuses_different_texts() -> None:
             comparison_html({"a": [one, one], "b": different})
     with pytest.raises(ValueError, match=r"1 model\(s\) cannot be compared; .* two or more"):
         comparison_html({"a": [one]})
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_page_in_a_browser_colours_the_hop_that_is_chosen(tmp_path: Path) -> None:
+    """Without a script and without a request: the page may hold private text."""
+    executable = find_browser()
+    if importlib.util.find_spec("playwright") is None:
+        go_without("playwright is not installed (pip install 'sase_hf[test]')")
+    from playwright.sync_api import sync_playwright
+
+    several = [result("dull but fine"), result("<img src=x onerror=alert(1)>")]
+    (tmp_path / "page.html").write_text(attention_html(several))
+    requests: list[str] = []
+    with sync_playwright() as playwright:
+        program = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        tab = program.new_page()
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto((tmp_path / "page.html").as_uri())
+        colour = "word => getComputedStyle(word).backgroundColor.split('/')[1] ?? '1)'"
+        words = tab.locator("#text-1 .words span")
+        before = words.evaluate_all(f"words => words.map({colour})")
+        tab.get_by_label("Hop 2").first.check()
+        after = words.evaluate_all(f"words => words.map({colour})")
+        program.close()
+    assert before == [" 0)", " 0.37)"]
+    assert after == [" 0.37)", " 0)"]
+    assert len(requests) == 1

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def pair_figure(result: Result, title: str = "") -> Figure:
     """Draw the weights of pairs of tokens in one text, or in both; `save_figure` writes it.
 
-    A row is a token, and white in it the partner that it weighs most; black is 0. All weights are
-    drawn against the largest of the figure, of the first 200 tokens.
+    A row is a token, and the white cell in it is the partner with the largest weight of the figure;
+    black is a weight of 0. The figure shows the first `MAX_TOKENS` tokens.
 
     Args:
-        result: What the `self-attention` pipeline returned for one input.
+        result: The result of the `self-attention` pipeline for one input.
         title: The heading.
 
     Raises:

@@ -1,0 +1,41 @@
+"""HTML from the templates beside this file.
+
+Texts, labels and titles are shown and never obeyed: jinja2 escapes every value of a template, and
+`visible` shows its invisible characters. The pages run no script and load nothing.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ..utils.text import visible
+from .attended_text import READS_EVENLY, shortened
+
+
+def percent(share: float) -> str:
+    """Return a share with one digit after the point if it is small."""
+    return f"{share:.0%}" if share >= 0.095 or share == 0 else f"{share:.1%}"
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as a template shows it; numbers and escaped text stay as they are."""
+    return value if isinstance(value, int | float) or hasattr(value, "__html__") else visible(value)
+
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=True,
+    finalize=_shown,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATES.filters |= {"percent": percent, "shortened": shortened}
+_TEMPLATES.globals["READS_EVENLY"] = READS_EVENLY
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a template of the folder `templates` filled in."""
+    return _TEMPLATES.get_template(template).render(values)
