@@ -33,10 +33,10 @@ lint: .venv/ready-lint ## Check style, formatting and types
 	$(BIN)/mypy
 
 common-tests: .venv/ready-test ## Run the model tests of transformers itself (downloads its source)
-	@OMP_NUM_THREADS=1 $(BIN)/python scripts/common_tests.py
+	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/common_tests.py
 
 soak: .venv/ready-test ## Kill runs, fuzz inputs and crowd servers for an hour; write the record of it
-	@OMP_NUM_THREADS=1 $(BIN)/python scripts/soak.py --record model_cards/records/soak.json
+	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/soak.py --record model_cards/records/soak.json
 
 clean: ## Remove the environment, caches and build files
 	rm -rf .venv build dist *.egg-info .cache .mypy_cache .pytest_cache .ruff_cache

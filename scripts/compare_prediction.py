@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarking.timing import in_turn, quartiles, speedup
+from bench.timing import in_turn, quartiles, speedup
 from comparing.baselines import Fitted, Rows, fasttext, processor_seconds, tfidf
 from comparing.linear import STRENGTHS
 from transformers import BertConfig, BertForSequenceClassification

@@ -4,34 +4,27 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import islice, product
 from string import ascii_lowercase
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 Batch = dict[str, Tensor]
-Texts = list[tuple[Tensor, int]]  # of each text its ids, shape (T,), and its label
-
-REVIEW_MEAN, REVIEW_SPREAD = 120, 0.6
+Texts = list[tuple[Tensor, int]]  # the ids of a text, shape (T,), and its label
 
 
-class Workload(NamedTuple):
-    """How texts are batched in training, and a function that draws the lengths of some texts."""
-
-    batch_size: int
-    num_batches: int  # in a pass of the full benchmark
-    draw: Callable[[int], Tensor]
+Draw = Callable[[int], Tensor]  # number of texts -> their lengths
 
 
-def _reviews(count: int) -> Tensor:
-    center = math.log(REVIEW_MEAN) - REVIEW_SPREAD**2 / 2
-    return (center + REVIEW_SPREAD * torch.randn(count)).exp().round().clamp(1, 500)
+def _reviews(count: int, mean: float = 120, spread: float = 0.6) -> Tensor:
+    drawn = math.log(mean) - spread**2 / 2 + spread * torch.randn(count)
+    return drawn.exp().round().clamp(1, 500)
 
 
-WORKLOADS = {
-    "tweets": Workload(64, 8, lambda count: (15 + 6 * torch.randn(count)).round().clamp(1, 40)),
-    "reviews": Workload(32, 4, _reviews),
-    "documents": Workload(4, 1, lambda count: torch.randint(1000, 4001, (count,))),
+# Texts in a batch of training, batches in a pass of the full benchmark, and the lengths.
+WORKLOADS: dict[str, tuple[int, int, Draw]] = {
+    "tweets": (64, 8, lambda count: (15 + 6 * torch.randn(count)).round().clamp(1, 40)),
+    "reviews": (32, 4, _reviews),
+    "documents": (4, 1, lambda count: torch.randint(1000, 4001, (count,))),
 }
 
 
@@ -55,9 +48,9 @@ def batches_of(
         texts = sorted(texts, key=lambda text: len(text[0]), reverse=True)
     batches = []
     for start in range(0, len(texts), batch_size):
-        chunk = texts[start : start + batch_size]
-        ids = torch.nn.utils.rnn.pad_sequence([text for text, _ in chunk], batch_first=True)
-        labels = torch.tensor([label for _, label in chunk])
-        batch = {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": labels}
+        sequences, labels = zip(*texts[start : start + batch_size], strict=True)
+        ids = torch.nn.utils.rnn.pad_sequence(list(sequences), batch_first=True)
+        batch = {"input_ids": ids, "attention_mask": (ids != 0).long()}
+        batch["labels"] = torch.tensor(labels)
         batches.append({name: tensor.to(device) for name, tensor in batch.items()})
     return batches

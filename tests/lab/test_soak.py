@@ -1,4 +1,4 @@
-"""scripts/soak.py: what it counts, and what it does to processes and files."""
+"""scripts/lab/soak.py: what it counts, and what it does to processes and files."""
 
 import json
 import random
@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from script_files import SCRIPTS, load_script
+from script_files import load_script
 from transformers import dynamic_module_utils
 
 
 @pytest.fixture(scope="module")
-def soak() -> Iterator[Any]:
-    sys.path.insert(0, str(SCRIPTS))
-    yield load_script("soak")
-    sys.path.remove(str(SCRIPTS))
+def soak() -> Any:
+    return load_script("lab/soak")
 
 
 def test_soak_knows_a_killed_child_from_one_that_ended(soak: Any, tmp_path: Path) -> None:

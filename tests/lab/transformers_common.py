@@ -1,7 +1,7 @@
 """The tests that transformers runs on each of its own models, run on ours.
 
 They are in the source distribution of transformers, not in the installed package. Run them with
-`python scripts/common_tests.py`, which fetches them as the package `transformers_tests`.
+`python scripts/lab/common_tests.py`, which fetches them as the package `transformers_tests`.
 """
 
 import unittest
@@ -27,7 +27,7 @@ from sase_hf import (
 )
 
 common = pytest.importorskip(
-    "transformers_tests.test_modeling_common", reason="fetched by scripts/common_tests.py"
+    "transformers_tests.test_modeling_common", reason="fetched by scripts/lab/common_tests.py"
 )
 configuration = pytest.importorskip("transformers_tests.test_configuration_common")
 

@@ -1,7 +1,7 @@
 """Run transformers' own model tests on the models of this package.
 
-    python scripts/common_tests.py                  # all of them, under a minute
-    python scripts/common_tests.py -k checkpointing # arguments go on to pytest
+    python scripts/lab/common_tests.py                  # all of them, under a minute
+    python scripts/lab/common_tests.py -k checkpointing # arguments go on to pytest
 
 The tests are in the source distribution of the installed version of transformers, which pip fetches
 once and which stays in `.cache/`. No test may fail; the skipped ones need other hardware, text
@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import transformers
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 PACKAGE = "transformers_tests"
 
@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> int:
     sys.path.insert(0, str(tests_of(transformers.__version__)))
     # The warnings and markers in these tests are not ours to forbid.
     relaxed = ["-o", "addopts=", "-o", "filterwarnings=default", "--disable-warnings"]
-    tests = ROOT / "tests" / "models" / "transformers_common.py"
+    tests = ROOT / "tests" / "lab" / "transformers_common.py"
     return int(pytest.main(["-q", "--rootdir", str(ROOT), *relaxed, str(tests), *arguments]))
 
 

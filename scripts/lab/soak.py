@@ -1,8 +1,8 @@
 """Try to break runs, loading and serving for an hour, and count what survives.
 
-    python scripts/soak.py                                      # all parts, an hour together
-    python scripts/soak.py --parts kills fuzz --minutes 10
-    python scripts/soak.py --record model_cards/records/soak.json
+    python scripts/lab/soak.py                                      # all parts, an hour together
+    python scripts/lab/soak.py --parts kills fuzz --minutes 10
+    python scripts/lab/soak.py --record model_cards/records/soak.json
 
     kills       kill -9 at any moment of train.py (three sets of flags, and two processes) and
                 embed.py, and the same command again until it ends; survived if the files are those
@@ -41,15 +41,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import embed
 import torch
-import train
-from synthetic import write_corpus
 from transformers import pipeline
 
 from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.serving.endpoint_handler import EndpointHandler
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # of the scripts that are killed
+
+import embed
+import train
+from synthetic import write_corpus
 
 TINY = "--embedding_size=16 --lstm_hidden_size=8 --attention_size=8 --num_hops=4 --use_cpu "
 TINY += "--classifier_hidden_size=16 --bf16=false --disable_tqdm=true --report_to=none"

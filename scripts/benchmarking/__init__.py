@@ -1,1 +1,0 @@
-"""What scripts/benchmark.py measures, against what, and how."""

@@ -1,0 +1,1 @@
+"""The parts of scripts/lab/benchmark.py: models, texts, times and tables."""

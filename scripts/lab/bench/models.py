@@ -1,0 +1,123 @@
+"""The models that are timed, the ways to run them, and the proof that these compute the same."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
+
+from .plain import PlainClassifier, plain_name
+from .texts import batches_of, draw_texts
+
+NUM_LABELS = 5
+# The sizes of the paper, with its attention and without dropout of word vectors, as the plain
+# implementation has it.
+ATTENTION = {"attention_function": "softmax", "normalize_states": False}
+ATTENTION |= {"penalty": "frobenius", "penalty_coef": 1.0}
+PAPER: dict[str, Any] = {"vocab_size": 20_000, "num_labels": NUM_LABELS, "embedding_dropout": 0.0}
+PAPER |= {"embedding_size": 100, "lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30}
+PAPER |= ATTENTION
+SIZES = "embedding_size lstm_hidden_size attention_size num_hops classifier_hidden_size"
+# What differs from `PAPER`: the classifiers of its experiments on Age and on Yelp, the one of its
+# Appendix A, and the sizes of `SelfAttentiveConfig()`.
+MODELS: dict[str, dict[str, Any]] = {
+    "mlp2000": {"classifier_hidden_size": 2000},
+    "mlp3000": {"classifier_hidden_size": 3000},
+    "pruned": {"classifier": "pruned_mlp"},
+    "default_sizes": {name: getattr(SelfAttentiveConfig, name) for name in SIZES.split()},
+}
+TOLERANCE = 1e-3  # of float32 sums in another order, as a share of the largest value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One way to run the model; `name` is that in tables and records."""
+
+    name: str
+    plain: bool = False  # the plain implementation instead of the package's
+    autocast: bool = False  # in bfloat16
+    bf16_weights: bool = False  # inference only
+    grouped: bool = False  # texts of similar length in a batch
+    checkpointing: bool = False  # recompute states in the backward pass
+    fused: bool = False  # Adam; otherwise a loop on a CPU, foreach on a GPU
+    keeps_memory: bool = False  # keep freed memory for the next step
+    focused: bool = False  # the attention of `SelfAttentiveConfig()` instead of the paper's
+
+
+PLAIN = Settings("plain", plain=True)
+OURS = Settings("ours")
+RECOMMENDED = Settings("recommended", autocast=True, grouped=True, fused=True, keeps_memory=True)
+FOCUSED = replace(RECOMMENDED, name="recommended, default attention", focused=True)
+BF16_WEIGHTS = Settings("ours, bf16 weights", bf16_weights=True)
+FOCUSED_BF16 = replace(BF16_WEIGHTS, name="bf16 weights, default attention", focused=True)
+# The first of each is the baseline. Of the recommended settings, train.py has fused Adam and keeps
+# freed memory by default; `--bf16 true --train_sampling_strategy group_by_length` is the rest.
+TRAINING = (PLAIN, OURS, RECOMMENDED, FOCUSED)
+LENGTHS = (PLAIN, OURS, Settings("ours, checkpointing", checkpointing=True), RECOMMENDED)
+INFERENCE = (PLAIN, OURS, BF16_WEIGHTS, FOCUSED_BF16)
+
+
+def build_model(
+    settings: Settings, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
+) -> nn.Module:
+    """Return a model; the same fields and seed give the same weights under all settings."""
+    fields = {**PAPER, **fields}
+    if settings.focused:
+        own = {name: getattr(SelfAttentiveConfig, name) for name in ATTENTION}
+        fields |= {name: value for name, value in own.items() if fields[name] == PAPER[name]}
+    torch.manual_seed(seed)
+    ours = SelfAttentiveForSequenceClassification(SelfAttentiveConfig(**fields))
+    with torch.no_grad():
+        # New models have zeros as biases and as the vector of padding. With zeros, a model that
+        # reads padding by mistake would give the same outputs.
+        for name, weight in ours.named_parameters():
+            if "bias" in name:
+                weight.uniform_(-0.1, 0.1)
+        ours.encoder.embeddings.weight.normal_()
+    ours.to(device)  # type: ignore[arg-type]  # a decorator of transformers hides `self`
+    if settings.checkpointing:  # renamed in transformers 5.23
+        enable = getattr(ours, "activation_checkpointing_enable", None)
+        (enable or ours.gradient_checkpointing_enable)()
+    model = PlainClassifier(ours) if settings.plain else ours
+    return model.bfloat16() if settings.bf16_weights else model
+
+
+def logit_differences(
+    settings: Sequence[Settings], fields: Mapping[str, Any], flags: Namespace
+) -> dict[str, float]:
+    """Return how far the logits are from those of the first settings, as a share of the largest.
+
+    Settings with another attention are left out. Raises RuntimeError if float32 settings differ by
+    more than rounding, also in the gradients of training.
+    """
+    fields = {**fields, "embedding_dropout": 0.0, "classifier_dropout": 0.0}
+    texts = draw_texts([5, 17, 1, 9], fields["vocab_size"], NUM_LABELS)
+    (sample,) = batches_of(texts, len(texts), device=flags.device)
+    expected: dict[str, Any] = {}
+    found: dict[str, float] = {}
+    for one in (one for one in settings if not one.focused):
+        model = build_model(one, fields, flags.device, flags.seed).train()
+        # cuDNN may use TF32 for float32, which would hide a difference.
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            with torch.autocast(flags.device, torch.bfloat16, enabled=one.autocast):
+                result = model(**sample)
+            result.loss.backward()
+        weights = {plain_name(name): weight for name, weight in model.named_parameters()}
+        outputs: dict[str, Any] = {"logits": result.logits.detach()}
+        outputs |= {
+            f"gradients of {name}": x.grad for name, x in weights.items() if x.requires_grad
+        }
+        expected = expected or outputs
+        for name, right in expected.items():
+            difference = ((outputs[name].float() - right).abs().max() / right.abs().max()).item()
+            found.setdefault(one.name, difference)  # the logits are the first of the outputs
+            if not (difference <= TOLERANCE or one.autocast or one.bf16_weights):
+                raise RuntimeError(
+                    f"{one.name}: {name} differ from the baseline's by {difference:.2g} of the "
+                    f"largest value, allowed is {TOLERANCE}; correct the model or plain.py first"
+                )
+    return found

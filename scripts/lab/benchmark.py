@@ -1,0 +1,103 @@
+"""Measure speed and memory beside a plain implementation.
+
+    python scripts/lab/benchmark.py --record model_cards/records/benchmark.json
+
+takes hours, because the plain implementation is slow on documents; --quick takes a few minutes.
+
+    training    training steps, and those of encoder and attention alone
+    lengths     time and memory of encoder and attention against the length of the texts
+    inference   the forward pass, also with bfloat16 weights
+    embedding   short texts to vectors
+    commands    imports, a first label and page, embed.py and train.py on a file of --rows rows
+
+Other work on the machine slows everything that runs in a round. So everything that is compared runs
+in turn on the same texts, and a ratio is the median of the ratios of all rounds. The plain
+implementation (bench/plain.py) has the same weights; logits and gradients are compared first.
+"""
+
+import json
+import time
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from bench.models import MODELS
+from bench.parts import PARTS
+from bench.report import Results, exponents, plot, record, table
+from bench.texts import WORKLOADS
+
+from sase_hf.evaluation.records import write_record
+from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.files import check_output
+from sase_hf.visualization import check_figure_path
+
+QUICK = {"workloads": ["tweets"], "models": ["mlp2000"], "lengths": [100, 200]}
+QUICK_SIZES = {"max_batches": 2, "num_texts": 200, "rows": 200, "rounds": 3, "seconds": 5.0}
+
+
+def make_flags() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    every, models, parts = list(WORKLOADS), list(MODELS), list(PARTS)
+    lengths = [250, 500, 1000, 2000, 4000]
+    beyond = "of texts, in tokens; beyond 4,000 without the plain implementation"
+    add("--quick", action="store_true", help="measure less of everything")
+    add("--only", nargs="+", choices=parts, default=parts, help="parts to measure (default: all)")
+    add("--workloads", nargs="+", choices=every, default=every, help="the lengths of texts")
+    add("--models", nargs="+", choices=models, default=models, help="of training and inference")
+    add("--lengths", nargs="+", type=positive_int, default=lengths, help=beyond)
+    add("--num_texts", type=positive_int, default=10_000, help="number of texts to embed")
+    add("--rows", type=positive_int, default=10_000, help="of the file that commands read")
+    add("--rounds", type=positive_int, default=7, help="rounds of each comparison")
+    add("--seconds", type=float, default=60.0, help="no round begins after this time")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="where everything runs")
+    add("--threads", type=positive_int, default=1, help="CPU threads")
+    add("--seed", type=int, default=0, help="seed of weights and texts")
+    add("--fields", type=json.loads, default={}, help="other sizes as JSON: '{\"num_hops\": 10}'")
+    add("--record", type=Path, help="JSON file for the results, with settings and hardware")
+    add("--plot", type=Path, help="plot of the cost of lengths: .svg or .png")
+    parser.set_defaults(max_batches=8)  # in a training pass
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure what the command line asks for, print tables and write record and plot."""
+    parser = make_flags()
+    flags = parser.parse_args(argv)
+    if flags.quick:
+        parser.set_defaults(**QUICK, **QUICK_SIZES)
+        flags = parser.parse_args(argv)
+    with errors_in_one_line(__file__):
+        if flags.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("--device is cuda, but torch sees no GPU; use --device cpu")
+        if flags.device == "cpu" and not Path("/proc/self/clear_refs").exists():
+            raise ValueError("memory on a CPU is measured by /proc, which only Linux has")
+        if flags.plot:
+            if "lengths" not in flags.only or len(flags.lengths) < 2:
+                raise ValueError("--plot shows the part lengths, of two --lengths at least")
+            check_figure_path(flags.plot)
+        check_output(flags.record)
+        check_output(flags.plot)
+        torch.set_num_threads(flags.threads)
+        started = time.perf_counter()
+        results: Results = {}
+        try:
+            for part in flags.only:
+                for result in PARTS[part](flags):
+                    results.setdefault(part, []).append(result)
+                    print(*table(part, result), "", sep="\n", flush=True)
+                if flags.record:  # what is measured is not lost if a later part fails
+                    seconds = time.perf_counter() - started
+                    write_record(record(results, flags, seconds), flags.record)
+        except RuntimeError as error:
+            parser.exit(1, f"benchmark.py: {error}\n")
+        for name, powers in exponents(results).items():
+            print(f"{name}: cost grows as length **", {k: round(p, 2) for k, p in powers.items()})
+        if flags.plot:
+            plot(results, flags.plot)
+
+
+if __name__ == "__main__":
+    main()

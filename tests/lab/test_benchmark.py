@@ -1,0 +1,203 @@
+"""scripts/lab/benchmark.py: fair comparisons, correct rates, complete records."""
+
+import json
+import re
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from bench import commands, models, parts, report
+from bench.models import OURS, PLAIN, RECOMMENDED, build_model, logit_differences
+from bench.passes import compare
+from bench.plain import PlainClassifier, plain_name
+from bench.texts import batches_of, draw_texts
+from bench.timing import MIN_ROUNDS, in_turn, speedup
+from script_files import load_script
+from tiny import PAPER, SIZES, tiny_model
+
+from sase_hf import SelfAttentiveForSequenceClassification
+
+LENGTHS = [3, 7, 1, 5, 2]
+NUMBERS = {name: size for name, size in SIZES.items() if not name.endswith("dropout")}
+FLAGS = Namespace(device="cpu", seed=0, threads=1, fields=NUMBERS, rounds=1, seconds=0.1)
+
+
+@pytest.fixture
+def script() -> Iterator[ModuleType]:
+    threads = torch.get_num_threads()
+    yield load_script("lab/benchmark")
+    torch.set_num_threads(threads)
+
+
+def test_plain_classifier_computes_the_same_loss_logits_and_gradients() -> None:
+    ours = tiny_model(SelfAttentiveForSequenceClassification, num_labels=4, **PAPER)
+    plain = PlainClassifier(ours)
+    (batch,) = batches_of(draw_texts(LENGTHS, 23, 4), 5)
+    expected, actual = ours(**batch), plain(**batch)
+    torch.testing.assert_close(actual.logits, expected.logits, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(actual.loss, expected.loss)
+    expected.loss.backward()
+    actual.loss.backward()
+    gradients = {name: weight.grad for name, weight in plain.named_parameters()}
+    for name, weight in ours.named_parameters():
+        torch.testing.assert_close(gradients[plain_name(name)], weight.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_logit_differences_refuse_a_model_with_other_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model that computes less would look faster, also if its logits are right."""
+    fields = models.PAPER | NUMBERS
+    found = logit_differences((PLAIN, OURS, RECOMMENDED, models.FOCUSED), fields, FLAGS)
+    assert found["ours"] < 1e-5 < found["recommended"]
+    assert "recommended, default attention" not in found
+
+    def build_cheaper(settings: models.Settings, *given: Any) -> Any:
+        model: Any = build_model(settings, *given)
+        if settings is OURS:  # the outputs stay
+            weight = model.encoder.embeddings.weight
+            weight.register_hook(lambda gradient: gradient / 2)
+        return model
+
+    monkeypatch.setattr(models, "build_model", build_cheaper)
+    with pytest.raises(
+        RuntimeError, match=r"ours: gradients of encoder\.embeddings\.weight differ"
+    ):
+        logit_differences((PLAIN, OURS), fields, FLAGS)
+
+
+@pytest.mark.slow
+def test_compare_measures_the_memory_of_gradients_and_moments() -> None:
+    """Weights that were there before do not count; a frozen embedding has neither."""
+    rows = 4_000_000
+    mib = rows * NUMBERS["embedding_size"] * 4 / 2**20
+    peaks = []
+    for frozen in (False, True):
+        sizes = {"vocab_size": rows, "freeze_embeddings": frozen, "embedding_dropout": 0.0}
+        fields = models.PAPER | NUMBERS | sizes
+        result = compare(FLAGS, (RECOMMENDED,), fields, draw_texts(LENGTHS, 23, 4), 5, "step")
+        peaks.append(result["settings"]["recommended"]["peak_mib"])
+    assert 3 * mib <= peaks[0] < 4 * mib
+    assert peaks[1] < mib
+
+
+def test_speedup_is_the_median_of_the_ratios_within_each_round() -> None:
+    times = {"plain": [2.0, 8.0], "ours": [1.0, 2.0]}
+    assert speedup(times, "plain", "ours") == {"q1": 2.5, "median": 3.0, "q3": 3.5}
+
+
+def run_in_turn(
+    monkeypatch: pytest.MonkeyPatch, rounds: int, seconds: float, **costs: float
+) -> tuple[str, dict[str, list[float]]]:
+    """Return which cases ran, by letters, and their times, on a clock that only they move."""
+    now, ran = 0.0, ""
+    monkeypatch.setattr("bench.timing.time.perf_counter", lambda: now)
+
+    def run(name: str, repeats: int) -> float:
+        nonlocal now, ran
+        taken = costs[name] * (1 if name in ran else 10)  # the first call is slow
+        ran += name * repeats
+        now += taken * repeats
+        return taken
+
+    cases = {name: lambda repeats, name=name: run(name, repeats) for name in costs}
+    times = in_turn(cases, rounds, seconds)
+    return ran, times
+
+
+def test_in_turn_alternates_until_its_rounds_or_seconds_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It measures at least MIN_ROUNDS rounds, so that quartiles mean something."""
+    ran, times = run_in_turn(monkeypatch, 4, 1000, a=1.0, b=2.0)
+    assert ran == "ab" + "ab" + "ba" + "ab" + "ba", "each begins a round in turn"
+    assert times == {"a": [1.0] * 4, "b": [2.0] * 4}
+    ran, times = run_in_turn(monkeypatch, 1, 1000, a=1.0, b=1 / 1024)
+    assert ran == "ab" + "abbb", "short calls are repeated"
+    assert times == {"a": [1.0], "b": [1 / 1024]}
+    assert run_in_turn(monkeypatch, 9, 11, a=1.0)[1] == {"a": [1.0] * MIN_ROUNDS}
+
+
+@pytest.mark.slow
+def test_benchmark_prints_tables_and_writes_record_and_plot(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="the plot is an extra")
+    path, plot = tmp_path / "record.json", tmp_path / "new" / "lengths.svg"
+    words = ["--quick", "--rounds=1", "--seconds=0.1", "--num_texts=3", f"--record={path}"]
+    words += ["--models", "pruned", f"--fields={json.dumps(NUMBERS)}", f"--plot={plot}"]
+    script.main([*words, "--only", "training", "lengths", "inference", "embedding"])
+    assert "speedup 1 (1 to 1)" in capsys.readouterr().out
+    assert "<svg" in plot.read_text("utf-8")
+    record = json.loads(path.read_text("utf-8"))
+    assert set(record["benchmark"]) == {"training", "lengths", "inference", "embedding"}
+    whole = record["benchmark"]["training"][1]
+    assert (whole["workload"], whole["model"], whole["rounds"]) == ("tweets", "pruned", 1)
+    assert whole["settings"]["plain"]["speedup"]["median"] == 1
+    assert record["exponents"].keys() == {way.name for way in models.LENGTHS}
+    assert {"hardware", "versions", "code", "seed", "config", "settings"} <= record.keys()
+    assert not re.search(r"/(root|home|tmp|Users)/", path.read_text("utf-8"))
+
+
+def test_seconds_of_command_are_those_of_the_processor_and_not_of_the_clock() -> None:
+    work = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(1)"
+    assert 0.45 <= commands.seconds_of_command(["-c", work], 1) < 1
+    with pytest.raises(RuntimeError, match="failed: no such model"):
+        commands.seconds_of_command(["-c", "raise SystemExit('no such model')"], 1)
+
+
+@pytest.mark.slow
+def test_commands_are_compared_with_what_every_model_imports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The commands on a file run; the others cost what this test says."""
+    run = commands.seconds_of_command
+
+    def seconds(words: list[str], repeats: int) -> float:
+        if "--help" not in words and words[0].endswith(".py"):
+            run(words, 1)
+        return 6.0 if "--help" in words else 3.0
+
+    monkeypatch.setattr(commands, "seconds_of_command", seconds)
+    [result] = commands.commands(Namespace(rows=40, **vars(FLAGS)))
+    assert result["settings"][commands.BARE]["times_bare"]["median"] == 1
+    assert result["settings"]["train.py --help"]["times_bare"]["median"] == 2
+
+
+def test_lengths_compare_with_the_plain_model_only_where_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parts, "compare", lambda _, ways, *__: {"ways": ways})
+    flags = Namespace(lengths=[4000, 4001], **vars(FLAGS))
+    assert [PLAIN in result["ways"] for result in parts.lengths(flags)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--device=cuda"], "torch sees no GPU; use --device cpu"),
+        (["--plot=lengths.svg", "--only", "training"], "shows the part lengths"),
+        (["--plot=lengths.svg", "--lengths", "9"], "of two --lengths at least"),
+        (["--record=."], "is a folder"),
+    ],
+)
+def test_benchmark_refuses_what_it_cannot_measure_before_it_begins(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit, match=message):
+        script.main(words)
+
+
+def test_exponents_are_slopes_of_logarithms() -> None:
+    results = [
+        {"longest": n, "settings": {"ours": {"seconds": {"median": n / 100}, "peak_mib": n * n}}}
+        for n in (250, 500, 1000)
+    ]
+    results[0]["settings"]["plain"] = results[0]["settings"]["ours"]  # one length has no slope
+    growth = report.exponents({"lengths": results})
+    assert growth == {"ours": {"seconds": pytest.approx(1), "peak_mib": pytest.approx(2)}}
