@@ -28,7 +28,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     add_text_column_names(parser)
     add("--host", help="where to listen (default: this machine only)")
     add("--port", type=int, help="(default: the first free one from 7860 on)")
-    parser.set_defaults(label_column_name="")  # labels are not read
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         from sase_hf.serving.demo import TITLE, build_page, serve  # needs gradio
@@ -37,8 +36,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         examples = []
         if flags.file is not None:
             model: Any = explain.model
-            rows = read_file(flags.checkpoint, model, flags).splits["test"].to_list()
-            examples = [list(row.values()) for row in rows]
+            columns = flags.text_column_names
+            task = read_file(flags.checkpoint, model, flags.file, columns, label_column_name="")
+            examples = [list(row.values()) for row in task.splits["test"].to_list()]
         page = build_page(explain, flags.title or TITLE, examples)
         address = serve(page, flags.host, flags.port)
         print(f"page        {address} (Ctrl+C ends it)", flush=True)

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from sase_hf.data.pairs import load_pairs
-from sase_hf.evaluation.ranking import ranking_metrics, ranks_in_scores, recall_by_length
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.models import RETRIEVAL
+from sase_hf.retrieval.ranking import ranking_metrics, ranks_in_scores, recall_by_length
 from sase_hf.training.retrieval import RetrievalPairArguments
 from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser
 from sase_hf.utils.files import check_output

@@ -34,13 +34,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     formats = "compare on it: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet"
     add("--data", dest="file", metavar="FILE", help=formats)
     add_text_column_names(parser)
-    parser.set_defaults(label_column_name="")  # labels are not read
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         task = None
         if flags.file is not None:  # read before the export, which takes longer
             model, _ = load_checkpoint(flags.checkpoint)
-            task = read_file(flags.checkpoint, model, flags)
+            columns = flags.text_column_names
+            task = read_file(flags.checkpoint, model, flags.file, columns, label_column_name="")
         report = export(flags.checkpoint, flags.folder, int8=flags.int8, task=task)
     print(*lines(report, flags.folder), sep="\n")
 

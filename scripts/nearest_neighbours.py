@@ -4,12 +4,13 @@
         --text_column_names en,fr --record neighbours.json --figure neighbours.svg
     python scripts/nearest_neighbours.py google-bert/bert-base-multilingual-cased --parallel ...
 
-For any model that AutoModel loads, code in it is not run. Of an encoder-decoder the encoder is
-measured. A sentence is the mean of the states of a layer; of a sentence matrix, each row and the
-embedding are measured too. The shift is the mean difference between the two languages, which is
-added to the sentence first: estimated on other pairs than its own half, on the same pairs as in
-Pires et al. (2019), or none. The record holds all three; the table shows none and other.
---random_weights measures the architecture untrained. The figure needs pip install 'sase_hf[viz]'.
+Measures any model that AutoModel loads, without running code in the checkpoint; of an
+encoder-decoder, the encoder. A sentence is the mean of the states of a layer; for a sentence
+matrix, each row and the embedding are measured too. The shift is the mean difference between the
+two languages, which is added to the sentence first: estimated on the half of the pairs without the
+sentence (other), on all pairs as in Pires et al. (2019) (same), or none. The record holds all
+three; the table shows none and other. --random_weights measures the architecture untrained. The
+figure needs pip install 'sase_hf[viz]'.
 """
 
 import time
@@ -21,8 +22,8 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, set_seed
 
 from sase_hf.data.pairs import PairArguments, load_pairs
-from sase_hf.evaluation.neighbours import SHIFTS, layer_vectors, nearest_neighbour_accuracy
 from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.retrieval.neighbours import SHIFTS, accuracy_by_layer, layer_vectors
 from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import EAGER, load_any_model, name_checkpoints, reraise_naming
@@ -61,11 +62,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name, checkpoint in named.items():
             start = time.perf_counter()
             model, tokenizer = load_encoder(checkpoint, flags.random_weights)
-            source, target = (
-                layer_vectors(model, tokenizer, side, flags.per_device_eval_batch_size)
-                for side in sides
-            )
-            layers = {layer: both_ways(source[layer], target[layer]) for layer in source}
+            batch_size = flags.per_device_eval_batch_size
+            vectors = (layer_vectors(model, tokenizer, side, batch_size) for side in sides)
+            layers = accuracy_by_layer(*vectors)
             record = measured_record(
                 name=name,
                 metrics={"best": max(share for ways in layers.values() for share in ways["other"])},
@@ -104,17 +103,6 @@ def load_encoder(checkpoint: str, random_weights: bool) -> tuple[Any, Any]:
     return model.get_encoder() if model.config.is_encoder_decoder else model, tokenizer
 
 
-def both_ways(source: torch.Tensor, target: torch.Tensor) -> dict[str, list[float]]:
-    """Return, by shift, the accuracy from source to target and from target to source."""
-    return {
-        shift: [
-            nearest_neighbour_accuracy(source, target, shift),
-            nearest_neighbour_accuracy(target, source, shift),
-        ]
-        for shift in SHIFTS
-    }
-
-
 def table(name: str, columns: Sequence[str], layers: dict[str, Any]) -> list[str]:
     """Return the lines of a table: a row for each layer, with and without the shift."""
     ways = " to ".join(columns), " to ".join(reversed(columns))
@@ -130,10 +118,8 @@ def table(name: str, columns: Sequence[str], layers: dict[str, Any]) -> list[str
 
 def by_layer(accuracy: dict[str, Any]) -> tuple[list[float], list[float]]:
     """Return the numbers of the layers and the accuracy of each, a mean of both directions."""
-    layers = [name for name in accuracy if name.startswith("layer ")]
-    return [float(i) for i in range(len(layers))], [
-        sum(accuracy[name]["other"]) / 2 for name in layers
-    ]
+    means = [sum(a["other"]) / 2 for name, a in accuracy.items() if name.startswith("layer ")]
+    return [float(i) for i in range(len(means))], means
 
 
 if __name__ == "__main__":

@@ -19,30 +19,17 @@ Queries in another language than the documents are translated first, by a checkp
 scripts/train_translation.py: --translate_with runs/translation/bpe
 """
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import pipeline
-
-from sase_hf.embedding import Embedder
-from sase_hf.embedding.corpus import open_files
-from sase_hf.embedding.documents import read_documents
-from sase_hf.embedding.shards import read_manifest
-from sase_hf.evaluation.ranking import best_documents
-from sase_hf.evaluation.translation import translate
-from sase_hf.models import FAMILIES, unit_rows
+from sase_hf.retrieval.documents import DocumentRanker, Ranking
+from sase_hf.retrieval.queries import read_queries, translate_queries
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output, write_text
-from sase_hf.utils.loading import load_checkpoint, load_ranker
 from sase_hf.visualization import attention_html, attention_text, visible
 from sase_hf.visualization.attended_text import shortened
-
-QUERIES_AT_ONCE = 64
-BEAM = 5
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -62,99 +49,50 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.output is not None and flags.output.suffix not in (".html", ".jsonl"):
             raise ValueError(f"--output is {flags.output}; it must end in .html or .jsonl")
         check_output(flags.output)
-        lines = show(flags) if flags.output is None else write(flags)
-        print(*lines, sep="\n")
+        ranker = DocumentRanker(flags.checkpoint, flags.documents, flags.score_mode)
+        queries = originals = read_queries(flags.queries, flags.text_column_names)
+        if flags.translate_with is not None:
+            queries = translate_queries(flags.translate_with, originals)
+        rankings = ranker.rank(queries, flags.top_k)
+        known = originals if flags.translate_with is not None else [None] * len(queries)
+        if flags.output is None:
+            for ranking, original in zip(rankings, known, strict=True):
+                print(*terminal_lines(ranker, ranking, original), sep="\n")
+            return
+        if flags.output.suffix == ".html":
+            if not all(ranking.texts for ranking in rankings):
+                raise ValueError(
+                    f"{flags.documents} was written without texts; make it again without "
+                    "--keep_columns"
+                )
+            results = [result for ranking in rankings for result in ranker.explain(ranking)]
+            text = attention_html(results, "Documents for queries")
+        else:
+            text = "".join(map(json_line, rankings, known))
+        write_text(flags.output, text)
+        print(flags.output)
 
 
-def rank(flags: argparse.Namespace) -> tuple[Any, int | None, list[dict[str, Any]]]:
-    """Return the model with its tokenizer, the limit of a document, and the best of each query."""
-    ranker = load_ranker(flags.checkpoint)
-    mode = flags.score_mode or ranker[0].config.score_mode
-    ranker[0].config.score_mode = mode
-    manifest = read_manifest(flags.documents, {}) or {"settings": {}}
-    limit = manifest["settings"].get("max_seq_length")
-    embedder = Embedder(flags.checkpoint, max_seq_length=limit, device="cpu")
-    documents = read_documents(flags.documents, embedder, mode)
-    corpus = open_files([flags.queries], flags.text_column_names, [])
-    corpus.check_columns(flags.text_column_names, [])
-    table = corpus.read(0, corpus.num_rows, [flags.text_column_names])
-    texts = given = table[flags.text_column_names].to_pylist()
-    if flags.translate_with is not None:
-        texts = translated(flags.translate_with, given)
-    queries = unit_rows(torch.from_numpy(embedder(texts)), embedder.model.config, mode)
-    found = []
-    for start in range(0, len(texts), QUERIES_AT_ONCE):
-        part = slice(start, start + QUERIES_AT_ONCE)
-        best = best_documents(queries[part], documents.rows, flags.top_k)
-        for text, original, scores, places in zip(texts[part], given[part], *best, strict=True):
-            own = {"query": text, "documents": places.tolist(), "scores": scores.tolist()}
-            own |= {"original": original} if flags.translate_with else {}
-            found.append(own)
-    if documents.texts is not None:
-        for own in found:
-            own["texts"] = [documents.texts[place].as_py() for place in own["documents"]]
-    return ranker, limit, found
+def terminal_lines(ranker: DocumentRanker, ranking: Ranking, original: str | None) -> Iterator[str]:
+    """Yield a query, and its documents with the words that met."""
+    if original is not None:
+        yield f'"{visible(original)}"'
+    yield f'"{visible(ranking.query)}"'
+    can_explain = ranking.texts is not None and ranker.model.config.has_attention
+    results: Iterator[Any] = ranker.explain(ranking) if can_explain else iter(())
+    for n, (place, score) in enumerate(zip(ranking.documents, ranking.scores, strict=True)):
+        text = "" if ranking.texts is None else f"  {shortened(ranking.texts[n])}"
+        yield visible(f"{n + 1:>3}  {score:.3f}  document {place}{text}")
+        if (result := next(results, None)) is not None:
+            yield attention_text(result).replace("\n", "\n     ").join(("     ", ""))
+    yield ""
 
 
-def translated(checkpoint: str, queries: Sequence[str]) -> list[str]:
-    """Return the queries as a translation model writes them."""
-    model, tokenizer = load_checkpoint(checkpoint)
-    if FAMILIES[model.config.model_type].objective != "translation" or not model.can_generate():
-        raise ValueError(
-            f"--translate_with {checkpoint} holds a {type(model).__name__}; name a checkpoint of "
-            "scripts/train_translation.py"
-        )
-    return translate(model, tokenizer, queries, batch_size=QUERIES_AT_ONCE, num_beams=BEAM)
-
-
-def meetings(ranker: Any, limit: int | None, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield for each document of a query what the `self-attention` pipeline says of the pair."""
-    model, tokenizer = ranker
-    task: Any = FAMILIES[model.config.model_type].pipeline_task
-    read = pipeline(task, model=model, tokenizer=tokenizer)
-    limit = limit or tokenizer.model_max_length
-    longest = limit + len(tokenizer(found["query"]).input_ids)  # cuts the document at its limit
-    for place, score, text in zip(found["documents"], found["scores"], found["texts"], strict=True):
-        pair = {"text": found["query"], "text_pair": text}
-        label = f"document {place}"
-        shown = {"label": label, "score": score, "scores": {label: score}}
-        yield {**read(pair, max_length=longest), **shown}
-
-
-def show(flags: argparse.Namespace) -> Iterator[str]:
-    """Yield the lines for the terminal."""
-    ranker, limit, rankings = rank(flags)
-    for found in rankings:
-        if "original" in found:
-            yield f'"{visible(found["original"])}"'
-        yield f'"{visible(found["query"])}"'
-        can_explain = "texts" in found and ranker[0].config.has_attention
-        shown: Any = meetings(ranker, limit, found) if can_explain else [None] * flags.top_k
-        for n, (place, score, one) in enumerate(
-            zip(found["documents"], found["scores"], shown, strict=False)
-        ):
-            text = f"  {shortened(found['texts'][n])}" if "texts" in found else ""
-            yield visible(f"{n + 1:>3}  {score:.3f}  document {place}{text}")
-            if one is not None:
-                yield attention_text(one).replace("\n", "\n     ").join(("     ", ""))
-        yield ""
-
-
-def write(flags: argparse.Namespace) -> list[Path]:
-    """Write a page or the ranking alone; return the file."""
-    ranker, limit, rankings = rank(flags)
-    if flags.output.suffix == ".html":
-        if not all("texts" in found for found in rankings):
-            raise ValueError(
-                f"{flags.documents} was written without texts; make it again without --keep_columns"
-            )
-        results = [one for found in rankings for one in meetings(ranker, limit, found)]
-        text = attention_html(results, "Documents for queries")
-    else:
-        kept = ({k: v for k, v in found.items() if k != "texts"} for found in rankings)
-        text = "".join(json.dumps(found, ensure_ascii=False) + "\n" for found in kept)
-    write_text(flags.output, text)
-    return [flags.output]
+def json_line(ranking: Ranking, original: str | None) -> str:
+    """Return a ranking as a line of JSON, with the query before its translation if it had one."""
+    kept = {name: getattr(ranking, name) for name in ("query", "documents", "scores")}
+    kept |= {} if original is None else {"original": original}
+    return json.dumps(kept, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ import yaml
 from transformers import set_seed
 from transformers.trainer_utils import SaveStrategy
 
-from sase_hf.evaluation.records import DEFAULT_METRICS, describe_environment, write_record
+from sase_hf.evaluation.metrics import DEFAULT_METRICS
+from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.training.arguments import LOWER_IS_BETTER, changed_arguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import log_summary, make_trainer, move_label_smoothing

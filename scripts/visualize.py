@@ -164,7 +164,8 @@ def given_rows(flags: argparse.Namespace) -> list[Row]:
 
 def file_rows(model: Any, flags: argparse.Namespace) -> list[Row]:
     """Return the texts or pairs of a file, the shortest first, with the true labels they have."""
-    task = read_file(flags.checkpoint, model, flags)
+    columns = flags.text_column_names, flags.label_column_name
+    task = read_file(flags.checkpoint, model, flags.file, *columns)
     rows: list[Row] = []
     for row in task.splits["test"].to_list():
         label = row.pop("label", None)

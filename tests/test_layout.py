@@ -24,9 +24,9 @@ ORDER = (
     {"models"},
     {"utils"},
     {"data"},
-    {"evaluation", "visualization"},
-    {"hub"},
-    {"training", "serving", "embedding"},
+    {"evaluation", "visualization", "embedding"},
+    {"retrieval", "hub"},
+    {"training", "serving"},
 )
 TRAVELLING = {path: family for family in FAMILIES.values() for path in family.files.values()}
 TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}

@@ -1,5 +1,9 @@
-"""How many words the hops read, how much alike they are, and whether they read words of a list."""
+"""How many words the hops read, how much alike they are, and whether they read listed words.
 
+Shapes: B texts, T tokens, r hops.
+"""
+
+from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -14,77 +18,50 @@ from .dataset import Batch, EvaluationDataset
 
 QUANTILES = (5, 25, 50, 75, 95)
 
-# Each is measured for every hop of every text.
+# Measured for every hop of every text.
 DISTRIBUTIONS = ("entropy", "effective_words", "cosine")
 
 
 def measure_attention(
     dataset: EvaluationDataset, batch_size: int = 32, words: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Measure the attention of a model over many texts.
+    """Measure the attention of a model over many texts; both sentences of a pair are texts.
 
-    Both sentences of a pair count as texts. Texts of fewer than two tokens leave nothing to choose
-    and do not count.
-
-    - `entropy`, of a hop's weights, divided by log T, that of equal weights: 0 if all attention is
-      on one token, 1 if each token gets the same;
-    - `effective_words`, exp of the entropy: the number of equal weights with the same entropy;
-    - `cosine`, the mean cosine between the weights of a hop and those of each other hop: 0 if hops
-      share no token, 1 if they are equal;
-    - `lift`, the attention on tokens of a word list over the share of these tokens, both averaged
-      over the texts: 1 if they get as much as other tokens.
-
-    Args:
-        dataset: A model with attention and its texts.
-        batch_size: Texts, or pairs, in a batch.
-        words: The word list, without regard to case; none for no `lift`.
+    A text of fewer than two tokens is left out, because it gives attention no choice. `words` is
+    the list of words for `lift`, without regard to case; none for no `lift`.
 
     Returns:
-        `num_texts`, `num_left_out`; for `entropy`, `effective_words` and `cosine` each `mean` over
-        all texts and hops, and `hops`: for each hop `mean` and the percentiles `p5`, `p25`, `p50`,
-        `p75`, `p95`; with `words` also `lift`: `mean` and for each hop `mean`.
+        `num_texts`, `num_left_out`, and four numbers, each with `mean` over texts and hops, and
+        `hops`: for each hop `mean` and, but for `lift`, the percentiles `p5` to `p95`:
+
+        - `entropy`: the entropy of a hop's weights over log T, that of equal weights: 0 if one
+          token has all attention, 1 if all tokens have the same;
+        - `effective_words`: exp of the entropy, the number of equal weights with that entropy;
+        - `cosine`: the mean cosine between the weights of a hop and of each other hop: 0 if hops
+          share no token, 1 if they are equal;
+        - `lift`: the attention on listed words over their share of the tokens, both averaged over
+          the texts: 1 if listed words get as much as others.
 
     Raises:
-        ValueError: If no text has two tokens, attention is not finite, or no text has a word of
-            the list.
+        ValueError: If no text has two tokens, attention is not finite, or no text has a listed
+            word.
     """
-    parts: dict[str, list[Tensor]] = {name: [] for name in (*DISTRIBUTIONS, "listed", "share")}
+    parts: dict[str, list[Tensor]] = defaultdict(list)
     listed_ids = _ids_of(words, dataset)
     num_left_out = 0
     for _, batch in dataset.batches(batch_size, "Reading attention"):
-        with torch.no_grad():
-            attention = dataset.model(**batch, output_attentions=True).attentions[0]
-        if not attention.isfinite().all():
-            raise ValueError(
-                f"{dataset.model.name_or_path} gives attention that is not finite; look for NaN in "
-                "its weights, or name another checkpoint"
-            )
-        attention = attention.flatten(0, -3).double()  # (B, r, T), of pairs (2 * B, r, T)
-        real, ids = _texts(batch, attention.shape[0])
+        attention, real, ids = _read(dataset, batch)
         enough = real.sum(1) >= 2
         num_left_out += int((~enough).sum())
-        attention, real, ids = attention[enough], real[enough], ids[enough]
-        lengths = real.sum(1)
-        entropies = torch.special.entr(attention).sum(-1)
-        parts["entropy"].append(entropies / lengths.log().unsqueeze(1))
-        parts["effective_words"].append(entropies.exp())
-        parts["cosine"].append(hop_cosine(attention))
-        listed = (torch.isin(ids, listed_ids.to(ids.device)) & real).double()
-        parts["listed"].append((attention @ listed.unsqueeze(-1)).squeeze(-1))
-        parts["share"].append(listed.sum(1) / lengths)
+        listed = torch.isin(ids[enough], listed_ids.to(ids.device))
+        for name, part in _of_texts(attention[enough], real[enough], listed).items():
+            parts[name].append(part)
     values = {name: torch.cat(part).cpu().numpy() for name, part in parts.items()}
-    num_texts = len(values["entropy"])
-    if not num_texts:
+    if not (num_texts := len(values.get("entropy", ()))):
         raise ValueError("no text has two tokens, so attention has no choice; give longer texts")
     measured = {name: _distribution(values[name]) for name in DISTRIBUTIONS}
     if words:
-        if not values["share"].any():
-            raise ValueError(
-                f"no text has one of the {len(words)} listed words as a token; name another list"
-            )
-        lifts = values["listed"].mean(0) / values["share"].mean()
-        hops = [{"mean": lift} for lift in lifts.tolist()]
-        measured["lift"] = {"mean": float(lifts.mean()), "hops": hops}
+        measured["lift"] = _lift(values["listed"], values["share"], len(words))
     return {"num_texts": num_texts, "num_left_out": num_left_out, **measured}
 
 
@@ -101,21 +78,18 @@ def hop_cosine(attention: Tensor) -> Tensor:
 
 
 def read_word_list(file: FilePath) -> set[str]:
-    """Return the words of a file with a word at the start of each line, before a tab if any.
+    """Return the first word of each line of a file, up to a tab.
 
-    Raises:
-        ValueError: If the file has no words or is not UTF-8.
-        OSError: If there is no such file.
+    Raises ValueError if the file has no words or is not UTF-8.
     """
+    way_out = "give a text file with a word on each line"
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{file} is not UTF-8; give a text file with a word on each line"
-        ) from error
+        raise ValueError(f"{file} is not UTF-8; {way_out}") from error
     words = {line.split("\t")[0].strip() for line in lines} - {""}
     if not words:
-        raise ValueError(f"{file} has no words; give a text file with a word on each line")
+        raise ValueError(f"{file} has no words; {way_out}")
     return words
 
 
@@ -126,22 +100,53 @@ def _ids_of(words: Collection[str], dataset: EvaluationDataset) -> Tensor:
     return torch.tensor([index for token, index in vocabulary if token.casefold() in wanted]).long()
 
 
-def _texts(batch: Batch, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Return the real tokens and the ids of each text (num_texts, T), in the attention's order."""
+@torch.no_grad()
+def _read(dataset: EvaluationDataset, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Return attention (B, r, T), real tokens and ids (B, T); B counts both sides of pairs."""
+    attention = dataset.model(**batch, output_attentions=True).attentions[0]
+    if not attention.isfinite().all():
+        raise ValueError(
+            f"{dataset.model.name_or_path} gives attention that is not finite; look for NaN in "
+            "its weights, or name another checkpoint"
+        )
     real, ids = batch["attention_mask"] != 0, batch["input_ids"]
-    if len(real) == num_texts:
-        return real, ids
-    sides = torch.arange(2, device=ids.device).view(1, 2, 1)  # of pairs
-    of_side = batch["token_type_ids"].unsqueeze(1) == sides  # (B, 2, T)
-    return (real.unsqueeze(1) & of_side).flatten(0, 1), ids.repeat_interleave(2, 0)
+    if attention.dim() == 4:  # of pairs, (B / 2, 2, r, T)
+        sides = torch.arange(2, device=ids.device).view(1, 2, 1)
+        of_side = batch["token_type_ids"].unsqueeze(1) == sides
+        real = (real.unsqueeze(1) & of_side).flatten(0, 1)
+        ids, attention = ids.repeat_interleave(2, 0), attention.flatten(0, 1)
+    return attention.double(), real, ids
+
+
+def _of_texts(attention: Tensor, real: Tensor, listed: Tensor) -> dict[str, Tensor]:
+    """Return for each hop of each text (B, r) a number by name, and the `share` of listed words."""
+    lengths = real.sum(1)
+    entropies = torch.special.entr(attention).sum(-1)
+    counted = (listed & real).double()
+    return {
+        "entropy": entropies / lengths.log().unsqueeze(1),
+        "effective_words": entropies.exp(),
+        "cosine": hop_cosine(attention),
+        "listed": (attention @ counted.unsqueeze(-1)).squeeze(-1),
+        "share": counted.sum(1) / lengths,
+    }
 
 
 def _distribution(values: np.ndarray) -> dict[str, Any]:
-    """Return mean and percentiles of numbers of shape (texts, hops)."""
+    """Return mean and percentiles of numbers of shape (B, r)."""
     names = ["mean", *(f"p{level}" for level in QUANTILES)]
     rows = np.vstack([values.mean(0), np.percentile(values, QUANTILES, axis=0)])
     hops = [dict(zip(names, column, strict=True)) for column in rows.T.tolist()]
     return {"mean": float(values.mean()), "hops": hops}
+
+
+def _lift(listed: np.ndarray, share: np.ndarray, num_words: int) -> dict[str, Any]:
+    if not share.any():
+        raise ValueError(
+            f"no text has one of the {num_words} listed words as a token; name another list"
+        )
+    lifts = listed.mean(0) / share.mean()
+    return {"mean": float(lifts.mean()), "hops": [{"mean": lift} for lift in lifts.tolist()]}
 
 
 __all__ = ["DISTRIBUTIONS", "hop_cosine", "measure_attention", "read_word_list"]

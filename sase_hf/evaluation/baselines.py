@@ -1,9 +1,9 @@
-"""What a model has to beat: the most frequent label, and a linear model over words.
+"""Baselines of a trained model: the most frequent label, and a linear model over words.
 
-Legend: B rows, C labels or outputs of the problem, V words.
+They need no scikit-learn. Shapes: B rows, C labels or outputs, V words.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -28,10 +28,10 @@ def label_tensor(rows: Dataset, problem_type: str, num_labels: int) -> Tensor:
 
 
 def most_frequent(train: Dataset, num_rows: int, problem_type: str, num_labels: int) -> Tensor:
-    """Return logits (B, C), the same in each row, that say what training labels say most often.
+    """Return logits (B, C), the same in each row, that predict from the training labels alone.
 
-    For one label per row that is the most frequent one; for sets of labels those that most rows
-    have; for numbers their mean.
+    They predict the most frequent label; of sets of labels, those that most rows have; of numbers,
+    their mean.
     """
     labels = label_tensor(train, problem_type, num_labels)
     if problem_type == SINGLE_LABEL:
@@ -44,10 +44,10 @@ def most_frequent(train: Dataset, num_rows: int, problem_type: str, num_labels: 
 def bag_of_words(
     train: Dataset, rows: Dataset, vocab_size: int, problem_type: str, num_labels: int
 ) -> Tensor:
-    """Return the logits (B, C) of a linear model over TF-IDF word counts, on rows of its own.
+    """Return the logits (B, C) of a linear model over TF-IDF word counts for `rows`.
 
-    The two texts of a pair have separate counts. The settings are fixed: no row that is predicted
-    chooses any. The order of the batches is drawn with a seed of its own.
+    The two texts of a pair have separate counts. Settings are fixed, not tuned on the evaluated
+    rows; a fixed seed draws the order of the batches.
     """
     is_pair = "token_type_ids" in train.column_names
     width = vocab_size * (2 if is_pair else 1)
@@ -60,7 +60,7 @@ def bag_of_words(
     bias = torch.zeros(num_labels, requires_grad=True)
     labels = label_tensor(train, problem_type, num_labels)
     center, scale = torch.zeros(num_labels), torch.ones(num_labels)
-    if problem_type == REGRESSION:  # or targets such as 1000 would be out of reach of the steps
+    if problem_type == REGRESSION:  # few steps do not reach targets such as 1000
         center, scale = labels.mean(0), labels.std(0, correction=0)
         scale[scale == 0] = 1
         labels = (labels - center) / scale
@@ -80,8 +80,10 @@ def bag_of_words(
             optimizer.step()
             schedule.step()
     with torch.no_grad():
-        parts = [_logits(bags[1].batch(numbers), weights, bias) for numbers in _slices(rows)]
-    return torch.cat(parts) * scale + center
+        numbers = np.arange(rows.num_rows)
+        parts = [numbers[start : start + 1024] for start in range(0, rows.num_rows, 1024)]
+        logits = torch.cat([_logits(bags[1].batch(part), weights, bias) for part in parts])
+    return logits * scale + center
 
 
 class _Bags:
@@ -103,13 +105,13 @@ class _Bags:
         self.starts = np.searchsorted(self.rows, np.arange(len(ids) + 1))
 
     def weigh(self, idf: np.ndarray) -> None:
-        """Multiply by the IDF of the words (V,), and give every row the length 1."""
+        """Multiply the weights by the IDF of the words (V,), and scale every row to length 1."""
         weights = self.weights * idf[self.words]
         squares = np.bincount(self.rows, weights**2, minlength=len(self.starts) - 1)
         self.weights = weights / np.sqrt(squares)[self.rows]
 
     def batch(self, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-        """Return words, weights, and where each of these rows begins in them."""
+        """Return the words and weights of some rows, and the place where each row begins."""
         starts, lengths = self.starts[numbers], np.diff(self.starts)[numbers]
         offsets = np.concatenate([[0], lengths.cumsum()[:-1]])
         places = np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())
@@ -121,11 +123,6 @@ class _Bags:
 def _logits(batch: tuple[Tensor, Tensor, Tensor], weights: Tensor, bias: Tensor) -> Tensor:
     words, counts, offsets = batch
     return F.embedding_bag(words, weights, offsets, mode="sum", per_sample_weights=counts) + bias
-
-
-def _slices(rows: Dataset) -> Iterator[np.ndarray]:
-    for start in range(0, rows.num_rows, 1024):
-        yield np.arange(start, min(start + 1024, rows.num_rows))
 
 
 __all__ = ["bag_of_words", "label_tensor", "most_frequent"]

@@ -1,6 +1,6 @@
-"""Whether probabilities are what they claim to be, and a temperature that mends them.
+"""The calibration error of probabilities, and the temperature that lowers it.
 
-For one label per row. Legend: B rows, C classes. Source: Guo et al. 2017, On Calibration of Modern
+For one label per row. Shapes: B rows, C classes. Source: Guo et al. 2017, On Calibration of Modern
 Neural Networks.
 """
 
@@ -9,15 +9,15 @@ from numpy.typing import ArrayLike
 
 NUM_BINS = 15  # as in the paper's tables
 
-# Of the temperature. Logits that get every row right, or say nothing, have no finite best one.
+# Bounds of the temperature: where all rows are right, or all wrong, no finite one is best.
 LOWEST, HIGHEST = 0.01, 100.0
 
 
 def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> float:
     """Return the mean distance between confidence and accuracy, from 0 (best) to 1.
 
-    The confidence of a row is its largest probability. Rows are put into 15 bins of equal width by
-    their confidence; each bin counts with its share of the rows (equation 3 of the paper).
+    The confidence of a row is its largest probability. Rows fall into 15 bins of equal width by
+    confidence; each bin counts with its share of the rows (equation 3 of the paper).
 
     Args:
         probabilities: Shape (B, C); each row sums to 1.
@@ -28,26 +28,24 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> f
     """
     probabilities, labels = _checked(probabilities, labels, "probabilities")
     if (probabilities < 0).any() or not np.allclose(probabilities.sum(1), 1, atol=1e-3):
-        raise ValueError(
-            "each row of probabilities must sum to 1 without a negative number; take the softmax "
-            "of logits"
-        )
+        fault = "each row of probabilities must sum to 1 without a negative number"
+        raise ValueError(f"{fault}; take the softmax of logits")
     confidence = probabilities.max(1)
     correct = probabilities.argmax(1) == labels
     bins = np.ceil(confidence * NUM_BINS).astype(int)  # bin m is ((m - 1) / 15, m / 15]
-    # |accuracy - confidence| of a bin, times its rows, is the distance of the two sums.
+    # |accuracy - confidence| of a bin times its rows is the distance between the two sums.
     distances = np.bincount(bins, weights=correct - confidence)
     return float(np.abs(distances).sum() / len(labels))
 
 
 def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
-    """Return the temperature T for which softmax(logits / T) is the most likely.
+    """Return the temperature T that makes the labels most likely under softmax(logits / T).
 
     The mean negative log-likelihood is convex in 1 / T, so its slope has one root, which bisection
     finds (section 4.2 of the paper). Dividing by T changes no prediction.
 
     Args:
-        logits: Shape (B, C), of rows that the model was not trained on.
+        logits: Shape (B, C), of rows outside the training.
         labels: Class ids, shape (B,).
 
     Returns:

@@ -1,7 +1,6 @@
-"""A checkpoint with rows of a file to measure it on, and the flags that choose both."""
+"""A checkpoint with the rows of a file to measure it on."""
 
-import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ from torch import Tensor
 from transformers import DataCollatorWithPadding, PreTrainedModel, TokenizersBackend
 from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
-from ..data.arguments import SPLITS, DataArguments
+from ..data.arguments import DataArguments
 from ..data.batching import longest_first
 from ..data.task import TaskData, encode_task, load_task
-from ..utils.cli import add_text_column_names, positive_int
 from ..utils.files import FilePath, sha256_of
 from ..utils.loading import load_checkpoint
 from .records import measured_record
@@ -25,13 +23,10 @@ Batch = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class EvaluationDataset:
-    """A model and rows that its tokenizer has encoded.
+    """A head with self-attention in evaluation mode, and rows that its tokenizer has encoded.
 
-    Attributes:
-        model: A head with self-attention, in evaluation mode.
-        tokenizer: The tokenizer of the rows; it pads them.
-        rows: Columns `input_ids` and, for pairs, `token_type_ids`.
-        sources: The origin of the rows, as in `TaskData.sources`, for one split.
+    The rows have columns `input_ids` and, for pairs, `token_type_ids`; `sources` holds their
+    origin, as in `TaskData.sources`, for one split.
     """
 
     model: PreTrainedModel
@@ -55,52 +50,29 @@ class EvaluationDataset:
                 yield numbers, batch
                 bar.update(len(numbers))
 
-    def record(
-        self,
-        *,
-        name: str,
-        checkpoint: str,
-        metrics: Mapping[str, float],
-        flags: argparse.Namespace,
-        arguments: Mapping[str, Any],
-        wall_seconds: float,
-    ) -> dict[str, Any]:
-        """Return the `measured_record` of a script with the flags of `add_dataset_flags`."""
-        record = measured_record(
-            name=name,
-            metrics=metrics,
-            split=flags.split,
-            sources=self.sources,
-            seed=flags.seed,
-            arguments=arguments,
-            config=self.model.config,
-            num_parameters=self.model.num_parameters(),
-            wall_seconds=wall_seconds,
-        )
+    def record(self, *, checkpoint: str, **fields: Any) -> dict[str, Any]:
+        """Return the `measured_record` of a measurement on these rows, with its checkpoint.
+
+        `fields` are its `name`, `metrics`, `seed`, `arguments` and `wall_seconds`.
+        """
+        [split] = self.sources
+        config, size = self.model.config, self.model.num_parameters()
+        origin: Any = {"split": split, "sources": self.sources}
+        record = measured_record(**origin, config=config, num_parameters=size, **fields)
         return {**record, "checkpoint": describe_checkpoint(checkpoint)}
 
 
-def add_dataset_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that choose the rows; `load_evaluation_dataset` takes their values."""
-    add = parser.add_argument
-    add("--file", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
-    add(
-        "--split",
-        choices=SPLITS,
-        default="validation",
-        help="the name of the rows in the record; changes nothing else (default: %(default)s)",
-    )
-    add_text_column_names(parser)
-    add("--label_column_name", help="of labels, may be missing (default: found by name)")
-    add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
-    add("--max_samples", type=positive_int, help="read only this number of rows, drawn at random")
-    add("--seed", type=int, default=42, help="of all random draws (default: %(default)s)")
-    batch_size = "--per_device_eval_batch_size"
-    add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
+def read_file(
+    checkpoint: str,
+    model: PreTrainedModel,
+    file: str,
+    text_column_names: list[str] | None = None,
+    label_column_name: str | None = None,
+) -> TaskData:
+    """Read the rows of a file for a model, as a test split, which may lack labels.
 
-
-def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace) -> TaskData:
-    """Read the rows of `flags.file` for a model, as a test split, which may lack labels.
+    Columns that are None are found by name; a `label_column_name` of "" reads no labels. Errors
+    name the `checkpoint` of the model.
 
     Raises:
         ValueError: If the rows do not fit the model, or the file breaks its format.
@@ -109,9 +81,9 @@ def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace
     labels: Any = model.config.id2label
     task = load_task(
         DataArguments(
-            test_file=flags.file,
-            text_column_names=flags.text_column_names,
-            label_column_name=flags.label_column_name,
+            test_file=file,
+            text_column_names=text_column_names,
+            label_column_name=label_column_name,
             problem_type=model.config.problem_type,
             label_names=[name for _, name in sorted(labels.items())],
         )
@@ -124,18 +96,36 @@ def read_file(checkpoint: str, model: PreTrainedModel, flags: argparse.Namespace
     return task
 
 
-def load_evaluation_dataset(checkpoint: str, flags: argparse.Namespace) -> EvaluationDataset:
-    """Load a checkpoint, and rows of a file in an order drawn with the seed; labels are dropped.
+def load_evaluation_dataset(
+    checkpoint: str,
+    file: str,
+    *,
+    split: str = "validation",
+    max_seq_length: int | None = None,
+    max_samples: int | None = None,
+    seed: int = 42,
+    **columns: Any,
+) -> EvaluationDataset:
+    """Load a checkpoint and rows of a file, in an order that the seed draws, without labels.
+
+    Args:
+        checkpoint: A head with attention: a folder, or a name on the Hub.
+        file: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.
+        split: The name of the rows in records.
+        max_seq_length: Tokens after which a text, or a pair, is cut; None for the tokenizer's own.
+        max_samples: The number of rows; None for all.
+        seed: Seed of the order.
+        columns: `text_column_names` and `label_column_name` of `read_file`.
 
     Raises as `load_checkpoint` and `read_file` do.
     """
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
-    task = read_file(checkpoint, model, flags)
-    rows = encode_task(task, tokenizer, flags.max_seq_length)["test"]
-    order = np.random.default_rng(flags.seed).permutation(rows.num_rows)[: flags.max_samples]
+    task = read_file(checkpoint, model, file, **columns)
+    rows = encode_task(task, tokenizer, max_seq_length)["test"]
+    order = np.random.default_rng(seed).permutation(rows.num_rows)[:max_samples]
     rows = rows.select(order).remove_columns({"labels"} & set(rows.column_names))
     source = {**task.sources["test"], "rows": rows.num_rows}
-    return EvaluationDataset(model, tokenizer, rows, {flags.split: source})
+    return EvaluationDataset(model, tokenizer, rows, {split: source})
 
 
 def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
@@ -145,11 +135,5 @@ def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
     return {"name": str(checkpoint), **digest}
 
 
-__all__ = [
-    "Batch",
-    "EvaluationDataset",
-    "add_dataset_flags",
-    "describe_checkpoint",
-    "load_evaluation_dataset",
-    "read_file",
-]
+__all__ = ["Batch", "EvaluationDataset", "describe_checkpoint", "load_evaluation_dataset"]
+__all__ += ["read_file"]

@@ -1,11 +1,11 @@
 """Is attention an explanation? Deletion and insertion curves, measured on the model itself.
 
 Deletion removes the most attended tokens of a text step by step and follows the probability of the
-class that the model predicts for the whole text. Insertion starts from an empty text and puts them
-back, the most attended first. If the prediction depends on the attended tokens, the deletion curve
-falls faster, and the insertion curve rises faster, than in random order. Integrated Gradients
-(Sundararajan et al., 2017), computed from the gradient of the probability, are the competitor. A
-token is removed by the attention mask: the model reads the rest exactly as a text without it.
+class that the model predicts for the whole text. Insertion starts from an empty text and puts the
+most attended tokens back first. If the prediction depends on them, the deletion curve falls faster,
+and the insertion curve rises faster, than in random order. The competitor is Integrated Gradients
+(Sundararajan et al., 2017) of the probability. The attention mask removes a token: the model reads
+the rest exactly as a text without the token.
 
 An attribution is one score per token; tokens are removed and inserted from the highest score down.
 Shapes: B texts, T tokens, r hops, K attributions, S steps.
@@ -22,13 +22,11 @@ from transformers import PreTrainedModel
 from ..data.labels import SINGLE_LABEL
 from .dataset import Batch, EvaluationDataset
 
-# The share of the tokens that is removed or inserted, rounded up to whole tokens.
+# Share of the tokens that is removed or inserted, rounded up to whole tokens.
 PERCENTS = (0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
-# ERASER (DeYoung et al., 2020) averages over these steps and 1 %, which in most texts is the same
-# token as 5 %.
+# Steps of ERASER (DeYoung et al., 2020), but for 1 %, in most texts the same token as 5 %.
 EARLY_PERCENTS = (5, 10, 20, 50)
 DIRECTIONS = ("deletion", "insertion")
-# The areas are the deletion AUC and the insertion AUC; published records have these names.
 MEASURES = ("deletion_area", "insertion_area", "comprehensiveness", "sufficiency")
 
 NUM_RESAMPLES = 10_000
@@ -45,47 +43,36 @@ def measure_faithfulness(
 ) -> dict[str, Any]:
     """Compare attention, as an attribution, with random scores and Integrated Gradients.
 
-    Integrated Gradients have a sign, positive where a token supports the class; attention has none.
-    So they are an attribution twice: as they are, and without their sign as
-    `integrated_gradients_unsigned`. Each attribution has four measures, means over the texts:
+    Integrated Gradients are positive where a token supports the class; attention has no sign. So
+    they are two attributions: with their sign, and without as `integrated_gradients_unsigned`. The
+    tokens of both sentences of a pair are in one order; attention sums to the same in each, so the
+    tokens of the shorter one tend to come first. Each attribution has four measures, means over the
+    texts:
 
-    - `deletion_area` (lower is better), `insertion_area` (higher is better): the areas under its
-      curves over the share of the text, from 0 to 1, the empty text included;
+    - `deletion_area` (lower is better), `insertion_area` (higher is better): the deletion AUC and
+      the insertion AUC, over the share of the text from 0 to 1, the empty text included;
     - `comprehensiveness` (higher is better), `sufficiency` (lower is better): how far the
-      probability falls when its first tokens are removed, or when only these are left, mean over
-      `EARLY_PERCENTS`.
-
-    The tokens of both sentences of a pair are in one order. The attention in each sentence sums to
-    the same, so the words of the shorter one tend to come first.
+      probability falls without its first tokens, or with these alone, mean over `EARLY_PERCENTS`.
 
     Args:
         dataset: A classifier and its texts.
         integrated_gradients_steps: Steps of the integral; 0 leaves Integrated Gradients out.
         random_orders: Random orders of each text; their curves are averaged.
         batch_size: Texts in a batch.
-        seed: Of the random orders and of the resampling.
+        seed: Seed of the random orders and of the resampling.
 
     Returns:
         `metrics`: the measures, named `<attribution>_<measure>`. `differences`: attention minus
-        each other attribution, `mean` with the bounds `low` and `high` of a 95 % confidence
-        interval by the bootstrap over texts. `curves`: mean probabilities at `percents`. With
-        Integrated Gradients also `convergence_error`: the mean distance of their sum from the
-        change of the probability.
+        each other attribution, `mean` with `low` and `high`, its 95 % confidence interval by the
+        bootstrap over texts. `curves`: mean probabilities at `percents`. With Integrated Gradients
+        `convergence_error`: the mean distance of their sum from the change of the probability.
 
     Raises:
         ValueError: If the model is not a single-label classifier, an argument is out of range, or a
             score is not finite.
         ImportError: If Captum is needed and missing.
     """
-    # transformers leaves the problem type of a single-label model open.
-    problem_type = dataset.model.config.problem_type or SINGLE_LABEL
-    if problem_type != SINGLE_LABEL:
-        raise ValueError(f"problem_type is {problem_type!r}; it must be {SINGLE_LABEL!r}")
-    if integrated_gradients_steps < 0 or random_orders < 1:
-        raise ValueError(
-            f"integrated_gradients_steps is {integrated_gradients_steps} and random_orders is "
-            f"{random_orders}; they must be at least 0 and at least 1"
-        )
+    _check(dataset.model, integrated_gradients_steps, random_orders)
     kinds = ["attention", *["random"] * random_orders]
     if integrated_gradients_steps:
         kinds += ["integrated_gradients", "integrated_gradients_unsigned"]
@@ -94,42 +81,42 @@ def measure_faithfulness(
     for numbers, batch in dataset.batches(batch_size, "Removing tokens"):
         classes, attention = predict(dataset.model, batch)
         scores = [attention, *random_scores(attention, numbers, random_orders, seed)]
-        if integrated_gradients_steps:
-            gradients, error = integrated_gradients(
-                dataset.model, batch, classes, integrated_gradients_steps
-            )
+        if steps := integrated_gradients_steps:
+            gradients, error = integrated_gradients(dataset.model, batch, classes, steps)
             scores += [gradients, gradients.abs()]
             errors += error.abs().tolist()
         curves[:, :, numbers] = probability_curves(dataset.model, batch, classes, scores).cpu()
-    by_kind = {
-        kind: curves[[row for row, other in enumerate(kinds) if other == kind]].mean(0)
-        for kind in dict.fromkeys(kinds)
-    }
+    by_kind = {kind: curves[np.array(kinds) == kind].mean(0) for kind in dict.fromkeys(kinds)}
     summary = summarise(by_kind, seed)
     return summary | ({"convergence_error": float(np.mean(errors))} if errors else {})
+
+
+def _check(model: PreTrainedModel, steps: int, random_orders: int) -> None:
+    # transformers leaves the problem type of a single-label model open.
+    problem_type = model.config.problem_type or SINGLE_LABEL
+    if problem_type != SINGLE_LABEL:
+        raise ValueError(f"problem_type is {problem_type!r}; it must be {SINGLE_LABEL!r}")
+    if steps < 0 or random_orders < 1:
+        raise ValueError(
+            f"integrated_gradients_steps is {steps} and random_orders is {random_orders}; they "
+            "must be at least 0 and at least 1"
+        )
 
 
 @torch.no_grad()
 def probability_curves(
     model: PreTrainedModel, batch: Batch, classes: Tensor, scores: Sequence[Tensor]
 ) -> Tensor:
-    """Return the probability of each text's class while tokens are removed, and inserted.
+    """Return the probability of each text's class (B,) while tokens are removed, and inserted.
 
-    Args:
-        model: A classifier.
-        batch: What it reads, the whole texts.
-        classes: Shape (B,).
-        scores: K attributions of shape (B, T).
-
-    Returns:
-        Shape (K, 2, B, S): deletion and insertion, at each of `PERCENTS`.
+    The K scores have shape (B, T), the result (K, 2, B, S): deletion and insertion by `PERCENTS`.
     """
     real = batch["attention_mask"] != 0
     ranks = torch.cat([ranks_of(each, real) for each in scores])  # (K * B, T)
     counts = -(-real.sum(1, keepdim=True) * torch.tensor(PERCENTS, device=real.device) // 100)
     counts = counts.repeat(len(scores), 1)  # (K * B, S)
 
-    def probabilities(left: Tensor) -> Tensor:  # of the tokens that are left, (B or K * B, T)
+    def probabilities(left: Tensor) -> Tensor:  # `left`: tokens that remain, (B or K * B, T)
         rows = len(left) // len(real)
         masked = {name: part.repeat(rows, 1) for name, part in batch.items()}
         masked["attention_mask"] = (left & real.repeat(rows, 1)).long()
@@ -151,38 +138,28 @@ def probability_curves(
 
 
 def summarise(curves: Mapping[str, np.ndarray], seed: int) -> dict[str, Any]:
-    """Return what `measure_faithfulness` does, from the curves of each attribution by its name.
-
-    These are the curves of single texts, shape (2, texts, S).
-    """
-    measured = {name: measures(own) for name, own in curves.items()}
-    means = {name: own.mean(1) for name, own in curves.items()}
-    return {
-        "metrics": {
-            f"{name}_{measure}": float(values.mean())
-            for name, by_measure in measured.items()
-            for measure, values in by_measure.items()
-        },
-        "differences": {
-            f"attention_minus_{other}": {
-                measure: mean_with_interval(values - by_measure[measure], seed)
-                for measure, values in measured["attention"].items()
+    """Return the results of `measure_faithfulness` from curves (2, B, S) by attribution."""
+    metrics: dict[str, float] = {}
+    differences: dict[str, Any] = {}
+    means: dict[str, Any] = {"percents": list(PERCENTS), **{each: {} for each in DIRECTIONS}}
+    attention = measures(curves["attention"])
+    for name, own in curves.items():
+        measured = measures(own)
+        metrics |= {
+            f"{name}_{measure}": float(values.mean()) for measure, values in measured.items()
+        }
+        if name != "attention":
+            differences[f"attention_minus_{name}"] = {
+                measure: mean_with_interval(attention[measure] - values, seed)
+                for measure, values in measured.items()
             }
-            for other, by_measure in measured.items()
-            if other != "attention"
-        },
-        "curves": {
-            "percents": list(PERCENTS),
-            **{
-                direction: {name: mean[number].tolist() for name, mean in means.items()}
-                for number, direction in enumerate(DIRECTIONS)
-            },
-        },
-    }
+        for direction, mean in zip(DIRECTIONS, own.mean(1), strict=True):
+            means[direction][name] = mean.tolist()
+    return {"metrics": metrics, "differences": differences, "curves": means}
 
 
 def measures(curves: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the four measures of each text, by name, from curves of shape (2, texts, S)."""
+    """Return the four measures of each text, by name, from curves of shape (2, B, S)."""
     shares = np.array(PERCENTS) / 100
     early = [PERCENTS.index(percent) for percent in EARLY_PERCENTS]
     whole = curves[0, :, :1]
@@ -211,27 +188,21 @@ def predict(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def random_scores(like: Tensor, numbers: Sequence[int], count: int, seed: int) -> list[Tensor]:
-    """Draw `count` attributions of shape (B, T), for each text by its number and the seed."""
-    texts = [np.random.default_rng((seed, number)) for number in numbers]
+    """Draw `count` attributions of shape (B, T), each text by its number and the seed."""
+    generators = [np.random.default_rng((seed, number)) for number in numbers]
     # Token by token, so that padding does not change the scores of the real tokens.
-    drawn = np.stack([text.random((like.shape[1], count)) for text in texts])
+    drawn = np.stack([generator.random((like.shape[1], count)) for generator in generators])
     return list(torch.as_tensor(drawn, device=like.device).unbind(-1))
 
 
 def integrated_gradients(
     model: PreTrainedModel, batch: Batch, classes: Tensor, steps: int
 ) -> tuple[Tensor, Tensor]:
-    """Attribute the probability of a class to tokens, from a baseline of zero word vectors.
+    """Attribute the probability of a class (B,) to tokens, from a baseline of zero word vectors.
 
-    Args:
-        model: A classifier.
-        batch: What it reads.
-        classes: Shape (B,).
-        steps: Points of the Gauss-Legendre rule between the baseline and the text.
-
-    Returns:
-        Scores (B, T), positive where a token supports the class; and for each text (B,) the error
-        of the integral: the sum of its scores minus the change of the probability.
+    `steps` are the points of the Gauss-Legendre rule between the baseline and the text. Returns
+    scores (B, T), positive where a token supports the class, and the errors (B,) of the integral:
+    the sum of the scores of a text minus the change of its probability.
     """
     try:
         from captum.attr import IntegratedGradients
@@ -270,11 +241,10 @@ def ranks_of(scores: Tensor, real: Tensor) -> Tensor:
     """
     bad = (~scores.isfinite() & real).any(1)
     if bad.any():
-        raise ValueError(
-            f"the scores of text {int(bad.long().argmax())} of the batch are not finite"
-        )
+        text = int(bad.long().argmax())
+        raise ValueError(f"the scores of text {text} of the batch are not finite")
     order = scores.masked_fill(~real, -torch.inf).argsort(dim=1, descending=True, stable=True)
     return order.argsort(dim=1)
 
 
-__all__ = ["DIRECTIONS", "EARLY_PERCENTS", "MEASURES", "PERCENTS", "measure_faithfulness"]
+__all__ = ["DIRECTIONS", "MEASURES", "PERCENTS", "measure_faithfulness"]

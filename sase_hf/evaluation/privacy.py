@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-# Settings that tell where or by whom something was measured.
+# Settings that name a place, a user or a machine.
 PRIVATE_KEYS = frozenset(
     ("token", "hub_token", "hub_model_id", "run_name", "output_dir", "logging_dir", "cache_dir")
 )
-# Of the Hugging Face Hub, those of OAuth and of organisations included.
+# Tokens of the Hugging Face Hub, with those of OAuth and of organisations.
 TOKEN = re.compile(r"hf_jwt_[\w.-]{20,}|(?:hf_(?:oauth_)?|api_org_)[A-Za-z0-9]{20,}")
 
 # The start of an absolute or dotted path: POSIX, Windows or file:, but not https://.
@@ -23,10 +23,10 @@ _PATH_IN_TEXT = re.compile(rf"(?<![\w/\\.~-]){_START}[^\s:;,='\"<>|]+")
 
 
 def redact(value: Any) -> Any:
-    """Return dictionaries, lists, texts, numbers as plain JSON without what is private.
+    """Return dictionaries, lists, texts and numbers as plain JSON without private parts.
 
-    Keys among `PRIVATE_KEYS` are left out, absolute and dotted paths are cut to their last part,
-    tokens are replaced by "[token]", and numbers that are not finite by None.
+    Keys in `PRIVATE_KEYS` are left out, absolute and dotted paths are cut to their last part,
+    "[token]" replaces tokens, and None replaces numbers that are not finite.
 
     Raises:
         TypeError: If JSON has no form for a value.

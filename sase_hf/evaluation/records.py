@@ -1,4 +1,4 @@
-"""Metrics, and the record of what was measured.
+"""The record of a measurement.
 
 A record is a JSON file with all that is needed to judge and repeat a measurement: rows, code,
 settings, versions and hardware. It holds no absolute path, no name of a user or machine, and no
@@ -9,134 +9,24 @@ import json
 import os
 import platform
 import re
-import reprlib
 import subprocess
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import evaluate
-import numpy as np
 import torch
-from transformers import EvalPrediction, PreTrainedConfig
+from transformers import PreTrainedConfig
 
-from ..data.labels import IGNORED_LABEL, MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from ..data.pairs import TRANSLATION
-from ..models import RETRIEVAL
 from ..utils.files import FilePath, write_text
-from .metrics.accuracy.accuracy import Accuracy
-from .metrics.macro_f1.macro_f1 import MacroF1
-from .metrics.mse.mse import Mse
-from .metrics.pearson.pearson import Pearson
 from .privacy import redact
-
-
-def _bleu(**options: Any) -> evaluate.EvaluationModule:
-    try:
-        from .metrics.bleu.bleu import Bleu
-    except ImportError as reason:
-        raise ImportError("BLEU needs sacrebleu; pip install 'sase_hf[translation]'") from reason
-    return Bleu(**options)
-
-
-METRICS: dict[str, Callable[..., evaluate.EvaluationModule]] = {
-    "accuracy": Accuracy,
-    "macro_f1": MacroF1,
-    "mse": Mse,
-    "pearson": Pearson,
-    "bleu": _bleu,
-}
-
-# The metrics that fit each type of problem; all of them are measured by default.
-DEFAULT_METRICS = {
-    SINGLE_LABEL: ("accuracy", "macro_f1"),
-    MULTI_LABEL: ("accuracy", "macro_f1"),
-    REGRESSION: ("mse", "pearson"),
-    TRANSLATION: ("bleu",),
-    RETRIEVAL: ("mrr", "recall_at_1", "recall_at_10"),
-}
 
 # Endings of the entries that Trainer adds to the metrics.
 NO_RESULTS = ("_runtime", "_per_second", "_preparation_time", "_flos")
 
 PACKAGES = ("sase_hf", "torch", "transformers", "tokenizers", "datasets", "evaluate", "accelerate")
-
-
-def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluate.EvaluationModule]:
-    """Load metrics; those of this package need no download.
-
-    Args:
-        names: Each one of `METRICS`, or what `evaluate.load` takes: a name on the Hub, or the path
-            of a module, whose code is then run. None for all own metrics that fit.
-        problem_type: One of `labels.PROBLEM_TYPES`, or `pairs.TRANSLATION`.
-
-    Raises:
-        ValueError: If a metric does not fit the problem type or cannot be loaded.
-    """
-    fitting = DEFAULT_METRICS[problem_type]
-    modules: list[evaluate.EvaluationModule] = []
-    for name in names or fitting:
-        if name in METRICS and name not in fitting:
-            raise ValueError(
-                f"metric {name!r} does not fit {problem_type}; use {' or '.join(fitting)}"
-            )
-        if name in METRICS:
-            # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
-            with tempfile.TemporaryDirectory() as scratch:
-                modules.append(METRICS[name](keep_in_memory=True, cache_dir=scratch))
-            continue
-        try:
-            modules.append(evaluate.load(name))
-        except (OSError, ImportError) as reason:
-            raise ValueError(
-                f"metric {name!r} is not one of {', '.join(METRICS)}, and evaluate cannot load it: "
-                f"{reason}"
-            ) from reason
-    return modules
-
-
-def bleu_signature() -> str:
-    """Return what sacrebleu says of how it computes BLEU: case, tokens, smoothing, version."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU()
-    metric.corpus_score(["a"], [["a"]])  # the signature counts the references
-    return str(metric.get_signature())
-
-
-def metrics_function(
-    modules: Sequence[evaluate.EvaluationModule], problem_type: str
-) -> Callable[[EvalPrediction], dict[str, float]]:
-    """Return the `compute_metrics` of a `Trainer`.
-
-    The modules get class ids (the largest logit); for multi-label problems a 0 or 1 for every label
-    (1 where the probability is above 0.5); for regression the outputs themselves. It raises
-    ValueError if a result is not a number, which a `Trainer` could not log.
-    """
-    combined = evaluate.combine(list(modules))
-
-    def compute(evaluated: EvalPrediction) -> dict[str, float]:
-        outputs = evaluated.predictions
-        logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
-        labels = np.asarray(evaluated.label_ids)
-        if problem_type == SINGLE_LABEL:
-            counted = labels != IGNORED_LABEL
-            predictions, labels = logits.argmax(-1)[counted], labels[counted]
-        elif problem_type == MULTI_LABEL:
-            predictions, labels = (logits > 0).astype(int), labels.astype(int)
-        else:
-            predictions = logits.reshape(labels.shape)
-        results = combined.compute(predictions=predictions, references=labels)
-        for name, value in results.items():
-            if not isinstance(value, int | float | np.number):
-                raise ValueError(f"metric {name!r} is {reprlib.repr(value)}, not a number")
-        return {name: float(value) for name, value in results.items()}
-
-    return compute
 
 
 def results_of(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
@@ -258,16 +148,11 @@ def _checkout(root: Path) -> dict[str, Any] | None:
 
 
 __all__ = [
-    "DEFAULT_METRICS",
-    "METRICS",
     "NO_RESULTS",
-    "bleu_signature",
     "describe_environment",
     "describe_hardware",
     "evaluation_history",
-    "load_metrics",
     "measured_record",
-    "metrics_function",
     "results_of",
     "write_record",
 ]

@@ -1,6 +1,6 @@
-"""How good a trained model is, beside simple models and class by class.
+"""The report of a trained model, beside simple models and class by class.
 
-Legend: B rows, C labels or outputs of the problem.
+Shapes: B rows, C labels or outputs.
 """
 
 import logging
@@ -19,14 +19,14 @@ from .baselines import bag_of_words, label_tensor, most_frequent
 
 logger = logging.getLogger(__name__)
 
-MAX_MATRIX = 8  # labels up to which a terminal has room for the whole confusion matrix
+MAX_MATRIX = 8  # labels of a confusion matrix that fits a terminal
 MAX_CONFUSED = 10
-MAX_WEIGHTS = 4_000_000  # of the linear model; more take longer than they tell
+MAX_WEIGHTS = 4_000_000  # of the linear model; more take too long for a report
 
 
 @dataclass(frozen=True)
 class ClassScore:
-    """Precision, recall and F1 of a label, from 0 to 1, and the rows that have it."""
+    """Precision, recall and F1 of a label, from 0 to 1, and the number of its rows."""
 
     name: str
     precision: float
@@ -37,18 +37,17 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Report:
-    """What `measure_report` measured.
+    """The results of `measure_report`.
 
     Attributes:
         split: The split of the rows.
         num_rows: B.
         systems: The metrics of the simple models and of `this model`, by name.
         classes: A score for each label; empty for numbers.
-        confusion: Rows by true and predicted label (C, C); None but for one label per row.
+        confusion: Rows by true and predicted label (C, C), for one label per row; else None.
         facts: Further numbers, such as the loss without the penalty, by name.
-        wrong: Numbers of rows that the model gets wrong, the worst first; of numbers, those
-            furthest off.
-        right: Numbers of rows that it gets right, in random order.
+        wrong: Numbers of the wrong rows, the worst first; of a regression, the half furthest off.
+        right: Numbers of the other rows, in random order.
     """
 
     split: str
@@ -72,11 +71,12 @@ def measure_report(
     vocab_size: int,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]],
     facts: Mapping[str, float],
+    max_weights: int = MAX_WEIGHTS,
 ) -> Report:
-    """Measure a model on labelled rows, beside what simple models learn from its training rows.
+    """Measure a model on labelled rows, beside simple models that learn from its training rows.
 
     Args:
-        logits: Of the model, shape (B, C).
+        logits: The outputs of the model, shape (B, C).
         rows: Encoded rows with `labels`.
         train: The training rows; None leaves the simple models out.
         split: The name of `rows`.
@@ -84,41 +84,42 @@ def measure_report(
         problem_type: One of `labels.PROBLEM_TYPES`.
         vocab_size: V, the words of the tokenizer.
         compute_metrics: As for `Trainer`.
-        facts: Becomes `Report.facts`.
+        facts: As in `Report`.
+        max_weights: The largest linear model; a larger one is left out.
     """
     num_labels = len(label_names)
     labels = label_tensor(rows, problem_type, num_labels)
-    systems = {"this model": torch.from_numpy(np.asarray(logits)).view(rows.num_rows, -1)}
+    own = torch.from_numpy(np.asarray(logits)).view(rows.num_rows, -1)
+    systems = {}
     if train is not None:
-        frequent = most_frequent(train, rows.num_rows, problem_type, num_labels)
         name = "mean" if problem_type == REGRESSION else "most frequent label"
-        systems = {name: frequent, **systems}
-        if vocab_size * num_labels <= MAX_WEIGHTS:
+        systems[name] = most_frequent(train, rows.num_rows, problem_type, num_labels)
+        if vocab_size * num_labels <= max_weights:
             words = bag_of_words(train, rows, vocab_size, problem_type, num_labels)
-            systems = {name: frequent, "bag of words": words, **systems}
+            systems["bag of words"] = words
         else:
             logger.warning(
                 "no bag of words stands beside the model: %d words for each of %d labels are more "
                 "than %d weights",
-                *(vocab_size, num_labels, MAX_WEIGHTS),
+                *(vocab_size, num_labels, max_weights),
             )
     given = np.array(rows["labels"][:])
     metrics = {
         name: compute_metrics(EvalPrediction(outputs.numpy(), given))
-        for name, outputs in systems.items()
+        for name, outputs in {**systems, "this model": own}.items()
     }
-    wrong, right = _by_error(systems["this model"], labels, problem_type)
-    classes, confusion = _class_scores(systems["this model"], labels, problem_type, label_names)
+    wrong, right = _by_error(own, labels, problem_type)
+    classes, confusion = _class_scores(own, labels, problem_type, label_names)
     return Report(split, rows.num_rows, metrics, classes, confusion, facts, wrong, right)
 
 
 def report_tables(
     report: Report, max_matrix: int = MAX_MATRIX, max_labels: int | None = None
 ) -> Iterator[Table]:
-    """Yield what a report holds.
+    """Yield the tables of a report.
 
-    With more labels than `max_matrix` only the worst confusions; of more labels than `max_labels`
-    only the most frequent ones.
+    With more labels than `max_matrix`, the worst confusions replace the confusion matrix. With more
+    than `max_labels`, only the most frequent ones have a row of scores.
     """
     names = list(report.systems["this model"])
     rows = [
@@ -150,13 +151,13 @@ def report_tables(
     yield Table("true label, by predicted", ["", *labels], rows, shares)
 
 
-def _confused(confusion: np.ndarray) -> list[tuple[int, int, int]]:
-    """Return the most frequent mistakes: true label, predicted label and number of rows."""
-    mistakes = confusion.copy()
-    np.fill_diagonal(mistakes, 0)
-    order = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_CONFUSED]
-    places = [divmod(int(place), len(mistakes)) for place in order]
-    return [(true, got, int(mistakes[true, got])) for true, got in places if mistakes[true, got]]
+def _confused(confusion: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Yield the most frequent mistakes: true label, predicted label and number of rows."""
+    mistakes = confusion - np.diag(confusion.diagonal())
+    for place in np.argsort(-mistakes, axis=None, kind="stable")[:MAX_CONFUSED]:
+        true, predicted = divmod(int(place), len(mistakes))
+        if rows := int(mistakes[true, predicted]):
+            yield true, predicted, rows
 
 
 def _by_error(logits: Tensor, labels: Tensor, problem_type: str) -> tuple[list[int], list[int]]:

@@ -1,4 +1,4 @@
-"""How good translations are, by the length of the source, and what the alignment looks like."""
+"""The BLEU of translations, by the length of the source, and the shape of the alignment."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from transformers import DataCollatorForSeq2Seq, TokenizersBackend
 from transformers.utils import logging
 
 from ..data.pairs import TRANSLATION
-from .records import load_metrics
+from .metrics import load_metrics
 
 BIN_OF_WORDS = 5
-JOINED = (2, 3, 4)  # pairs that are joined to make long ones
+JOINED = (2, 3, 4)  # neighbouring pairs that are joined to long ones
 
 
 def measure_translation(
@@ -25,60 +25,65 @@ def measure_translation(
     batch_size: int,
     num_beams: Sequence[int] = (1, 12),
 ) -> dict[str, Any]:
-    """Measure a translation model as Tables 1 and Figure 2 of the paper do.
-
-    Args:
-        model: The model, in evaluation mode.
-        tokenizer: Its tokenizer.
-        sources: Texts to translate.
-        references: Their translations.
-        batch_size: Sentences in a batch.
-        num_beams: Beam sizes; the last one is that of the results by length.
+    """Measure a translation model as Table 1 and Figure 2 of the paper do.
 
     Returns:
         `bleu` by the number of beams; `bleu_no_unk`, the same for the `pairs_no_unk` pairs without
-        unknown words, where none may be written either; `by_length`, for sources of 1 to 5, 6 to 10
-        ... words the BLEU of sentences and of neighbouring sentences that were joined, with their
-        number; and with attention `alignment`, as `alignment_statistics` returns it.
+        unknown words, in whose translations none may occur; `by_length`, for sources of 1 to 5, 6
+        to 10 ... words the BLEU of sentences and of joined neighbouring sentences with the last
+        number of beams; and with attention `alignment`, as `alignment_statistics` returns it.
     """
+
+    def write(texts: Sequence[str], beams: int, **options: Any) -> list[str]:
+        options |= {"batch_size": batch_size, "num_beams": beams}
+        return translate(model, tokenizer, texts, **options)
+
     unknown = tokenizer.unk_token_id
     known = [
-        unknown not in tokenizer(source).input_ids + tokenizer(reference).input_ids
-        for source, reference in zip(sources, references, strict=True)
+        pair
+        for pair in zip(sources, references, strict=True)
+        if not any(unknown in tokenizer(text).input_ids for text in pair)
     ]
-    known_sources = [text for text, is_known in zip(sources, known, strict=True) if is_known]
-    known_references = [text for text, is_known in zip(references, known, strict=True) if is_known]
-    measured: dict[str, Any] = {"bleu": {}, "bleu_no_unk": {}, "pairs_no_unk": sum(known)}
-    for beams in num_beams:
-        options: dict[str, Any] = {"batch_size": batch_size, "num_beams": beams}
-        translated = translate(model, tokenizer, sources, **options)
-        measured["bleu"][str(beams)] = bleu(translated, references)
-        if known_sources:
-            only = translate(model, tokenizer, known_sources, suppress_tokens=[unknown], **options)
+    translated = {beams: write(sources, beams) for beams in num_beams}
+    measured: dict[str, Any] = {
+        "bleu": {str(beams): bleu(texts, references) for beams, texts in translated.items()},
+        "bleu_no_unk": {},
+        "pairs_no_unk": len(known),
+    }
+    if known:
+        known_sources, known_references = ([pair[side] for pair in known] for side in (0, 1))
+        for beams in num_beams:
+            only = write(known_sources, beams, suppress_tokens=[unknown])
             measured["bleu_no_unk"][str(beams)] = bleu(only, known_references)
-    rows = list(zip(sources, translated, references, [False] * len(sources), strict=True))
-    joined = [(_join(sources, n), _join(references, n)) for n in JOINED]
-    long_sources = [text for texts, _ in joined for text in texts]
-    long_references = [text for _, texts in joined for text in texts]
-    translated = translate(model, tokenizer, long_sources, **options)
-    rows += zip(long_sources, translated, long_references, [True] * len(translated), strict=True)
-    bins: dict[int, list[tuple[str, str, str, bool]]] = {}
-    for row in rows:
-        bins.setdefault((len(row[0].split()) - 1) // BIN_OF_WORDS, []).append(row)
-    measured["by_length"] = [
-        {
-            "words": [place * BIN_OF_WORDS + 1, (place + 1) * BIN_OF_WORDS],
-            "pairs": len(own),
-            "joined": sum(is_joined for *_, is_joined in own),
-            "bleu": bleu([row[1] for row in own], [row[2] for row in own]),
-        }
-        for place, own in sorted(bins.items())
-    ]
+    long_sources, long_references = (_joined(texts) for texts in (sources, references))
+    last = num_beams[-1]
+    rows = [*zip(sources, translated[last], references, strict=True)]
+    rows += zip(long_sources, write(long_sources, last), long_references, strict=True)
+    measured["by_length"] = bleu_by_length(rows, len(sources))
     if model.config.has_attention:
         measured["alignment"] = alignment_statistics(
             model, tokenizer, sources, references, batch_size=batch_size
         )
     return measured
+
+
+def bleu_by_length(rows: Sequence[tuple[str, str, str]], num_pairs: int) -> list[dict[str, Any]]:
+    """Return the BLEU of rows (source, translation, reference) in bins by the words of the source.
+
+    The first `num_pairs` rows are pairs, the others joined ones.
+    """
+    bins: dict[int, list[int]] = {}
+    for number, (source, _, _) in enumerate(rows):
+        bins.setdefault((len(source.split()) - 1) // BIN_OF_WORDS, []).append(number)
+    return [
+        {
+            "words": [place * BIN_OF_WORDS + 1, (place + 1) * BIN_OF_WORDS],
+            "pairs": len(numbers),
+            "joined": sum(number >= num_pairs for number in numbers),
+            "bleu": bleu([rows[n][1] for n in numbers], [rows[n][2] for n in numbers]),
+        }
+        for place, numbers in sorted(bins.items())
+    ]
 
 
 def translate(
@@ -89,7 +94,7 @@ def translate(
     batch_size: int,
     **options: Any,
 ) -> list[str]:
-    """Translate texts, the longest first; `options` are those of `generate`."""
+    """Translate texts, the longest first; `options` go to `generate`."""
     order = sorted(range(len(sources)), key=lambda row: -len(sources[row]))
     found = [""] * len(sources)
     for start in logging.tqdm(range(0, len(order), batch_size), desc="Translating", delay=1):
@@ -97,7 +102,7 @@ def translate(
         batch = tokenizer([sources[row] for row in rows], padding=True, return_tensors="pt")
         batch = batch.to(model.device)
         longest = 2 * batch["input_ids"].shape[1] + 20
-        limits = {"max_new_tokens": longest, "max_length": None}  # the latter of a checkpoint
+        limits = {"max_new_tokens": longest, "max_length": None}  # a checkpoint may set the latter
         words = model.generate(**batch, **{**limits, **options})
         texts = tokenizer.batch_decode(words, skip_special_tokens=True)
         for row, text in zip(rows, texts, strict=True):
@@ -123,9 +128,9 @@ def alignment_statistics(
     """Describe the alignment of references to their sources.
 
     Returns:
-        `entropy`: the mean over target words of the entropy of alpha, as a share of that of an even
-        alpha. `monotonic`: the share of the steps from one target word to the next at which the
-        strongest source word does not move back.
+        `entropy`: the mean over target words of the entropy of alpha, over that of an even alpha.
+        `monotonic`: the share of the steps from one target word to the next at which the strongest
+        source word does not move back.
     """
     collate = DataCollatorForSeq2Seq(tokenizer)
     entropies, steps = [], []
@@ -147,7 +152,13 @@ def alignment_statistics(
     }
 
 
-def _join(texts: Sequence[str], count: int) -> list[str]:
-    """Join each `count` neighbours to one text; those left at the end are left out."""
-    starts = range(0, len(texts) - count + 1, count)
-    return [" ".join(texts[start : start + count]) for start in starts]
+def _joined(texts: Sequence[str]) -> list[str]:
+    """Join neighbouring texts by twos, threes and fours; the rest at the end is left out."""
+    return [
+        " ".join(texts[start : start + count])
+        for count in JOINED
+        for start in range(0, len(texts) - count + 1, count)
+    ]
+
+
+__all__ = ["alignment_statistics", "bleu", "bleu_by_length", "measure_translation", "translate"]

@@ -16,8 +16,8 @@ from ..data.arguments import flag
 from ..data.labels import REGRESSION
 from ..data.pairs import PairArguments, load_pairs
 from ..data.task import encode_task
-from ..evaluation.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..models import RETRIEVAL, unit_rows
+from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..utils.loading import load_config, retrieval_head
 from .arguments import LABEL_FAMILIES, ModelArguments, RunArguments
 from .run import (

@@ -16,14 +16,8 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from ..data.arguments import DataArguments
 from ..data.batching import share_of_token, token_counts
-from ..evaluation.records import (
-    evaluation_history,
-    load_metrics,
-    measured_record,
-    metrics_function,
-    results_of,
-    write_record,
-)
+from ..evaluation.metrics import load_metrics, metrics_function
+from ..evaluation.records import evaluation_history, measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..utils.cli import first_termination, is_write_error
 from ..utils.files import locked

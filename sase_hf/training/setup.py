@@ -19,7 +19,7 @@ from ..data.labels import REGRESSION, SINGLE_LABEL
 from ..data.task import TaskData, encode_task, load_task
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
-from ..evaluation.records import DEFAULT_METRICS
+from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES, RETRIEVAL
 from ..utils.files import check_output
 from ..utils.loading import (

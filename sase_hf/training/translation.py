@@ -20,7 +20,7 @@ from transformers.trainer_utils import EvalLoopOutput
 from ..data.arguments import flag
 from ..data.pairs import TRANSLATION, PairArguments, encode_pairs, load_pairs
 from ..data.tokenizer import build_translation_tokenizer
-from ..evaluation.records import bleu_signature, load_metrics
+from ..evaluation.metrics import bleu_signature, load_metrics
 from ..models import FAMILIES
 from ..utils.loading import load_config, reraise_as_value_error
 from .arguments import ModelSource, RunArguments, model_arguments

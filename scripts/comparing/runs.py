@@ -21,12 +21,8 @@ from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.data.task import TaskData, load_task
 from sase_hf.evaluation.calibration import expected_calibration_error
-from sase_hf.evaluation.records import (
-    load_metrics,
-    measured_record,
-    metrics_function,
-    write_record,
-)
+from sase_hf.evaluation.metrics import load_metrics, metrics_function
+from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.hub.checks import PUBLIC_NAMES, weight_files
 
 from .baselines import Result, processor_seconds

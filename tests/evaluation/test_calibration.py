@@ -1,4 +1,6 @@
-"""Whether probabilities are what they claim to be."""
+"""The calibration error and the temperature, against numbers by hand and a library."""
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,27 +10,26 @@ from scipy.optimize import minimize_scalar
 from sase_hf.evaluation.calibration import expected_calibration_error, fit_temperature
 
 
-def test_expected_calibration_error_averages_the_bins_by_their_rows() -> None:
-    """Three rows at 0.9, two of them right, and one at 0.6, right: by hand."""
-    probabilities = [[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.6, 0.4]]
-    labels = [0, 1, 1, 0]
-    expected = 3 / 4 * abs(2 / 3 - 0.9) + 1 / 4 * abs(1 - 0.6)
+@pytest.mark.parametrize(
+    ("probabilities", "labels", "expected"),
+    [
+        # Three rows at 0.9, two of them right, and one at 0.6, right.
+        (
+            [[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.6, 0.4]],
+            [0, 1, 1, 0],
+            3 / 4 * abs(2 / 3 - 0.9) + 1 / 4 * abs(1 - 0.6),
+        ),
+        # One row too sure and one not sure enough cancel in the same bin alone.
+        ([[0.95, 0.05], [0.55, 0.45]], [1, 0], (0.95 + 0.45) / 2),
+        ([[0.95, 0.05], [0.96, 0.04]], [1, 0], (0.95 - 0.04) / 2),
+        (np.eye(3), [0, 1, 2], 0),  # always sure and right
+        (np.eye(3), [1, 2, 0], 1),  # always sure and wrong
+    ],
+)
+def test_expected_calibration_error_agrees_with_numbers_by_hand(
+    probabilities: Any, labels: list[int], expected: float
+) -> None:
     assert expected_calibration_error(probabilities, labels) == pytest.approx(expected)
-
-
-def test_expected_calibration_error_does_not_mix_bins() -> None:
-    """One row too sure and one not sure enough do not cancel unless they share a bin."""
-    apart = [[0.95, 0.05], [0.55, 0.45]]
-    together = [[0.95, 0.05], [0.96, 0.04]]
-    assert expected_calibration_error(apart, [1, 0]) == pytest.approx((0.95 + 0.45) / 2)
-    assert expected_calibration_error(together, [1, 0]) == pytest.approx((0.95 - 0.04) / 2)
-
-
-@pytest.mark.parametrize("certain", [True, False])
-def test_expected_calibration_error_of_the_extremes(certain: bool) -> None:
-    """Always sure and right has 0; always sure and wrong has 1."""
-    error = expected_calibration_error(np.eye(3), [0, 1, 2] if certain else [1, 2, 0])
-    assert error == pytest.approx(0 if certain else 1)
 
 
 def test_fit_temperature_is_the_minimum_of_the_likelihood() -> None:

@@ -1,9 +1,7 @@
 """Deletion and insertion curves: masking tokens equals deleting them, one text at a time."""
 
-import json
 import math
 import random
-import re
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checkpoints import save_checkpoint, script_main, write_texts
+from checkpoints import save_checkpoint
 from datasets import Dataset
 from numpy.polynomial.legendre import leggauss
 from tiny import NEIGHBOUR_TOLERANCE, pair_batch, random_pair, text_batch, tiny_model
@@ -179,44 +177,3 @@ def test_measure_faithfulness_names_what_it_needs(
     dataset.model.config.problem_type = "regression"
     with pytest.raises(ValueError, match=r"problem_type is 'regression'; it must be 'single_"):
         measure_faithfulness(dataset)
-
-
-@pytest.mark.slow
-def test_faithfulness_script_writes_a_record_and_a_plot(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The record names texts and weights, and no folder."""
-    folder = save_checkpoint(tmp_path / "tiny", is_pair=True)
-    record, plot = tmp_path / "record.json", tmp_path / "curves.png"
-    words = [f"--file={write_texts(tmp_path, is_pair=True)}", "--max_samples=2", "--seed=7"]
-    words += ["--text_column_names=premise,hypothesis", "--integrated_gradients_steps=4"]
-    script_main("faithfulness")([folder, *words, f"--record={record}", f"--plot={plot}"])
-    text = record.read_text(encoding="utf-8")
-    assert str(tmp_path) not in text
-    written = json.loads(text)
-    assert (written["sources"]["validation"]["rows"], written["seed"]) == (2, 7)
-    assert written["arguments"]["max_samples"] == 2
-    assert written["checkpoint"]["name"] == "tiny"
-    assert len(written["checkpoint"]["sha256"]) == 64
-    assert written["versions"]["captum"]
-    assert plot.read_bytes().startswith(b"\x89PNG")
-    table = capsys.readouterr().out.splitlines()
-    shown = f"{written['metrics']['attention_deletion_area']:.3f}"
-    assert table[0].split()[:6] == ["means", "over", "2", "texts", "deletion", "AUC"]
-    assert table[1].split()[:2] == ["attention", shown]
-
-
-@pytest.mark.parametrize(
-    ("flag", "message"),
-    [
-        ("--text_column_names=body", "rows.jsonl.gz has no column 'body'; it has 'text'"),
-        ("--plot=curves.html", "'curves.html'; the name must end in .png or .svg"),
-        ("--random_orders=0", "random_orders is 0; "),
-    ],
-)
-def test_faithfulness_script_answers_mistakes_in_one_line(
-    flag: str, message: str, tmp_path: Path
-) -> None:
-    words = [save_checkpoint(tmp_path / "tiny"), f"--file={write_texts(tmp_path)}", flag]
-    with pytest.raises(SystemExit, match=rf"^faithfulness\.py: .*{re.escape(message)}"):
-        script_main("faithfulness")(words)

@@ -1,20 +1,23 @@
 """The metrics that ship with the package, against numbers worked out by hand."""
 
 import math
-import os
-import shutil
-import subprocess
+import socket
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import evaluate
+import numpy as np
 import pytest
+from transformers import EvalPrediction
 
-import sase_hf
-from sase_hf.evaluation.records import DEFAULT_METRICS, METRICS, load_metrics
+from sase_hf.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from sase_hf.data.pairs import TRANSLATION
+from sase_hf.evaluation.metrics import DEFAULT_METRICS, METRICS, load_metrics, metrics_function
 
 
-def measure(name: str, predictions: Any, references: Any) -> float:
+def computed(name: str, predictions: Any, references: Any) -> float:
     problem_type = next(kind for kind, names in DEFAULT_METRICS.items() if name in names)
     (metric,) = load_metrics([name], problem_type)
     (value,) = metric.compute(predictions=predictions, references=references).values()
@@ -50,43 +53,101 @@ def measure(name: str, predictions: Any, references: Any) -> float:
 def test_metric_agrees_with_numbers_by_hand(
     name: str, predictions: Any, references: Any, expected: float
 ) -> None:
-    assert measure(name, predictions, references) == pytest.approx(expected, abs=1e-12)
+    assert computed(name, predictions, references) == pytest.approx(expected, abs=1e-12)
 
 
 def test_pearson_is_not_defined_for_equal_numbers() -> None:
     """A 0 would look like a result; the mean of three times 0.1 is not exactly 0.1."""
-    assert math.isnan(measure("pearson", [0.1] * 3, [1.0, 2.0, 3.0]))
-    assert math.isnan(measure("pearson", [1.0, 2.0, 3.0], [0.1] * 3))
+    assert math.isnan(computed("pearson", [0.1] * 3, [1.0, 2.0, 3.0]))
+    assert math.isnan(computed("pearson", [1.0, 2.0, 3.0], [0.1] * 3))
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name != "bleu"])
 def test_metric_refuses_rows_of_unequal_width(name: str) -> None:
     """NumPy would stretch the shorter ones."""
     with pytest.raises(ValueError, match=r"have shape \(2, 1\), references \(2, 2\)"):
-        measure(name, [[1], [0]], [[1, 0], [0, 1]])
+        computed(name, [[1], [0]], [[1, 0], [0, 1]])
 
 
-@pytest.mark.slow
-def test_metrics_load_offline_and_without_the_package(tmp_path: Path) -> None:
-    """`evaluate` copies a file into its cache, where no neighbour and no package is at hand."""
-    shutil.copytree(Path(sase_hf.__file__).parent / "evaluation" / "metrics", tmp_path / "own")
-    code = "import evaluate, sys\nfor folder in sys.argv[1:]: print(evaluate.load(folder)"
-    code += ".compute(predictions=[0, 1, 1, 1], references=[0, 1, 0, 1]))"
-    code += "\nprint(evaluate.load('own/bleu').compute(predictions=['a'], references=['a']))"
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-I",
-            "-W",
-            "error",
-            "-c",
-            code,
-            *(f"own/{name}" for name in METRICS if name != "bleu"),
-        ],
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.stdout.count("{") == len(METRICS), result.stderr
+def measure(
+    predictions: Any, labels: Any, problem_type: str, names: list[str] | None = None
+) -> dict[str, float]:
+    modules = load_metrics(names, problem_type)
+    evaluated = EvalPrediction(predictions=predictions, label_ids=np.array(labels))
+    return metrics_function(modules, problem_type)(evaluated)
+
+
+HITS = """
+import datasets
+import evaluate
+
+class Hits(evaluate.Metric):
+    def _info(self):
+        number = datasets.Value("int64")
+        features = datasets.Features(predictions=number, references=number)
+        return evaluate.MetricInfo(description="", citation="", features=features)
+
+    def _compute(self, predictions, references):
+        hits = sum(a == b for a, b in zip(predictions, references))
+        return {"hits": hits or [0] * len(predictions)}
+"""
+
+
+def test_metrics_function_takes_the_largest_logit() -> None:
+    """Rows with the label that the loss ignores do not count, and other outputs are ignored."""
+    logits = np.array([[0.1, 0.2, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 9.0], [9.0, 0.0, 0.0]])
+    other = np.full((4, 7), np.nan)
+    expected = {"accuracy": 2 / 3, "macro_f1": (2 / 3 + 1 + 0) / 3}
+    assert measure((logits, other), [1, 0, 0, -100], SINGLE_LABEL) == pytest.approx(expected)
+    assert measure(logits[:3], [1, 0, 0], SINGLE_LABEL) == pytest.approx(expected)
+
+
+def test_metrics_function_takes_labels_above_a_probability_of_one_half() -> None:
+    logits = np.array([[0.1, -0.1], [-2.0, 0.0]])
+    assert measure(logits, [[1.0, 0.0], [0.0, 1.0]], MULTI_LABEL)["accuracy"] == 0.5
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_metrics_function_takes_the_outputs_of_a_regression(width: int) -> None:
+    """A model with one output gives a column, and its labels are numbers."""
+    labels = np.arange(6.0, dtype=np.float32).reshape(-1, width)
+    expected = {"mse": 0.25, "pearson": 1.0}
+    given = labels.squeeze(-1) if width == 1 else labels
+    assert measure(labels + 0.5, given, REGRESSION) == pytest.approx(expected)
+
+
+def test_metrics_function_combines_own_and_foreign_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`evaluate` loads a user's file; a result that a `Trainer` could not log is refused."""
+    monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path / "modules")
+    monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path / "metrics")
+    hits = tmp_path / "hits.py"
+    hits.write_text(HITS)
+    results = measure(np.eye(3), [0, 1, 1], SINGLE_LABEL, ["accuracy", str(hits)])
+    assert results == {"accuracy": pytest.approx(2 / 3), "hits": 2.0}
+    with pytest.raises(ValueError, match=r"metric 'hits' is \[0, 0\], not a number"):
+        measure(np.eye(2), [1, 0], SINGLE_LABEL, [str(hits)])
+
+
+def test_load_metrics_needs_no_network_and_leaves_no_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("a connection is tried"))
+    monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path / "metrics")
+    assert [each.name for each in load_metrics(None, SINGLE_LABEL)] == ["accuracy", "macro_f1"]
+    assert [each.name for each in load_metrics(None, REGRESSION)] == ["mse", "pearson"]
+    assert not (tmp_path / "metrics").exists()
+
+
+def test_load_metrics_refuses_metrics_that_do_not_fit_or_do_not_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ValueError, match=r"'accuracy' does not fit .* use mse or pearson"):
+        load_metrics(["accuracy"], REGRESSION)
+    monkeypatch.setattr(evaluate, "load", Mock(side_effect=ImportError("no rouge_score")))
+    with pytest.raises(ValueError, match=r"'rouge' is not one of .* cannot load it: no rouge_sco"):
+        load_metrics(["accuracy", "rouge"], SINGLE_LABEL)
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    with pytest.raises(ImportError, match=r"needs sacrebleu; pip install 'sase_hf\[translation\]'"):
+        load_metrics(None, TRANSLATION)

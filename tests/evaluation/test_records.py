@@ -1,105 +1,20 @@
-"""Which metrics a run measures, and the record that it leaves."""
+"""The record that a run leaves."""
 
 import json
 import math
 import os
-import socket
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
-import datasets
-import evaluate
 import numpy as np
 import pytest
 from tiny import tiny_config
-from transformers import EvalPrediction
 
 import sase_hf
-from sase_hf.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from sase_hf.evaluation import records
-from sase_hf.evaluation.records import load_metrics, measured_record, metrics_function, write_record
-
-
-def measure(
-    predictions: Any, labels: Any, problem_type: str, names: list[str] | None = None
-) -> dict[str, float]:
-    modules = load_metrics(names, problem_type)
-    evaluated = EvalPrediction(predictions=predictions, label_ids=np.array(labels))
-    return metrics_function(modules, problem_type)(evaluated)
-
-
-class Hits(evaluate.Metric):
-    """A user's own module: the number of right rows, or a list if there are none."""
-
-    def _info(self) -> evaluate.MetricInfo:
-        number = datasets.Value("int64")
-        features = datasets.Features(predictions=number, references=number)
-        return evaluate.MetricInfo(description="", citation="", features=features)
-
-    def _compute(self, predictions: list[int], references: list[int]) -> dict[str, Any]:
-        hits = sum(a == b for a, b in zip(predictions, references, strict=True))
-        return {"hits": hits or [0] * len(predictions)}
-
-
-@pytest.fixture
-def hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    module = Hits(keep_in_memory=True, cache_dir=tmp_path)
-    monkeypatch.setattr(evaluate, "load", {"own/hits.py": module}.__getitem__)
-    return "own/hits.py"
-
-
-def test_metrics_function_takes_the_largest_logit() -> None:
-    """Rows with the label that the loss ignores do not count, and other outputs are ignored."""
-    logits = np.array([[0.1, 0.2, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 9.0], [9.0, 0.0, 0.0]])
-    other = np.full((4, 7), np.nan)
-    expected = {"accuracy": 2 / 3, "macro_f1": (2 / 3 + 1 + 0) / 3}
-    assert measure((logits, other), [1, 0, 0, -100], SINGLE_LABEL) == pytest.approx(expected)
-    assert measure(logits[:3], [1, 0, 0], SINGLE_LABEL) == pytest.approx(expected)
-
-
-def test_metrics_function_takes_labels_above_a_probability_of_one_half() -> None:
-    logits = np.array([[0.1, -0.1], [-2.0, 0.0]])
-    assert measure(logits, [[1.0, 0.0], [0.0, 1.0]], MULTI_LABEL)["accuracy"] == 0.5
-
-
-@pytest.mark.parametrize("width", [1, 2])
-def test_metrics_function_takes_the_outputs_of_a_regression(width: int) -> None:
-    """A model with one output gives a column, and its labels are numbers."""
-    labels = np.arange(6.0, dtype=np.float32).reshape(-1, width)
-    expected = {"mse": 0.25, "pearson": 1.0}
-    given = labels.squeeze(-1) if width == 1 else labels
-    assert measure(labels + 0.5, given, REGRESSION) == pytest.approx(expected)
-
-
-def test_metrics_function_combines_own_and_foreign_modules(hits: str) -> None:
-    """A result that is not a number is refused: a `Trainer` could not log it."""
-    results = measure(np.eye(3), [0, 1, 1], SINGLE_LABEL, ["accuracy", hits])
-    assert results == {"accuracy": pytest.approx(2 / 3), "hits": 2.0}
-    with pytest.raises(ValueError, match=r"metric 'hits' is \[0, 0\], not a number"):
-        measure(np.eye(2), [1, 0], SINGLE_LABEL, [hits])
-
-
-def test_load_metrics_needs_no_network_and_leaves_no_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("a connection is tried"))
-    monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", tmp_path / "metrics")
-    assert [each.name for each in load_metrics(None, SINGLE_LABEL)] == ["accuracy", "macro_f1"]
-    assert [each.name for each in load_metrics(None, REGRESSION)] == ["mse", "pearson"]
-    assert not (tmp_path / "metrics").exists()
-
-
-def test_load_metrics_refuses_metrics_that_do_not_fit_or_do_not_load(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with pytest.raises(ValueError, match=r"'accuracy' does not fit .* use mse or pearson"):
-        load_metrics(["accuracy"], REGRESSION)
-    monkeypatch.setattr(evaluate, "load", Mock(side_effect=ImportError("no rouge_score")))
-    with pytest.raises(ValueError, match=r"'rouge' is not one of .* cannot load it: no rouge_sco"):
-        load_metrics(["accuracy", "rouge"], SINGLE_LABEL)
+from sase_hf.evaluation.records import measured_record, write_record
 
 
 def record_of(**changes: Any) -> dict[str, Any]:

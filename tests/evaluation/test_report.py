@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from datasets import Dataset
 
-from sase_hf.evaluation.records import load_metrics, metrics_function
+from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.report import Report, measure_report, report_tables
 from sase_hf.utils.tables import table_lines
 
 NAMES = ("cold", "mild", "hot")
 
 
-def make_report(logits: list[list[float]], labels: list[Any], problem: str, names: Any) -> Report:
+def make_report(
+    logits: list[list[float]], labels: list[Any], problem: str, names: Any, **options: Any
+) -> Report:
     metrics = metrics_function(load_metrics(None, problem), problem)
     rows = Dataset.from_dict({"input_ids": [[2, 3]] * len(labels), "labels": labels})
     return measure_report(
@@ -26,6 +28,7 @@ def make_report(logits: list[list[float]], labels: list[Any], problem: str, name
         vocab_size=4,
         compute_metrics=metrics,
         facts={"temperature": 2.0},
+        **options,
     )
 
 
@@ -46,11 +49,8 @@ def test_report_counts_what_is_taken_for_what() -> None:
     assert "bag of words" in report.systems
 
 
-def test_report_says_where_it_leaves_the_bag_of_words_out(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("sase_hf.evaluation.report.MAX_WEIGHTS", 11)
-    found = make_report([[3, 0, 0]], [0], "single_label_classification", NAMES)
+def test_report_says_where_it_leaves_the_bag_of_words_out(caplog: pytest.LogCaptureFixture) -> None:
+    found = make_report([[3, 0, 0]], [0], "single_label_classification", NAMES, max_weights=11)
     assert "bag of words" not in found.systems
     assert "4 words for each of 3 labels are more than 11 weights" in caplog.text
 

@@ -30,7 +30,7 @@ def test_measure_translation_counts_unknown_words_and_long_sources(
     found = measure_translation(
         model, tokenizer, SOURCES, references, batch_size=2, num_beams=(1, 3)
     )
-    assert calls == [(3, None, 1), (2, [1], 1), (3, None, 3), (2, [1], 3), (2, None, 3)]
+    assert calls == [(3, None, 1), (3, None, 3), (2, [1], 1), (2, [1], 3), (2, None, 3)]
     assert found["pairs_no_unk"] == 2
     assert found["bleu_no_unk"] == {"1": pytest.approx(100), "3": pytest.approx(100)}
     assert found["bleu"]["1"] == found["bleu"]["3"] < 99

@@ -1,7 +1,7 @@
-"""Rank documents for queries by their sentence matrices, and measure where the right one stands.
+"""Rank documents for queries by their sentence matrices, and measure the rank of the right one.
 
 Shapes: Q queries, D documents, r rows of width H, or one of width r * H for flat scores. Both sides
-are what `unit_rows` returns. Documents of equal scores stay in their order.
+are as `unit_rows` returns them. Documents of equal scores stay in their order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,28 +14,16 @@ from ..models import row_scores
 MAX_COSINES = 2**24  # between rows, in memory at once: 64 MiB
 
 
-def _blocks(queries: Tensor, documents: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Yield the first document of each block and the scores (Q, block) of all queries."""
-    rows = len(queries) * queries.shape[1] * documents.shape[1]
-    size = max(MAX_COSINES // rows, 1)
-    for start in range(0, len(documents), size):
-        yield start, row_scores(queries, documents[start : start + size])
+def best_documents(
+    queries: Tensor, documents: Tensor, top_k: int, max_cosines: int = MAX_COSINES
+) -> tuple[Tensor, Tensor]:
+    """Return scores and numbers (Q, min(top_k, D)) of the documents, the best of a query first.
 
-
-def best_documents(queries: Tensor, documents: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
-    """Return the scores and the numbers of the best documents of each query, the best first.
-
-    Args:
-        queries: Shape (Q, r, H).
-        documents: Shape (D, r, H).
-        top_k: How many to return, at most D.
-
-    Returns:
-        Both of shape (Q, min(top_k, D)).
+    Queries have the shape (Q, r, H), documents (D, r, H); `max_cosines` bounds the memory.
     """
     scores = queries.new_empty(len(queries), 0)
     places = torch.empty(len(queries), 0, dtype=torch.long)
-    for start, block in _blocks(queries, documents):
+    for start, block in _blocks(queries, documents, max_cosines):
         numbers = torch.arange(start, start + block.shape[1]).expand(len(queries), -1)
         scores, order = torch.cat([scores, block], 1).sort(dim=1, descending=True, stable=True)
         places = torch.cat([places, numbers], 1).gather(1, order)
@@ -43,14 +31,23 @@ def best_documents(queries: Tensor, documents: Tensor, top_k: int) -> tuple[Tens
     return scores, places
 
 
-def ranks_of_own(queries: Tensor, documents: Tensor, block: int = 256) -> Tensor:
-    """Return the place, from 1, of document i among all documents for query i, shape (Q,)."""
+def ranks_of_own(
+    queries: Tensor, documents: Tensor, block: int = 256, max_cosines: int = MAX_COSINES
+) -> Tensor:
+    """Return the rank, from 1, of document i among all documents for query i, shape (Q,)."""
     ranks = []
     for start in range(0, len(queries), block):
-        some = queries[start : start + block]
-        scores = torch.cat([part for _, part in _blocks(some, documents)], 1)
-        ranks.append(ranks_in_scores(scores, start))
+        parts = _blocks(queries[start : start + block], documents, max_cosines)
+        ranks.append(ranks_in_scores(torch.cat([part for _, part in parts], 1), start))
     return torch.cat(ranks)
+
+
+def _blocks(queries: Tensor, documents: Tensor, max_cosines: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield the first document of each block and the scores (Q, block) of all queries."""
+    rows = len(queries) * queries.shape[1] * documents.shape[1]
+    size = max(max_cosines // rows, 1)
+    for start in range(0, len(documents), size):
+        yield start, row_scores(queries, documents[start : start + size])
 
 
 def ranks_in_scores(scores: Tensor, first: int = 0) -> Tensor:
@@ -72,15 +69,10 @@ def ranking_metrics(ranks: Tensor) -> dict[str, float]:
 def recall_by_length(
     ranks: Tensor, lengths: Sequence[int], bins: int = 5
 ) -> list[dict[str, float | int]]:
-    """Return the recall of the queries whose documents are of similar length, the shortest first.
+    """Return recall by the length of the document, in groups of equal size, the shortest first.
 
-    Args:
-        ranks: Shape (Q,).
-        lengths: Words of the document of each query.
-        bins: Groups of as many queries each.
-
-    Returns:
-        For each group the mean `words` of its documents, its `rows`, `recall_at_1` and so on.
+    `lengths` are the words of the document of each query, `ranks` have the shape (Q,). A group has
+    the mean `words` of its documents, its `rows`, and its `ranking_metrics`.
     """
     order = torch.tensor(lengths).argsort(stable=True)
     return [
@@ -92,3 +84,12 @@ def recall_by_length(
         for group in order.tensor_split(bins)
         if len(group)
     ]
+
+
+__all__ = [
+    "best_documents",
+    "ranking_metrics",
+    "ranks_in_scores",
+    "ranks_of_own",
+    "recall_by_length",
+]

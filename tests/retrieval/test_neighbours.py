@@ -12,18 +12,14 @@ from tiny_translation import tiny_translator
 from transformers import AutoModel, BertConfig, BertModel
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
-from sase_hf.evaluation import neighbours
-from sase_hf.evaluation.neighbours import SHIFTS, layer_vectors, nearest_neighbour_accuracy
+from sase_hf.retrieval.neighbours import SHIFTS, layer_vectors, nearest_neighbour_accuracy
 
 TEXTS = ["good food", "a", "the room was not bad", "small room"]
 
 
 @pytest.mark.parametrize("shift", SHIFTS)
-def test_nearest_neighbour_accuracy_is_that_of_plain_loops(
-    monkeypatch: pytest.MonkeyPatch, shift: str
-) -> None:
+def test_nearest_neighbour_accuracy_is_that_of_plain_loops(shift: str) -> None:
     """In blocks; the shift of a row's own half would find other neighbours."""
-    monkeypatch.setattr(neighbours, "BLOCK", 4)
     generator = torch.Generator().manual_seed(0)
     target = torch.randn(11, 3, generator=generator)
     source = target + 0.4 * torch.randn(11, 3, generator=generator) + torch.arange(3)
@@ -34,7 +30,7 @@ def test_nearest_neighbour_accuracy_is_that_of_plain_loops(
         distances = [(moved - other).norm().item() for other in target]
         right += distances.index(min(distances)) == i
     assert 0 < right < 11, "the premise: some are found"
-    assert nearest_neighbour_accuracy(source, target, shift) == right / 11
+    assert nearest_neighbour_accuracy(source, target, shift, block=4) == right / 11
 
 
 def test_nearest_neighbour_accuracy_refuses_what_it_cannot_measure() -> None:

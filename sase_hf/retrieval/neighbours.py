@@ -4,7 +4,7 @@ The measure is that of Pires, Schlinger and Garrette, *How multilingual is Multi
 (ACL 2019), section 5.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,24 +13,18 @@ from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
 SHIFTS = ("none", "other", "same")
-BLOCK = 512  # sentences whose distances to all others are in memory at once
 
 
 @torch.inference_mode()
 def layer_vectors(
     model: Any, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], batch_size: int = 32
 ) -> dict[str, Tensor]:
-    """Return the vectors of N texts by the name of what made them, each of shape (N, H).
+    """Return the vectors (N, H) of N texts by the name of their layer.
 
     `layer 0` is the mean word vector and `layer i` the mean state of layer i; special tokens do not
     count. `hop i` is row i of a sentence matrix, and `sentence` the sentence embedding, where the
-    model has them. A text without tokens has the vector 0.
-
-    Args:
-        model: An encoder of texts, such as `AutoModel` loads, in evaluation mode.
-        tokenizer: Its tokenizer.
-        texts: The N texts.
-        batch_size: Texts that are encoded together.
+    model has them. A text without tokens has the vector 0. The model is an encoder in evaluation
+    mode, such as `AutoModel` loads.
     """
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]), reverse=True)
     parts: dict[str, list[Tensor]] = {}
@@ -59,18 +53,17 @@ def layer_vectors(
     return {name: torch.cat(vectors)[place] for name, vectors in parts.items()}
 
 
-def nearest_neighbour_accuracy(source: Tensor, target: Tensor, shift: str = "other") -> float:
-    """Return the share of source rows whose nearest target row, in L2, is that of the same number.
+def nearest_neighbour_accuracy(
+    source: Tensor, target: Tensor, shift: str = "other", block: int = 512
+) -> float:
+    """Return the share of source rows (N, H) whose nearest target row, in L2, has the same number.
 
-    Args:
-        source: Shape (N, H).
-        target: Shape (N, H): row i translates row i of the source.
-        shift: The mean of target minus source, added to each source row first: of the `same` pairs,
-            as in the paper; of `other` pairs, the half to which the row does not belong, which
-            leaks nothing; or `none`.
+    Row i of the target (N, H) translates row i of the source. The `shift` is the mean of target
+    minus source, which is added to a source row first: over all pairs (`same`, as in the paper),
+    over the half without the row (`other`, which leaks nothing), or `none`. `block` source rows are
+    compared at once.
 
-    Raises:
-        ValueError: If there are fewer than two pairs, or the shift is another word.
+    Raises ValueError if there are fewer than two pairs, or the shift is another word.
     """
     if shift not in SHIFTS:
         raise ValueError(f"shift is {shift!r}; use {', '.join(SHIFTS)}")
@@ -84,7 +77,29 @@ def nearest_neighbour_accuracy(source: Tensor, target: Tensor, shift: str = "oth
         is_odd = (torch.arange(len(source)) % 2 == 1).unsqueeze(1)
         source = source + torch.where(is_odd, difference[::2].mean(0), difference[1::2].mean(0))
     right = 0
-    for start in range(0, len(source), BLOCK):
-        nearest = torch.cdist(source[start : start + BLOCK], target).min(1).indices
+    for start in range(0, len(source), block):
+        nearest = torch.cdist(source[start : start + block], target).min(1).indices
         right += int((nearest == torch.arange(start, start + len(nearest))).sum())
     return right / len(source)
+
+
+def accuracy_by_layer(
+    source: Mapping[str, Tensor], target: Mapping[str, Tensor]
+) -> dict[str, dict[str, list[float]]]:
+    """Return, by layer and shift, the accuracy from source to target and from target to source.
+
+    Both sides are what `layer_vectors` returns.
+    """
+    return {
+        layer: {
+            shift: [
+                nearest_neighbour_accuracy(vectors, target[layer], shift),
+                nearest_neighbour_accuracy(target[layer], vectors, shift),
+            ]
+            for shift in SHIFTS
+        }
+        for layer, vectors in source.items()
+    }
+
+
+__all__ = ["SHIFTS", "accuracy_by_layer", "layer_vectors", "nearest_neighbour_accuracy"]

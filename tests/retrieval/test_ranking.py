@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from sase_hf.evaluation import ranking
-from sase_hf.evaluation.ranking import (
+from sase_hf.retrieval.ranking import (
     best_documents,
     ranking_metrics,
     ranks_of_own,
@@ -20,20 +19,17 @@ def rows(*sizes: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("largest", [1, 100, 10**6])
-def test_best_documents_are_those_of_all_scores(
-    monkeypatch: pytest.MonkeyPatch, largest: int
-) -> None:
+def test_best_documents_are_those_of_all_scores(largest: int) -> None:
     """In blocks of any size, also where there are fewer documents than asked for."""
-    monkeypatch.setattr(ranking, "MAX_COSINES", largest)
     queries, documents = rows(4, 3, 5), rows(30, 3, 5).flip(0)
     cosines = torch.einsum("qih,djh->qdij", queries, documents)
     expected = cosines.amax(3).mean(2).sort(dim=1, descending=True)
     for top_k in (7, 99):
-        scores, places = best_documents(queries, documents, top_k)
+        scores, places = best_documents(queries, documents, top_k, largest)
         torch.testing.assert_close(scores, expected.values[:, :top_k])
         assert torch.equal(places, expected.indices[:, :top_k])
     own = torch.tensor([expected.indices[i].tolist().index(i) + 1 for i in range(4)])
-    assert torch.equal(ranks_of_own(queries, documents, block=3), own)
+    assert torch.equal(ranks_of_own(queries, documents, 3, largest), own)
 
 
 def test_best_documents_of_equal_scores_stay_in_their_order() -> None:

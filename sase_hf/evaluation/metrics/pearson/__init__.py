@@ -1,1 +1,0 @@
-"""One module for `evaluate.load`, which copies this folder file by file."""

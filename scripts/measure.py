@@ -1,0 +1,197 @@
+"""What do the hops read, and does their attention explain the predictions?
+
+    python scripts/measure.py attention runs/penalty runs/no_penalty --file dev.jsonl
+        --word_list opinion_words.tsv --output attention.json --plot attention.png
+    python scripts/measure.py faithfulness runs/yelp5 --file data/yelp5.dev.jsonl.gz
+        --max_samples 500 --record faithfulness.json --plot faithfulness.svg
+
+`attention` compares checkpoints, such as one trained with --penalty_coef 1 and one with 0. Entropy
+is divided by log T, that of equal attention on all T words: 0 is one word, 1 all words alike; the
+effective words are exp of the entropy. The cosine of a hop is the mean cosine between its weights
+and those of each other hop: 1 for hops that read the same. The lift is the attention on the words
+of the list over their share of the tokens.
+
+`faithfulness` removes the most attended words of each text step by step and follows the probability
+of the predicted class; then inserts them into an empty text. Random order and Integrated Gradients
+are the competitors; the latter need `pip install 'sase_hf[captum]'`.
+
+`--plot` needs `pip install 'sase_hf[viz]'`. In seconds, on the model of scripts/quickstart.py:
+
+    python scripts/measure.py attention runs/quickstart/model --max_samples 100
+        --file runs/quickstart/corpus/reviews.test.jsonl
+"""
+
+import argparse
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sase_hf.data.arguments import SPLITS
+from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
+from sase_hf.evaluation.dataset import EvaluationDataset, load_evaluation_dataset
+from sase_hf.evaluation.faithfulness import MEASURES, measure_faithfulness
+from sase_hf.evaluation.records import write_record
+from sase_hf.utils.cli import (
+    add_text_column_names,
+    errors_in_one_line,
+    given_flags,
+    make_parser,
+    positive_int,
+)
+from sase_hf.utils.files import check_output
+from sase_hf.utils.loading import name_checkpoints
+from sase_hf.visualization import check_figure_path, curves_figure, save_figure, statistics_figure
+
+KINDS = (*DISTRIBUTIONS, "lift")
+ROWS = ("file", "split", "text_column_names", "label_column_name", "max_seq_length", "max_samples")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print a table, and write numbers and plot."""
+    flags = build_parser().parse_args(argv)
+    with errors_in_one_line(__file__):
+        file = flags.output if "output" in flags else flags.record
+        check_output(file)
+        check_output(flags.plot)
+        if flags.plot is not None:
+            check_figure_path(flags.plot)
+        numbers, lines, draw = flags.measure(flags)
+        if file is not None:
+            write_record(numbers, file)
+        if flags.plot is not None:
+            save_figure(draw(), flags.plot)
+    print(*lines, sep="\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser; each measure is a command with the name of its function."""
+    parser = make_parser(__doc__)
+    commands = parser.add_subparsers(required=True, metavar="MEASURE")
+
+    def command(measure: Any, text: str, checkpoints: str, **several: Any) -> Any:
+        own = commands.add_parser(measure.__name__, help=text, description=text, allow_abbrev=False)
+        own.set_defaults(measure=measure, parser=own)
+        own.add_argument(checkpoints, help="a folder or a name on the Hub", **several)
+        add_row_flags(own)
+        return own.add_argument
+
+    text = "how many words the hops read, how much alike they are"
+    add = command(attention, text, "checkpoints", nargs="+")
+    add("--names", nargs="+", help="names of the checkpoints; by default their last part")
+    add("--word_list", type=Path, help="file with a word on each line, up to a tab; for the lift")
+    add("--output", type=Path, help="file for the numbers, .json")
+    add("--plot", type=Path, help="file for the distributions, .png or .svg")
+    add = command(faithfulness, "whether predictions depend on the attended words", "checkpoint")
+    steps = "--integrated_gradients_steps"
+    add(steps, type=int, default=16, help="of the integral; 0 for none (default: 16)")
+    add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")
+    add("--record", type=Path, help="file for the JSON record of the measurement")
+    add("--plot", type=Path, help="file for the curves, .png or .svg")
+    return parser
+
+
+def add_row_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that choose the rows."""
+    add = parser.add_argument
+    add("--file", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
+    split = "the name of the rows in the record; changes nothing else (default: %(default)s)"
+    add("--split", choices=SPLITS, default="validation", help=split)
+    add_text_column_names(parser)
+    add("--label_column_name", help="of labels, may be missing (default: found by name)")
+    add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
+    add("--max_samples", type=positive_int, help="read only this number of rows, drawn at random")
+    add("--seed", type=int, default=42, help="of all random draws (default: %(default)s)")
+    batch_size = "--per_device_eval_batch_size"
+    add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
+
+
+def load(checkpoint: str, flags: argparse.Namespace) -> EvaluationDataset:
+    """Load a checkpoint and the rows that the flags choose."""
+    chosen = {name: getattr(flags, name) for name in ROWS}
+    return load_evaluation_dataset(checkpoint, seed=flags.seed, **chosen)
+
+
+def attention(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str], Any]:
+    """Measure the attention of checkpoints; return records by name, a table, and its plot."""
+    named = name_checkpoints(flags.checkpoints, flags.names)
+    words = read_word_list(flags.word_list) if flags.word_list is not None else ()
+    # All are loaded before the first is measured, so that a bad last one costs nothing.
+    datasets = {name: load(checkpoint, flags) for name, checkpoint in named.items()}
+    records = {}
+    for name, dataset in datasets.items():
+        start = time.perf_counter()
+        statistics = measure_attention(dataset, flags.per_device_eval_batch_size, words)
+        record = dataset.record(
+            name=name,
+            checkpoint=named[name],
+            metrics={kind: statistics[kind]["mean"] for kind in KINDS if kind in statistics},
+            seed=flags.seed,
+            arguments=given_flags(flags.parser, flags),
+            wall_seconds=time.perf_counter() - start,
+        )
+        records[name] = record | statistics
+    return records, attention_table(records), partial(statistics_figure, records)
+
+
+def attention_table(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each hop of each checkpoint: means, and the middle half of the texts."""
+    for name, record in records.items():
+        kinds = [kind for kind in KINDS if kind in record]
+        yield f"{name}, {record['num_texts']:,} texts"
+        yield f"{'hop':>5}" + "".join(f"{kind.replace('_', ' '):>28}" for kind in kinds)
+        for number in range(len(record["entropy"]["hops"])):
+            cells = (record[kind]["hops"][number] for kind in kinds)
+            yield f"{number + 1:>5}" + "".join(map(_cell, cells))
+        means = (f"{record[kind]['mean']:.3f}" for kind in kinds)
+        yield " mean" + "".join(f"{mean:>28}" for mean in means)
+
+
+def _cell(numbers: Mapping[str, float]) -> str:
+    middle = f" [{numbers['p25']:.3f}, {numbers['p75']:.3f}]" if "p25" in numbers else ""
+    return f"{numbers['mean']:.3f}{middle}".rjust(28)
+
+
+def faithfulness(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str], Any]:
+    """Measure the faithfulness of a checkpoint; return its record, a table, and its plot."""
+    dataset = load(flags.checkpoint, flags)
+    start = time.perf_counter()
+    results = measure_faithfulness(
+        dataset,
+        integrated_gradients_steps=flags.integrated_gradients_steps,
+        random_orders=flags.random_orders,
+        batch_size=flags.per_device_eval_batch_size,
+        seed=flags.seed,
+    )
+    record = dataset.record(
+        name=f"{Path(flags.checkpoint).name} faithfulness",
+        checkpoint=flags.checkpoint,
+        metrics=results.pop("metrics"),
+        seed=flags.seed,
+        arguments=given_flags(flags.parser, flags),
+        wall_seconds=time.perf_counter() - start,
+    )
+    if flags.integrated_gradients_steps:
+        record["versions"]["captum"] = version("captum")
+    record |= results
+    return record, faithfulness_table(record), partial(curves_figure, record["curves"])
+
+
+def faithfulness_table(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each attribution and each difference, a column for each measure."""
+    [source] = record["sources"].values()
+    headings = [measure.replace("_area", " AUC") for measure in MEASURES]
+    lines = {f"means over {source['rows']:,} texts": headings}
+    for name in record["curves"]["deletion"]:
+        lines[name] = [f"{record['metrics'][f'{name}_{m}']:.3f}" for m in MEASURES]
+    for name, difference in record["differences"].items():
+        means = (difference[measure] for measure in MEASURES)
+        lines[name] = [f"{d['mean']:+.3f} [{d['low']:+.3f}, {d['high']:+.3f}]" for d in means]
+    for name, cells in lines.items():
+        yield f"{name.replace('_', ' '):<48}" + "".join(f"{cell:>24}" for cell in cells)
+
+
+if __name__ == "__main__":
+    main()

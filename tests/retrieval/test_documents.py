@@ -1,0 +1,26 @@
+"""Which embedded documents a checkpoint ranks."""
+
+from pathlib import Path
+
+import pytest
+from checkpoints import TEXTS, save_checkpoint
+from rows import write_jsonl
+
+from sase_hf.embedding import EmbeddingJob, embed_corpus
+from sase_hf.retrieval.documents import DocumentRanker
+
+
+def test_document_ranker_refuses_missing_shards_and_another_model(tmp_path: Path) -> None:
+    """A ranking of incomplete documents, or by other vectors, would be wrong in silence."""
+    own, other = (save_checkpoint(tmp_path / f"{hops}", num_hops=hops) for hops in (3, 2))
+    rows, folder = write_jsonl(tmp_path / "r.jsonl", [{"text": t} for t in TEXTS]), tmp_path / "out"
+    embed_corpus(EmbeddingJob(own, folder, (str(rows),), rows_per_shard=4))
+    [best] = DocumentRanker(own, folder).rank([TEXTS[4]], top_k=1)
+    assert (best.documents, best.texts) == ([4], [TEXTS[4]])
+    with pytest.raises(ValueError, match=r"was begun with other settings: model\.config_sha256 wa"):
+        DocumentRanker(other, folder)
+    (folder / "embeddings-00001-of-00002.parquet").unlink()
+    with pytest.raises(
+        ValueError, match=r"lacks embeddings-00001-of-00002\.parquet; give the comm"
+    ):
+        DocumentRanker(own, folder)
