@@ -41,7 +41,7 @@ from sase_hf import build_tokenizer, load_word_vectors
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.batching import batches_by_length
 from sase_hf.data.labels import SINGLE_LABEL
-from sase_hf.data.task import load_task
+from sase_hf.data.splits import load_task
 from sase_hf.data.word_vectors import read_words
 from sase_hf.embedding.embedder import DEFAULT_BATCH_TOKENS
 from sase_hf.evaluation.records import measured_record, write_record

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from sase_hf.data.pairs import load_pairs
+from sase_hf.data.splits import load_pairs
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.models import RETRIEVAL
 from sase_hf.retrieval.ranking import ranking_metrics, ranks_in_scores, recall_by_length

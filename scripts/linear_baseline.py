@@ -17,7 +17,7 @@ from comparing.linear import STRENGTHS, LinearModel, fit_linear
 from transformers.utils import logging
 
 from sase_hf.data.labels import SINGLE_LABEL
-from sase_hf.data.task import TaskData
+from sase_hf.data.splits import TaskData
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.setup import load_rows

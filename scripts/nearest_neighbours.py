@@ -21,7 +21,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, set_seed
 
-from sase_hf.data.pairs import PairArguments, load_pairs
+from sase_hf.data.arguments import PairArguments
+from sase_hf.data.splits import load_pairs
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.retrieval.neighbours import SHIFTS, accuracy_by_layer, layer_vectors
 from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser, positive_int

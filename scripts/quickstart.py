@@ -28,7 +28,7 @@ from synthetic import write_corpus
 from torch import Tensor
 
 from sase_hf.data.arguments import SPLITS
-from sase_hf.data.task import TaskData
+from sase_hf.data.splits import TaskData
 from sase_hf.evaluation.baselines import bag_of_words, most_frequent
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import parse_arguments

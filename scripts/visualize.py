@@ -169,7 +169,7 @@ def file_rows(model: Any, flags: argparse.Namespace) -> list[Row]:
     rows: list[Row] = []
     for row in task.splits["test"].to_list():
         label = row.pop("label", None)
-        known = {} if label is None else {"true_label": task.readable_label(label)}
+        known = {} if label is None else {"true_label": task.labels.decode(label)}
         rows.append((row if len(row) > 1 else row["text"], known))
     return sorted(rows, key=lambda row: len(str(row[0])))
 

@@ -1,4 +1,4 @@
-"""Which rows a task reads: one dataclass, whose fields are flags of the scripts."""
+"""The rows that a task reads: dataclasses, whose fields are flags of the scripts."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -15,8 +15,8 @@ def flag(text: str, default: Any = None, **metadata: Any) -> Any:
 
 
 @dataclass
-class DataArguments:
-    """Which rows to train on, to evaluate on and to predict."""
+class SourceArguments:
+    """The rows of any task: to train on, to evaluate on and to predict."""
 
     _argument_group_name: ClassVar[str] = "data"
 
@@ -32,25 +32,6 @@ class DataArguments:
             "help": 'One text column, or two for pairs: "premise,hypothesis". By default found by '
             "their usual names, or by their values."
         },
-    )
-    label_column_name: str | None = flag(
-        'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
-        'default found in the same way; "" for none in rows to predict.'
-    )
-    problem_type: str | None = flag(
-        "What kind of labels; by default inferred from the column.",
-        choices=["single_label_classification", "multi_label_classification", "regression"],
-    )
-    label_names: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "The labels in id order; by default in the order that the data give. Needed "
-            "where there is no train split."
-        },
-    )
-    drop_unlabelled: bool = flag("Leave out rows without a label.", default=False)
-    validation_fraction: float | None = flag(
-        "Share of the training rows to evaluate on, where there is no validation split; 0 for none."
     )
     max_seq_length: int | None = flag(
         "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 512."
@@ -78,8 +59,63 @@ class DataArguments:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} is {value}; it must be 1 or more, or left out")
+
+
+@dataclass
+class DataArguments(SourceArguments):
+    """The rows of a task with labels."""
+
+    label_column_name: str | None = flag(
+        'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
+        'default found in the same way; "" for none in rows to predict.'
+    )
+    problem_type: str | None = flag(
+        "What kind of labels; by default inferred from the column.",
+        choices=["single_label_classification", "multi_label_classification", "regression"],
+    )
+    label_names: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "The labels in id order; by default in the order that the data give. Needed "
+            "where there is no train split."
+        },
+    )
+    drop_unlabelled: bool = flag("Leave out rows without a label.", default=False)
+    validation_fraction: float | None = flag(
+        "Share of the training rows to evaluate on, where there is no validation split; 0 for none."
+    )
+
+    def __post_init__(self) -> None:
+        """Check the names and numbers."""
+        super().__post_init__()
         if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
             raise ValueError(
                 f"--validation_fraction is {self.validation_fraction}; it must be at least 0 and "
                 "below 1"
             )
+
+
+@dataclass
+class PairArguments(SourceArguments):
+    """The pairs of a task without labels."""
+
+    text_column_names: list[str] | None = field(
+        default_factory=lambda: ["source,target"],
+        metadata={"help": 'The columns of source and target: "en,fr".'},
+    )
+    max_train_words: int | None = flag(
+        "Train only on pairs in which neither side has more words, counted between spaces."
+    )
+    both_directions: bool = flag(
+        "Train on each pair twice, the second time with source and target exchanged.", False
+    )
+
+    def __post_init__(self) -> None:
+        """Check the names and numbers."""
+        super().__post_init__()
+        if len(names := self.text_column_names or ()) != 2:
+            raise ValueError(
+                f"--text_column_names is {','.join(names)}; name two columns, such as en,fr"
+            )
+        if self.max_train_words is not None and self.max_train_words < 1:
+            raise ValueError(f"--max_train_words is {self.max_train_words}; it must be 1 or more")

@@ -1,13 +1,14 @@
 """Which columns of a source hold the texts and the labels, where no flag names them."""
 
 import reprlib
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .arguments import DataArguments
 from .labels import given_labels, is_number, truth_of
+from .stored_rows import Columns
 
-SAMPLE_ROWS = 1000  # the first rows, by whose values a column is judged
+SAMPLE_ROWS = 1000  # the first rows, whose values show the kind of a column
 
 PAIRS = (
     ("premise", "hypothesis"),
@@ -22,8 +23,8 @@ PAIRS = (
     ("text_a", "text_b"),
     ("text", "text_pair"),
 )
-# Groups of usual names: one of a group is taken, two of it leave the choice to the user, and a
-# later group counts where the file has no name of the earlier ones.
+# Groups of usual names: a later group counts only where no column has a name of an earlier one.
+# One column of a group is taken; between two the user chooses.
 TEXTS = (
     ("text", "texts"),
     (
@@ -43,21 +44,8 @@ LABELS = (
 
 TRUTHS, TEXT, LISTS, OTHER = "0 or 1", "texts", "lists", "other values"
 
-
-class Columns(NamedTuple):
-    """The columns of a task."""
-
-    texts: tuple[str, ...]  # one, or two for pairs
-    labels: tuple[str, ...]  # one; several of 0 and 1, each a label; none where rows have no label
-
-    @property
-    def label(self) -> str:
-        """The name of the labels, which come from several columns as from one."""
-        return ",".join(self.labels)
-
-    def within(self, names: Container[str]) -> "Columns":
-        """Return those that are among some names."""
-        return Columns(*(tuple(name for name in part if name in names) for part in self))
+Names = Mapping[str, str]  # a name in lower case, with _ for each space -> the name
+Choices = list[tuple[str, ...]]  # columns that could be meant, each alone or a pair together
 
 
 def find_columns(
@@ -65,10 +53,10 @@ def find_columns(
 ) -> Columns:
     """Return the columns that the flags name, or find them.
 
-    What no flag names is found by its usual name, in any case of letters; else it is the only
-    column whose values can be it: texts are long and vary, labels are few and repeat. Two text
+    A column that no flag names is found by its usual name, in any case of letters; else it is the
+    only column whose values fit: texts are long and vary, labels are few and repeat. Two text
     columns are found by the usual names of pairs only. One of several columns of 0 and 1 is the
-    label only if it is called so.
+    label only if its name is "label" or "labels".
 
     Args:
         title: The source, for errors.
@@ -79,48 +67,63 @@ def find_columns(
     Raises:
         ValueError: If what no flag names is not found; lists the columns and what they hold.
     """
-    names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
-    columns = {name: _Column(values) for name, values in sample.items()}
     texts, label = arguments.text_column_names, arguments.label_column_name
-    labels = _named(label, sample)
+    labels = [name.strip() for name in label.split(",")] if label else []
+    if label and label in sample:
+        labels = [label]
     if not any(sample.values()):  # refused where the rows are read
         return Columns(tuple(texts or ()), tuple(labels))
-    if label is None:
-        labels = _usual(names, LABELS, texts or ())
-    has_texts = texts is not None
-    if texts is None:
-        pair = next((pair for pair in PAIRS if names.keys() >= set(pair)), ())
-        texts, has_texts = [names[name] for name in pair], bool(pair)
-    if not texts:
-        texts = _usual(names, TEXTS, labels)
-        texts = texts or [n for n, c in columns.items() if c.can_be_text and n not in labels]
-    if label is None and labelled and not labels:
-        labels = [n for n, c in columns.items() if c.can_be_label and n not in texts]
-    plain = [names[name] for name in LABELS[0] if name in names]
-    if label is None and labelled and len(labels) == 1 and labels[0] not in plain:
-        # One column of 0 and 1 among several, some of them perhaps constant, is one label of many.
-        truths = [n for n, c in columns.items() if c.kind == TRUTHS and n not in texts]
-        labels = truths if labels[0] in truths else labels
-    has_texts = has_texts or len(texts) == 1
-    has_labels = label is not None or len(labels) == 1 or not (labels or labelled)
-    if has_texts and has_labels:
-        return Columns(tuple(texts), tuple(labels))
-    missing = [
-        f"the {what}" + (f" ({' or '.join(map(repr, could_be))})" if could_be else "")
-        for what, is_known, could_be in (
-            ("texts", has_texts, texts),
-            ("labels", has_labels, labels),
-        )
-        if not is_known
-    ]
+    names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
+    columns = {name: _Column(values) for name, values in sample.items()}
+    usual = labels if label is not None else _usual(names, LABELS, texts or ())
+    text_choices = [tuple(texts)] if texts else _find_texts(names, columns, usual)
+    label_choices: Choices = [tuple(usual)]
+    if label is None and not labelled:
+        label_choices = [(name,) for name in usual] or [()]
+    elif label is None:
+        label_choices = _find_labels(names, columns, usual, sum(text_choices, ()))
+    if len(text_choices) == len(label_choices) == 1:
+        return Columns(text_choices[0], label_choices[0])
+    missing = []
+    for what, choices in (("the texts", text_choices), ("the labels", label_choices)):
+        if len(choices) != 1:
+            found = " or ".join(map(repr, sum(choices, ())))
+            missing.append(f"{what} ({found})" if found else what)
     advice = "--text_column_names and --label_column_name"
-    if not has_labels and labels and all(columns[name].kind == TRUTHS for name in labels):
-        advice += f"; if each of these is a label, --label_column_name {','.join(labels)}"
+    could_be = sum(label_choices, ()) if len(label_choices) > 1 else ()
+    if could_be and all(columns[name].kind == TRUTHS for name in could_be):
+        advice += f"; if each of these is a label, --label_column_name {','.join(could_be)}"
     raise ValueError(
         f"{title}: it is not clear which column holds {' and which '.join(missing)}. It has "
         f"{', '.join(f'{name!r} ({column})' for name, column in columns.items())}. Choose with "
         f"{advice}"
     )
+
+
+def _find_texts(names: Names, columns: Mapping[str, "_Column"], labels: Sequence[str]) -> Choices:
+    for pair in PAIRS:
+        if names.keys() >= set(pair):
+            return [tuple(names[name] for name in pair)]
+    found = _usual(names, TEXTS, labels)
+    found = found or [n for n, c in columns.items() if c.can_be_text and n not in labels]
+    return [(name,) for name in found]
+
+
+def _find_labels(
+    names: Names, columns: Mapping[str, "_Column"], usual: list[str], texts: Sequence[str]
+) -> Choices:
+    found = usual or [n for n, c in columns.items() if c.can_be_label and n not in texts]
+    if len(found) == 1 and found[0] not in (names.get("label"), names.get("labels")):
+        # One column of 0 and 1 among several, some of them perhaps constant, is one label of many.
+        truths = [n for n, c in columns.items() if c.kind == TRUTHS and n not in texts]
+        found = truths if found[0] in truths else found
+    return [(name,) for name in found]
+
+
+def _usual(names: Names, groups: Sequence[Sequence[str]], taken: Sequence[str]) -> list[str]:
+    """Return the free columns with a name of the first group that has any."""
+    found = ([names[n] for n in group if n in names and names[n] not in taken] for group in groups)
+    return next(filter(None, found), [])
 
 
 class _Column:
@@ -154,18 +157,3 @@ def _kind_of(values: Sequence[Any]) -> str:
     if all(isinstance(value, str) for value in values):
         return TEXT
     return LISTS if all(isinstance(value, list) for value in values) else OTHER
-
-
-def _named(label: str | None, sample: Container[str]) -> list[str]:
-    """Return the columns that a flag names: one, or several with commas between."""
-    if not label:
-        return []
-    return [label] if label in sample else [name.strip() for name in label.split(",")]
-
-
-def _usual(
-    names: Mapping[str, str], groups: Iterable[Iterable[str]], taken: Container[str]
-) -> list[str]:
-    """Return the columns with a usual name of the first group of which there are any."""
-    found = ([names[n] for n in group if n in names and names[n] not in taken] for group in groups)
-    return next(filter(None, found), [])

@@ -1,4 +1,4 @@
-"""What the values of a label column mean: the kind of problem, the classes and their order."""
+"""The labels of a column: the kind of problem, the classes, their order and their encoding."""
 
 import ast
 import json
@@ -6,7 +6,7 @@ import math
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,27 +20,144 @@ MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
 PROBLEM_TYPES = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
 
-MANY_NUMBERS = 50  # as many whole numbers, hardly repeated, are rather quantities than classes
-IGNORED_LABEL = -100  # what the losses of the models, like those of torch, leave out
+MANY_NUMBERS = 50  # more whole numbers than this that hardly repeat are quantities, not classes
+IGNORED_LABEL = -100  # the losses of the models, like those of torch, leave it out
 
 _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
 _TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes"), True)
 _TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no"), False)
 _SEPARATORS = (";", "|", "/", ",")  # between the labels of one cell
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # as it is written beside missing cells
-# How numpy prints an array, which has no commas: the literal 'a' 'b' would be 'ab'.
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # pandas writes it so beside missing cells
+# numpy prints an array without commas; read as Python, 'a' 'b' would be 'ab'.
 _ARRAY = re.compile(r"""\[.*['"]\s+['"].*\]|\[[\d.]+(\s+[\d.]+)+\s*\]""", flags=re.DOTALL)
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-@dataclass(frozen=True)
-class LabelScheme:
-    """How a label column becomes the labels of a model."""
+class CellFault(ValueError):
+    """A cell that cannot be read; the arguments are its row and the reason."""
 
-    problem_type: str  # one of `PROBLEM_TYPES`
+
+class CellReader:
+    """Reads several labels in one text, so that they never become one class.
+
+    A text that spells a list of texts and numbers, in JSON or Python, is that list. In a
+    multi-label problem every other text lists labels, with the separator that the column has, and
+    may be just one. In a single-label problem every text is a class.
+
+    Args:
+        cells: The labels of the split that is learnt from.
+        problem_type: One of `PROBLEM_TYPES`, None if it is to be inferred.
+        names: The labels that are known; their texts are never divided.
+    """
+
+    def __init__(
+        self, cells: Iterable[Any], problem_type: str | None, names: Sequence[str] | None
+    ) -> None:
+        self.problem_type = problem_type
+        self.names = names
+        self.known = {text for name in names or () for text in (name, name.strip())}
+        texts = {cell.strip() for cell in cells if isinstance(cell, str)} - self.known
+        texts = {text for text in texts if not text.startswith("[")}
+        found = (mark for mark in _SEPARATORS if any(mark in text for text in texts))
+        self.separator = next(found, None)
+        self.doubtful = _several_in_one(texts) if problem_type is None else {}
+
+    def read(self, cell: Any) -> Any:
+        """Return the label or the labels of a cell; all but texts stay as they are.
+
+        Raises:
+            ValueError: For a list without commas, and for a text that may be several labels while
+                no problem type is given.
+        """
+        if self.problem_type == SINGLE_LABEL or not isinstance(cell, str):
+            return cell
+        if is_unlabelled(cell, self.names):
+            return cell
+        text = cell.strip()
+        if text in self.doubtful:
+            raise ValueError(
+                f"{reprlib.repr(cell)} looks like several labels, with {self.doubtful[text]!r} "
+                f"between; add --problem_type {MULTI_LABEL} if it is, or --problem_type "
+                f"{SINGLE_LABEL} if it is one class"
+            )
+        items = None if text in self.known else _spelt_list(text)
+        if items is None and self.problem_type == MULTI_LABEL:
+            is_whole = text in self.known or self.separator is None
+            parts = [text] if is_whole else text.split(self.separator)
+            return [part.strip() for part in parts if part.strip()]
+        return cell if items is None else items
+
+
+_WHOLE_CELLS = CellReader((), SINGLE_LABEL, None)
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """The labels of a task: from the cells of a column to the labels of a model, and to names."""
+
+    problem_type: str  # one of `PROBLEM_TYPES`, or the kind of pairs that have no labels
     names: tuple[str, ...]  # the classes in id order; for regression one name per output
     positions: bool = False  # whether whole numbers are read as positions in `names`
     indicators: bool = False  # whether a row of a multi-label problem is a 0 or 1 for every class
+    reader: CellReader = _WHOLE_CELLS
+
+    @classmethod
+    def learn(
+        cls,
+        cells: Sequence[Any],
+        problem_type: str | None = None,
+        label_names: Sequence[str] | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> "LabelColumn":
+        """Find out what the labels of the train split mean.
+
+        Without `problem_type`, lists are a multi-label problem; numbers of which one is not whole
+        are a regression unless names are given; whole numbers that hardly repeat are refused; all
+        else is a single-label problem. The rows of a multi-label problem list the labels that
+        apply. If all of them have the same length, 2 or more (that of the names, if given), and
+        hold only 0 and 1, they are a 0 or 1 for every class. Values that cannot be labels are left
+        to `encode`.
+
+        The order of the names: `label_names`; else the `class_names` of the dataset; else numbers
+        by size, so that "10" comes after "9"; else alphabetical. 1, 1.0, "1" and "1.0" are the same
+        label. If `label_names` are given and none is a number, whole numbers are positions in them.
+
+        Raises:
+            CellFault: If a cell cannot be read; see `CellReader.read`.
+            ValueError: If the problem type is unknown, a name comes twice, or labels are too few.
+        """
+        given = tuple(label_names or class_names or ())
+        if len(set(given)) < len(given):
+            raise ValueError(f"--label_names has a name twice: {_listed(given)}")
+        reader, values = CellReader(cells, problem_type, given), []
+        for row, cell in enumerate(cells):
+            try:
+                values.append(reader.read(cell))
+            except ValueError as reason:
+                raise CellFault(row, reason) from None
+        values = given_labels(values, None if problem_type == REGRESSION else given)
+        kind = problem_type or _infer_problem_type(values, named=bool(given))
+        if kind not in PROBLEM_TYPES:
+            raise ValueError(f"--problem_type is {kind!r}; allowed are {', '.join(PROBLEM_TYPES)}")
+        if kind == REGRESSION:
+            width = len(values[0]) if values and isinstance(values[0], list) else 1
+            names = tuple(f"score_{index}" for index in range(width)) if width > 1 else ("score",)
+            return cls(kind, given or names, reader=reader)
+        positions = bool(label_names) and not any(NUMBER.fullmatch(name) for name in given)
+        width, least = 0, 2
+        items: Sequence[Any] = values
+        if kind == MULTI_LABEL:
+            rows = [row for row in values if isinstance(row, list)]
+            width = _indicator_width(rows, len(given))
+            least = 1 if rows or not values else 0  # `encode` refuses the rows that are no lists
+            items = range(width) if width else [item for row in rows for item in row]
+        names = given or _learn_names(items)
+        if len(names) < least:
+            raise ValueError(
+                f"the training rows have the labels {_listed(names) or '(none)'}; at least {least} "
+                "are needed. Add rows with other labels, or list every label in --label_names"
+            )
+        return cls(kind, names, positions, width > 0, reader)
 
     @property
     def feature(self) -> ClassLabel | List | Value:
@@ -51,8 +168,15 @@ class LabelScheme:
             return Value("float32")
         return List(Value("float32"))
 
-    def encode(self, value: Any) -> int | float | list[float]:
-        """Return what the model's loss takes for a label; ValueError if it has no meaning here."""
+    def encode(self, cell: Any) -> int | float | list[float] | None:
+        """Return the label that the model's loss takes, None if the cell has no label.
+
+        Raises:
+            ValueError: If the cell has no meaning here.
+        """
+        value = self.reader.read(cell)
+        if is_unlabelled(value, None if self.problem_type == REGRESSION else self.names):
+            return None
         if self.problem_type == SINGLE_LABEL:
             return self._class_id(value)
         if self.problem_type == REGRESSION:
@@ -67,6 +191,14 @@ class LabelScheme:
             return [float(item) for item in value]
         chosen = {self._class_id(item) for item in value}
         return [float(index in chosen) for index in range(len(self.names))]
+
+    def decode(self, label: Any) -> Any:
+        """Return a name for a class id, a list of names for zeros and ones, numbers as they are."""
+        if self.problem_type == SINGLE_LABEL:
+            return self.names[label]
+        if self.problem_type == MULTI_LABEL:
+            return [name for name, applies in zip(self.names, label, strict=True) if applies]
+        return label
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -102,57 +234,10 @@ class LabelScheme:
         return targets if len(targets) > 1 else targets[0]
 
 
-def learn_labels(
-    values: Sequence[Any],
-    problem_type: str | None = None,
-    label_names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-) -> LabelScheme:
-    """Find out what the labels of the train split mean; none of `values` is missing.
-
-    Without `problem_type`, lists are a multi-label problem; numbers of which one is not whole are a
-    regression unless names are given; whole numbers that hardly repeat are refused; all else is a
-    single-label problem. The rows of a multi-label problem
-    list the labels that apply. If all of them have the same length, 2 or more (that of the names,
-    if given), and hold only 0 and 1, they are a 0 or 1 for every class. Values that cannot be
-    labels are left to `LabelScheme.encode`.
-
-    The order of the names: `label_names`; else the `class_names` of the dataset; else numbers by
-    size, so that "10" comes after "9"; else alphabetical. 1, 1.0, "1" and "1.0" are the same label.
-    If `label_names` are given and none of them is a number, whole numbers are positions in them.
-
-    Raises ValueError if the problem type is unknown, a name comes twice, or labels are too few.
-    """
-    given = tuple(label_names or class_names or ())
-    if len(set(given)) < len(given):
-        raise ValueError(f"--label_names has a name twice: {_listed(given)}")
-    kind = problem_type or _infer_problem_type(values, named=bool(given))
-    if kind not in PROBLEM_TYPES:
-        raise ValueError(f"--problem_type is {kind!r}; allowed are {', '.join(PROBLEM_TYPES)}")
-    if kind == REGRESSION:
-        width = len(values[0]) if values and isinstance(values[0], list) else 1
-        names = tuple(f"score_{index}" for index in range(width)) if width > 1 else ("score",)
-        return LabelScheme(kind, given or names)
-    positions = bool(label_names) and not any(NUMBER.fullmatch(name) for name in given)
-    width, least, items = 0, 2, values
-    if kind == MULTI_LABEL:
-        rows = [row for row in values if isinstance(row, list)]
-        width = _indicator_width(rows, len(given))
-        least = 1 if rows or not values else 0  # without a list, it is a row that is at fault
-        items = range(width) if width else [item for row in rows for item in row]
-    names = given or _learn_names(items)
-    if len(names) < least:
-        raise ValueError(
-            f"the training rows have the labels {_listed(names) or '(none)'}; at least {least} "
-            "are needed. Add rows with other labels, or list every label in --label_names"
-        )
-    return LabelScheme(kind, names, positions, indicators=width > 0)
-
-
 def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
-    """Say whether a label is None, NaN or blank, an unknown "-", or -1 where others are known.
+    """Return whether a label is None, NaN or blank, an unknown "-", or -1 where others are known.
 
-    Only `given_labels` can say whether "-" is a class where no names are known.
+    Where no names are known, only `given_labels` can tell whether "-" is a class.
     """
     if names and str(value).strip() == "-1":
         return "-1" not in names
@@ -166,53 +251,6 @@ def given_labels(values: Sequence[Any], names: Sequence[str] | None) -> list[Any
     texts = {value.strip() for value in values if isinstance(value, str)}
     signs = {"-"} if "+" in texts else set()
     return [v for v in values if not is_unlabelled(v, names) or str(v).strip() in signs]
-
-
-def cell_reader(
-    values: Iterable[Any], problem_type: str | None, names: Sequence[str] | None
-) -> Callable[[Any], Any]:
-    """Return what reads several labels in one text, so that they never become one class.
-
-    A text that spells a list of texts and numbers, in JSON or Python, is that list. In a
-    multi-label problem every other text lists labels, with the separator between that `values`
-    have, and may be just one. In a single-label problem every text is a class. Other values are
-    left as they are.
-
-    Args:
-        values: The labels of the split that is learnt from.
-        problem_type: As in `learn_labels`.
-        names: The labels that are known, which are whole.
-
-    Returns:
-        A function of a value, which raises ValueError for a text that may be several labels, if no
-        problem type is given, and for a list without commas.
-    """
-    if problem_type == SINGLE_LABEL:
-        return lambda value: value
-    known = {text for name in names or () for text in (name, name.strip())}
-    texts = {value.strip() for value in values if isinstance(value, str)} - known
-    texts = {text for text in texts if not text.startswith("[")}
-    separator = next((mark for mark in _SEPARATORS if any(mark in text for text in texts)), None)
-    doubtful = _several_in_one(texts) if problem_type is None else {}
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, str) or is_unlabelled(value, names):
-            return value
-        text = value.strip()
-        if text in doubtful:
-            raise ValueError(
-                f"{reprlib.repr(value)} looks like several labels, with {doubtful[text]!r} "
-                f"between; add --problem_type {MULTI_LABEL} if it is, or --problem_type "
-                f"{SINGLE_LABEL} if it is one class"
-            )
-        is_one = text in known or problem_type == SINGLE_LABEL
-        items = None if is_one else _spelt_list(text)
-        if items is None and problem_type == MULTI_LABEL:
-            parts = [text] if text in known or not separator else text.split(separator)
-            return [part.strip() for part in parts if part.strip()]
-        return value if items is None else items
-
-    return read
 
 
 def class_name(value: Any) -> str:
@@ -232,7 +270,7 @@ def class_name(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Say whether a value is a number or a text that spells one; a truth value is neither."""
+    """Return whether a value is a number or a text that spells one; a truth value is neither."""
     if isinstance(value, str):
         return NUMBER.fullmatch(value.strip()) is not None
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -272,10 +310,10 @@ def _items(items: list[Any]) -> list[str | int | float]:
 
 
 def _several_in_one(texts: Collection[str]) -> dict[str, str]:
-    """Return the texts that may be several labels, with what stands between these.
+    """Return the texts that may be several labels, with the mark between these.
 
-    Semicolons and bars are in few names of one class. Other marks are: the parts must be in other
-    texts too, and after a comma with a space, as in "Korea, South", all of them.
+    A semicolon or a bar is rare in the name of one class. For another mark, a part must occur in
+    another text; for a comma with a space, as in "Korea, South", every part must.
     """
     found: dict[str, str] = {}
     for mark in _SEPARATORS:
@@ -317,7 +355,7 @@ def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:
 
 
 def _learn_names(values: Sequence[Any]) -> tuple[str, ...]:
-    """Collect the names that occur, in the order that `learn_labels` states."""
+    """Collect the names that occur, in the order that `LabelColumn.learn` states."""
     names = {class_name(value) for value in values if isinstance(value, str | int | float)}
     if all(NUMBER.fullmatch(name) for name in names):
         return tuple(sorted(names, key=lambda name: (float(name), name)))

@@ -17,7 +17,8 @@ from tokenizers import (
     processors,
     trainers,
 )
-from transformers import BatchEncoding, TokenizersBackend
+from transformers import BatchEncoding, PreTrainedTokenizerBase, TokenizersBackend
+from transformers.tokenization_utils_base import LARGE_INTEGER
 from transformers.utils import logging
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -288,3 +289,9 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
             advice = 'Of a dataset, pass one column: dataset["text"]'
             raise ValueError(f"text {position} (counted from 0): {fault}. {advice}")
         yield text
+
+
+def truncation(tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None) -> dict[str, Any]:
+    """Return the options that cut after `max_seq_length` tokens, by default the tokenizer's own."""
+    limit = max_seq_length or tokenizer.model_max_length
+    return {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}

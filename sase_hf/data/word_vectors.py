@@ -5,7 +5,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from io import BufferedReader
@@ -26,7 +26,7 @@ from transformers.utils import logging
 from ..utils.files import FilePath
 from ..utils.loading import may_be_on_the_hub
 
-# The files of a static embedding, and what its matrix is called: by model2vec, by
+# The files of a static embedding, and the names of its matrix in model2vec and in
 # sentence-transformers' StaticEmbedding.
 STATIC_FILES = ("model.safetensors", "tokenizer.json")
 STATIC_MATRICES = ("embeddings", "embedding.weight")
@@ -43,7 +43,7 @@ Row = tuple[str, Any]
 RawRow = tuple[bytes, Any]
 
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,12})\s*")
-# What the standard library raises for archives that are cut, damaged or encrypted.
+# The standard library raises these for archives that are cut, damaged or encrypted.
 _UNPACKING_ERRORS = (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error, LZMAError)
 
 
@@ -59,15 +59,12 @@ def load_word_vectors(
 
     A file is text, a word and its d numbers per line, with a header line of two counts (word2vec,
     fastText) or without (GloVe), or word2vec's binary form; it is plain, gzip or zip. The content
-    decides which, not the name. Only the rows of words in the vocabulary are parsed and kept.
-
-    A folder or repository holds such files, or a static embedding of model2vec or of
-    sentence-transformers: `model.safetensors` with one matrix, and `tokenizer.json`, whose tokens
-    that are whole words are the words. Only what is read is downloaded.
+    decides which, not the name. A folder or repository holds such files, or a static embedding of
+    model2vec or of sentence-transformers: `model.safetensors` with one matrix, and
+    `tokenizer.json`, whose tokens that are whole words are the words.
 
     A word takes the first row that spells it exactly. Failing that, it takes the first row whose
     word the tokenizer's normalizer turns into it: "the" takes "The" if the tokenizer lower-cases.
-
     A word without a row is drawn from a normal distribution with the mean and the standard
     deviation of the rows found, per dimension. The row of the padding token is zero.
 
@@ -92,36 +89,48 @@ def load_word_vectors(
     specials = set(tokenizer.all_special_tokens)
     wanted = {word: i for word, i in tokenizer.get_vocab().items() if word not in specials}
     normalizer = tokenizer.backend_tokenizer.normalizer
-    normalize = normalizer.normalize_str if normalizer else str
-    found: dict[int, bool] = {}  # index of each word found -> whether it is spelt exactly
     with _open_rows(path, member, hub_options) as (width, rows):
         vectors = np.zeros((len(tokenizer), width), np.float32)
-        shown = logging.tqdm(rows, desc="Reading vectors", unit=" words", delay=1)
-        for number, (word, numbers) in enumerate(shown, start=1):
-            exact = word in wanted
-            index = wanted.get(word if exact else normalize(word))
-            if index is None or found.get(index, -1) >= exact:
-                continue
-            found[index] = exact
-            try:
-                with np.errstate(over="ignore"):  # what overflows becomes infinite
-                    vectors[index] = np.array(numbers, np.float32)
-            except ValueError as error:
-                raise ValueError(f"{path}, row {number}, {word!r}: {error}") from error
-            if not np.isfinite(vectors[index]).all():
-                raise ValueError(f"{path}, row {number}, {word!r}: a number is not finite")
+        normalize = normalizer.normalize_str if normalizer else str
+        found = _fill(vectors, rows, wanted, normalize, os.fspath(path))
     if not found:
         doubt = "are both of the same language, and is the tokenizer lower-cased if the file is?"
         raise ValueError(f"{path} has none of the tokenizer's {len(wanted)} words; {doubt}")
     matrix = torch.from_numpy(vectors)
-    std, mean = torch.std_mean(matrix[sorted(found)], dim=0, correction=0)
-    missing = [index for index in range(len(matrix)) if index not in found]
+    std, mean = torch.std_mean(matrix[found], dim=0, correction=0)
+    missing = sorted(set(range(len(matrix))).difference(found))
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(len(missing), matrix.shape[1], generator=generator)
     matrix[missing] = noise.mul_(std).add_(mean)
     if tokenizer.pad_token_id is not None:
         matrix[tokenizer.pad_token_id] = 0
     return matrix, len(found) / len(wanted)
+
+
+def _fill(
+    vectors: np.ndarray,
+    rows: Iterable[Row],
+    wanted: Mapping[str, int],
+    normalize: Callable[[str], str],
+    name: str,
+) -> list[int]:
+    """Parse the rows of wanted words into their vectors; return the indices found, sorted."""
+    found: dict[int, bool] = {}  # index of each word found -> whether it is spelt exactly
+    shown = logging.tqdm(rows, desc="Reading vectors", unit=" words", delay=1)
+    for number, (word, numbers) in enumerate(shown, start=1):
+        exact = word in wanted
+        index = wanted.get(word if exact else normalize(word))
+        if index is None or found.get(index, -1) >= exact:
+            continue
+        found[index] = exact
+        try:
+            with np.errstate(over="ignore"):  # what overflows becomes infinite
+                vectors[index] = np.array(numbers, np.float32)
+        except ValueError as error:
+            raise ValueError(f"{name}, row {number}, {word!r}: {error}") from error
+        if not np.isfinite(vectors[index]).all():
+            raise ValueError(f"{name}, row {number}, {word!r}: a number is not finite")
+    return sorted(found)
 
 
 def read_words(path: FilePath, *, member: str | None = None, **hub_options: Any) -> Iterator[str]:
@@ -170,20 +179,17 @@ def _open_rows(
 def _look_up(
     name: str, token: str | None = None, cache_dir: str | None = None
 ) -> tuple[list[str], Callable[[str], str]]:
-    """Return the files of a repository, and what downloads one and returns its path.
-
-    Without a connection, these are the files that were downloaded before.
-    """
+    """Return the files of a repository (offline those downloaded), and a function to fetch one."""
     repo, _, revision = name.partition("@")
     options: Any = {"token": token, "cache_dir": cache_dir}
     try:
-        # It downloads nothing, but resolves the revision, or finds what it was.
+        # No file is downloaded: the call resolves the revision, offline to the last known commit.
         folder = snapshot_download(repo, revision=revision or None, allow_patterns=[], **options)
         commit = Path(folder).name
         files = [file.relative_to(folder).as_posix() for file in Path(folder).rglob("*")]
         try:
             files = HfApi(token=token).list_repo_files(repo, revision=commit)
-        except Exception:  # of no common class where the connection is lost
+        except Exception:  # a lost connection has no common class
             if not files:
                 raise
     except OSError as reason:
@@ -229,22 +235,22 @@ def _static_rows(name: str, weights: str, tokenizer: str) -> tuple[int, Iterator
         raise ValueError(f"{name} cannot be read: {error}; is it complete?") from error
     try:
         vocabulary: dict[str, int] = Tokenizer.from_file(tokenizer).get_vocab()
-    except Exception as error:  # of no narrower class
+    except Exception as error:  # tokenizers raise no narrower class
         raise ValueError(f"{tokenizer} is not a tokenizer: {error}") from error
     if max(vocabulary.values(), default=-1) >= len(matrix):
         fault = f"{name} has {len(matrix)} vectors and its tokenizer {len(vocabulary)} tokens"
         raise ValueError(f"{fault}; both must be of one model")
     ids = sorted(vocabulary.items(), key=lambda entry: entry[1])
-    # A few tokens that begin so may be these characters themselves.
+    # One of a few tokens that begin so may be this character itself.
     is_marked = 10 * sum(token.startswith(WORD_STARTS) for token in vocabulary) > len(vocabulary)
     words = ((_whole_word(token, is_marked), row) for token, row in ids)
     return shape[1], ((word, matrix[row]) for word, row in words if word)
 
 
 def _whole_word(token: str, is_marked: bool) -> str:
-    """Return the word that a token is, none for a later piece of one.
+    """Return the word that a token is, "" for a later piece of a word.
 
-    Where a vocabulary marks what begins a word, letters and digits without a mark are such pieces.
+    Where a vocabulary marks the beginnings of words, letters without a mark are later pieces.
     """
     if token.startswith(CONTINUATION):
         return ""

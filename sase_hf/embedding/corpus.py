@@ -19,7 +19,8 @@ import pyarrow.dataset as pds
 import pyarrow.parquet as pq
 from datasets import load_dataset
 
-from ..data.files import commit_of, read_rows, wrap_read_errors
+from ..data.rows import read_rows, wrap_read_errors
+from ..data.sources import commit_of
 from ..data.tokenizer import text_fault
 from ..utils.files import sha256_of
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from ..data.batching import batches_by_length
-from ..data.task import truncation
+from ..data.tokenizer import truncation
 from ..utils.loading import load_encoder
 
 # On a CPU larger batches do not fit the caches, smaller ones call the LSTM more often. A GPU is

@@ -15,7 +15,7 @@ import numpy as np
 from transformers import EvalPrediction
 
 from ..data.labels import IGNORED_LABEL, MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from ..data.pairs import TRANSLATION
+from ..data.splits import TRANSLATION
 from ..models import RETRIEVAL
 
 # The metrics that fit each type of problem; all of them are measured by default.

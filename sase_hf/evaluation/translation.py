@@ -9,7 +9,7 @@ from datasets import Dataset
 from transformers import DataCollatorForSeq2Seq, TokenizersBackend
 from transformers.utils import logging
 
-from ..data.pairs import TRANSLATION
+from ..data.splits import TRANSLATION
 from .metrics import load_metrics
 
 BIN_OF_WORDS = 5

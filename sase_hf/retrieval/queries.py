@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from ..data.files import read_rows
+from ..data.rows import read_rows
 from ..data.tokenizer import text_fault
 from ..embedding.corpus import open_files
 from ..evaluation.translation import translate

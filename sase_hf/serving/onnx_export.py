@@ -23,7 +23,7 @@ from transformers import PreTrainedModel, TokenizersBackend
 from transformers.utils import CONFIG_NAME
 
 from ..data.labels import MULTI_LABEL, REGRESSION
-from ..data.task import TaskData
+from ..data.splits import TaskData
 from ..evaluation.dataset import describe_checkpoint
 from ..evaluation.records import describe_hardware, write_record
 from ..utils.files import FilePath

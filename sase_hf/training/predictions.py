@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from ..data.arguments import DataArguments
-from ..data.files import CsvForm, csv_form, read_rows
+from ..data.arguments import DataArguments, SourceArguments
+from ..data.csv_rows import CsvForm
 from ..data.labels import MULTI_LABEL, REGRESSION
-from ..data.task import TaskData
+from ..data.rows import read_rows
+from ..data.splits import TaskData
 from ..utils.files import atomic_write
 
 Row = Mapping[str, Any]
@@ -25,7 +26,7 @@ _HALVES = re.compile("[\ud800-\udfff]")  # lone surrogates
 
 
 def write_predictions(
-    added: Sequence[Row], task: TaskData, arguments: DataArguments, output_dir: str
+    added: Sequence[Row], task: TaskData, arguments: SourceArguments, output_dir: str
 ) -> Path:
     """Write the test rows with more columns: `predictions` with the file's ending.
 
@@ -40,7 +41,8 @@ def write_predictions(
         output_dir: The folder to write into.
     """
     source = arguments.test_file
-    if source is None or arguments.drop_unlabelled:
+    drops_rows = isinstance(arguments, DataArguments) and arguments.drop_unlabelled
+    if source is None or drops_rows:
         rows, ending = task.splits["test"].to_list(), ".jsonl"
     elif source.lower().endswith(".parquet"):
         rows, ending = pq.read_table(source), ".parquet"
@@ -53,7 +55,7 @@ def write_predictions(
         if ending == ".parquet":
             _write_parquet(draft, rows, added)
             return target
-        form = csv_form(str(source)) if ending.startswith((".csv", ".tsv")) else None
+        form = CsvForm.of(str(source)) if ending.startswith((".csv", ".tsv")) else None
         opener = gzip.open if ending.endswith(".gz") else open
         encoding = "utf-8" if form is None else form.encoding
         with opener(draft, "wt", encoding=encoding, newline="") as file:

@@ -8,7 +8,7 @@ import torch
 from transformers import pipeline
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from ..data.task import truncation
+from ..data.tokenizer import truncation
 from ..evaluation.calibration import expected_calibration_error, fit_temperature
 from ..evaluation.report import measure_report, report_tables
 from ..models import FAMILIES
@@ -127,7 +127,7 @@ def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
     texts = [row if "text_pair" in row else row["text"] for row in rows]
     results = read(texts, **truncation(setup.tokenizer, None)) if rows else []
     return [
-        {**result, "true_label": setup.task.readable_label(label)}
+        {**result, "true_label": setup.task.labels.decode(label)}
         for result, label in zip(results, labels, strict=True)
     ]
 
@@ -143,8 +143,8 @@ def _listed(heading: str, setup: TrainingSetup, logits: Any, numbers: Sequence[i
         if problem == SINGLE_LABEL:
             predicted = names[int(logits[number].argmax())]
         elif problem == MULTI_LABEL:
-            predicted = setup.task.readable_label(logits[number] > 0)
-        known = setup.task.readable_label(row.pop("label"))
+            predicted = setup.task.labels.decode(logits[number] > 0)
+        known = setup.task.labels.decode(row.pop("label"))
         rows.append([" / ".join(row.values()), label_text(predicted), label_text(known)])
     return Table(heading, ["", "predicted", "true label"], rows)
 

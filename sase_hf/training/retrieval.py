@@ -12,10 +12,10 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.arguments import flag
-from ..data.labels import REGRESSION
-from ..data.pairs import PairArguments, load_pairs
-from ..data.task import encode_task
+from ..data.arguments import PairArguments, flag
+from ..data.labels import REGRESSION, LabelColumn
+from ..data.splits import load_pairs
+from ..data.tokens import encode_task
 from ..models import RETRIEVAL, unit_rows
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..utils.loading import load_config, retrieval_head
@@ -150,7 +150,7 @@ def assemble(
     model: PreTrainedModel
     if source is None:
         head = next(family.heads[RETRIEVAL] for family in LABEL_FAMILIES)
-        scored = replace(task, problem_type=REGRESSION, label_names=("score",))
+        scored = replace(task, labels=LabelColumn(REGRESSION, ("score",)))
         model, tokenizer, found = new_model(head, model_args, data_args, scored)
     else:
         config = load_config(source, **options)

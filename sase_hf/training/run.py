@@ -14,7 +14,7 @@ from accelerate.utils import broadcast_object_list
 from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
-from ..data.arguments import DataArguments
+from ..data.arguments import SourceArguments
 from ..data.batching import share_of_token, token_counts
 from ..evaluation.metrics import load_metrics, metrics_function
 from ..evaluation.records import evaluation_history, measured_record, results_of, write_record
@@ -71,14 +71,14 @@ class Steps:
 
 
 def run(
-    model_args: ModelArguments, data_args: DataArguments, training_args: RunArguments
+    model_args: ModelArguments, data_args: SourceArguments, training_args: RunArguments
 ) -> dict[str, Any]:
     """Train, evaluate and predict labels; see `run_steps`."""
     return run_steps(LABEL_STEPS, model_args, data_args, training_args)
 
 
 def run_steps(
-    steps: Steps, model_args: ModelSource, data_args: DataArguments, training_args: RunArguments
+    steps: Steps, model_args: ModelSource, data_args: SourceArguments, training_args: RunArguments
 ) -> dict[str, Any]:
     """Do what the arguments ask: train, evaluate, predict.
 
@@ -130,7 +130,7 @@ def _run_from(
     start: float,
     steps: Steps,
     model_args: ModelSource,
-    data_args: DataArguments,
+    data_args: SourceArguments,
     training_args: RunArguments,
 ) -> dict[str, Any]:
     """Do the steps of a run that began at `start`, from a checkpoint if there is one to resume."""
@@ -254,7 +254,7 @@ def move_label_smoothing(model_args: Any, training_args: RunArguments) -> None:
 def log_summary(
     setup: TrainingSetup,
     model_args: ModelArguments,
-    data_args: DataArguments,
+    data_args: SourceArguments,
     training_args: RunArguments,
 ) -> None:
     """Log rows, labels, words and sizes before training."""
@@ -341,7 +341,7 @@ def trainer_options(setup: TrainingSetup, training_args: RunArguments) -> dict[s
 
 
 def _predict(
-    trainer: SelfAttentiveTrainer, setup: TrainingSetup, data_args: DataArguments, steps: Steps
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, data_args: SourceArguments, steps: Steps
 ) -> tuple[dict[str, float], Path | None]:
     """Predict the test rows into a copy of their file; return metrics if they have labels."""
     output = trainer.predict(setup.rows["test"])

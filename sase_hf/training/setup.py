@@ -14,10 +14,11 @@ from transformers import AutoTokenizer, PreTrainedModel, TokenizersBackend
 from transformers.integrations.integration_utils import get_available_reporting_integrations
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
-from ..data.arguments import DataArguments
+from ..data.arguments import DataArguments, SourceArguments
 from ..data.labels import REGRESSION, SINGLE_LABEL
-from ..data.task import TaskData, encode_task, load_task
+from ..data.splits import TaskData, load_task
 from ..data.tokenizer import build_tokenizer
+from ..data.tokens import encode_task
 from ..data.word_vectors import load_word_vectors, read_words
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES, RETRIEVAL
@@ -197,7 +198,7 @@ def assemble(
     return TrainingSetup(task, rows, tokenizer, model, found)
 
 
-def hub_options(model_args: ModelSource, data_args: DataArguments) -> dict[str, Any]:
+def hub_options(model_args: ModelSource, data_args: SourceArguments) -> dict[str, Any]:
     """Return the options of `from_pretrained` for everything that a run loads."""
     return {
         "revision": model_args.model_revision,
@@ -281,7 +282,7 @@ def _choose_head(
 
 def new_tokenizer(
     model_args: ModelSource,
-    data_args: DataArguments,
+    data_args: SourceArguments,
     task: TaskData,
     build: Callable[..., TokenizersBackend],
 ) -> Any:
@@ -325,7 +326,7 @@ def _extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dic
 def new_model(
     head: type[PreTrainedModel],
     model_args: ModelArguments,
-    data_args: DataArguments,
+    data_args: SourceArguments,
     task: TaskData,
 ) -> tuple[PreTrainedModel, TokenizersBackend, list[float]]:
     """Return a new model, its tokenizer, and the share of words found in each vector file."""

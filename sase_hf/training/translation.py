@@ -17,9 +17,10 @@ from transformers import (
 )
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.arguments import flag
-from ..data.pairs import TRANSLATION, PairArguments, encode_pairs, load_pairs
+from ..data.arguments import PairArguments, flag
+from ..data.splits import TRANSLATION, load_pairs
 from ..data.tokenizer import build_translation_tokenizer
+from ..data.tokens import encode_pairs
 from ..evaluation.metrics import bleu_signature, load_metrics
 from ..models import FAMILIES
 from ..utils.loading import load_config, reraise_as_value_error

@@ -15,7 +15,8 @@ import torch
 
 from comparing.baselines import processor_seconds
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.task import encode_task, load_task
+from sase_hf.data.splits import load_task
+from sase_hf.data.tokens import encode_task
 from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.utils.loading import load_checkpoint
 

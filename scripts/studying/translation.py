@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import pipeline
 
-from sase_hf.data.pairs import load_pairs
+from sase_hf.data.splits import load_pairs
 from sase_hf.evaluation.translation import measure_translation
 from sase_hf.models import TRANSLATION_TASK
 from sase_hf.training.command_line import parse_arguments

@@ -9,7 +9,7 @@ from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.columns import find_columns
-from sase_hf.data.task import load_task
+from sase_hf.data.splits import load_task
 
 BODIES = [f"the soup was {word} and I paid" for word in ("hot", "cold", "fine", "thin", "bad")]
 KINDS = ["yes!", "no!", "yes!", "no!", "yes!"]
@@ -78,6 +78,8 @@ def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
         find({"text": BODIES, "stars": KINDS, "topic": KINDS})
     with pytest.raises(ValueError, match=r"holds the texts\. It has 'x' .*, 'none' \(empty\)\. C"):
         find({"x": KINDS, "none": [None] * 5})
+    with pytest.raises(ValueError, match=r"holds the texts\. It has 'x' "):
+        find({"x": KINDS}, label_column_name="nope")
 
 
 def test_find_columns_shows_the_flag_for_several_columns_of_0_and_1() -> None:

@@ -9,11 +9,10 @@ from sase_hf.data.labels import (
     MULTI_LABEL,
     REGRESSION,
     SINGLE_LABEL,
-    LabelScheme,
-    cell_reader,
+    CellReader,
+    LabelColumn,
     given_labels,
     is_unlabelled,
-    learn_labels,
 )
 
 
@@ -39,10 +38,10 @@ from sase_hf.data.labels import (
         (["0.5", "1.0"], {"class_names": ["0.5", "1.0"]}, SINGLE_LABEL),
     ],
 )
-def test_learn_labels_infers_problem_type(
+def test_label_column_infers_problem_type(
     values: list[Any], options: dict[str, Any], expected: str
 ) -> None:
-    assert learn_labels(values, **options).problem_type == expected
+    assert LabelColumn.learn(values, **options).problem_type == expected
 
 
 @pytest.mark.parametrize(
@@ -58,23 +57,26 @@ def test_learn_labels_infers_problem_type(
         ([[2], [10, 3]], ("2", "3", "10")),
     ],
 )
-def test_learn_labels_orders_names_by_number_or_alphabet(
+def test_label_column_orders_names_by_number_or_alphabet(
     values: list[Any], expected: tuple[str, ...]
 ) -> None:
     """The order decides the ids that a checkpoint keeps, so it must not depend on the rows'."""
     kind = MULTI_LABEL if isinstance(values[0], list) else SINGLE_LABEL
-    assert learn_labels(values, kind).names == expected
-    assert learn_labels(values[::-1], kind).names == expected
-    assert learn_labels(["b"], label_names=["b", "a"], class_names=["a", "b"]).names == ("b", "a")
-    assert learn_labels(["b"], class_names=["c", "b", "a"]).names == ("c", "b", "a")
+    assert LabelColumn.learn(values, kind).names == expected
+    assert LabelColumn.learn(values[::-1], kind).names == expected
+    assert LabelColumn.learn(["b"], label_names=["b", "a"], class_names=["a", "b"]).names == (
+        "b",
+        "a",
+    )
+    assert LabelColumn.learn(["b"], class_names=["c", "b", "a"]).names == ("c", "b", "a")
 
 
-WORDS = learn_labels([0, "1"], label_names=["negative", "positive"])
-STARS = learn_labels([1, 2, 3], label_names=["1", "2", "3.0"])
-TAGS = learn_labels([["joy"], ["anger", "joy"], []])
-FLAGS = learn_labels([[0, 1, 1], [0, 0, 0]])
-SCORE = learn_labels([1.5, 2.0])
-SCORES = learn_labels([[1, 2], [3, 4]], REGRESSION)
+WORDS = LabelColumn.learn([0, "1"], label_names=["negative", "positive"])
+STARS = LabelColumn.learn([1, 2, 3], label_names=["1", "2", "3.0"])
+TAGS = LabelColumn.learn([["joy"], ["anger", "joy"], []])
+FLAGS = LabelColumn.learn([[0, 1, 1], [0, 0, 0]])
+SCORE = LabelColumn.learn([1.5, 2.0])
+SCORES = LabelColumn.learn([[1, 2], [3, 4]], REGRESSION)
 
 
 @pytest.mark.parametrize(
@@ -86,27 +88,27 @@ SCORES = learn_labels([[1, 2], [3, 4]], REGRESSION)
         (TAGS, [["joy", "joy"], [], ["joy", "anger"]], [[0, 1], [0, 0], [1, 1]]),
         (FLAGS, [[True, False, 1.0]], [[1, 0, 1]]),
         # Zeros and ones in rows of other lengths are ids.
-        (learn_labels([[0, 1], [1]]), [[1]], [[0, 1]]),
-        (learn_labels([[0, 1], [1, 0]], label_names=["a", "b", "c"]), [[1, 0]], [[1, 1, 0]]),
+        (LabelColumn.learn([[0, 1], [1]]), [[1]], [[0, 1]]),
+        (LabelColumn.learn([[0, 1], [1, 0]], label_names=["a", "b", "c"]), [[1, 0]], [[1, 1, 0]]),
         (SCORE, [1, " 2.5", "-.5e1", 3.25], [1.0, 2.5, -5.0, 3.25]),
         (SCORES, [[1, 0.5]], [[1.0, 0.5]]),
     ],
 )
-def test_label_scheme_encodes_labels_for_the_loss(
-    labels: LabelScheme, values: list[Any], expected: list[Any]
+def test_label_column_encodes_labels_for_the_loss(
+    labels: LabelColumn, values: list[Any], expected: list[Any]
 ) -> None:
     assert [labels.encode(value) for value in values] == expected
 
 
-def test_label_scheme_keeps_ids_of_names_with_blanks() -> None:
+def test_label_column_keeps_ids_of_names_with_blanks() -> None:
     """Checkpoints have learnt such names, beside the same without blanks."""
-    labels = learn_labels([], label_names=[" neg", "neg", "pos "])
+    labels = LabelColumn.learn([], label_names=[" neg", "neg", "pos "])
     values = (" neg", "neg", "neg ", "pos", "pos ")
     assert [labels.encode(value) for value in values] == [0, 1, 1, 2, 2]
 
 
-def test_label_scheme_names_outputs_and_types_their_column() -> None:
-    assert learn_labels(["b", "a"]).feature == ClassLabel(names=["a", "b"])
+def test_label_column_names_outputs_and_types_their_column() -> None:
+    assert LabelColumn.learn(["b", "a"]).feature == ClassLabel(names=["a", "b"])
     assert TAGS.feature == SCORES.feature == List(Value("float32"))
     assert (SCORE.names, SCORE.feature) == (("score",), Value("float32"))
     assert SCORES.names == ("score_0", "score_1")
@@ -153,7 +155,7 @@ def test_given_labels_take_minus_for_a_class_beside_plus(
 @pytest.mark.parametrize(
     ("labels", "bad", "message"),
     [
-        (learn_labels(["no", "yes"]), 1, "1 is not one of the labels 'no', 'yes'; correct it"),
+        (LabelColumn.learn(["no", "yes"]), 1, "1 is not one of the labels 'no', 'yes'; correct it"),
         (STARS, {"b": 1}, r"\{'b': 1\} is a dict; a label is a text or a number"),
         (TAGS, "joy", "'joy' is not a list .*; write \\['a', 'b'\\], or add --problem_type multi_"),
         (FLAGS, [0, 2, 0], r"\[0, 2, 0\] is not a list of 3 numbers, each 0 or 1"),
@@ -164,25 +166,25 @@ def test_given_labels_take_minus_for_a_class_beside_plus(
         (SCORE, [1, 2], r"\[1, 2\] has 2 value\(s\); the regression has 1 output\(s\), 'score'"),
     ],
 )
-def test_label_scheme_refuses_labels_without_meaning(
-    labels: LabelScheme, bad: Any, message: str
+def test_label_column_refuses_labels_without_meaning(
+    labels: LabelColumn, bad: Any, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         labels.encode(bad)
 
 
-def test_learn_labels_refuses_bad_names_and_too_few() -> None:
+def test_label_column_refuses_bad_names_and_too_few() -> None:
     with pytest.raises(ValueError, match="--label_names has a name twice: 'a', 'a'"):
-        learn_labels(["a", "b"], label_names=["a", "a"])
+        LabelColumn.learn(["a", "b"], label_names=["a", "a"])
     with pytest.raises(ValueError, match="--problem_type is 'ranking'; allowed are"):
-        learn_labels(["a", "b"], "ranking")
+        LabelColumn.learn(["a", "b"], "ranking")
     with pytest.raises(ValueError, match="the labels 'a'; at least 2 are needed"):
-        learn_labels(["a", "a"])
+        LabelColumn.learn(["a", "a"])
     prices = [str(number) for number in range(60)]
     with pytest.raises(ValueError, match="60 different whole numbers in 62 rows; add --problem_ty"):
-        learn_labels(prices + prices[:2])
-    assert learn_labels(prices + prices[:2], REGRESSION).problem_type == REGRESSION
-    assert len(learn_labels(prices * 2).names) == 60
+        LabelColumn.learn(prices + prices[:2])
+    assert LabelColumn.learn(prices + prices[:2], REGRESSION).problem_type == REGRESSION
+    assert len(LabelColumn.learn(prices * 2).names) == 60
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def test_learn_labels_refuses_bad_names_and_too_few() -> None:
 def test_cell_reader_reads_several_labels_in_one_text(
     values: list[Any], options: dict[str, Any], expected: list[Any]
 ) -> None:
-    read = cell_reader(values, **{"problem_type": None, "names": None, **options})
+    read = CellReader(values, **{"problem_type": None, "names": None, **options}).read
     labels = [read(value) for value in values]
     assert [label for label in labels if not is_unlabelled(label, None)] == expected
 
@@ -235,6 +237,6 @@ def test_cell_reader_refuses_several_labels_as_one_class(
     values: list[str], bad: str, message: str
 ) -> None:
     """A class for each combination that occurs would be trained without a word."""
-    read = cell_reader(values, None, None)
+    read = CellReader(values, None, None).read
     with pytest.raises(ValueError, match=message.replace("|", r"\|")):
         read(bad)

@@ -13,7 +13,7 @@ import pytest
 from transformers import EvalPrediction
 
 from sase_hf.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from sase_hf.data.pairs import TRANSLATION
+from sase_hf.data.splits import TRANSLATION
 from sase_hf.evaluation.metrics import DEFAULT_METRICS, METRICS, load_metrics, metrics_function
 
 

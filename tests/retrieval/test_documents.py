@@ -20,7 +20,5 @@ def test_document_ranker_refuses_missing_shards_and_another_model(tmp_path: Path
     with pytest.raises(ValueError, match=r"was begun with other settings: model\.config_sha256 wa"):
         DocumentRanker(other, folder)
     (folder / "embeddings-00001-of-00002.parquet").unlink()
-    with pytest.raises(
-        ValueError, match=r"lacks embeddings-00001-of-00002\.parquet; give the comm"
-    ):
+    with pytest.raises(ValueError, match=r"lacks embeddings-00001-of-00002\.parquet; give the c"):
         DocumentRanker(own, folder)

@@ -12,9 +12,8 @@ import torch
 from datasets import Dataset
 
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.columns import Columns
-from sase_hf.data.files import read_file
-from sase_hf.data.task import load_task
+from sase_hf.data.rows import read_rows
+from sase_hf.data.splits import load_task
 from sase_hf.training.predictions import predicted_labels, write_predictions
 
 ROWS = [
@@ -107,7 +106,7 @@ def test_predictions_keep_quotes_that_are_text(tmp_path: Path) -> None:
     added = [{"score": 1}] * len(texts)
     path = write_predictions(added, load_task(arguments), arguments, str(tmp_path / "out"))
     assert [row["text"] for row in read(path)] == texts
-    assert read_file(path, Columns(("text",), ())).texts["text"][:] == texts
+    assert [row["text"] for row in read_rows(str(path))] == texts
 
 
 def test_predictions_keep_half_a_character(tmp_path: Path) -> None:

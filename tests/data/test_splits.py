@@ -1,4 +1,4 @@
-"""From files to a task: columns, labels, splits, tokens, and errors about bad rows."""
+"""From files to splits and tokens: columns, labels, and errors about bad rows."""
 
 import multiprocessing
 import resource
@@ -18,8 +18,9 @@ from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.raw import scratch_file
-from sase_hf.data.task import TaskData, encode_task, load_task
+from sase_hf.data.splits import TaskData, load_task
+from sase_hf.data.stored_rows import scratch_file
+from sase_hf.data.tokens import encode_task
 
 
 def load(**fields: Any) -> TaskData:
@@ -140,22 +141,18 @@ def test_load_task_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path
         load(train_file=path, label_column_name="x,z")
 
 
-def test_load_task_test_split_may_have_no_labels(tmp_path: Path, reviews: Path) -> None:
-    """For prediction, the column may be missing or hold no label."""
+def test_load_task_for_prediction_needs_no_labels_and_no_train_split(
+    tmp_path: Path, reviews: Path
+) -> None:
+    """A column may be missing or hold no label; a checkpoint brings the names it has learnt."""
+    new = tmp_path / "test.jsonl"
     for rows in ([{"text": "a"}], [{"text": "a", "label": None}], [{"text": "a", "label": "-"}]):
-        test = write_jsonl(tmp_path / "test.jsonl", rows)
-        task = load(train_file=reviews, test_file=test)
+        task = load(train_file=reviews, test_file=write_jsonl(new, rows))
         assert task.splits["test"].column_names == ["text"]
-
-
-def test_load_task_known_names_need_no_train_split(tmp_path: Path) -> None:
-    """A checkpoint is evaluated, or predicts, with the names that it has learnt."""
-    rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "label": "yes"}])
-    task = load(validation_file=rows, label_names=["no", "yes"])
-    assert labels_of(task, "validation") == [1]
-    unlabelled = write_jsonl(tmp_path / "test.jsonl", [{"text": "a"}])
-    assert load(test_file=unlabelled, label_names=["no", "yes"]).label_names == ("no", "yes")
-    scores = write_jsonl(tmp_path / "scores.jsonl", [{"text": "a", "label": 2}])
+    assert load(test_file=new, label_names=["no", "yes"]).label_names == ("no", "yes")
+    rows = write_jsonl(new, [{"text": "a", "label": "yes"}])
+    assert labels_of(load(validation_file=rows, label_names=["no", "yes"]), "validation") == [1]
+    scores = write_jsonl(new, [{"text": "a", "label": 2}])
     assert labels_of(load(validation_file=scores, problem_type="regression"), "validation") == [2]
 
 
@@ -199,32 +196,21 @@ def test_load_task_shuffles_by_seed_before_the_limit(tmp_path: Path) -> None:
 
 
 def test_load_task_validation_fraction_keeps_the_proportions(tmp_path: Path) -> None:
-    """The same seed gives the same rows, no row is in both, and the record says so."""
+    """The same seed gives the same rows, those of earlier records, and the record says so."""
     for labels in ("abcdefghij", [i / 2 for i in range(10)], [["a"]] * 10):
         rows = [{"text": f"text {index}", "label": label} for index, label in enumerate(labels)]
         splits = load_rows(tmp_path, rows, validation_fraction=0.3).splits.values()
         assert [split.num_rows for split in splits] == [7, 3], "single labels, numbers and lists"
-    rows = [{"text": f"text {index}", "label": "ab"[index % 5 == 0]} for index in range(50)]
-    tasks = [load_rows(tmp_path, rows, validation_fraction=0.2) for _ in range(2)]
-    train, validation = (tasks[0].splits[name] for name in ("train", "validation"))
-    assert Counter(validation["label"]) == {0: 8, 1: 2}
-    assert (train.num_rows, validation.num_rows) == (40, 10)
-    assert {*train["text"], *validation["text"]} == {row["text"] for row in rows}
-    assert validation["text"][:] == tasks[1].splits["validation"]["text"][:]
-    source = tasks[0].sources["validation"]
-    assert (source["file"], source["split_off"], source["rows"]) == ("rows.jsonl", 0.2, 10)
-    other = load_rows(tmp_path, rows, validation_fraction=0.2, shuffle_seed=1)
-    assert other.splits["validation"]["text"][:] != validation["text"][:]
-
-
-def test_load_task_validation_fraction_picks_the_rows_of_earlier_records(tmp_path: Path) -> None:
-    """Accuracies that were measured on other rows could not be compared."""
-    rows = [{"text": str(index), "label": "ab"[index % 5 == 0]} for index in range(20)]
-    task = load_rows(tmp_path, rows, validation_fraction=0.25)
-    assert task.splits["validation"]["text"][:] == ["3", "5", "6", "7", "9"]
-    rows = [{"text": str(index), "label": ["a"]} for index in range(20)]
-    task = load_rows(tmp_path, rows, validation_fraction=0.25)
-    assert task.splits["validation"]["text"][:] == ["0", "1", "3", "6", "18"]
+    for label, picked in (("ab", ["3", "5", "6", "7", "9"]), ([["a"]], ["0", "1", "3", "6", "18"])):
+        rows = [{"text": str(i), "label": label[(i % 5 == 0) % len(label)]} for i in range(20)]
+        task = load_rows(tmp_path, rows, validation_fraction=0.25)
+        train, validation = task.splits["train"], task.splits["validation"]
+        assert validation["text"][:] == picked
+        assert {*train["text"], *picked} == {row["text"] for row in rows}
+    source = task.sources["validation"]
+    assert (source["file"], source["split_off"], source["rows"]) == ("rows.jsonl", 0.25, 5)
+    other = load_rows(tmp_path, rows, validation_fraction=0.25, shuffle_seed=1)
+    assert other.splits["validation"]["text"][:] != picked
 
 
 def test_load_task_validation_fraction_keeps_equal_texts_together(tmp_path: Path) -> None:
@@ -243,20 +229,6 @@ def test_load_task_validation_fraction_keeps_equal_texts_together(tmp_path: Path
         assert again["text"][:] == validation["text"][:]
         sizes = Counter(Counter(validation["text"]).values())
         assert sizes == {1: 11, 2: 7, 5: 4}, "frequent texts as well as rare ones"
-
-
-def test_load_task_validation_fraction_keeps_equal_pairs_together(tmp_path: Path) -> None:
-    """One of the two texts may be on both sides: a premise has several hypotheses."""
-    texts = [{"premise": f"{index // 4}", "hypothesis": f"{index // 2}"} for index in range(40)]
-    rows = [{**row, "label": "ab"[index % 2]} for index, row in enumerate(texts)]
-    options: dict[str, Any] = {"text_column_names": ["premise,hypothesis"]}
-    splits = load_rows(tmp_path, rows, validation_fraction=0.5, **options).splits
-    train, validation = (set(zip(s["text"], s["text_pair"], strict=True)) for s in splits.values())
-    assert train.isdisjoint(validation)
-    assert {first for first, _ in train} & {first for first, _ in validation}
-
-
-def test_load_task_validation_fraction_needs_different_texts(tmp_path: Path) -> None:
     rows = [{"text": "same", "label": label} for label in "abab"]
     for fraction, side in ((0.2, "validate"), (0.6, "train")):
         message = f"{fraction} of 4 train rows leaves none to {side} .*; add rows with other texts"
@@ -264,16 +236,30 @@ def test_load_task_validation_fraction_needs_different_texts(tmp_path: Path) -> 
             load_rows(tmp_path, rows, validation_fraction=fraction)
 
 
-def test_load_task_caches_nothing_of_local_files(
+def test_load_task_validation_fraction_keeps_equal_pairs_together(tmp_path: Path) -> None:
+    """One of the two texts may be on both sides: a premise has several hypotheses."""
+    rows = [
+        {"text": f"{i // 4}", "text_pair": f"{i // 2}", "label": "ab"[i % 2]} for i in range(40)
+    ]
+    splits = load_rows(tmp_path, rows, validation_fraction=0.5).splits.values()
+    train, validation = (set(zip(s["text"], s["text_pair"], strict=True)) for s in splits)
+    assert train.isdisjoint(validation)
+    assert {first for first, _ in train} & {first for first, _ in validation}
+
+
+def test_load_task_and_encode_task_leave_nothing_beside_the_rows_of_a_user(
     tmp_path: Path, reviews: Path, tokenizer: TokenizersBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of somebody's data is in a folder that ends with the process, and nowhere else."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    Dataset.from_list(REVIEWS).to_parquet(tmp_path / "test.parquet")
-    before = set(tmp_path.rglob("*"))
     test = tmp_path / "test.parquet"
+    Dataset.from_list(REVIEWS).to_parquet(test)
+    load(train_file=reviews).splits.save_to_disk(tmp_path / "mine")
+    before = set(tmp_path.rglob("*"))
     task = load(train_file=reviews, test_file=test, validation_fraction=0.5, shuffle_seed=1)
     rows = encode_task(task, tokenizer)
+    mine = encode_task(replace(task, splits=load_from_disk(tmp_path / "mine")), tokenizer)
+    assert mine["train"]["input_ids"][:] == [tokenizer(row["text"]).input_ids for row in REVIEWS]
     assert set(tmp_path.rglob("*")) == before
     folder = Path(scratch_file()).parent
     for split in (*task.splits.values(), *rows.values()):
@@ -295,17 +281,6 @@ def _first_text(path: Path) -> str:
     task = load(train_file=path)
     time.sleep(0.2)  # until the others have read, too
     return str(task.splits["train"][0]["text"])
-
-
-def test_encode_task_writes_nothing_beside_the_rows_of_a_user(
-    tmp_path: Path, reviews: Path, tokenizer: TokenizersBackend
-) -> None:
-    task = load(train_file=reviews)
-    task.splits.save_to_disk(tmp_path / "mine")
-    before = set(tmp_path.rglob("*"))
-    mine = replace(task, splits=load_from_disk(tmp_path / "mine"))
-    assert encode_task(mine, tokenizer)["train"][0] == encode_task(task, tokenizer)["train"][0]
-    assert set(tmp_path.rglob("*")) == before
 
 
 def test_load_task_says_that_the_disk_is_full(tmp_path: Path, tokenizer: TokenizersBackend) -> None:
@@ -380,16 +355,21 @@ def test_load_task_refuses_arguments_that_contradict_the_data(
         load(test_file=reviews)
 
 
-def test_encode_task_keeps_rows_and_labels(reviews: Path, tokenizer: TokenizersBackend) -> None:
-    """Predictions are matched with their texts by row."""
+@pytest.mark.parametrize(
+    ("limit", "max_length", "longest"), [(3, None, 3), (3, 5, 5), (10**30, None, 6)]
+)
+def test_encode_task_keeps_rows_and_labels_and_cuts_texts(
+    reviews: Path, limit: int, max_length: int | None, longest: int
+) -> None:
+    """Predictions are matched with their texts by row. The tokenizer may have no limit."""
     task = load(train_file=reviews, test_file=reviews)
-    rows = encode_task(task, tokenizer)
-    for split in ("train", "test"):
-        assert set(rows[split].column_names) == {"input_ids", "labels"}, (
-            "the collator adds the mask"
-        )
-        assert rows[split]["labels"][:] == task.splits[split]["label"][:]
-        assert rows[split]["input_ids"][:] == [tokenizer(row["text"]).input_ids for row in REVIEWS]
+    tokenizer = build_tokenizer(task.splits["train"]["text"], model_max_length=limit)
+    for split, rows in encode_task(task, tokenizer, max_length).items():
+        assert set(rows.column_names) == {"input_ids", "labels"}, "the collator adds the mask"
+        assert rows["labels"][:] == task.splits[split]["label"][:]
+        ids = [tokenizer(row["text"]).input_ids[:longest] for row in REVIEWS]
+        assert rows["input_ids"][:] == ids
+        assert max(map(len, ids)) == longest
 
 
 def test_encode_task_marks_the_second_text_of_pairs(pair_task: TaskData) -> None:
@@ -405,16 +385,3 @@ def test_encode_task_marks_the_second_text_of_pairs(pair_task: TaskData) -> None
     blind = TokenizersBackend(tokenizer_object=words, unk_token="[UNK]")
     with pytest.raises(ValueError, match="TokenizersBackend gives both texts of a pair the same"):
         encode_task(pair_task, blind)
-
-
-@pytest.mark.parametrize(
-    ("limit", "max_length", "expected"), [(3, None, 3), (3, 5, 5), (10**30, None, 6)]
-)
-def test_encode_task_cuts_texts_to_max_seq_length(
-    reviews: Path, limit: int, max_length: int | None, expected: int
-) -> None:
-    """Without a length, the tokenizer's own limit holds; without that, nothing is cut."""
-    task = load(train_file=reviews)
-    tokenizer = build_tokenizer(task.splits["train"]["text"], model_max_length=limit)
-    rows = encode_task(task, tokenizer, max_length)["train"]
-    assert max(map(len, rows["input_ids"])) == expected

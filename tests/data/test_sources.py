@@ -1,4 +1,4 @@
-"""Raw rows: every format as it is, nothing guessed, nothing left behind."""
+"""Rows of files and datasets: every format as it is, nothing guessed, nothing left behind."""
 
 import csv
 import gzip
@@ -11,16 +11,32 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from rows import REVIEWS, write_csv, write_jsonl
 
-from sase_hf.data import files
-from sase_hf.data.arguments import DataArguments
-from sase_hf.data.columns import Columns
-from sase_hf.data.files import read_file, read_splits
+from sase_hf.data import sources
+from sase_hf.data.arguments import SourceArguments
+from sase_hf.data.rows import read_rows
+from sase_hf.data.sources import open_sources
+from sase_hf.data.stored_rows import Columns, StoredSplit
 
 LONG = "word " * 40_000  # beyond the csv module's own limit of 128 KiB
 GUESSED = ["NA", "null", "007", "1.50", "2020-01-01 00:00:00"]
 PLAIN = ['"Fine.', "bad", '"so"', 'yes"']
 WANTED = Columns(("text",), ("label",))
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def read_file(path: Path, columns: Columns = WANTED) -> StoredSplit:
+    with open_sources(SourceArguments(test_file=str(path))) as (source,):
+        source.sample(2)
+        return source.read(columns)
+
+
+def read_splits(**flags: Any) -> list[StoredSplit]:
+    with open_sources(SourceArguments(**flags)) as opened:
+        return [source.read(WANTED) for source in opened]
+
+
+def texts_of(split: StoredSplit) -> list[str]:
+    return split.named_texts({"text": "text"})["text"][:]
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.json.gz", "R.TSV.GZ", "r.csv", "R.Parquet"])
@@ -35,10 +51,10 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
     else:
         write_csv(path, rows, "\t" if "tsv" in path.name else ",")
     path = path.rename(tmp_path / name)
-    split = read_file(path, WANTED)
-    assert split.texts["text"][:] == [row["text"] for row in REVIEWS]
+    split = read_file(path)
+    assert texts_of(split) == [row["text"] for row in REVIEWS]
     assert split.labels["label"] == [row["label"] for row in REVIEWS]
-    assert (split.num_rows, split.column_names) == (4, ["text", "label", "other"])
+    assert (split.num_rows, [*split.column_names]) == (4, ["text", "label", "other"])
     assert split.source == {"file": name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
@@ -84,7 +100,7 @@ def test_read_file_keeps_texts_as_they_are(
     tmp_path: Path, name: str, content: str, texts: list[str]
 ) -> None:
     (tmp_path / name).write_bytes(content.encode())
-    assert read_file(tmp_path / name, WANTED).texts["text"][:] == texts
+    assert texts_of(read_file(tmp_path / name)) == texts
 
 
 def test_read_file_turns_class_ids_into_names(tmp_path: Path) -> None:
@@ -133,7 +149,7 @@ def test_read_file_names_line_of_broken_file(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"{tmp_path / name}.*{message}"):
-        read_file(tmp_path / name, WANTED)
+        read_file(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -146,21 +162,20 @@ def test_read_file_names_line_of_broken_file(
         ("r.json.gz", "[" + "\n" * 20_000, "unpacks to more than .* 100 for each byte; if that"),
     ],
 )
-def test_read_file_refuses_what_would_fill_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, message: str
+def test_read_rows_refuses_what_would_fill_the_memory(
+    tmp_path: Path, name: str, content: str, message: str
 ) -> None:
     """Also where a few bytes unpack to it; an array may be one line, as programs write it."""
-    monkeypatch.setattr(files, "MAX_LINE", 15)
     path = tmp_path / name
     data = content.encode()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     limit = csv.field_size_limit()
     with pytest.raises(ValueError, match=message):
-        read_file(path, WANTED)
+        list(read_rows(str(path), max_line=15))
     csv.field_size_limit(limit)  # of the process: importlib reads csv too
     path = tmp_path / "array.json"
     path.write_text(json.dumps(REVIEWS))
-    assert read_file(path, WANTED).num_rows == len(REVIEWS)
+    assert list(read_rows(str(path), max_line=15)) == REVIEWS
 
 
 @pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
@@ -168,46 +183,49 @@ def test_read_file_without_a_wanted_column_still_has_rows(tmp_path: Path, name: 
     """What is missing is named where it is known who needs it."""
     rows = Dataset.from_dict({"sentence": ["a", "b"]})
     (rows.to_csv if name == "r.csv" else rows.to_parquet)(tmp_path / name)
-    split = read_file(tmp_path / name, WANTED)
-    assert (split.num_rows, split.column_names) == (2, ["sentence"])
-    assert (split.texts.column_names, split.labels) == ([], {})
+    split = read_file(tmp_path / name)
+    assert (split.num_rows, [*split.column_names]) == (2, ["sentence"])
+    with pytest.raises(
+        ValueError, match=r"r\.\w+ has no column 'text'; it has 'sentence'\. Choose"
+    ):
+        split.require(["text"], "flags")
 
 
-def test_read_splits_names_the_dataset_that_cannot_be_read(tmp_path: Path) -> None:
+def test_open_sources_names_the_dataset_that_cannot_be_read(tmp_path: Path) -> None:
     """A folder of files with semicolons, which `datasets` reads as commas."""
     (tmp_path / "train.csv").write_text("text;label\nfine;1\nbad, really;0\n")
     with pytest.raises(ValueError, match=r"cannot read the dataset .*; give its files"):
-        read_splits(DataArguments(dataset_name=str(tmp_path)))
+        read_splits(dataset_name=str(tmp_path))
 
 
-def test_read_splits_refuses_contradictions_and_unknown_splits(
+def test_open_sources_refuses_contradictions_and_unknown_splits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(ValueError, match=r"--dataset_name is None and the files are \{\}; give"):
-        read_splits(DataArguments())
+        read_splits()
     with pytest.raises(ValueError, match=r"--dataset_name is 'some/set' and the files are \{'tr"):
-        read_splits(DataArguments(dataset_name="some/set", train_file="r.jsonl"))
+        read_splits(dataset_name="some/set", train_file="r.jsonl")
     splits = DatasetDict(unsupervised=Dataset.from_list(REVIEWS))
-    monkeypatch.setattr(files, "load_dataset", lambda *_, **__: splits)
+    monkeypatch.setattr(sources, "load_dataset", lambda *_, **__: splits)
     with pytest.raises(ValueError, match=r"has the splits \['unsupervised'\], but none of \['tr"):
-        read_splits(DataArguments(dataset_name="some/set"))
+        read_splits(dataset_name="some/set")
 
 
-def test_read_splits_local_folder_is_a_dataset(tmp_path: Path) -> None:
+def test_open_sources_local_folder_is_a_dataset(tmp_path: Path) -> None:
     """It loads as its copy on the Hub would; the record keeps the folder's name only."""
     folder = tmp_path / "reviews"
     folder.mkdir()
     write_jsonl(folder / "train.jsonl", REVIEWS)
     write_jsonl(folder / "test.jsonl", REVIEWS[:1])
     cache = tmp_path / "cache"
-    _, splits = read_splits(DataArguments(dataset_name=str(folder), cache_dir=str(cache)))
+    splits = read_splits(dataset_name=str(folder), cache_dir=str(cache))
     assert [(split.name, split.num_rows) for split in splits] == [("train", 4), ("test", 1)]
     assert splits[0].source == {"dataset": "reviews", "config": None, "revision": None}
     assert splits[1].title == "the test split of reviews"
     assert not cache.exists(), "what is here already needs no copy"
 
 
-def test_read_splits_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_sources_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
     """A branch moves on; the record must say which rows it was."""
     url = f"hf://datasets/some/set@{COMMIT}/data/train.parquet"
     asked: dict[str, Any] = {}
@@ -218,10 +236,10 @@ def test_read_splits_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch) 
         rows.info.download_checksums = {url: {"num_bytes": 1, "checksum": None}}
         return DatasetDict(train=rows, validation=Dataset.from_list(REVIEWS), extra=rows)
 
-    monkeypatch.setattr(files, "load_dataset", load_dataset)
+    monkeypatch.setattr(sources, "load_dataset", load_dataset)
     hub = {"revision": "main", "cache_dir": "c", "token": "t"}
     flags = {"dataset_config_name": "en", "dataset_revision": "main", "cache_dir": "c"}
-    _, splits = read_splits(DataArguments(dataset_name="some/set", token="t", **flags))
+    splits = read_splits(dataset_name="some/set", token="t", **flags)
     assert [split.source["revision"] for split in splits] == [COMMIT, "main"]
     assert splits[0].source == {"dataset": "some/set", "config": "en", "revision": COMMIT}
     assert asked == {"path": "some/set", "name": "en", **hub}, "no remote code is asked for"

@@ -1,0 +1,278 @@
+"""The splits of a task: texts under standard names, labels as a model takes them.
+
+Every row is checked here, so that a bad one is named by file or split, row and column. Rows are
+counted from 0 below a header line.
+"""
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from datasets import Dataset, DatasetDict, interleave_datasets
+
+from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
+from .columns import SAMPLE_ROWS, find_columns
+from .labels import REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
+from .sources import open_sources
+from .stored_rows import BATCH, Columns, StoredSplit
+
+logger = logging.getLogger(__name__)
+
+TRANSLATION = "translation"
+TEXT_COLUMNS = ("text", "text_pair")
+FLAGS = "--text_column_names and --label_column_name"
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """A task's splits and the meaning of its labels.
+
+    The splits are some of "train", "validation" and "test", with the columns `text`, for pairs
+    `text_pair`, and `label`: by `problem_type` a class id, a 0.0 or 1.0 for every class, or a
+    number or list of numbers. Only a test split may come without `label`.
+    """
+
+    splits: DatasetDict
+    labels: LabelColumn
+    sources: dict[str, dict[str, Any]]  # the origin of each split's rows, and their number
+    text_columns: tuple[str, ...]  # the names in the source: one, or two for pairs
+    label_columns: tuple[str, ...]  # none if no rows have labels
+
+    @property
+    def problem_type(self) -> str:
+        """One of `labels.PROBLEM_TYPES`, or the kind of pairs that have no labels."""
+        return self.labels.problem_type
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The classes in id order; for regression one name per output."""
+        return self.labels.names
+
+
+def load_task(arguments: DataArguments) -> TaskData:
+    """Load the splits of a task and give its columns their standard names.
+
+    The first split, "train" if there is one, decides the columns and the labels; the other splits
+    may hold no other labels. A test split without any label is for prediction only.
+    `shuffle_seed` is also the seed of `validation_fraction`, which keeps the proportions of the
+    labels.
+
+    Raises:
+        ValueError: If the arguments contradict one another, a file breaks its format, a column is
+            missing, or a row has no text, no label, or an unknown one.
+    """
+    with open_sources(arguments) as sources:
+        first = sources[0]
+        sample, is_test = first.sample(SAMPLE_ROWS), first.name == "test"
+        columns = find_columns(first.title, sample, arguments, labelled=not is_test)
+        stored = [source.read(columns) for source in sources]
+    for split in stored:
+        split.require(columns.texts if split.name == "test" else sum(columns, ()), FLAGS)
+    cells = {split.name: _label_cells(split, columns.labels) for split in stored}
+    labels = _learn(stored[0], cells[first.name], columns, arguments)
+    if is_test and arguments.label_column_name is None and columns.labels:
+        columns = _without_other_labels(stored[0], cells["test"], columns, labels)
+    splits = {s.name: _checked(s, cells[s.name], columns, labels, arguments) for s in stored}
+    origins = {split.name: split.source for split in stored}
+    if arguments.validation_fraction and "train" in splits and "validation" not in splits:
+        fraction, seed = arguments.validation_fraction, arguments.shuffle_seed or 0
+        splits["train"], splits["validation"] = _split_off(splits["train"], fraction, seed)
+        origins["validation"] = {**origins["train"], "split_off": fraction, "seed": seed}
+    task = _task(splits, labels, origins, columns, arguments)
+    logger.info("%s, labels %s, read from %s", labels.problem_type, labels.names, task.sources)
+    return task
+
+
+def load_pairs(arguments: PairArguments, problem_type: str = TRANSLATION) -> TaskData:
+    """Load the splits of a task without labels, with the columns `text` and `text_pair`.
+
+    A test split may come without the second.
+
+    Raises:
+        ValueError: If a file breaks its format, a column is missing, or a text is missing or blank.
+    """
+    columns = Columns(tuple(arguments.text_column_names or ()), ())
+    with open_sources(arguments) as sources:
+        stored = [source.read(columns) for source in sources]
+    splits = {}
+    for split in stored:
+        texts = columns.texts
+        if split.name == "test":
+            texts = texts[: 1 + (texts[1] in split.column_names)]
+        split.require(texts, "--text_column_names")
+        rows = split.named_texts(dict(zip(texts, TEXT_COLUMNS, strict=False)))
+        if split.name == "train" and (limit := arguments.max_train_words) is not None:
+            rows = rows.filter(lambda row: all(len(text.split()) <= limit for text in row.values()))
+        if split.name == "train" and arguments.both_directions:
+            exchanged = rows.rename_columns(
+                dict(zip(TEXT_COLUMNS, TEXT_COLUMNS[::-1], strict=True))
+            )
+            rows = interleave_datasets([rows, exchanged.select_columns(list(TEXT_COLUMNS))])
+        if not rows.num_rows:
+            raise ValueError(f"{split.title} has no rows left; add some, or leave it out")
+        splits[split.name] = rows
+    origins = {split.name: split.source for split in stored}
+    return _task(splits, LabelColumn(problem_type, ()), origins, columns, arguments)
+
+
+def _task(
+    splits: dict[str, Dataset],
+    labels: LabelColumn,
+    sources: Mapping[str, dict[str, Any]],
+    columns: Columns,
+    arguments: SourceArguments,
+) -> TaskData:
+    """Shuffle the train split, and keep the first rows of each split that has a limit."""
+    if arguments.shuffle_seed is not None and "train" in splits:
+        seed = arguments.shuffle_seed
+        splits["train"] = splits["train"].shuffle(seed=seed, keep_in_memory=True)
+    for name, rows in splits.items():
+        limit = getattr(arguments, MAX_SAMPLES[name])
+        if limit is not None:
+            splits[name] = rows.select(range(min(limit, rows.num_rows)))
+    used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
+    return TaskData(DatasetDict(splits), labels, used, *columns)
+
+
+def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:
+    """Return the label cell of each row; several columns of 0 and 1 give lists of their names.
+
+    The cell is None where the row or the split lacks a column.
+    """
+    if not columns or any(name not in split.column_names for name in columns):
+        return [None] * split.num_rows
+    if len(columns) == 1:
+        return split.labels[columns[0]]
+    rows: list[Any] = []
+    for cells in zip(*(split.labels[name] for name in columns), strict=True):
+        truths = dict(zip(columns, map(truth_of, cells), strict=True))
+        for (name, truth), cell in zip(truths.items(), cells, strict=True):
+            if truth is None and not is_unlabelled(cell, None):
+                fault = f"{cell!r} is not 0 or 1, true or false, yes or no"
+                reason = f"{fault}, as in each of several columns of labels"
+                raise split.cell_error(len(rows), name, reason)
+        is_known = None not in truths.values()
+        rows.append([name for name, truth in truths.items() if truth] if is_known else None)
+    return rows
+
+
+def _learn(
+    split: StoredSplit, cells: list[Any], columns: Columns, arguments: DataArguments
+) -> LabelColumn:
+    """Learn the labels from the train split, or without one from the names that are known."""
+    names, kind = arguments.label_names, arguments.problem_type
+    several = columns.labels if len(columns.labels) > 1 else None
+    class_names = several or split.class_names.get(",".join(columns.labels))
+    if split.name != "train" and not names and not class_names and kind != REGRESSION:
+        raise ValueError("there is no train split to learn from; list the --label_names")
+    try:
+        return LabelColumn.learn(cells, kind, names, class_names)
+    except CellFault as fault:
+        row, reason = fault.args
+        raise split.cell_error(row, ",".join(columns.labels), str(reason)) from None
+
+
+def _without_other_labels(
+    split: StoredSplit, cells: list[Any], columns: Columns, labels: LabelColumn
+) -> Columns:
+    """Drop a label column that no flag names if none of its cells is a known label."""
+    for cell in cells:
+        with suppress(ValueError):
+            if labels.encode(cell) is not None:
+                return columns
+    logger.warning(
+        f"column {','.join(columns.labels)!r} of {split.title} holds none of the labels of the "
+        "model; it is not read"
+    )
+    return columns._replace(labels=())
+
+
+def _checked(
+    split: StoredSplit,
+    cells: list[Any],
+    columns: Columns,
+    labels: LabelColumn,
+    arguments: DataArguments,
+) -> Dataset:
+    """Check every row of a split and give its columns their standard names and types."""
+    column = ",".join(columns.labels)
+    # Without rows to learn from, whose labels the flag would leave out too.
+    is_alone = split.name == "test" and not (arguments.train_file or arguments.dataset_name)
+    unread = "; to predict without labels, add --label_column_name ''" if is_alone else ""
+    encoded: list[Any] = [None] * split.num_rows
+    for row, cell in enumerate(cells if columns.labels else ()):
+        try:
+            encoded[row] = labels.encode(cell)
+        except ValueError as reason:
+            raise split.cell_error(row, column, f"{reason}{unread}") from None
+    unlabelled = [row for row, label in enumerate(encoded) if label is None]
+    texts = dict(zip(columns.texts, TEXT_COLUMNS, strict=False))
+    if split.name == "test" and len(unlabelled) == split.num_rows:
+        return split.named_texts(texts)
+    if unlabelled and not arguments.drop_unlabelled:
+        way_out = "label the row, or leave all such rows out with --drop_unlabelled"
+        value = cells[unlabelled[0]]
+        if labels.problem_type != REGRESSION and str(value).strip() == "-":
+            way_out += "; if '-' is a class, list it in --label_names, with all others"
+        fault = f"{value!r} is not a label; {way_out}{unread}"
+        raise split.cell_error(unlabelled[0], column, fault)
+    if len(unlabelled) == split.num_rows:
+        raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
+    if unlabelled:
+        logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)
+    rows = split.named_texts(texts, left_out=set(unlabelled))
+    # A fingerprint of its own, as that of all labels takes long.
+    rows = rows.add_column("label", encoded, feature=labels.feature, new_fingerprint=uuid4().hex)
+    return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
+
+
+def _split_off(train: Dataset, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
+    """Return the rows to train on and to validate with, the labels in the same proportions.
+
+    Rows of equal texts stay together, so that no text is both trained on and validated with.
+    `train_test_split(stratify_by_column=)` refuses labels that occur once, numbers and lists.
+    """
+    is_picked = _evenly_picked(train, max(round(fraction * train.num_rows), 1), seed)
+    if is_picked.all() or not is_picked.any():
+        use = "train on" if is_picked.all() else "validate with"
+        fault = f"--validation_fraction {fraction} of {train.num_rows} train rows leaves none to"
+        advice = "add rows with other texts, as equal ones stay together, or give --validation_file"
+        raise ValueError(f"{fault} {use}; {advice}")
+    return train.select(np.flatnonzero(~is_picked)), train.select(np.flatnonzero(is_picked))
+
+
+def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
+    """Return whether each row is picked: about `count` rows, all rows of a text or none.
+
+    The texts are ordered by label, within a label the frequent ones first, so that rare ones make
+    up for rows that these have too many. Evenly spaced places in this order then have the
+    proportions of the labels. A text is picked once half of its rows are due.
+    """
+    columns = [name for name in TEXT_COLUMNS if name in rows.column_names]
+    digests = (
+        hashlib.blake2b("\0".join(row).encode(), digest_size=8).digest()
+        for batch in rows.iter(BATCH)
+        for row in zip(*(batch[name] for name in columns), strict=True)
+    )
+    text_of_row = np.unique(np.fromiter(digests, "V8").view(np.uint64), return_inverse=True)[1]
+    size_of_text = np.bincount(text_of_row)
+    shuffled = np.random.default_rng(seed).permutation(rows.num_rows)
+    first_places = np.sort(np.unique(text_of_row[shuffled], return_index=True)[1])
+    row_of_each_text = shuffled[first_places]
+    labels = np.array(rows["label"][:])[row_of_each_text]
+    sort_keys = (-size_of_text[text_of_row[row_of_each_text]],)  # the last key comes first
+    sort_keys += (labels,) if labels.ndim == 1 else ()
+    texts = text_of_row[row_of_each_text[np.lexsort(sort_keys)]]
+    places = ((np.arange(count) + 0.5) * rows.num_rows / count).astype(int)
+    rows_due = np.searchsorted(places, np.cumsum(size_of_text[texts]))
+    is_text_picked, num_picked = np.zeros(len(size_of_text), dtype=bool), 0
+    for text, due in zip(texts, rows_due, strict=True):
+        if 2 * (due - num_picked) >= size_of_text[text]:
+            is_text_picked[text] = True
+            num_picked += size_of_text[text]
+    return is_text_picked[text_of_row]
