@@ -27,6 +27,7 @@ TEXTS = (
     "README.md",
     "scripts/README.md",
     *GUIDE,
+    "scripts/lab/README.md",
     "model_cards/README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
@@ -155,8 +156,17 @@ def figures_without_record(text: str, records: dict[str, Any]) -> list[str]:
 
 def test_figures_in_tables_come_from_records() -> None:
     cards = ROOT / "model_cards"
-    paths = sorted((cards / "records").rglob("*.json"))
-    records = {path.relative_to(cards).as_posix(): json.loads(path.read_text()) for path in paths}
+    records = {}
+    for path in (cards / "records").rglob("*.json*"):
+        name, text = path.relative_to(cards).as_posix(), path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            records[name] = json.loads(text)
+        else:
+            lines = map(json.loads, text.splitlines())
+            records |= {f"{name}#{record['run']}": record for record in lines}
+    linked = re.findall(r"\((records/[^)]*\.json[^)]*)\)", read("model_cards/README.md"))
+    assert linked
+    assert set(linked) <= records.keys()
     assert figures_without_record(read("model_cards/README.md"), records) == []
     # The means of README.md are those of the pages that the studies make from the records.
     pages = read("model_cards/EXPERIMENTS.md") + read("model_cards/TRANSLATION.md")
@@ -185,7 +195,7 @@ def test_no_text_names_a_machine() -> None:
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if not name.startswith(".") and name != "runs"]
         for path in (Path(folder, name) for name in names):
-            if path.suffix in (".md", ".json", ".yaml", ".toml", ".svg"):
+            if path.suffix in (".md", ".json", ".jsonl", ".yaml", ".toml", ".svg"):
                 found = machine.search(path.read_text(encoding="utf-8"))
                 assert not found, f"{path.relative_to(ROOT)} says {found}"
 

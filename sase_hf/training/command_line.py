@@ -2,7 +2,9 @@
 
 A recipe is a YAML or JSON file whose keys are flag names. Its entries are read exactly as if they
 stood on the command line before everything else, so a flag given there wins. It may name another
-recipe as its `base`, whose entries come before its own.
+recipe as its `base`, whose entries come before its own. It may hold `variants`, each a name with
+entries that come after those of the file: `yelp5.yaml#cnn_max` is the variant cnn_max. The `base`
+of a variant is another variant of the file, or a recipe.
 """
 
 import argparse
@@ -96,36 +98,41 @@ def parse_arguments(
         parser.print_help()
         parser.exit()
     if not words[0].startswith("-"):
-        words = [*_words(read_recipe(Path(words[0]))), *words[1:]]
+        words = [*flag_words(read_recipe(words[0])), *words[1:]]
     given, unknown = parser.parse_known_args(words)
     if unknown:
         raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
     if groups is LABELS:
-        words = [*_words(_implied(given)), *words]
+        words = [*flag_words(_implied(given)), *words]
     parsed = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
     data_args, model_args, training_args = parsed
     return model_args, data_args, training_args
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
-    """Read a recipe and its base, whose path is relative to the recipe's folder.
+    """Read a recipe, or a variant as FILE#VARIANT, and its base, relative to the recipe's folder.
 
     Values are texts, lists of texts, or None for an empty one: YAML 1.1 would read `1e-3` as a text
     and the label `no` as false.
     """
-    path, entries, read = Path(path), dict[str, Any](), set[Path]()
-    while path.resolve() not in read:
-        read.add(path.resolve())
-        content = _read_entries(path)
-        base = content.pop("base", None)
-        entries = content | entries
-        if base is None:
-            return entries
-        path = path.parent / str(base)
-    raise ValueError(f"recipe {path} is based on itself")
+    file, _, variant = str(path).partition("#")
+    path = Path(file)
+    content = _read_file(path)
+    base, variants = content.pop("base", None), content.pop("variants", {})
+    if not isinstance(variants, dict) or not all(
+        isinstance(own, dict) or own == "" for own in variants.values()
+    ):
+        raise ValueError(f"recipe {path}: `variants` must hold names, each with lines of its own")
+    try:
+        below = {} if base is None else read_recipe(path.parent / str(base))
+        own = _read_variant(path, variants, variant) if variants or variant else {}
+    except RecursionError:
+        raise ValueError(f"recipe {path} is based on itself, by way of {base}") from None
+    return below | _entries(path, content) | own
 
 
-def _read_entries(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
+    """Return the lines of a recipe file, as YAML has them."""
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise ValueError(
             f"{path} is not a recipe, which ends in .yaml, .yml or .json. "
@@ -140,6 +147,27 @@ def _read_entries(path: Path) -> dict[str, Any]:
         raise ValueError(f"recipe {path} is not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"recipe {path} must hold lines of the form `flag_name: value`")
+    return content
+
+
+def _read_variant(path: Path, variants: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the entries of a variant, after those of its base."""
+    if name not in variants:
+        listed = ", ".join(variants) or "none"
+        raise ValueError(
+            f"recipe {path} has no variant {name!r}; name one as in {path}#VARIANT: {listed}"
+        )
+    own = dict(variants[name] or {})
+    base = own.pop("base", None)
+    if base is None:
+        return _entries(path, own)
+    is_variant = base in variants
+    below = _read_variant(path, variants, base) if is_variant else read_recipe(path.parent / base)
+    return below | _entries(path, own)
+
+
+def _entries(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the lines of a recipe as texts, lists of texts, or None."""
     for name, value in content.items():  # anchors could make a nested list of any size
         items = value if isinstance(value, list) else [value]
         if not all(isinstance(item, str) for item in items):
@@ -211,7 +239,8 @@ def _implied(given: argparse.Namespace) -> dict[str, str]:
     return implied
 
 
-def _words(entries: Mapping[str, Any]) -> list[str]:
+def flag_words(entries: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command line that say what the entries of a recipe say."""
     words: list[str] = []
     for name, value in entries.items():
         if isinstance(value, list):

@@ -25,7 +25,7 @@ from sase_hf.hub import model_card, write_model_card
 from sase_hf.hub.card import training_data
 
 CARDS = Path(__file__).parents[2] / "model_cards"
-model_cards = load_script("model_cards")
+model_cards = load_script("lab/cards")
 
 RECORD: dict[str, Any] = {
     "metrics": {"accuracy": 0.71234, "macro_f1": 0.5},
@@ -174,7 +174,7 @@ def test_card_shows_what_only_the_owner_knows() -> None:
 @pytest.mark.parametrize("source", sorted(CARDS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_model_card_in_the_repository_equals_a_fresh_rendering(source: Path) -> None:
     card = source.with_suffix(".md").read_text(encoding="utf-8")
-    assert card == model_cards.render(source), "run scripts/model_cards.py"
+    assert card == model_cards.render(source), "run scripts/lab/cards.py"
     assert {"license", "language"} <= ModelCard(card).data.to_dict().keys()
 
 

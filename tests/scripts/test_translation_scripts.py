@@ -1,8 +1,6 @@
-"""A translation checkpoint in the scripts that take any family, and the study of translation."""
+"""A translation checkpoint in the scripts that take any family."""
 
-import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +10,13 @@ import torch
 from checkpoints import script_main, write_owned_card
 from loopback_hub import OWNER, Hub
 from rows import write_jsonl
-from script_files import load_script
-from studying import translation
-from tiny_translation import SIZES, tiny_translator
+from tiny_translation import tiny_translator
 from transformers import pipeline
 
 from sase_hf import build_translation_tokenizer
 from sase_hf.hub import push
 
 TEXTS = ["Two dogs run.", "A man sleeps."]
-ROWS = [{"en": text, "fr": text.lower()} for text in TEXTS * 4]
 
 
 @pytest.fixture(scope="module")
@@ -82,42 +77,3 @@ def test_demo_shows_the_alignment(checkpoint: str) -> None:
     translate = pipeline("aligned-translation", model=checkpoint)
     assert 'class="alignment"' in demo.view(translate, [TEXTS[0]])
     assert "translates" in demo.about(translate)
-
-
-@pytest.mark.slow
-def test_translation_study_trains_measures_and_renders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A second start trains nothing; the page and both figures come from the records alone."""
-    rows = str(write_jsonl(tmp_path / "rows.jsonl", ROWS))
-    sizes = {name: size for name, size in SIZES.items() if name != "vocab_size"}
-    recipe = {
-        "train_file": rows,
-        "validation_file": rows,
-        "text_column_names": "en,fr",
-        **sizes,
-        "max_steps": 2,
-        "do_train": "true",
-        "do_eval": "true",
-        "generation_max_length": 8,
-    }
-    recipes = tmp_path / "recipes"
-    recipes.mkdir()
-    for name in ("search_10", "encdec_10"):
-        own = recipe | {"has_attention": str(name == "search_10").lower()}
-        (recipes / f"{name}.yaml").write_text(json.dumps(own))
-    script = load_script("translation_study")
-    study = replace(script.STUDY, recipes=recipes)
-    monkeypatch.setattr(script, "STUDY", study)
-    folders = ["--runs", str(tmp_path / "runs"), "--records", str(tmp_path / "records")]
-    for _ in range(2):
-        script.main(["run", str(recipes), "--seeds", "1", *folders])
-    assert capsys.readouterr().out.count("done, BLEU") == 4
-    page = tmp_path / "page.md"
-    script.main(["render", *folders[2:], "--output", str(page)])
-    table = page.read_text()
-    assert re.search(r"\| RNNsearch-10 \| \d+\.\d\d \(1 seed\) \|.*\| 21.50 \|", table)
-    assert (tmp_path / translation.FIGURE).exists()
-    assert (tmp_path / translation.ALIGNMENT_FIGURE).exists()
-    record = json.loads((tmp_path / "records" / "search_10-seed1.json").read_text())
-    assert {"bleu", "bleu_no_unk", "by_length", "alignment"} <= record["translation"].keys()

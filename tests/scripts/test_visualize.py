@@ -201,6 +201,6 @@ def test_visualize_draws_the_weights_of_pairs_of_tokens(checkpoints: Path, tmp_p
 
 def test_readme_figures_draws_both_themes(checkpoints: Path, tmp_path: Path) -> None:
     words = [str(checkpoints / "one"), "--text", "warm meal", "--output_dir", str(tmp_path)]
-    script_main("readme_figures")(words)
+    script_main("lab/figures")(words)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["heatmap_dark.svg", "heatmap_light.svg"]

@@ -69,9 +69,33 @@ def test_recipe_takes_over_the_entries_of_its_base(recipe: Any, tmp_path: Path) 
     assert "base" not in read_recipe(path)
 
 
+def test_recipe_has_variants_that_build_on_one_another_and_on_recipes(
+    recipe: Any, tmp_path: Path
+) -> None:
+    recipe("num_hops: 5\npooling: max\n", "other.yaml")
+    path = recipe(
+        "base: other.yaml\npenalty_coef: 0.3\nvariants:\n  plain:\n"
+        "  small: {num_hops: 2, seed: 1}\n  wide: {base: small, seed: 3}\n"
+        "  other:\n    base: other.yaml\n    penalty_coef:\n"
+    )
+    base = {"num_hops": "5", "pooling": "max", "penalty_coef": "0.3"}
+    assert read_recipe(f"{path}#plain") == base
+    assert read_recipe(f"{path}#wide") == {**base, "num_hops": "2", "seed": "3"}
+    assert read_recipe(f"{path}#other")["penalty_coef"] is None
+    top = recipe("base: recipe.yaml#small\nseed: 9\n", "top.yaml")
+    assert read_recipe(top) == {**base, "num_hops": "2", "seed": "9"}
+    assert parse_arguments([f"{path}#wide"])[2].seed == 3
+    for wrong in (path, f"{path}#tall"):
+        with pytest.raises(
+            ValueError, match=r"no variant .*; name one .*: plain, small, wide, other"
+        ):
+            read_recipe(wrong)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
+        ("run.yaml", "variants: {one: [2]}", "`variants` must hold names, each with lines"),
         ("run.yaml", "base: no.yaml", r"no recipe .*no\.yaml"),
         ("run.yaml", "base: run.yaml", r"run\.yaml is based on itself"),
         ("run.yaml", "penalty_coeff: 3", r"there is no flag --penalty_coeff; did you"),

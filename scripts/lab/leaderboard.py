@@ -1,0 +1,199 @@
+"""Compare this package with what people use instead, on the sets of a folder.
+
+    python scripts/lab/leaderboard.py data
+    python scripts/lab/leaderboard.py data --sets sst2 trec --systems tfidf fasttext
+
+The folder holds a set as NAME.train.jsonl.gz and NAME.dev.jsonl.gz with the fields `text` and
+`label`, or `premise`, `hypothesis` and `label`. scripts/lab/README.md says what is measured. Runs
+with a record in model_cards/records/leaderboard.jsonl are skipped; after a stop, give the same
+command again. What is not installed is left out: pip install 'sase_hf[leaderboard]'
+"""
+
+import gzip
+import importlib.util
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+import yaml
+from baselines import processor_seconds
+from records import RECORDS, Record, read_record
+from runner import LAB, SCRIPTS, Run, call, complete
+from transformers import EvalPrediction
+
+from sase_hf.data.arguments import DataArguments
+from sase_hf.data.labels import SINGLE_LABEL
+from sase_hf.data.task import TaskData, encode_task, load_task
+from sase_hf.evaluation.calibration import expected_calibration_error
+from sase_hf.evaluation.dataset import EvaluationDataset
+from sase_hf.evaluation.records import load_metrics, measured_record, metrics_function
+from sase_hf.hub.checks import PUBLIC_NAMES, weight_files
+from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.loading import load_checkpoint
+
+COMPARED = yaml.safe_load((LAB / "systems.yaml").read_text(encoding="utf-8"))
+SETS, SYSTEMS = COMPARED["sets"], COMPARED["systems"]
+
+
+@dataclass(frozen=True)
+class Comparison(Run):
+    """A system on a set: the columns of its texts, and the files that begin with `stem`."""
+
+    columns: list[str]
+    stem: Path
+
+    def file(self, part: str) -> str:
+        """Return the file of the rows of "train" or "dev"."""
+        return f"{self.stem}.{part}.jsonl.gz"
+
+    def measure(self, log: IO[bytes]) -> Record:
+        """Measure anew: the processor's time of a part says nothing."""
+        start = time.perf_counter()
+        self.start_over()
+        task = load_task(
+            DataArguments(
+                train_file=self.file("train"),
+                test_file=self.file("dev"),
+                text_column_names=self.columns,
+                validation_fraction=0.1,
+            )
+        )
+        measure = self._measure_ours if "vectors" in self.settings else self._measure_baseline
+        measured = measure(task, log)
+        labels = np.array(task.splits["test"]["label"][:])
+        probabilities = measured.pop("probabilities")
+        compute = metrics_function(load_metrics(None, SINGLE_LABEL), SINGLE_LABEL)
+        metrics = compute(EvalPrediction(predictions=probabilities, label_ids=labels))
+        metrics["calibration_error"] = expected_calibration_error(probabilities, labels)
+        record = measured_record(
+            name=self.name,
+            metrics=metrics,
+            split="test",
+            sources=task.sources,
+            seed=self.seed,
+            arguments=self.settings,
+            config=measured.pop("config"),
+            num_parameters=measured.pop("num_parameters"),
+            wall_seconds=time.perf_counter() - start,
+        )
+        needs = SYSTEMS[self.settings["system"]].get("needs", "")
+        for package in packages_distributions().get(needs, ()):
+            record["versions"][package] = version(package)
+        shutil.rmtree(self.folder)
+        return record | measured
+
+    def flags(self, model: Path) -> list[str]:
+        """Return the flags of scripts/train.py for one of our systems."""
+        flags = [f"--train_file={self.file('train')}", f"--test_file={self.file('dev')}"]
+        flags += [f"--output_dir={model}", f"--seed={self.seed}", "--disable_tqdm=true"]
+        flags += self.settings.get("flags", ())
+        if len(self.columns) > 1:
+            flags.append(f"--text_column_names={','.join(self.columns)}")
+        if self.settings["vectors"]:
+            flags += [
+                "--word_vectors",
+                *(str(self.stem.parent / name) for name in COMPARED["vectors"]),
+            ]
+        return flags
+
+    def _measure_baseline(self, task: TaskData, log: IO[bytes]) -> dict[str, Any]:
+        """Run a baseline in a process of its own and return its part of the record."""
+        for split, own in task.splits.items():
+            columns = [own[name][:] for name in ("text", "text_pair") if name in own.column_names]
+            with (self.folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
+                for *texts, label in zip(*columns, own["label"][:], strict=True):
+                    file.write(json.dumps({"texts": texts, "label": label}) + "\n")
+        call(
+            [str(LAB / "baselines.py"), self.settings["system"], str(self.folder), str(self.seed)],
+            log,
+        )
+        result = dict(read_record(self.folder / "result.json"))
+        found = np.array(result["probabilities"])
+        probabilities = np.zeros((len(found), len(task.label_names)))
+        probabilities[:, result.pop("classes")] = found  # a label may have no training row
+        return {
+            **result,
+            "probabilities": probabilities,
+            "bytes_on_disk": sum(path.stat().st_size for path in self.folder.glob("model.*")),
+        }
+
+    def _measure_ours(self, task: TaskData, log: IO[bytes]) -> dict[str, Any]:
+        """Train by scripts/train.py and return the part of the record."""
+        folder = self.folder / "model"
+        before = processor_seconds()
+        call([str(SCRIPTS / "train.py"), *self.flags(folder)], log)
+        seconds = processor_seconds() - before
+        model, tokenizer = load_checkpoint(str(folder))
+        with gzip.open(folder / "predictions.jsonl.gz", "rt", encoding="utf-8") as lines:
+            scores = [json.loads(line)["scores"] for line in lines]
+        predicting = self._prediction_seconds(model, tokenizer, task.label_names)
+        files = [folder / name for name in (*PUBLIC_NAMES, *weight_files(folder))]
+        return {
+            "probabilities": np.array([[row[name] for name in task.label_names] for row in scores]),
+            "config": model.config.to_diff_dict(),
+            "num_parameters": model.num_parameters(),
+            # All of the command, its report too, but the prediction, which is measured by itself.
+            "training_seconds": seconds - predicting,
+            "texts_per_second": len(scores) / predicting,
+            "bytes_on_disk": sum(path.stat().st_size for path in files if path.is_file()),
+        }
+
+    def _prediction_seconds(self, model: Any, tokenizer: Any, label_names: Sequence[str]) -> float:
+        """Return the processor's time from the texts of the dev file to their probabilities."""
+        options: Any = {"text_column_names": self.columns, "label_names": list(label_names)}
+        task = load_task(DataArguments(test_file=self.file("dev"), **options))
+        start = processor_seconds()
+        rows = encode_task(task, tokenizer)["test"].remove_columns("labels")
+        sample = EvaluationDataset(model, tokenizer, rows, task.sources)
+        with torch.inference_mode():
+            for _, batch in sample.batches(64, "Predicting"):  # as many as in scripts/train.py
+                model(**batch).logits.softmax(-1)
+        return processor_seconds() - start
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure what has no record."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("data", type=Path, help="folder of the files")
+    add("--sets", nargs="+", choices=SETS, default=[*SETS], metavar="SET", help=", ".join(SETS))
+    names = ", ".join(SYSTEMS)
+    add("--systems", nargs="+", choices=SYSTEMS, default=[*SYSTEMS], metavar="SYSTEM", help=names)
+    add("--seeds", nargs="+", type=int, default=[42], help="of systems that draw (default: 42)")
+    add("--runs", type=Path, default=Path("runs/leaderboard"), help="folder for models and logs")
+    add("--records", type=Path, default=RECORDS, help="folder of the JSON Lines files")
+    flags = parser.parse_args(argv)
+    records = flags.records / "leaderboard.jsonl"
+    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
+        torch.set_num_threads(1)  # as in the processes, and so in the records
+        runs = []
+        for name in flags.systems:
+            system = SYSTEMS[name]
+            if (needs := system.get("needs")) and importlib.util.find_spec(needs) is None:
+                print(f"{name}: left out, needs {needs}: pip install 'sase_hf[leaderboard]'")
+                continue
+            settings = {key: system[key] for key in ("vectors", "flags") if key in system}
+            draws = system.get("draws", True)
+            for task in flags.sets:
+                stem, *columns = SETS[task]
+                for seed in flags.seeds if draws else flags.seeds[:1]:
+                    run = f"{task}/{name}-seed{seed}" if draws else f"{task}/{name}"
+                    common = (run, seed, {"system": name, **settings}, records, flags.runs)
+                    runs.append(Comparison(*common, columns, flags.data / stem))
+        for file in (run.file(part) for run in runs for part in ("train", "dev")):
+            if not Path(file).is_file():
+                raise FileNotFoundError(
+                    f"there is no file {file}; name the sets that you have with --sets"
+                )
+        complete(runs, __file__)
+
+
+if __name__ == "__main__":
+    main()

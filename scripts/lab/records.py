@@ -1,0 +1,75 @@
+"""Records of runs as JSON Lines: a run on each line, sorted by name.
+
+A line is addressed as `study.jsonl#yelp5/cnn_max-seed42`. It holds the name as `run`, the record of
+the measurement, and `settings_sha`, by which a run knows whether its record still holds.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sase_hf.evaluation.privacy import redact
+from sase_hf.utils.files import write_text
+
+CARDS = Path("model_cards")
+RECORDS = CARDS / "records"
+
+Record = Mapping[str, Any]
+
+# Settings that do not change the result: two runs that differ in these alone are the same.
+WITHOUT_EFFECT = {"disable_tqdm", "logging_first_step", "logging_steps", "logging_strategy"}
+WITHOUT_EFFECT |= {"output_dir", "record", "report_to", "resume_from_checkpoint", "run_name"}
+WITHOUT_EFFECT |= {"save_total_limit", "seed"}  # the seed stands in the name of a run
+WITHOUT_EFFECT |= {"bf16"}  # what the machine is fast in; accuracy is about the same in both
+
+
+def settings_sha(settings: Mapping[str, Any]) -> str:
+    """Return 16 hexadecimal digits that identify the settings that decide a result.
+
+    Settings are what a recipe says with its bases; a changed default of the package is not seen.
+    """
+    deciding = {name: value for name, value in settings.items() if name not in WITHOUT_EFFECT}
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_records(path: Path) -> dict[str, Record]:
+    """Return the records of a file by the names of their runs; none if there is no file."""
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8") as lines:
+        return {record["run"]: record for record in map(json.loads, lines)}
+
+
+def read_record(address: str | Path) -> Record:
+    """Return the record of a JSON file, or of a line of a JSON Lines file, FILE.jsonl#RUN.
+
+    Raises:
+        ValueError: If the file has no such run.
+        OSError: If the file cannot be read.
+    """
+    file, _, run = str(address).partition("#")
+    if not run:
+        record: Record = json.loads(Path(file).read_text(encoding="utf-8"))
+        return record
+    records = read_records(Path(file))
+    if run not in records:
+        raise ValueError(f"{file} has no record of a run {run!r}")
+    return records[run]
+
+
+def replace_record(path: Path, record: Record) -> None:
+    """Write the line of a run, in the place of its former one if there is one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another study may write its own line meanwhile
+        records = {**read_records(path), record["run"]: redact(record)}
+        options: dict[str, Any] = {"sort_keys": True, "ensure_ascii": False, "allow_nan": False}
+        lines = [json.dumps(records[run], **options) for run in sorted(records)]
+        write_text(path, "\n".join(lines) + "\n")
+    finally:
+        os.close(lock)

@@ -1,0 +1,131 @@
+"""What the study and the leaderboard share: a run, its state, and its way to a record."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from records import Record, read_records, replace_record, settings_sha
+
+from sase_hf.training.checkpoints import list_checkpoints, newest_complete_checkpoint
+from sase_hf.utils.files import write_text
+
+LAB = Path(__file__).resolve().parent
+SCRIPTS = LAB.parent
+RESULTS = ("accuracy", "bleu", "mrr")  # the first that a record has is shown
+
+
+@dataclass(frozen=True)
+class Run(ABC):
+    """A measurement that leaves one record.
+
+    Attributes:
+        name: The name of the record, such as yelp5/cnn_max-seed42.
+        seed: The seed, which the name says.
+        settings: What decides the result beside the seed.
+        records: The JSON Lines file of the record.
+        runs: The folder for models and logs.
+    """
+
+    name: str
+    seed: int
+    settings: Mapping[str, Any]
+    records: Path
+    runs: Path
+
+    @property
+    def folder(self) -> Path:
+        """The folder of checkpoints and of the trained model."""
+        return self.runs / self.name
+
+    @property
+    def mark(self) -> Path:
+        """The file with the `settings_sha` of what `folder` holds."""
+        return self.runs / f"{self.name}.settings"
+
+    @abstractmethod
+    def measure(self, log: IO[bytes]) -> Record:
+        """Measure and return the record; raise CalledProcessError if a process failed."""
+
+    def start_over(self) -> None:
+        """Empty the folder for a run with the settings of today."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        write_text(self.mark, settings_sha(self.settings))
+
+
+def state_of(run: Run) -> str:
+    """Return how far a run is: done, unfinished, missing, or changed since its record."""
+    record, sha = read_records(run.records).get(run.name), settings_sha(run.settings)
+    if record is not None and record["settings_sha"] == sha:
+        name = next(name for name in RESULTS if name in record["metrics"])
+        return f"done, {name} {record['metrics'][name]:.4f}"
+    if run.mark.is_file() and run.mark.read_text(encoding="utf-8") == sha:
+        with suppress(FileNotFoundError):
+            return f"unfinished, {newest_complete_checkpoint(run.folder).name}"
+    return "missing" if record is None else "changed"
+
+
+def complete(runs: Sequence[Run], script: str) -> None:
+    """Measure the runs whose records do not hold; one that fails does not stop the others.
+
+    Raises:
+        SystemExit: If a run failed; it names all that did.
+    """
+    failed = [run.name for run in runs if not _complete(run)]
+    if failed:
+        names = ", ".join(failed)
+        sys.exit(f"{Path(script).name}: {len(failed)} of {len(runs)} runs failed: {names}")
+
+
+def _complete(run: Run) -> bool:
+    if not state_of(run).startswith("done"):
+        with _locked_log(run) as log:
+            state = state_of(run)  # the process that held the lock may have measured it
+            if not state.startswith("done"):
+                print(f"{run.name}: {state}", flush=True)
+                try:
+                    record = run.measure(log)
+                except subprocess.CalledProcessError as error:
+                    status = f"failed with status {error.returncode}; see {log.name}"
+                    print(f"{run.name}: {status}", flush=True)
+                    return False
+                own = {"run": run.name, "settings_sha": settings_sha(run.settings)}
+                replace_record(run.records, {**record, **own})
+    for checkpoint in list_checkpoints(run.folder):  # a kill may have left them beside a record
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    print(f"{run.name}: {state_of(run)}", flush=True)
+    return True
+
+
+def call(words: Sequence[str], log: IO[bytes]) -> None:
+    """Run Python with these words on one thread, with its output in the log."""
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(threads, "1"), "TOKENIZERS_PARALLELISM": "false"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path[1:])
+    command = [sys.executable, *words]
+    subprocess.run(command, check=True, stdout=log, stderr=log, env=environment)
+
+
+@contextmanager
+def _locked_log(run: Run) -> Iterator[IO[bytes]]:
+    """Open the log of a run when no other process measures it.
+
+    The script that trains shares the lock with its log, and outlives a kill of this process.
+    """
+    path = run.runs / f"{run.name}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as log:
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{run.name}: waits for the process that measures it; see {path}", flush=True)
+            fcntl.flock(log, fcntl.LOCK_EX)
+        yield log

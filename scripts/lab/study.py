@@ -1,0 +1,213 @@
+"""Repeat the experiments: train what has no record, and make pages and figures of the records.
+
+    python scripts/lab/study.py run --seeds 42 43 44
+    python scripts/lab/study.py run "scripts/lab/recipes/yelp5.yaml#cnn_max"
+    python scripts/lab/study.py status
+    python scripts/lab/study.py render
+
+`run` trains each variant of each recipe with each seed and writes a record. After a stop, give the
+same command again: it skips runs whose record holds, resumes an unfinished run from its newest
+checkpoint, and repeats runs whose recipe has changed since.
+`render` makes model_cards/EXPERIMENTS.md, model_cards/TRANSLATION.md and their figures from the
+records alone, those of leaderboard.py included; the figures need `pip install 'sase_hf[viz]'`.
+
+The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
+model_cards/records/study.jsonl; translation.yaml and retrieval.yaml have files of their own. Put
+into study.jsonl by hand are trials with scripts/train.py as tuning/TASK/TRIAL and precision/TASK,
+and what scripts/search.py writes as search/TASK/MODEL.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import yaml
+from cells import Page, by_recipe
+from experiments import Experiments
+from measures import SYSTEMS, measure_labels, measure_translation
+from records import CARDS, RECORDS, Record, read_record, read_records
+from runner import LAB, SCRIPTS, Run, call, complete, state_of
+from translation import Translations
+
+from sase_hf.training.command_line import LABELS, parse_arguments, read_recipe
+from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS
+from sase_hf.training.translation import TRANSLATION_ARGUMENTS
+from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.files import write_text
+from sase_hf.visualization import lines_figure, save_figure
+
+
+class Kind(NamedTuple):
+    """The script that trains, the dataclasses of its arguments, and what is measured afterwards."""
+
+    script: str
+    groups: tuple[type[Any], ...]
+    measure: Callable[[Sequence[str], Path, Path | None], Record]
+
+
+# Name of a recipe file -> its kind. Any other is one of labels.
+KINDS = {
+    "translation": Kind("train_translation.py", TRANSLATION_ARGUMENTS, measure_translation),
+    "retrieval": Kind("train_retrieval.py", RETRIEVAL_ARGUMENTS, lambda *_: {}),
+}
+LABEL_KIND = Kind("train.py", LABELS, measure_labels)
+
+
+@dataclass(frozen=True)
+class Training(Run):
+    """A variant of a recipe, trained by a script with a seed that replaces its own."""
+
+    recipe: str
+    kind: Kind
+    word_list: Path | None
+
+    @property
+    def words(self) -> list[str]:
+        """The command line of the script."""
+        output = [f"--output_dir={self.folder}", f"--record={self.folder / 'record.json'}"]
+        return [self.recipe, f"--seed={self.seed}", *output, "--disable_tqdm=true"]
+
+    def check(self) -> None:
+        """Raise ValueError if the recipe cannot be read."""
+        try:
+            parse_arguments(self.words, groups=self.kind.groups)
+        except SystemExit as error:  # argparse has named the flag, but not the recipe
+            raise ValueError(f"recipe {self.recipe}: a value has the wrong type") from error
+
+    def measure(self, log: IO[bytes]) -> Record:
+        """Train, or go on from the newest checkpoint, and measure the model."""
+        words = [str(SCRIPTS / self.kind.script), *self.words]
+        if state_of(self).startswith("unfinished"):
+            words.append("--resume_from_checkpoint=true")
+        else:
+            self.start_over()
+        trained = self.folder / "record.json"  # the last file of the script
+        if not trained.is_file():
+            call(words, log)
+        measured = self.kind.measure(self.words, self.folder, self.word_list)
+        return {**read_record(trained), **measured}
+
+
+@dataclass(frozen=True)
+class Fitting(Run):
+    """A linear model on the rows of a recipe; it draws nothing."""
+
+    def measure(self, log: IO[bytes]) -> Record:
+        """Fit and measure in this process."""
+        entries = dict(self.settings)
+        return SYSTEMS[entries.pop("system")](entries)
+
+
+def collect_runs(flags: argparse.Namespace) -> Iterator[Run]:
+    """Yield the runs of `flags.recipes`: all with the first seed, then with the second.
+
+    Raises:
+        ValueError: If a folder contains no recipe, or a recipe has no variants.
+    """
+    addresses: dict[str, None] = {}
+    for path in flags.recipes:
+        files = sorted(map(str, Path(path).glob("*.yaml"))) if Path(path).is_dir() else [path]
+        if not files:
+            raise ValueError(f"folder {path} contains no recipe; recipes of a study end in .yaml")
+        for file in files:
+            addresses.update(dict.fromkeys([file] if "#" in file else _variants(file)))
+    for seed in flags.seeds:
+        for address in addresses:
+            file, _, variant = address.partition("#")
+            stem, settings = Path(file).stem, read_recipe(address)
+            name, records = f"{stem}/{variant}", flags.records / "study.jsonl"
+            if stem in KINDS:
+                name, records = variant, flags.records / f"{stem}.jsonl"
+            common = (seed, settings, records, flags.runs)
+            if "system" not in settings:
+                own = (address, KINDS.get(stem, LABEL_KIND), getattr(flags, "word_list", None))
+                yield Training(f"{name}-seed{seed}", *common, *own)
+            elif seed == flags.seeds[0]:
+                yield Fitting(name, *common)
+
+
+def _variants(file: str) -> list[str]:
+    """Return the addresses of the variants of a recipe."""
+    content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    if "variants" not in content:
+        raise ValueError(f"recipe {file} has no variants, by which a study names its records")
+    return [f"{file}#{variant}" for variant in content["variants"]]
+
+
+def render(records: Path, output: Path) -> list[Path]:
+    """Write the pages and their figures into a folder; return the files."""
+    study, translations, rankers, systems = (
+        read_records(records / f"{name}.jsonl")
+        for name in ("study", "translation", "retrieval", "leaderboard")
+    )
+    if not study:
+        raise FileNotFoundError(f"there are no records in {records}; name a folder with --records")
+    pages: dict[str, Page] = {
+        "EXPERIMENTS.md": Experiments(by_recipe(study), by_recipe(systems, "test")),
+        "TRANSLATION.md": Translations(by_recipe(translations)),
+    }
+    figures = {"retrieval_length.svg": _recall_figure(rankers)}
+    for name, page in pages.items():
+        write_text(output / name, page.text())
+        figures |= page.figures()
+    for name, figure in figures.items():
+        save_figure(figure, output / name)
+    return [output / name for name in (*pages, *figures)]
+
+
+def _recall_figure(rankers: Mapping[str, Record]) -> Any:
+    """Draw recall at 10 by the length of the document, a line for each ranker of yelp5."""
+    lines = {}
+    for run in ("tfidf", "rows-seed42", "flat-seed42", "mean-seed42", "max-seed42"):
+        if record := rankers.get(f"yelp5_{run}"):
+            groups = record["recall_by_length"]
+            words, recall = ([group[key] for group in groups] for key in ("words", "recall_at_10"))
+            lines[record["name"]] = words, recall
+    return lines_figure(lines, "words of the document", "recall at 10")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Do what the command line, by default that of this process, asks for."""
+    flags = build_parser().parse_args(argv)
+    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
+        if flags.command == "render":
+            print(*render(flags.records, flags.output), sep="\n")
+            return
+        runs = list(collect_runs(flags))
+        if flags.command == "status":
+            width = max(len(run.name) for run in runs)
+            for run in runs:
+                print(f"{run.name:{width}}  {state_of(run)}")
+            return
+        for run in runs:  # an error in a recipe ends the study here
+            if isinstance(run, Training) and not state_of(run).startswith("done"):
+                run.check()
+        complete(runs, __file__)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = make_parser(__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="train what has no record", allow_abbrev=False)
+    status = commands.add_parser("status", help="list the state of each run", allow_abbrev=False)
+    rendering = commands.add_parser("render", help="make pages and figures", allow_abbrev=False)
+    named = "FILE#VARIANT, a file for all of its variants, or a folder (default: all recipes)"
+    for command in (run, status):
+        add = command.add_argument
+        add("recipes", nargs="*", default=[str(LAB / "recipes")], help=named)
+        add("--seeds", nargs="+", type=int, default=[42], help="seeds of each recipe (default: 42)")
+        add("--runs", type=Path, default=Path("runs/study"), help="folder for models and logs")
+    for command in (run, status, rendering):
+        files = "folder of the JSON Lines files"
+        command.add_argument("--records", type=Path, default=RECORDS, help=files)
+    lift = "file with a word on each line, up to a tab; records the attention on them as lift"
+    run.add_argument("--word_list", type=Path, help=lift)
+    rendering.add_argument("--output", type=Path, default=CARDS, help="folder of the pages")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

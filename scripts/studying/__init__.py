@@ -1,1 +1,0 @@
-"""What scripts/study.py runs, where its results lie, and what is made of them."""

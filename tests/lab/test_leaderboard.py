@@ -1,0 +1,134 @@
+"""scripts/lab/leaderboard.py: what it measures, skips and leaves out."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import leaderboard
+import pytest
+import runner
+from baselines import Rows, line_of, most_frequent, tfidf
+from leaderboard import SYSTEMS, Comparison
+from records import read_records
+from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
+
+from sase_hf.training.command_line import parse_arguments
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """Return the command line of a leaderboard with one set of texts and one of pairs."""
+    for name, make_rows in (("trec", review_rows), ("sick", pair_rows)):
+        write_rows(tmp_path / f"{name}.train.jsonl.gz", make_rows(60))
+        write_rows(tmp_path / f"{name}.dev.jsonl.gz", make_rows(20, seed=1))
+    folders = [f"--{name}={tmp_path / name}" for name in ("runs", "records")]
+    return [str(tmp_path), *folders]
+
+
+@pytest.mark.slow
+def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The label stands in each text, so what reads the texts is right; the rest is counted."""
+    systems = ["most_frequent", "tfidf"]
+    if importlib.util.find_spec("fasttext"):
+        systems.append("fasttext")
+    remains = tmp_path / "runs" / "trec" / "tfidf" / "model.of_an_interrupted_run"
+    remains.parent.mkdir(parents=True)
+    remains.write_bytes(bytes(10**7))
+    leaderboard.main([*words, "--sets", "trec", "--seeds", "1", "2", "--systems", *systems])
+    records = read_records(tmp_path / "records" / "leaderboard.jsonl")
+    drawing = {"trec/fasttext-seed1", "trec/fasttext-seed2"} if "fasttext" in systems else set()
+    assert records.keys() == {"trec/most_frequent", "trec/tfidf"} | drawing
+    assert records["trec/most_frequent"]["metrics"] == {
+        "accuracy": pytest.approx(7 / 20),
+        "macro_f1": pytest.approx(2 * 7 / (20 + 7) / 3),
+        "calibration_error": pytest.approx(7 / 20 - 18 / 54),
+    }
+    measured = records["trec/tfidf"]
+    assert measured["metrics"]["accuracy"] > 0.9
+    rows = {name: source["rows"] for name, source in measured["sources"].items()}
+    assert rows == {"train": 54, "validation": 6, "test": 20}
+    assert measured["training_seconds"] > records["trec/most_frequent"]["training_seconds"] > 0
+    assert measured["texts_per_second"] > 0
+    assert 1_000 < measured["bytes_on_disk"] < 10**6
+    assert "scikit-learn" in measured["versions"]
+    assert not (tmp_path / "runs" / "trec" / "tfidf").exists()
+    capsys.readouterr()
+    leaderboard.main([*words, "--sets", "trec", "--systems", "tfidf"])
+    assert capsys.readouterr().out.startswith("trec/tfidf: done, accuracy ")
+
+
+@pytest.mark.slow
+def test_leaderboard_trains_and_predicts_by_the_command_of_the_readme(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = flags(**TINY_MODEL, **{**QUIET, "disable_tqdm": None}, num_train_epochs=1)
+    monkeypatch.setitem(SYSTEMS, "ours", {"title": "ours", "vectors": False, "flags": tiny})
+    leaderboard.main([*words, "--sets", "sick", "--systems", "ours"])
+    record = read_records(tmp_path / "records" / "leaderboard.jsonl")["sick/ours-seed42"]
+    assert 0 <= record["metrics"]["calibration_error"] <= 1
+    assert record["sources"]["test"]["rows"] == 20
+    assert record["training_seconds"] > 0
+    assert record["texts_per_second"] > 0
+    assert record["bytes_on_disk"] > 4 * record["num_parameters"]
+    assert record["config"]["num_hops"] == TINY_MODEL["num_hops"]
+
+
+def test_train_flags_are_those_of_train_py(tmp_path: Path) -> None:
+    """Word vectors and max pooling for the BiLSTM, two columns for pairs."""
+    columns = ["premise", "hypothesis"]
+    settings = {**SYSTEMS["bilstm_max"], "system": "bilstm_max"}
+    run = Comparison("name", 7, settings, tmp_path, tmp_path, columns, tmp_path / "sick")
+    model_args, data_args, training_args = parse_arguments(run.flags(tmp_path / "model"))
+    assert (model_args.pooling, training_args.seed) == ("max", 7)
+    assert [Path(path).name[:6] for path in model_args.word_vectors or ()] == ["words.", "potion"]
+    assert data_args.text_column_names == columns
+    assert data_args.test_file == str(tmp_path / "sick.dev.jsonl.gz")
+
+
+def test_leaderboard_goes_on_without_what_is_not_installed_and_after_a_failure(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(SYSTEMS, "fasttext", {"title": "missing", "needs": "no_such_package"})
+    monkeypatch.setattr(runner.sys, "executable", "false")
+    systems = ["fasttext", "most_frequent", "tfidf"]
+    with pytest.raises(SystemExit, match=r"2 of 2 runs failed: trec/most_frequent, trec/tfidf"):
+        leaderboard.main([*words, "--sets", "trec", "--systems", *systems])
+    printed = capsys.readouterr().out
+    assert "fasttext: left out, needs no_such_package: pip install" in printed
+    assert "trec/tfidf: failed with status 1; see " in printed
+    (tmp_path / "sick.dev.jsonl.gz").unlink()
+    with pytest.raises(SystemExit, match=r"no file .*sick\.dev\.jsonl\.gz; .* --sets"):
+        leaderboard.main([*words, "--sets", "trec", "sick"])
+    assert not (tmp_path / "records" / "leaderboard.jsonl").exists()
+
+
+def test_line_of_marks_the_words_of_the_second_text_and_hides_labels() -> None:
+    """A word such as __label__0 would be read as a label."""
+    assert line_of(["A __label__0!\n"]) == "a _ _ label _ _ 0 !"
+    assert line_of(["Two dogs", "No dogs, no"]) == "two dogs new:no both:dogs new:, new:no"
+
+
+def test_tfidf_compares_the_texts_of_a_pair() -> None:
+    """Whether a word is in both texts cannot be seen in the words of either."""
+    names = ("red", "blue", "green", "black")
+    pairs = [(a, b) for a in names for b in names] * 3
+    rows = Rows(pairs, [int(a == b) for a, b in pairs])
+    model = tfidf(rows, rows, 0, None)
+    assert (model.predict(pairs).argmax(1) == rows.labels).all()
+    accuracies = model.settings["validation_accuracies"]
+    assert accuracies[model.settings["C"]] == max(accuracies.values())
+
+
+def test_most_frequent_gives_the_shares_of_the_training_labels(tmp_path: Path) -> None:
+    rows: Any = SimpleNamespace(labels=[2, 0, 2, 2])
+    fitted = most_frequent(rows, rows, 0, tmp_path / "model")
+    assert list(fitted.classes) == [0, 2]
+    assert fitted.predict([["a"], ["b"]]).tolist() == [[0.25, 0.75]] * 2
+    assert json.loads((tmp_path / "model.json").read_text()) == [0.25, 0.75]

@@ -1,0 +1,120 @@
+"""The pages and the figures of the studies: they show the records, and nothing else."""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import study
+from cells import by_recipe, mean, mean_cell, numbers, percent
+from experiments import Experiments
+from records import read_records
+from runner import RESULTS, state_of
+
+from sase_hf import SelfAttentiveConfig
+
+CARDS = Path(__file__).parents[2] / "model_cards"
+CONSTRAINTS = CARDS.with_name("constraints.txt")
+
+
+def page(records: dict[str, Any]) -> Experiments:
+    return Experiments(records, {})
+
+
+def record(accuracy: float = 0.5, **more: Any) -> dict[str, Any]:
+    """Return what the tables read of a record."""
+    return {"split": "validation", "metrics": {"accuracy": accuracy}, **more}
+
+
+def test_cells_show_means_over_seeds() -> None:
+    shown = page(
+        {
+            "yelp5/cnn": [record(share) for share in (0.61, 0.63, 0.68)],
+            "yelp5/self_attentive": [record(0.8, seed=43)],
+            "yelp5/focused": [record(0.85, seed=43)],
+        }
+    )
+    assert shown.accuracy("yelp5", "cnn") == "64.00 ± 3.61 (3 seeds)"
+    assert shown.accuracy("yelp5", "gated") == mean_cell([]) == "-"
+    assert shown.gain("yelp5", "gated") == "-"
+    assert shown.gain("yelp5", "focused") == "5.00 (1 seed)", "beside the same seed"
+    assert shown.paper("table3", "yelp5", "penalty_1") == "64.21"
+    assert shown.paper("table3", "snli", "penalty_1") == ""
+
+
+def test_best_epoch_is_that_of_each_seed() -> None:
+    histories = [[{"accuracy": share} for share in shares] for shares in ((0.5, 0.75), (0.7, 0.95))]
+    shown = page({"snli/hops_5": [record(history=history) for history in histories]})
+    assert shown.best_epoch("snli", "hops_5") == "85.00 ± 14.14 (2 seeds)"
+
+
+def test_lengths_have_an_interval() -> None:
+    """A hundred rows, four of five right: Wilson's interval is 71.1 to 86.7 %."""
+    group = {"from": 5, "to": 20, "tokens": 12.5, "rows": 100}
+    seeds = [record(by_length=[group | {"accuracy": share}]) for share in (0.75, 0.85)]
+    poolings = ("last", "mean", "max", "one_hop", "default")
+    shown = page({f"snli/length_{pooling}": seeds for pooling in poolings})
+    assert shown.lengths("snli") == [["5 to 20", "100", *["80.0 (71.1 to 86.7)"] * 5]]
+
+
+def test_weights_are_counted_as_in_the_paper() -> None:
+    """The sizes of its Yelp model give its numbers, rounded: 54M, 15K and 1.3M."""
+    sizes = {"lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30, "num_labels": 5}
+    config = SelfAttentiveConfig(classifier_hidden_size=3000, **sizes).to_diff_dict()
+    config["architectures"] = ["SelfAttentiveForSequenceClassification"]
+    lstm, attention = 2 * (4 * 300 * (100 + 300) + 2 * 4 * 300), 350 * (600 + 30)
+    found = page({"yelp5/self_attentive": [record(config=config)]}).weights(
+        "yelp5", "self_attentive"
+    )
+    assert found == ["54,003,000", "15,000", f"{lstm + attention:,}"]
+
+
+def test_leaderboard_shows_means_over_seeds() -> None:
+    def measured(accuracy: float) -> dict[str, Any]:
+        return {"metrics": {"accuracy": accuracy}, "training_seconds": 10 * accuracy}
+
+    shown = Experiments({}, {"sst2/fasttext": [measured(0.8), measured(0.9)]})
+    [(task, title, seeds)] = shown.systems()
+    assert (task, title) == ("sst2", "fastText, bigrams")
+    assert percent(numbers(seeds, "metrics", "accuracy"), ".1f") == "85.0 ± 7.1 (2 seeds)"
+    assert mean(numbers(seeds, "training_seconds"), ",.1f") == "8.5"
+
+
+def test_records_that_the_tables_cannot_show_are_refused(tmp_path: Path) -> None:
+    records = {
+        "cnn-seed42": record(settings_sha="a"),
+        "cnn-seed43": record(settings_sha="a"),
+        "linear": record(settings_sha="b"),
+    }
+    assert {name: len(seeds) for name, seeds in by_recipe(records).items()} == {
+        "cnn": 2,
+        "linear": 1,
+    }
+    with pytest.raises(ValueError, match="the seeds of cnn have different settings"):
+        by_recipe({**records, "cnn-seed44": record(settings_sha="b")})
+    with pytest.raises(ValueError, match="cnn-seed42 was measured on validation rows, but the tab"):
+        by_recipe(records, "test")
+    with pytest.raises(SystemExit, match="there are no records in nowhere"):
+        study.main(["render", "--records=nowhere", f"--output={tmp_path}"])
+
+
+def test_every_record_of_a_recipe_holds() -> None:
+    """Whoever edits a recipe measures it again, or takes its record away."""
+    words = ["status", "--records", str(CARDS / "records"), "--seeds", "42", "43", "44"]
+    runs = list(study.collect_runs(study.build_parser().parse_args(words)))
+    states = {state_of(run).partition(",")[0] for run in runs}
+    assert states <= {"done", "missing"}
+    names = {run.name for run in runs}
+    for file in ("study", "translation", "retrieval"):
+        for name, measured in read_records(CARDS / "records" / f"{file}.jsonl").items():
+            by_hand = name.partition("/")[0] in ("tuning", "search", "precision")
+            assert by_hand or name in names, f"{name} has no recipe"
+            assert by_hand or measured["metrics"].keys() & set(RESULTS)
+
+
+@pytest.mark.slow
+def test_pages_and_figures_in_the_repository_are_those_of_the_records(tmp_path: Path) -> None:
+    pinned = f"matplotlib=={version('matplotlib')}\n" in CONSTRAINTS.read_text(encoding="utf-8")
+    for fresh in study.render(CARDS / "records", tmp_path):
+        if pinned or fresh.suffix == ".md":  # another matplotlib places things elsewhere
+            assert (CARDS / fresh.name).read_bytes() == fresh.read_bytes(), "render it again"

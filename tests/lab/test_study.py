@@ -1,0 +1,243 @@
+"""scripts/lab/study.py: what it trains, skips, resumes and repeats, its records and its pages."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import runner
+import study
+import torch
+from measures import accuracy_by_length, adapted_accuracy
+from records import read_record, read_records, replace_record, settings_sha
+from rows import write_jsonl
+from runner import complete, state_of
+from runs import QUIET, TINY_MODEL, write_splits
+from tiny_translation import SIZES
+
+from sase_hf.training.checkpoints import list_checkpoints, write_manifest
+
+RECIPE = {
+    **TINY_MODEL,
+    **{name: value for name, value in QUIET.items() if name != "disable_tqdm"},
+    "do_train": True,
+    "do_eval": True,
+    "num_train_epochs": 2,
+    "eval_strategy": "epoch",
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "accuracy",
+    "save_total_limit": 1,
+}
+PAIRS = [{"en": text, "fr": text.lower()} for text in ("Two dogs run.", "A man sleeps.") * 4]
+
+
+def write_run(root: Path, variant: str = "one", seed: int = 42, **settings: Any) -> study.Training:
+    """Write a recipe and return the run of a variant, in a study in `root`."""
+    path = root / "recipes" / "task.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**RECIPE, **settings, "variants": {variant: {}}}))
+    [run] = runs_of(root, f"{path}#{variant}", seeds=[seed])
+    return run
+
+
+def runs_of(root: Path, *recipes: str, seeds: list[int] | None = None) -> list[Any]:
+    folders = {"runs": root / "runs", "records": root / "records"}
+    given = Namespace(recipes=recipes, seeds=seeds or [42], **folders)
+    return list(study.collect_runs(given))
+
+
+def write_record(run: runner.Run, **more: Any) -> None:
+    own = {"run": run.name, "settings_sha": settings_sha(run.settings)}
+    replace_record(run.records, {**own, "metrics": {"accuracy": 0.5}, **more})
+
+
+def write_checkpoint(run: runner.Run) -> Path:
+    run.start_over()
+    checkpoint = run.folder / "checkpoint-12"
+    checkpoint.mkdir()
+    write_manifest(checkpoint)
+    return checkpoint
+
+
+@pytest.mark.slow
+def test_study_resumes_a_killed_run_and_writes_its_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is resumed has one history, and its record has the same settings."""
+    files = write_splits(tmp_path)
+    splits = {name: files[name] for name in ("train_file", "validation_file")}
+    run = write_run(tmp_path, num_train_epochs=8, **splits)
+    run.start_over()
+    process = subprocess.Popen([sys.executable, str(runner.SCRIPTS / "train.py"), *run.words])
+    while not any(run.folder.glob("*/manifest.json")):
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    complete([run], "study.py")
+    assert "task/one-seed42: unfinished, checkpoint-" in capsys.readouterr().out
+    record = read_record(f"{run.records}#task/one-seed42")
+    assert [entry["epoch"] for entry in record["history"]] == list(range(1, 9))
+    assert 0 < record["attention"]["entropy"] <= 1
+    counted = sum(group["rows"] for group in record["by_length"])
+    assert counted == record["sources"]["validation"]["rows"]
+    assert 0 <= record["label_shift"]["accuracy"] <= 1
+    assert list_checkpoints(run.folder) == []
+    assert state_of(run) == f"done, accuracy {record['metrics']['accuracy']:.4f}"
+
+
+@pytest.mark.slow
+def test_study_trains_translators_and_fits_linear_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second start trains nothing; a linear model has no seed."""
+    rows = str(write_jsonl(tmp_path / "rows.jsonl", PAIRS))
+    sizes = {name: size for name, size in SIZES.items() if name != "vocab_size"}
+    recipe = {"train_file": rows, "validation_file": rows, "text_column_names": "en,fr"}
+    trained = {**recipe, **sizes, "max_steps": 2, "do_train": "true", "do_eval": "true"}
+    trained |= {"generation_max_length": 8, "variants": {"search_10": {}}}
+    ranked = {**recipe, "variants": {"yelp5_tfidf": {"system": "tfidf"}}}
+    labelled = {**write_splits(tmp_path), "variants": {"linear": {"system": "linear"}}}
+    labelled.pop("test_file")
+    paths = {"translation": trained, "retrieval": ranked, "task": labelled}
+    for name, content in paths.items():
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(content))
+    folders = ["--runs", str(tmp_path / "runs"), "--records", str(tmp_path / "records")]
+    for _ in range(2):
+        study.main(["run", str(tmp_path), "--seeds", "1", "2", *folders])
+    done = re.findall(r"^(\S+): done", capsys.readouterr().out, flags=re.MULTILINE)
+    assert done == ["yelp5_tfidf", "task/linear", "search_10-seed1", "search_10-seed2"] * 2
+    records = tmp_path / "records"
+    translation = read_record(records / "translation.jsonl#search_10-seed1")["translation"]
+    assert {"bleu", "bleu_no_unk", "by_length", "alignment", "example"} <= translation.keys()
+    assert read_record(records / "retrieval.jsonl#yelp5_tfidf")["metrics"]["recall_at_10"] == 1
+    linear = read_record(records / "study.jsonl#task/linear")
+    assert linear["metrics"]["accuracy"] > 0.9, "the label stands in the text"
+    assert linear["config"]["C"] in (0.3, 1, 3, 10)
+
+
+def test_study_repeats_no_training_of_a_study_killed_before_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = study.LABEL_KIND._replace(measure=lambda *_: {"measured": True})
+    monkeypatch.setattr(study, "LABEL_KIND", kind)
+    run = write_run(tmp_path)
+    write_checkpoint(run)
+    record = {"metrics": {"accuracy": 0.5}}
+    (run.folder / "record.json").write_text(json.dumps(record))  # the last file of train.py
+    monkeypatch.setattr(runner.subprocess, "run", Mock(side_effect=AssertionError))
+    complete([run], "study.py")
+    own = {"run": "task/one-seed42", "settings_sha": settings_sha(run.settings)}
+    assert read_records(run.records) == {run.name: {**record, **own, "measured": True}}
+
+
+@pytest.mark.slow
+def test_study_waits_for_the_training_of_a_killed_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise two processes would write the same checkpoints."""
+    run = write_run(tmp_path)
+    with runner._locked_log(run) as log:  # as the study holds it, and as its child has it
+        orphan = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], stdout=log)
+    monkeypatch.setattr(runner.sys, "executable", "false")
+    with pytest.raises(SystemExit, match=r"study\.py: 1 of 1 runs failed: task/one-seed42"):
+        complete([run], "study.py")
+    assert orphan.poll() == 0
+    waits, missing, failed = capsys.readouterr().out.splitlines()
+    assert waits.startswith("task/one-seed42: waits for the process that measures it; see ")
+    assert missing == "task/one-seed42: missing"
+    assert failed.startswith("task/one-seed42: failed with status 1; see ")
+
+
+def test_state_is_done_where_the_settings_that_decide_the_result_are_the_same(
+    tmp_path: Path,
+) -> None:
+    run = write_run(tmp_path, label_smoothing_factor=0.1)
+    write_record(run)
+    same = write_run(tmp_path, label_smoothing_factor=0.1, save_total_limit=5, logging_steps=1)
+    assert state_of(same) == "done, accuracy 0.5000"
+    assert state_of(write_run(tmp_path, label_smoothing_factor=0.2)) == "changed"
+    assert state_of(write_run(tmp_path, label_smoothing_factor=0.1, seed=7)) == "missing"
+
+
+def test_state_is_unfinished_with_a_complete_checkpoint_of_the_same_settings(
+    tmp_path: Path,
+) -> None:
+    run = write_run(tmp_path)
+    checkpoint = write_checkpoint(run)
+    assert state_of(run) == "unfinished, checkpoint-12"
+    assert state_of(write_run(tmp_path, num_hops=9)) == "missing"
+    (checkpoint / "manifest.json").unlink()
+    assert state_of(run) == "missing"
+
+
+def test_replace_record_keeps_the_other_lines_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "study.jsonl"
+    for name, value in (("b", 0.1), ("a", 2), ("c", None)):
+        replace_record(path, {"run": name, "value": value})
+    before = path.read_text().splitlines()
+    assert before == sorted(before, key=lambda line: json.loads(line)["run"])
+    replace_record(path, {"run": "b", "value": 0.3})
+    after = path.read_text().splitlines()
+    assert (after[0], after[2]) == (before[0], before[2])
+    assert read_record(f"{path}#b") == {"run": "b", "value": 0.3}
+    with pytest.raises(ValueError, match=r"study\.jsonl has no record of a run 'd'"):
+        read_record(f"{path}#d")
+
+
+def test_collect_runs_puts_the_first_seed_of_all_recipes_first(tmp_path: Path) -> None:
+    """Then the tables are complete early; further seeds make them sure."""
+    path = tmp_path / "task.yaml"
+    path.write_text(json.dumps({"variants": {"b": {}, "a": {}, "linear": {"system": "linear"}}}))
+    names = [run.name for run in runs_of(tmp_path, str(tmp_path), f"{path}#a", seeds=[2, 1])]
+    one, two = (["task/b-seed{0}", "task/a-seed{0}"] for _ in range(2))
+    expected = [name.format(2) for name in one] + ["task/linear"] + [n.format(1) for n in two]
+    assert names == expected
+
+
+def test_study_refuses_wrong_recipes_before_it_trains(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"contains no recipe; recipes of a study end in \.yaml"):
+        runs_of(tmp_path, str(tmp_path))
+    (tmp_path / "plain.yaml").write_text("num_hops: 3")
+    with pytest.raises(ValueError, match=r"plain\.yaml has no variants"):
+        runs_of(tmp_path, str(tmp_path))
+    write_run(tmp_path, pooling="median")
+    words = ["run", str(tmp_path / "recipes"), f"--records={tmp_path}", f"--runs={tmp_path}"]
+    with pytest.raises(SystemExit, match=r"task\.yaml#one: a value has the wrong type"):
+        study.main(words)
+
+
+def test_accuracy_by_length_keeps_rows_of_one_length_together() -> None:
+    """Fifths by length, then the longest twentieth; a length stands in one group only."""
+    lengths = torch.tensor([*range(1, 101), 100, 100])
+    labels = torch.zeros(len(lengths), dtype=torch.long)
+    logits = torch.stack([50.5 - lengths, torch.zeros(len(lengths))], 1)  # right up to 50 tokens
+    order = torch.randperm(len(lengths))
+    groups = accuracy_by_length(logits[order], labels, lengths[order])
+    assert [(group["from"], group["to"]) for group in groups] == [
+        (1, 21), (22, 41), (42, 61), (62, 81), (82, 96), (97, 100)
+    ]  # fmt: skip
+    assert [group["rows"] for group in groups] == [21, 20, 20, 20, 15, 6]
+    assert [group["accuracy"] for group in groups] == [1, 1, 0.45, 0, 0, 0]
+    assert groups[0]["tokens"] == 11
+
+
+def test_adapted_accuracy_scores_no_row_by_itself_and_gains_where_frequencies_differ() -> None:
+    """Two overlapping bell curves, learned from equal numbers, then met nine to one."""
+    undecided, even = torch.zeros(2, 2), torch.tensor([0, 1])
+    assert adapted_accuracy(undecided, even, even) == 0, "judged by the other row alone"
+    labels = (torch.rand(20_000) < 0.1).long()
+    x = torch.randn(20_000) + 2 * labels
+    logits = torch.stack([torch.zeros_like(x), 2 * x - 2], 1)  # exact where labels are as frequent
+    by_bayes = (logits + torch.tensor([0.9, 0.1]).log()).argmax(1)
+    best = (by_bayes == labels).float().mean().item()
+    adapted = adapted_accuracy(logits, labels, even)
+    assert adapted == pytest.approx(best, abs=0.002)
+    assert adapted > (logits.argmax(1) == labels).float().mean() + 0.05
