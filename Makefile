@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED_FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart app test fast lint common-tests soak clean
+.PHONY: help quickstart app test fast lab-tests lint common-tests soak clean
 # Two installations into one environment must not run at the same time under `make -j`.
 .NOTPARALLEL:
 
@@ -21,11 +21,16 @@ app: .venv/ready-demo ## Open a page to play with the model of the quickstart
 
 # A process for each core, with one thread: the tests' models are so small that starting more threads
 # costs more than they save. A file stays in one process, which makes its checkpoints once.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
+
 test: .venv/ready-test ## Run the test suite
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) --ignore tests/lab
 
 fast: .venv/ready-test ## Run the tests that take no process of their own
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder -m "not slow"
+	@$(PYTEST) --ignore tests/lab -m "not slow"
+
+lab-tests: .venv/ready-test ## Run the tests of scripts/lab
+	@$(PYTEST) tests/lab
 
 lint: .venv/ready-lint ## Check style, formatting and types
 	$(BIN)/ruff check .

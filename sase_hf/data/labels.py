@@ -223,7 +223,7 @@ class LabelColumn:
                 f"{len(self.names)} output(s), {_listed(self.names)}"
             )
         for item in items:
-            if not is_number(item) or not math.isfinite(_as_float(item)):
+            if not is_number(item) or not math.isfinite(float(str(item))):
                 raise ValueError(
                     f"{reprlib.repr(item)} is not a finite number, which a regression needs; "
                     f"correct it, or train with another --problem_type{_FROM_CHECKPOINT}"
@@ -274,11 +274,6 @@ def is_number(value: Any) -> bool:
     if isinstance(value, str):
         return NUMBER.fullmatch(value.strip()) is not None
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_float(number: Any) -> float:
-    """Return a number, or a text of one, as a float; of 310 digits or more, infinity."""
-    return float(str(number))
 
 
 def truth_of(value: Any) -> bool | None:
@@ -332,11 +327,12 @@ def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
     items = [item for row in lists for item in row] if lists else values
     if named or not all(map(is_number, items)):
         return MULTI_LABEL if lists else SINGLE_LABEL
+    numbers = [float(str(item)) for item in items]  # float(10**400) raises, of a text it is inf
     if lists:
-        return REGRESSION if any(_as_float(item) % 1 for item in items) else MULTI_LABEL
-    if any(_as_float(item) % 1 for item in items):
+        return REGRESSION if any(number % 1 for number in numbers) else MULTI_LABEL
+    if any(number % 1 for number in numbers):
         return REGRESSION
-    distinct = len(set(map(_as_float, items)))
+    distinct = len(set(numbers))
     if distinct > max(MANY_NUMBERS, len(items) // 2):
         raise ValueError(
             f"the labels are {distinct} different whole numbers in {len(items)} rows; add "

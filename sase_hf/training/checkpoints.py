@@ -8,10 +8,12 @@ of all others; a folder that does not match its manifest is never resumed.
 import json
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from accelerate.utils import broadcast_object_list
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
@@ -76,6 +78,36 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
         f"{'; '.join(reasons) or 'it holds none'}). Restore one, or choose another "
         "--output_dir; where none was ever complete, --resume_from_checkpoint auto begins anew"
     )
+
+
+@contextmanager
+def locked(output_dir: FilePath, process: int = 0) -> Iterator[None]:
+    """Keep other runs out of a folder, on every machine that sees it; all processes call this.
+
+    Process 0 locks the file `.lock`. The lock goes when it ends, even if it is killed, and no
+    process that it forks has a share in it.
+
+    Raises:
+        ValueError: In all processes, if another run is in the folder.
+    """
+    faults: list[str | None] = [None]
+    with ExitStack() as stack:
+        if process == 0:
+            Path(output_dir).mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(Path(output_dir, ".lock").open("w"))
+            try:
+                import fcntl
+
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                way_out = "wait until it ends, stop it, or choose another --output_dir"
+                faults = [f"another run is writing in {output_dir}; {way_out}"]
+            except (ImportError, OSError):
+                pass  # Windows, or a file system without locks
+        broadcast_object_list(faults)
+        if faults[0] is not None:
+            raise ValueError(faults[0])
+        yield
 
 
 def _was_complete(checkpoint: Path) -> bool:

@@ -4,13 +4,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import broadcast_object_list
 from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
@@ -20,7 +19,6 @@ from ..evaluation.metrics import load_metrics, metrics_function
 from ..evaluation.records import evaluation_history, measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..utils.cli import first_termination, is_write_error
-from ..utils.files import locked
 from ..utils.memory import keep_freed_memory, limit_compiled_code
 from ..utils.tables import Table
 from ..utils.text import one_line
@@ -30,6 +28,7 @@ from .checkpoints import (
     check_unused,
     checkpoint_to_resume,
     list_checkpoints,
+    locked,
     why_incomplete,
 )
 from .estimate import estimate_seconds
@@ -101,28 +100,12 @@ def run_steps(
     check_arguments(model_args, training_args)
     if not training_args.do_train:
         return _run_from(None, start, steps, model_args, data_args, training_args)
-    with _locked_in_first_process(training_args):  # before anything in it is read or deleted
+    with locked(output_dir, training_args.process_index):
         checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         if checkpoint is None:
             check_unused(output_dir)
         with saying_how_to_go_on(output_dir):
             return _run_from(checkpoint, start, steps, model_args, data_args, training_args)
-
-
-@contextmanager
-def _locked_in_first_process(training_args: RunArguments) -> Iterator[None]:
-    """Lock `output_dir`; if it is another run's, raise ValueError in all processes."""
-    faults: list[str | None] = [None]
-    with ExitStack() as stack:
-        if training_args.process_index == 0:
-            try:
-                stack.enter_context(locked(str(training_args.output_dir)))
-            except (ValueError, OSError) as reason:
-                faults = [str(reason)]
-        [fault] = broadcast_object_list(faults)
-        if fault is not None:
-            raise ValueError(fault)
-        yield
 
 
 def _run_from(

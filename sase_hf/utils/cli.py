@@ -33,7 +33,7 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
     says itself or `on_interrupt`; the status is 130, 143 or 129, as shells have it.
     """
     name = Path(script).name
-    _handle_endings(_raise_terminated)
+    _at_endings(_raise_terminated)
     try:
         yield
     except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
@@ -67,12 +67,12 @@ def first_termination(note: Callable[[], object]) -> Iterator[None]:
     A launcher passes the signal on to processes that a scheduler has sent it to already.
     """
 
-    def handle(number: int, _: Any) -> None:
-        _note_ending(number)
-        _handle_endings(signal.SIG_IGN)
+    def act() -> None:
+        for number in usual:
+            signal.signal(number, signal.SIG_IGN)
         note()
 
-    usual = _handle_endings(handle)
+    usual = _at_endings(act)
     try:
         yield
     finally:
@@ -80,27 +80,27 @@ def first_termination(note: Callable[[], object]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _handle_endings(handler: Any) -> dict[int, Any]:
-    """Set the handler of SIGTERM and SIGHUP; return the usual ones of those that it was set for."""
+def _at_endings(act: Callable[[], object]) -> dict[int, Any]:
+    """Call a function at SIGTERM and SIGHUP; return the handlers that were there before."""
+
+    def handle(number: int, _: Any) -> None:
+        Terminated.status = 128 + number
+        for stream in (1, 2):
+            try:
+                os.write(stream, b"")
+            except OSError:  # its terminal is closed: a line would end the program before it saves
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        act()
+
     usual: dict[int, Any] = {}
     with suppress(ValueError):  # only the main thread may handle signals
         for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # not on Windows
             if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
-                usual[number] = signal.signal(number, handler)
+                usual[number] = signal.signal(number, handle)
     return usual
 
 
-def _note_ending(number: int) -> None:
-    Terminated.status = 128 + number
-    for stream in (1, 2):
-        try:
-            os.write(stream, b"")
-        except OSError:  # a closed terminal: the next line would end the program before it saves
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-
-
-def _raise_terminated(number: int, _: Any) -> None:
-    _note_ending(number)
+def _raise_terminated() -> None:
     raise Terminated
 
 

@@ -48,31 +48,6 @@ def _link(draft: Path, path: Path) -> bool:
     return path.exists()
 
 
-@contextmanager
-def locked(folder: FilePath) -> Iterator[None]:
-    """Keep other processes that lock a folder out of it, on every machine that sees it.
-
-    The lock is in the file `.lock`. It goes when this process ends, even if it is killed, and is
-    not shared with processes that this one forks.
-
-    Raises:
-        ValueError: If another process holds it.
-        OSError: If the folder cannot be made or written.
-    """
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    with Path(folder, ".lock").open("w") as file:
-        try:
-            import fcntl
-
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            way_out = "wait until it ends, stop it, or choose another folder"
-            raise ValueError(f"another run is writing in {folder}; {way_out}") from None
-        except (ImportError, OSError):
-            pass  # Windows, or a file system without locks
-        yield
-
-
 def write_text(path: FilePath, text: str) -> None:
     """Write a text as a UTF-8 file, as `atomic_write` does."""
     with atomic_write(path) as draft:

@@ -109,11 +109,7 @@ def build_on_encoder(
 
 
 def load_any_model(name_or_path: str, **options: Any) -> Any:
-    """Load a base model of transformers, also of a head, in evaluation mode and float32.
-
-    Args:
-        name_or_path: A folder or a name on the Hub; code in it is not run.
-        **options: Of `from_pretrained`, such as `revision`.
+    """Load a base model of transformers in evaluation mode and float32; code in it is not run.
 
     Raises:
         ValueError: If weights are missing, but for those of a pooler, or not finite.

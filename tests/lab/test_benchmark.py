@@ -4,13 +4,14 @@ import json
 import re
 from argparse import Namespace
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from bench import commands, models, parts, report
+from bench import commands, models, report
 from bench.models import OURS, PLAIN, RECOMMENDED, build_model, logit_differences
 from bench.passes import compare
 from bench.plain import PlainClassifier, plain_name
@@ -90,36 +91,26 @@ def test_speedup_is_the_median_of_the_ratios_within_each_round() -> None:
     assert speedup(times, "plain", "ours") == {"q1": 2.5, "median": 3.0, "q3": 3.5}
 
 
-def run_in_turn(
-    monkeypatch: pytest.MonkeyPatch, rounds: int, seconds: float, **costs: float
-) -> tuple[str, dict[str, list[float]]]:
-    """Return which cases ran, by letters, and their times, on a clock that only they move."""
-    now, ran = 0.0, ""
-    monkeypatch.setattr("bench.timing.time.perf_counter", lambda: now)
-
-    def run(name: str, repeats: int) -> float:
-        nonlocal now, ran
-        taken = costs[name] * (1 if name in ran else 10)  # the first call is slow
-        ran += name * repeats
-        now += taken * repeats
-        return taken
-
-    cases = {name: lambda repeats, name=name: run(name, repeats) for name in costs}
-    times = in_turn(cases, rounds, seconds)
-    return ran, times
-
-
 def test_in_turn_alternates_until_its_rounds_or_seconds_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It measures at least MIN_ROUNDS rounds, so that quartiles mean something."""
-    ran, times = run_in_turn(monkeypatch, 4, 1000, a=1.0, b=2.0)
+    now, ran = 0.0, ""
+    monkeypatch.setattr("bench.timing.time.perf_counter", lambda: now)
+
+    def run(name: str, cost: float, repeats: int) -> float:
+        nonlocal now, ran
+        cost *= 1 if name in ran else 10  # the first call is slow
+        ran += name * repeats
+        now += cost * repeats
+        return cost
+
+    times = in_turn({"a": partial(run, "a", 1.0), "b": partial(run, "b", 2.0)}, 4, 1000)
     assert ran == "ab" + "ab" + "ba" + "ab" + "ba", "each begins a round in turn"
     assert times == {"a": [1.0] * 4, "b": [2.0] * 4}
-    ran, times = run_in_turn(monkeypatch, 1, 1000, a=1.0, b=1 / 1024)
-    assert ran == "ab" + "abbb", "short calls are repeated"
-    assert times == {"a": [1.0], "b": [1 / 1024]}
-    assert run_in_turn(monkeypatch, 9, 11, a=1.0)[1] == {"a": [1.0] * MIN_ROUNDS}
+    times, ran = in_turn({"a": partial(run, "c", 1 / 1024)}, 1, 1000), ran[10:]
+    assert (ran, times) == ("c" + "ccc", {"a": [1 / 1024]}), "short calls are repeated"
+    assert in_turn({"a": partial(run, "a", 1.0)}, 9, 11)["a"] == [1.0] * MIN_ROUNDS
 
 
 @pytest.mark.slow
@@ -166,14 +157,6 @@ def test_commands_are_compared_with_what_every_model_imports(
     [result] = commands.commands(Namespace(rows=40, **vars(FLAGS)))
     assert result["settings"][commands.BARE]["times_bare"]["median"] == 1
     assert result["settings"]["train.py --help"]["times_bare"]["median"] == 2
-
-
-def test_lengths_compare_with_the_plain_model_only_where_it_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(parts, "compare", lambda _, ways, *__: {"ways": ways})
-    flags = Namespace(lengths=[4000, 4001], **vars(FLAGS))
-    assert [PLAIN in result["ways"] for result in parts.lengths(flags)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -95,25 +95,21 @@ def test_load_checkpoint_names_what_is_not_a_checkpoint(
         load_checkpoint(str(tmp_path / "cut"))
 
 
-def test_load_checkpoint_names_a_config_of_other_types(tmp_path: Path) -> None:
-    """Whatever transformers raises of it."""
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [("config.json", ("per_layer_config", "model_type", "dtype")), ("tokenizer.json", ("model",))],
+)
+def test_load_checkpoint_names_a_file_of_other_types(
+    file: str, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Whatever transformers and tokenizers raise of it."""
     folder = save_checkpoint(tmp_path)
-    path = tmp_path / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    for name, value in {"per_layer_config": [1], "model_type": [1], "dtype": [1]}.items():
-        path.write_text(json.dumps({**config, name: value}), encoding="utf-8")
+    path = tmp_path / file
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for name in names:
+        path.write_text(json.dumps({**content, name: [1]}), encoding="utf-8")
         with pytest.raises(ValueError, match=rf"^cannot load {folder}: "):
             load_checkpoint(folder)
-
-
-def test_load_checkpoint_names_a_tokenizer_that_is_none(tmp_path: Path) -> None:
-    """Whatever tokenizers raises of it."""
-    folder = save_checkpoint(tmp_path)
-    path = tmp_path / "tokenizer.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**content, "truncation": 1}), encoding="utf-8")
-    with pytest.raises(ValueError, match=rf"^cannot load {folder}: invalid type: integer"):
-        load_checkpoint(folder)
 
 
 def test_name_checkpoints_uses_the_shortest_names_that_differ() -> None:

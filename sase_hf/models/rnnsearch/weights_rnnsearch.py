@@ -42,11 +42,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
         loaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
-        # Weights lie in the mapped file, at any address, on which the last bit of a sum depends.
-        # Memory of their own is aligned like that of new ones.
+        # In the mapped file they lie at any address, on which the last bit of a sum depends.
         for weight in chain(model.parameters(), model.buffers()):
-            if weight.device.type == "cpu":
-                weight.data = weight.data.clone()
+            weight.data = weight.data.clone()
         return loaded
 
     def _load_and_finalize_distributed_pretrained_model(self, folder: Any, *_: Any) -> Any:

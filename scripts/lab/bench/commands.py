@@ -31,7 +31,7 @@ def commands(flags: Namespace) -> Iterator[dict[str, Any]]:
     """Compare imports, first results, and commands on a file of `--rows` rows with `BARE`."""
     torch.manual_seed(flags.seed)
     tokenizer = build_tokenizer([" ".join(WORDS)])
-    config = SelfAttentiveConfig(vocab_size=len(tokenizer), num_labels=2, **SIZES)
+    config = SelfAttentiveConfig(vocab_size=len(tokenizer), **SIZES)
     with tempfile.TemporaryDirectory() as folder:
         SelfAttentiveForSequenceClassification(config).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
