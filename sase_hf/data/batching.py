@@ -59,11 +59,17 @@ def token_counts(dataset: Dataset) -> list[int]:
 
 
 def share_of_token(dataset: Dataset, token_id: int | None) -> float:
-    """Return the share of a token among all tokens of tokenized rows, between 0 and 1."""
-    column = dataset.with_format("arrow")[:]["input_ids"]
-    ids = [chunk.flatten().to_numpy() for chunk in column.chunks]
-    total = sum(map(len, ids))
-    return sum(int((chunk == token_id).sum()) for chunk in ids) / max(total, 1)
+    """Return the share of a token among all tokens of tokenized rows, between 0 and 1.
+
+    Where the labels are tokens too, the share is the larger one of sources and targets.
+    """
+    table, shares = dataset.with_format("arrow")[:], [0.0]
+    for name in ("input_ids", "labels"):
+        if name in table.column_names and "list<item: int" in str(table.schema.field(name).type):
+            ids = [chunk.flatten().to_numpy() for chunk in table[name].chunks]
+            count = sum(int((chunk == token_id).sum()) for chunk in ids)
+            shares.append(count / max(sum(map(len, ids)), 1))
+    return max(shares)
 
 
 def parts_of_batch(batch: Mapping[str, Tensor], max_tokens: int | None) -> list[dict[str, Tensor]]:

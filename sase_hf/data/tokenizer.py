@@ -2,7 +2,7 @@
 
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -29,9 +29,9 @@ SPECIAL_TOKENS = [PAD_TOKEN, UNK_TOKEN]
 EOS_TOKEN = "[EOS]"
 
 # Scripts without spaces between words. Texts are cut into their characters where these are more
-# than a hundredth of the letters in the first texts; a stray phrase elsewhere stays one word.
+# than a hundredth of the letters in a sample of the texts; a stray phrase elsewhere stays one word.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_MIN_UNSPACED, _FIRST_TEXTS = 0.01, 1000
+_MIN_UNSPACED, _SAMPLE_SIZE = 0.01, 1000
 # The characters of a word: letters, the marks on them, digits. && is an intersection.
 _OF_WORDS = r"\p{L}\p{M}\p{N}"
 _OF_SPACED_WORDS = rf"{_OF_WORDS}&&[^{_UNSPACED}]"
@@ -94,11 +94,12 @@ def build_tokenizer(
     at white space; each punctuation mark and symbol is then a token of its own. English
     contractions are cut as in the Penn Treebank, "don't" into "do" and "n't": GloVe's vectors were
     trained on such tokens, and every negated verb shares one "n't". Texts in scripts without
-    spaces (Han, Kana, Thai, Lao, Khmer, Burmese) are cut into characters with their marks. With
-    `level="character"` each character is a token, and so is the white space between two words.
+    spaces (Han, Kana, Thai, Lao, Khmer, Burmese) are cut into characters with their marks, even
+    where spaces were put between their words. With `level="character"` each character is a token,
+    and so is the white space between two words.
 
     The padding token has id 0 and the unknown one id 1. The words follow by falling frequency, then
-    by code points, so the order of the texts does not matter. A pair of texts has token types 0
+    by code points, whatever the order of the texts. A pair of texts has token types 0
     and 1 and nothing between. A text that spells a special token is cut like any other text.
 
     Args:
@@ -238,15 +239,20 @@ def text_fault(value: Any) -> str | None:
 
 
 def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
-    """Return all of the texts, and the class of the characters that words are made of in them."""
+    """Return all of the texts, and the class of the characters that words are made of in them.
+
+    The sample is spread evenly over texts that have a length, and is the beginning of others.
+    """
     rest = iter(texts)
-    first = list(islice(rest, _FIRST_TEXTS))
+    if rest is texts or not isinstance(texts, Sized):
+        first = list(islice(rest, _SAMPLE_SIZE))
+        texts = chain(first, rest)
+    else:
+        first = list(islice(rest, 0, None, len(texts) // _SAMPLE_SIZE + 1))
     sample = "".join(text for text in first if isinstance(text, str))
     unspaced = len(regex.findall(rf"[{_UNSPACED}]", sample))
     is_spaced = unspaced <= _MIN_UNSPACED * len(regex.findall(r"\p{L}", sample))
-    # Texts that can be read again keep their length, which the progress bar shows.
-    whole = chain(first, rest) if rest is texts else texts
-    return whole, _OF_WORDS if is_spaced else _OF_SPACED_WORDS
+    return texts, _OF_WORDS if is_spaced else _OF_SPACED_WORDS
 
 
 def _splitter(lowercase: bool, level: str, of_words: str) -> Tokenizer:

@@ -71,7 +71,9 @@ class EndpointHandler:
         inputs: Any = data.get("inputs")
         is_list = isinstance(inputs, list)
         if is_list and len(inputs) > MAX_INPUTS:
-            raise ValueError(f"inputs has {len(inputs):,} texts; max {MAX_INPUTS}")
+            raise ValueError(
+                f"inputs has {len(inputs):,} texts; max {MAX_INPUTS}, send several requests"
+            )
         texts = {"text", "text_pair"} if self.pipeline.model.reads_pairs else {"text"}
         for number, one in enumerate(inputs if is_list else [inputs]):
             named = one if isinstance(one, dict) else {"text": one}

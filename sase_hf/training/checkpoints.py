@@ -85,25 +85,29 @@ def locked(output_dir: FilePath, process: int = 0) -> Iterator[None]:
     """Keep other runs out of a folder, on every machine that sees it; all processes call this.
 
     Process 0 locks the file `.lock`. The lock goes when it ends, even if it is killed, and no
-    process that it forks has a share in it.
+    process that it forks has a share in it. Two runs of one process share the lock.
 
     Raises:
-        ValueError: In all processes, if another run is in the folder.
+        ValueError: In all processes, if another run is in the folder or it cannot be written.
     """
     faults: list[str | None] = [None]
     with ExitStack() as stack:
         if process == 0:
-            Path(output_dir).mkdir(parents=True, exist_ok=True)
-            file = stack.enter_context(Path(output_dir, ".lock").open("w"))
             try:
-                import fcntl
+                Path(output_dir).mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(Path(output_dir, ".lock").open("w"))
+            except OSError as reason:
+                faults = [f"--output_dir {output_dir}: {reason.strerror}; name another folder"]
+            else:
+                try:
+                    import fcntl
 
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                way_out = "wait until it ends, stop it, or choose another --output_dir"
-                faults = [f"another run is writing in {output_dir}; {way_out}"]
-            except (ImportError, OSError):
-                pass  # Windows, or a file system without locks
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    way_out = "wait until it ends, stop it, or choose another --output_dir"
+                    faults = [f"another run is writing in {output_dir}; {way_out}"]
+                except (ImportError, OSError):
+                    pass  # Windows, or a file system without locks
         broadcast_object_list(faults)
         if faults[0] is not None:
             raise ValueError(faults[0])

@@ -1,6 +1,6 @@
 """What a run needs before it trains: checked arguments, rows, tokenizer and model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -305,10 +305,16 @@ def new_tokenizer(
     else:
         train = task.splits["train"]
         columns = [column for column in ("text", "text_pair") if column in train.column_names]
-        tokenizer = build(chain.from_iterable(train[c] for c in columns), **options)
+        texts = train[columns[0]] if len(columns) == 1 else _by_turns(train[c] for c in columns)
+        tokenizer = build(texts, **options)
     if data_args.max_seq_length is not None:
         tokenizer.model_max_length = data_args.max_seq_length
     return tokenizer
+
+
+def _by_turns(columns: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yield the texts of all columns row by row, so that any part of them has both languages."""
+    return chain.from_iterable(zip(*columns, strict=True))
 
 
 def _extra_words(model_args: ModelArguments, hub_options: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import argparse
 import errno
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -86,9 +87,9 @@ def _at_endings(act: Callable[[], object]) -> dict[int, Any]:
     def handle(number: int, _: Any) -> None:
         Terminated.status = 128 + number
         for stream in (1, 2):
-            try:
-                os.write(stream, b"")
-            except OSError:  # its terminal is closed: a line would end the program before it saves
+            # A terminal closes, and so does what reads a pipe beside it: a line written to either
+            # would end the program before it saves.
+            if number != signal.SIGTERM and not stat.S_ISREG(os.fstat(stream).st_mode):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         act()
 

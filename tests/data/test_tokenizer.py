@@ -83,6 +83,8 @@ def test_tokenizer_cuts_scripts_without_spaces_into_characters(text: str, tokens
     translation = build_translation_tokenizer(iter([text, *TEXTS]))
     assert translation.tokenize(f"{text[:2]}x")[:3] == ["▁" + tokens[0], tokens[2], "[UNK]"]
     assert translation.decode(translation(text)["input_ids"], skip_special_tokens=True) == text
+    late = [*1500 * [TEXTS[0]], *500 * [text]]
+    assert build_tokenizer(late).tokenize(text) == tokens.split(), "the sample is of all texts"
     stray = build_tokenizer([f"The soup {text}"] + 9 * [TEXTS[0] * 20])
     assert stray.tokenize("soup 我喜欢abc")[-1] in (text[:6], "[UNK]"), "a phrase stays one word"
 

@@ -116,7 +116,11 @@ def test_handler_of_an_encoder_returns_embeddings(root: Path) -> None:
         ("classifier", {"inputs": "a", "parameters": {"x": 1}}, r"allowed are top_k, truncation"),
         ("classifier", {"inputs": "a", "parameters": "x"}, r"\"parameters\" is 'x'; allowed are"),
         ("classifier", {"inputs": "a", "parameters": {"top_k": 0}}, r"\"top_k\" is 0; .* integer"),
-        ("classifier", {"inputs": [""] * 257}, r"inputs has 257 texts; max 256"),
+        (
+            "classifier",
+            {"inputs": [""] * 257},
+            r"inputs has 257 texts; max 256, send several requests",
+        ),
         ("classifier", ["a"], r"the request is \['a'\]; it must be an object with \"inputs\""),
         ("nli", {"inputs": [AS_PAIRS[0], "a"]}, r"input 1 .*'a'; it must be \{\"text\": \.\.\., "),
         ("encoder", {"inputs": AS_PAIRS[0]}, r"input 0 .*it must be a text"),

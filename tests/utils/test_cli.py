@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -41,9 +42,12 @@ with errors_in_one_line("a.py"), first_termination(lambda: noted.append("a signa
 """
 
 
-def test_first_termination_lets_a_program_save_whose_terminal_was_closed() -> None:
-    """What it writes then goes nowhere, and is no error."""
-    screen, terminal = pty.openpty()
+@pytest.mark.parametrize("open_both", [pty.openpty, os.pipe])
+def test_first_termination_lets_a_program_save_whose_terminal_was_closed(
+    open_both: Callable[[], tuple[int, int]],
+) -> None:
+    """What it writes then, to the terminal or to a program beside it, goes nowhere."""
+    screen, terminal = open_both()
     process = subprocess.Popen([sys.executable, "-c", WORK], stdout=terminal, stderr=terminal)
     os.close(terminal)
     assert os.read(screen, 100).startswith(b"at work")

@@ -38,7 +38,8 @@ IGNORED_LABEL = -100
 GENERATION_BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("num_beams", "num_return_sequences"), (1, 64)),
     **dict.fromkeys(("max_length", "max_new_tokens"), (1, 10_000)),
-    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0, 10_000)),
+    **dict.fromkeys(("min_length", "min_new_tokens"), (0, 10_000)),
+    **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size"), (0, 10_000)),
     "top_k": (0, MAX_VOCAB_SIZE),
     "length_penalty": (-10.0, 10.0),
     "max_time": (0.0, 1e6),  # seconds
@@ -555,11 +556,13 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
 
     @generation_config.setter
     def generation_config(self, config: GenerationConfig) -> None:
-        tokens = [name for name in vars(config) if name.endswith(("_token_id", "suppress_tokens"))]
+        names = [] if config is None else vars(config)  # generate() takes None, too
+        tokens = [name for name in names if name.endswith(("_token_id", "suppress_tokens"))]
         ids = dict.fromkeys(tokens, (0, self.config.vocab_size - 1))
         for name, (least, most) in (GENERATION_BOUNDS | ids).items():
             value = getattr(config, name, None)
-            for one in value if name in ids and isinstance(value, list) else [value]:
+            takes_list = name.startswith(("eos_", "forced_eos_")) or name.endswith("_tokens")
+            for one in value if takes_list and isinstance(value, list) else [value]:
                 fits = isinstance(one, int | type(least)) and least <= one <= most
                 if one is not None and not fits:
                     fault = f"{name} in generation_config is {value!r:.80}"

@@ -41,7 +41,10 @@ class AlignedTranslationPipeline(Pipeline):
         given = sorted(names.keys() & generate_kwargs.keys())
         tokenizer_kwargs = {names[name]: generate_kwargs.pop(name) for name in given}
         if "max_length" in tokenizer_kwargs:
-            tokenizer_kwargs.setdefault("truncation", True)
+            limit = tokenizer_kwargs["max_length"]
+            if not isinstance(limit, int) or limit < 1:
+                raise ValueError(f"max_source_length is {limit!r}; it must be an integer from 1")
+            tokenizer_kwargs["truncation"] = True
         return tokenizer_kwargs, generate_kwargs, {}
 
     def preprocess(self, input_: Any, **tokenizer_kwargs: Any) -> dict[str, Any]:
