@@ -16,18 +16,18 @@ from transformers.pipelines import PIPELINE_REGISTRY
 from .data.tokenizer import LenientTokenizer, build_tokenizer, build_translation_tokenizer
 from .data.word_vectors import load_word_vectors
 from .models import FAMILIES, Family
+from .models.configuration_rnnsearch import RNNSearchConfig
+from .models.configuration_self_attentive import SelfAttentiveConfig
 from .models.layers import GeneralizedPooling, SelfAttention
-from .models.rnnsearch.configuration_rnnsearch import RNNSearchConfig
-from .models.rnnsearch.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
-from .models.rnnsearch.pipeline_rnnsearch import AlignedTranslationPipeline
-from .models.self_attentive.configuration_self_attentive import SelfAttentiveConfig
-from .models.self_attentive.modeling_self_attentive import (
+from .models.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
+from .models.modeling_self_attentive import (
     SelfAttentiveForNLI,
     SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
-from .models.self_attentive.pipeline_self_attentive import SelfAttentionPipeline
+from .models.pipeline_rnnsearch import AlignedTranslationPipeline
+from .models.pipeline_self_attentive import SelfAttentionPipeline
 from .utils.loading import build_on_encoder
 
 __version__ = "0.1.0"

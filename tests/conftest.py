@@ -16,7 +16,7 @@ from huggingface_hub import constants
 from huggingface_hub.utils import close_session, http_backoff
 from loopback_hub import TOKEN, Hub, running_hub
 
-from sase_hf.models.self_attentive import packing_self_attentive
+from sase_hf.models import packing_self_attentive
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,4 +1,4 @@
-"""The model families. Each folder travels: its files are copied beside every checkpoint.
+"""The model families. Beside every checkpoint lie the files that its modeling file imports.
 
 They import torch, transformers, huggingface_hub, the standard library and each other, the last only
 as `from .name import Thing`.
@@ -17,13 +17,13 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.dynamic_module_utils import get_relative_import_files
 
-from .rnnsearch.configuration_rnnsearch import RNNSearchConfig
-from .rnnsearch.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
-from .rnnsearch.pipeline_rnnsearch import TASK as TRANSLATION_TASK
-from .rnnsearch.pipeline_rnnsearch import AlignedTranslationPipeline
-from .self_attentive.configuration_self_attentive import SelfAttentiveConfig
-from .self_attentive.modeling_self_attentive import (
+from .checked_model import CHECKSUMS_NAME
+from .configuration_rnnsearch import RNNSearchConfig
+from .configuration_self_attentive import SelfAttentiveConfig
+from .modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
+from .modeling_self_attentive import (
     SENTENCE_TRANSFORMER_FILES,
     SelfAttentiveForNLI,
     SelfAttentiveForRetrieval,
@@ -33,8 +33,9 @@ from .self_attentive.modeling_self_attentive import (
     row_scores,
     unit_rows,
 )
-from .self_attentive.pipeline_self_attentive import TASK, SelfAttentionPipeline
-from .self_attentive.weights_self_attentive import CHECKSUMS_NAME
+from .pipeline_rnnsearch import TASK as TRANSLATION_TASK
+from .pipeline_rnnsearch import AlignedTranslationPipeline
+from .pipeline_self_attentive import TASK, SelfAttentionPipeline
 
 RETRIEVAL = "retrieval"
 
@@ -87,8 +88,9 @@ class Family:
     @property
     def files(self) -> dict[str, Path]:
         """The code that travels with a checkpoint, by file name."""
-        folder = Path(__file__).parent / self.config.model_type
-        return {path.name: path for path in sorted(folder.glob(f"*_{self.config.model_type}.py"))}
+        modeling = Path(__file__).with_name(f"modeling_{self.config.model_type}.py")
+        paths = sorted(map(Path, {str(modeling), *get_relative_import_files(modeling)}))
+        return {path.name: path for path in paths}
 
 
 FAMILIES = {

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from .self_attentive.configuration_self_attentive import SelfAttentiveConfig
-from .self_attentive.modeling_self_attentive import check_one_per_token
-from .self_attentive.packing_self_attentive import Packing
-from .self_attentive.pooling_self_attentive import POOLINGS, init_glorot_uniform
+from .configuration_self_attentive import SelfAttentiveConfig
+from .modeling_self_attentive import check_one_per_token
+from .packing_self_attentive import Packing
+from .pooling_self_attentive import POOLINGS, init_glorot_uniform
 
 
 class _PoolingLayer(nn.Module):

@@ -11,7 +11,7 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, TokenizersBackend, pipeline
 
 from ..models import FAMILIES, RETRIEVAL
-from ..models.self_attentive.configuration_self_attentive import IMPLEMENTATIONS
+from ..models.configuration_self_attentive import IMPLEMENTATIONS
 
 # Other ways to compute, which a config may name, can be code that transformers fetches.
 EAGER = dict.fromkeys(IMPLEMENTATIONS, "eager")

@@ -11,7 +11,7 @@ from typing import Any
 
 import regex
 
-from ..models.self_attentive.pipeline_self_attentive import MIN_RATIO
+from ..models.pipeline_self_attentive import MIN_RATIO
 from ..utils.text import shown_characters
 
 Result = Mapping[str, Any]

@@ -13,7 +13,7 @@ from tiny import tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.hub import write_model_card
-from sase_hf.models.self_attentive.weights_self_attentive import write_checksums
+from sase_hf.models.checked_model import write_checksums
 
 TEXTS = [
     "The soup was cold, and nobody came.",

@@ -13,7 +13,7 @@ from tiny_translation import tiny_translator
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.hub.checks import prepare
-from sase_hf.models.self_attentive.weights_self_attentive import write_checksums
+from sase_hf.models.checked_model import write_checksums
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
 

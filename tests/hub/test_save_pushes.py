@@ -26,13 +26,15 @@ NEEDED = {
 def test_save_pretrained_pushes_all_that_a_checkpoint_needs(
     hub: Hub, tmp_path: Path, again: bool
 ) -> None:
-    """It sends the files that it sees change; the two that we add must go up as well."""
+    """With the files that we add, and nothing else of the folder."""
     model = SelfAttentiveForSequenceClassification(tiny_config())
     if again:
         model.save_pretrained(tmp_path)
     (tmp_path / "training_args.bin").write_bytes(b"private")
     model.save_pretrained(tmp_path, push_to_hub=True, repo_id=NAME)
     assert hub.files(NAME).keys() == NEEDED | {".gitattributes", "README.md"}
+    with pytest.raises(ValueError, match=r"leave state_dict and variant out"):
+        model.save_pretrained(tmp_path, push_to_hub=True, repo_id=NAME, variant="half")
 
 
 def test_push_to_hub_sends_model_and_tokenizer(hub: Hub) -> None:

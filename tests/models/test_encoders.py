@@ -15,14 +15,14 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
-from sase_hf.models.self_attentive import (
+from sase_hf.models import (
     encoders_self_attentive,
     packing_self_attentive,
     relation_network_self_attentive,
 )
-from sase_hf.models.self_attentive.encoders_self_attentive import BiLSTMEncoder
-from sase_hf.models.self_attentive.packing_self_attentive import Packing
-from sase_hf.models.self_attentive.relation_network_self_attentive import PairFunction
+from sase_hf.models.encoders_self_attentive import BiLSTMEncoder
+from sase_hf.models.packing_self_attentive import Packing
+from sase_hf.models.relation_network_self_attentive import PairFunction
 
 
 def _torch_bilstm(encoder: BiLSTMEncoder, width: int, units: int) -> nn.LSTM:

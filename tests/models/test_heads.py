@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
-from sase_hf.models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
+from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
 CLASSIFIERS = ("mlp", "pruned_mlp")

@@ -23,7 +23,7 @@ from sase_hf import (
     build_on_encoder,
     build_tokenizer,
 )
-from sase_hf.models.self_attentive.configuration_self_attentive import INNER_TYPES
+from sase_hf.models.configuration_self_attentive import INNER_TYPES
 from sase_hf.utils.loading import load_any_model
 
 WORDS = (

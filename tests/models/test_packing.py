@@ -4,8 +4,8 @@ import pytest
 import tiny
 import torch
 
-from sase_hf.models.self_attentive import packing_self_attentive
-from sase_hf.models.self_attentive.packing_self_attentive import Packing, dense_blocks
+from sase_hf.models import packing_self_attentive
+from sase_hf.models.packing_self_attentive import Packing, dense_blocks
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from transformers import TokenizersBackend, pipeline
 from transformers.pipelines.pt_utils import KeyDataset, KeyPairDataset
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.models.self_attentive.pipeline_self_attentive import most_attended
+from sase_hf.models.pipeline_self_attentive import most_attended
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = {"text": "Two dogs sleep on a mat.", "text_pair": "No dog is awake."}

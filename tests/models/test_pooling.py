@@ -8,8 +8,8 @@ import reference
 import tiny
 import torch
 
-from sase_hf.models.self_attentive.packing_self_attentive import Packing
-from sase_hf.models.self_attentive.pooling_self_attentive import (
+from sase_hf.models.packing_self_attentive import Packing
+from sase_hf.models.pooling_self_attentive import (
     BaselinePooling,
     PackedGeneralizedPooling,
     PackedSelfAttention,

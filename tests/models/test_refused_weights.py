@@ -14,18 +14,20 @@ import torch
 from checkpoints import TEXTS, change_weights
 from isolated import run_isolated
 from safetensors.torch import load_file, save_file
-from tiny import tiny_model
+from tiny import tiny_config, tiny_model
 from tiny_translation import tiny_translator
 from torch import Tensor
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedModel
 
 from sase_hf import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
     build_tokenizer,
     build_translation_tokenizer,
 )
 from sase_hf.models import FAMILIES
+from sase_hf.models.checked_model import CheckedPreTrainedModel
 from sase_hf.utils.loading import load_checkpoint, load_encoder
 
 # A weight of the encoder and one of the head.
@@ -123,6 +125,33 @@ def test_weights_that_the_model_cannot_have_are_refused(
             with pytest.raises((ValueError, RuntimeError), match=message.format(name=shown)):
                 load()
         change_weights(tmp_path, lambda weights: (weights.clear(), weights.update(whole)))
+
+
+@pytest.mark.parametrize("kind", ["missing", "nan", "whole numbers"])
+def test_transformers_alone_loads_what_is_refused(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it refuses this too, `_load_pretrained_model` need not be replaced."""
+    save_head("self_attentive", tmp_path)
+    change_weights(tmp_path, lambda weights: DAMAGE[kind][0](weights, "encoder.embeddings.weight"))
+    (tmp_path / "SHA256SUMS").write_text("", encoding="utf-8")
+    monkeypatch.delattr(CheckedPreTrainedModel, "_load_pretrained_model")
+    AutoModel.from_pretrained(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
+def test_transformers_alone_loads_shards_unchecked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it does not, the method need not be replaced; 5.15 does not know such shards."""
+    method = "_load_and_finalize_distributed_pretrained_model"
+    if not hasattr(PreTrainedModel, method):
+        pytest.skip("this transformers does not load shards of torch.distributed")
+    SelfAttentiveModel(tiny_config()).save_pretrained(tmp_path)
+    shard = "shard-00000-model-00001-of-00001.safetensors"
+    os.replace(tmp_path / "model.safetensors", tmp_path / shard)
+    monkeypatch.delattr(CheckedPreTrainedModel, method)
+    AutoModel.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize("named", ["another class", "the base model"])
@@ -227,12 +256,3 @@ def test_head_starts_from_another_head_with_a_new_classifier(tmp_path: Path) -> 
     change_weights(tmp_path, lambda weights: weights.pop("encoder.embeddings.weight"))
     with pytest.raises(ValueError, match=r"lack encoder\.embeddings\.weight"):
         load(tmp_path, ignore_mismatched_sizes=True)
-
-
-def test_families_check_weights_by_the_same_code() -> None:
-    """Their files travel alone, so each has a copy."""
-    texts = {
-        family.files[f"weights_{name}.py"].read_text(encoding="utf-8")
-        for name, family in FAMILIES.items()
-    }
-    assert len(texts) == 1

@@ -22,6 +22,7 @@ from sase_hf import (
 )
 
 CODE = {
+    "checked_model.py",
     "configuration_self_attentive.py",
     "encoders_self_attentive.py",
     "modeling_self_attentive.py",
@@ -29,7 +30,6 @@ CODE = {
     "pooling_self_attentive.py",
     "pipeline_self_attentive.py",
     "relation_network_self_attentive.py",
-    "weights_self_attentive.py",
 }
 NLI_LABELS = dict(enumerate(["entailment", "neutral", "contradiction"]))
 # A base model, all heads, and a classifier of another architecture with a list in its config. The

@@ -14,7 +14,7 @@ from tiny_translation import KINDS, tiny_translator
 from torch import nn
 
 from sase_hf import RNNSearchConfig, RNNSearchForConditionalGeneration, RNNSearchModel
-from sase_hf.models.rnnsearch.modeling_rnnsearch import GatedUnit, next_state, translation_loss
+from sase_hf.models.modeling_rnnsearch import GatedUnit, next_state, translation_loss
 
 SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12]]
 TARGETS = [[1, 5, 3], [1, 4, 7], [1, 6, 6]]

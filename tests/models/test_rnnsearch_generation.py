@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from sase_hf import RNNSearchForConditionalGeneration, RNNSearchModel, build_translation_tokenizer
-from sase_hf.models.rnnsearch import pipeline_rnnsearch
+from sase_hf.models import pipeline_rnnsearch
 
 END, LONGEST, BEAMS = 2, 8, 3
 SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12], [22, 21, 20, 19], [5, 5], [17, 3, 11, 10, 4, 6]]

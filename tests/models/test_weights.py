@@ -13,7 +13,7 @@ from torch import nn
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
-from sase_hf.models.self_attentive.modeling_self_attentive import SelfAttentivePreTrainedModel
+from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
 NAME = "model.safetensors"

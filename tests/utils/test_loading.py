@@ -1,8 +1,6 @@
 """Only trained, whole checkpoints are loaded; the errors for others say what to do."""
 
 import json
-import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,30 +47,11 @@ def test_load_pipeline_needs_a_head_with_attention(checkpoint: str, tmp_path: Pa
         load_pipeline(base)
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (
-            lambda weights: weights["classifier.output.bias"].fill_(math.nan),
-            r"^cannot load .*weights in .* are not finite: classifier\.output\.bias\. Train",
-        ),
-        (
-            lambda weights: weights.pop("classifier.output.bias"),
-            r"^cannot load .*weights in .* lack classifier\.output\.bias\. Save the whole",
-        ),
-        (
-            lambda weights: weights.update({"optimizer.step": torch.ones(1)}),
-            r"weights that the model does not: optimizer\.step\. Load it with sase_hf",
-        ),
-    ],
-    ids=["not finite", "missing", "unexpected"],
-)
-def test_load_checkpoint_checks_weights(
-    tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object], expected: str
-) -> None:
+def test_strict_load_checkpoint_refuses_unexpected_weights(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path)
-    change_weights(tmp_path, change)
-    with pytest.raises(ValueError, match=expected):
+    change_weights(tmp_path, lambda weights: weights.update({"optimizer.step": torch.ones(1)}))
+    load_checkpoint(folder)
+    with pytest.raises(ValueError, match=r"weights that the model does not: optimizer\.step\. "):
         load_checkpoint(folder, strict=True)
 
 

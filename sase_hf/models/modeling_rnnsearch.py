@@ -30,8 +30,8 @@ from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
+from .checked_model import CheckedPreTrainedModel, code_reference
 from .configuration_rnnsearch import MAX_VOCAB_SIZE, RNNSearchConfig
-from .weights_rnnsearch import CheckedPreTrainedModel
 
 IGNORED_LABEL = -100
 # What a generation_config.json may ask for: more would take hours or all memory.
@@ -363,48 +363,26 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
         else:
             super()._init_weights(module)
 
-    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Save the model so that every Auto class and `pipeline` load it.
-
-        The arguments are those of transformers. In addition to its files, the folder gets the code
-        and an `auto_map` of config, encoder and translation model.
-        """
-        # Set each time, because the references of a config from the Hub point to its repository.
-        vars(self.config).pop("custom_pipelines", None)
-        for name, value in self.code_references().items():
-            setattr(self.config, name, value)
-        super().save_pretrained(*args, **kwargs)
-
     def code_references(self) -> dict[str, Any]:
         """Return the config entries that name the code files beside the weights."""
         # Imported here because transformers copies only files that this one imports.
         from .pipeline_rnnsearch import TASK, AlignedTranslationPipeline
 
         auto_map = {
-            "AutoConfig": _code_reference(RNNSearchConfig),
-            "AutoModel": _code_reference(RNNSearchModel),
-            "AutoModelForSeq2SeqLM": _code_reference(RNNSearchForConditionalGeneration),
+            "AutoConfig": code_reference(RNNSearchConfig),
+            "AutoModel": code_reference(RNNSearchModel),
+            "AutoModelForSeq2SeqLM": code_reference(RNNSearchForConditionalGeneration),
         }
         if not self.is_head:
             return {"auto_map": auto_map}
         pipeline = {
-            "impl": _code_reference(AlignedTranslationPipeline),
+            "impl": code_reference(AlignedTranslationPipeline),
             "pt": ["AutoModelForSeq2SeqLM"],
             "type": "text",
         }
         # `transformers` has no translation pipeline of its own since version 5.
         tasks = dict.fromkeys((TASK, "translation"), pipeline)
         return {"auto_map": auto_map, "custom_pipelines": tasks}
-
-    @property
-    def is_head(self) -> bool:
-        """Whether this is the translation model."""
-        return self.base_model is not self
-
-
-def _code_reference(cls: type) -> str:
-    """Return `module.Class`, the form of `auto_map`, without the package of the module."""
-    return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
 
 
 class RNNSearchModel(RNNSearchPreTrainedModel):

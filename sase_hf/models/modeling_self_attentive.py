@@ -23,11 +23,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
+from .checked_model import CheckedPreTrainedModel, code_reference
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .packing_self_attentive import Packing
 from .pooling_self_attentive import POOLINGS, PackedGeneralizedPooling, init_glorot_uniform
-from .weights_self_attentive import CheckedPreTrainedModel
 
 IGNORED_LABEL = -100
 
@@ -434,13 +434,9 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     ) -> None:
         """Save the model so that every Auto class, `pipeline` and SentenceTransformer load it.
 
-        The arguments are those of transformers. In addition to its files, the folder gets the code,
-        an `auto_map` of config, base model and head, and two JSON files for SentenceTransformer.
+        In addition to the files of the parent class, the folder gets two JSON files for
+        SentenceTransformer.
         """
-        # Set each time, because the references of a config from the Hub point to its repository.
-        vars(self.config).pop("custom_pipelines", None)
-        for name, value in self.code_references().items():
-            setattr(self.config, name, value)
         if is_main_process:
             folder = Path(save_directory)
             folder.mkdir(parents=True, exist_ok=True)
@@ -455,28 +451,18 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
 
         head = type(self) if self.is_head else SelfAttentiveForSequenceClassification
         auto_map = {
-            "AutoConfig": _code_reference(SelfAttentiveConfig),
-            "AutoModel": _code_reference(SelfAttentiveModel),
-            "AutoModelForSequenceClassification": _code_reference(head),
+            "AutoConfig": code_reference(SelfAttentiveConfig),
+            "AutoModel": code_reference(SelfAttentiveModel),
+            "AutoModelForSequenceClassification": code_reference(head),
         }
         if not self.is_head:
             return {"auto_map": auto_map}
         pipeline = {
-            "impl": _code_reference(SelfAttentionPipeline),
+            "impl": code_reference(SelfAttentionPipeline),
             "pt": ["AutoModelForSequenceClassification"],
             "type": "text",
         }
         return {"auto_map": auto_map, "custom_pipelines": {TASK: pipeline}}
-
-    def _get_files_timestamps(self, working_dir: str | os.PathLike[str]) -> dict[str, float]:
-        """Return the files that a push skips unless they change; never those written above."""
-        timestamps: dict[str, float] = super()._get_files_timestamps(working_dir)
-        return {k: v for k, v in timestamps.items() if k not in SENTENCE_TRANSFORMER_FILES}
-
-    @property
-    def is_head(self) -> bool:
-        """Whether this is a head around a base model."""
-        return self.base_model is not self
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(
@@ -484,11 +470,6 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
             "GPU (torchrun --nproc_per_node NUM_GPUS scripts/train.py ...), or use one GPU: "
             "CUDA_VISIBLE_DEVICES=0"
         )
-
-
-def _code_reference(cls: type) -> str:
-    """Return `module.Class`, the form of `auto_map`, without the package of the module."""
-    return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
 
 
 def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:

@@ -1,0 +1,205 @@
+"""Loading and saving, shared by the families: checked weights, and the code beside them."""
+
+import hashlib
+import math
+import os
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+from transformers.modeling_utils import load_state_dict
+from transformers.utils import logging
+from transformers.utils.hub import cached_file
+
+logger = logging.get_logger(__name__)
+
+CHECKSUMS_NAME = "SHA256SUMS"  # as `sha256sum *.safetensors` writes it and `sha256sum -c` reads it
+
+
+class CheckedPreTrainedModel(PreTrainedModel):
+    """A model that loads no weights but those that were saved, all of them, and finite."""
+
+    @classmethod
+    def _load_pretrained_model(
+        cls,
+        model: Any,
+        state_dict: Any,
+        checkpoint_files: list[str] | None,
+        load_config: Any,
+        expected_keys: list[str] | None = None,
+    ) -> Any:
+        """Load files between two checks; `from_pretrained` calls this with a model on `meta`.
+
+        Only here the files are known, which a subfolder, a variant, an adapter or the config can
+        choose, and new weights have no memory yet.
+
+        Raises:
+            ValueError: If a file is refused, or weights are missing, not of a floating-point type
+                or not finite.
+            RuntimeError: If their shapes are not those of the config, as in transformers.
+        """
+        files = checkpoint_files if expected_keys is None else None  # not an adapter's
+        if files:
+            _check_files(files, load_config)
+            _check_values(files, model, load_config.is_quantized)
+        info, offloaded = super()._load_pretrained_model(
+            model, state_dict, checkpoint_files, load_config, expected_keys
+        )
+        if files and not load_config.is_quantized:  # a quantizer has names of its own
+            _check_names_and_shapes(model, info, load_config)
+        # Weights lie in the mapped file, at any address, on which the last bit of a sum depends.
+        # Memory of their own is aligned like that of new ones.
+        for weight in chain(model.parameters(), model.buffers()):
+            if weight.device.type == "cpu":
+                weight.data = weight.data.clone()
+        return info, offloaded
+
+    def _load_and_finalize_distributed_pretrained_model(self, folder: Any, *_: Any) -> Any:
+        raise ValueError(
+            f"{folder} holds shards of torch.distributed, which are not checked; save the model "
+            "with save_pretrained and without distributed_checkpoint"
+        )
+
+    def save_pretrained(
+        self,
+        save_directory: str | os.PathLike[str],
+        is_main_process: bool = True,
+        state_dict: Any = None,
+        push_to_hub: bool = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Save the model so that every Auto class and `pipeline` load it.
+
+        The arguments are those of transformers. In addition to its files, the folder gets the code,
+        an `auto_map` that names its classes, and the SHA-256 of the weights in `SHA256SUMS`.
+
+        Raises:
+            ValueError: If `push_to_hub` comes with `state_dict` or `variant`.
+        """
+        if push_to_hub and (state_dict is not None or kwargs.get("variant")):
+            raise ValueError(
+                "push_to_hub=True sends the weights of the model under their usual name; leave "
+                "state_dict and variant out, or save first and upload the folder"
+            )
+        # Set each time, because the references of a config from the Hub point to its repository.
+        vars(self.config).pop("custom_pipelines", None)
+        for name, value in self.code_references().items():
+            setattr(self.config, name, value)
+        super().save_pretrained(save_directory, is_main_process, state_dict, False, *args, **kwargs)
+        if is_main_process:
+            write_checksums(save_directory)
+        if push_to_hub and is_main_process:  # saves once more, with this method
+            names = ("commit_message", "create_pr", "max_shard_size", "private", "token")
+            options = {name: kwargs[name] for name in names if name in kwargs}
+            self.push_to_hub(kwargs.get("repo_id", Path(save_directory).name), **options)
+
+    def code_references(self) -> dict[str, Any]:
+        """Return the config entries that name the code files beside the weights."""
+        raise NotImplementedError
+
+    @property
+    def is_head(self) -> bool:
+        """Whether this is a head around a base model."""
+        return self.base_model is not self
+
+
+def code_reference(cls: type) -> str:
+    """Return `module.Class`, the form of `auto_map`, without the package of the module."""
+    return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+
+
+def write_checksums(folder: str | os.PathLike[str]) -> None:
+    """Write the SHA-256 of the weights in a folder."""
+    paths = sorted(Path(folder).glob("*.safetensors"))
+    lines = [f"{_sha256_of(path)}  {path.name}\n" for path in paths]
+    Path(folder, CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
+
+
+def _sha256_of(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_files(files: list[str], load_config: Any) -> None:
+    """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved."""
+    checkpoint = load_config.pretrained_model_name_or_path
+    for name in set((load_config.sharded_metadata or {}).get("weight_map", {}).values()):
+        if Path(name).name != name:
+            raise ValueError(
+                f"the index of {checkpoint} names {name!r}, which is not a file of its own folder"
+            )
+    for file in files:
+        if not file.endswith(".safetensors"):
+            raise ValueError(
+                f"{file} is not a safetensors file, and no other is loaded; load it with torch and "
+                "hand the weights over: from_pretrained(None, config=config, state_dict=weights)"
+            )
+    checksums = Path(files[0]).with_name(CHECKSUMS_NAME)
+    if not checksums.is_file() and not os.path.exists(checkpoint):  # it is on the Hub
+        options = {**load_config.download_kwargs, "_raise_exceptions_for_missing_entries": False}
+        checksums = Path(cached_file(checkpoint, CHECKSUMS_NAME, **options) or checksums)
+    if not checksums.is_file():
+        logger.warning_once(
+            f"{checkpoint} has no {CHECKSUMS_NAME}: whether its weights are those that were saved "
+            "is not known. Loading and saving it with save_pretrained writes one"
+        )
+        return
+    lines = checksums.read_text(encoding="utf-8", errors="replace").splitlines()
+    expected = {line[66:]: line[:64] for line in lines}  # between them two spaces, or " *"
+    for file in files:
+        if expected.get(Path(file).name) != _sha256_of(file):
+            raise ValueError(
+                f"{file} is not as it was saved: its SHA-256 is not in {CHECKSUMS_NAME}. Download "
+                f"or save it again; if it was changed on purpose, delete {CHECKSUMS_NAME}"
+            )
+
+
+def _check_values(files: list[str], model: Any, is_quantized: bool) -> None:
+    """Raise ValueError unless the weights of the model are of a floating-point type and finite."""
+    expected, prefix = model.state_dict(), f"{model.base_model_prefix}."
+    for name, weight in chain.from_iterable(load_state_dict(file).items() for file in files):
+        # A base model and its heads load each other's checkpoints.
+        names = {name, prefix + name, name.removeprefix(prefix)} & expected.keys()
+        if not any(expected[own].is_floating_point() for own in names) or weight.numel() == 0:
+            continue
+        where = f"the weights in {Path(files[0]).parent} are not"
+        if not weight.is_floating_point() and not is_quantized:
+            raise ValueError(
+                f"{where} of a floating-point type: {min(names)} {weight.dtype}. Save them as "
+                "float32, float16 or bfloat16"
+            )
+        # Least and largest take no copy of a matrix, as `isfinite` would.
+        if not all(map(math.isfinite, weight.float().aminmax())):
+            raise ValueError(f"{where} finite: {min(names)}. Train the model again")
+
+
+def _check_names_and_shapes(model: Any, info: Any, load_config: Any) -> None:
+    """Raise unless a model got all its weights, in their shapes.
+
+    A head may start from the checkpoint of a base model or of another head; its own parts may then
+    be new. A part that got any weight must have got all.
+    """
+    where = load_config.pretrained_model_name_or_path
+    own_class = type(model).__name__
+    architectures = model.config.architectures or [own_class]
+    is_whole = model.base_model is model or own_class in architectures
+    loaded = model.state_dict().keys() - info.missing_keys
+    begun = {model.base_model_prefix, *(name.partition(".")[0] for name in loaded)}
+    missing = sorted(n for n in info.missing_keys if is_whole or n.partition(".")[0] in begun)
+    if missing:
+        raise ValueError(
+            f"the weights in {where} lack {', '.join(missing[:3])}. Save the whole model with "
+            "save_pretrained"
+        )
+    if info.mismatched_keys and not load_config.ignore_mismatched_sizes:
+        name, found, expected = min(info.mismatched_keys)
+        raise RuntimeError(
+            f"the weights in {where} have other shapes than the config asks for: {name} "
+            f"{tuple(found)} instead of {tuple(expected)}. Correct the config, or begin these "
+            "weights anew with ignore_mismatched_sizes=True"
+        )
+
+
+__all__ = ["CHECKSUMS_NAME", "CheckedPreTrainedModel", "code_reference", "write_checksums"]

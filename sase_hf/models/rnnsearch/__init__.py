@@ -1,1 +1,0 @@
-"""Neural Machine Translation by Jointly Learning to Align and Translate (Bahdanau et al., 2015)."""

@@ -1,1 +1,0 @@
-"""A Structured Self-Attentive Sentence Embedding (Lin et al., ICLR 2017)."""
