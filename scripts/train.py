@@ -1,8 +1,8 @@
 """Train, evaluate and predict: labels, sets of labels or numbers for texts and pairs of texts.
 
 From a file of your own, CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet. A tenth of the rows
-is kept to evaluate on; sizes, epochs and precision are chosen; the model and a report are in
-runs/reviews afterwards:
+is kept to evaluate on; sizes, epochs and precision are chosen, by a preset that the first line of
+the log names; the model and a report are in runs/reviews afterwards:
 
     python scripts/train.py --train_file reviews.csv
     python scripts/train.py --train_file reviews.csv --word_vectors glove.6B.100d.txt
@@ -56,9 +56,10 @@ def run_script(
 ) -> None:
     """Read the arguments of a run, call `run` with them and print the results."""
     with errors_in_one_line(script):
+        logging.basicConfig(format="%(message)s")
+        logging.getLogger("sase_hf.training.command_line").setLevel(logging.INFO)
         model_args, data_args, training_args = parse_arguments(argv, description, groups)
         is_first_process = training_args.process_index == 0
-        logging.basicConfig(format="%(message)s")
         if is_first_process:
             logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
         outcome = run(model_args, data_args, training_args)

@@ -4,11 +4,13 @@ A recipe is a YAML or JSON file whose keys are flag names. Its entries are read 
 stood on the command line before everything else, so a flag given there wins. It may name another
 recipe as its `base`, whose entries come before its own. It may hold `variants`, each a name with
 entries that come after those of the file: `yelp5.yaml#cnn_max` is the variant cnn_max. The `base`
-of a variant is another variant of the file, or a recipe.
+of a variant is another variant of the file, or a recipe. A command that names no step takes its
+defaults from a preset, a recipe in the folder `presets`, whose entries come before all others.
 """
 
 import argparse
 import difflib
+import logging
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -22,35 +24,13 @@ from transformers.utils import CONFIG_NAME
 from ..data.arguments import DataArguments
 from .arguments import ModelArguments, RunArguments
 
+logger = logging.getLogger(__name__)
+
 HELP_ALL_FLAG = "--help_all"
 
 STEPS = ("do_train", "do_eval", "do_predict")
 
-# The recipe of a command that names no step: train on all but a tenth of the rows, stop when those
-# get no better, keep the best epoch, and report. A recipe and flags win over it.
-TRAINING = {
-    "do_train": "true",
-    "num_train_epochs": "0",
-    "train_sampling_strategy": "group_by_length",
-    "warmup_steps": "0.05",
-    "save_total_limit": "1",
-}
-EVALUATION = {
-    "do_eval": "true",
-    "validation_fraction": "0.1",
-    "eval_strategy": "epoch",
-    "load_best_model_at_end": "true",
-    "metric_for_best_model": "auto",
-    "early_stopping_patience": "3",
-    "calibrate": "true",
-    "report": "true",
-}
-# Gates, the paper's way to match two texts, are two points behind on entailment. Words that occur
-# once become unknown ones, whose vector would otherwise never be trained.
-NEW_MODEL = {"matching": "concat"}
-NEW_TOKENIZER = {"min_frequency": "2"}
-# A pretrained encoder forgets what it knows at the rate of a new model.
-PRETRAINED_ENCODER = {"learning_rate": "5e-5", "embedding_dropout": "0.0"}
+PRESETS = Path(__file__).with_name("presets")  # recipes for commands that name no step
 
 # What `--help` lists of the flags of transformers, beside those that RunArguments declares itself.
 COMMON_FLAGS = {
@@ -102,14 +82,17 @@ def parse_arguments(
     given, unknown = parser.parse_known_args(words)
     if unknown:
         raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
+    presets = _choose_presets(given) if groups is LABELS else []
     if groups is LABELS:
-        words = [*flag_words(_implied(given)), *words]
+        words = [*flag_words(_implied(given, presets)), *words]
     parsed = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
     data_args, model_args, training_args = parsed
+    if presets and training_args.process_index == 0:
+        logger.info(f"preset: {', '.join(map(str, presets))}")
     return model_args, data_args, training_args
 
 
-def read_recipe(path: str | Path) -> dict[str, Any]:
+def read_recipe(path: str | Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     """Read a recipe, or a variant as FILE#VARIANT, and its base, relative to the recipe's folder.
 
     Values are texts, lists of texts, or None for an empty one: YAML 1.1 would read `1e-3` as a text
@@ -117,6 +100,9 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     """
     file, _, variant = str(path).partition("#")
     path = Path(file)
+    if path.resolve() in above:
+        raise ValueError(f"recipe {path} is based on itself")
+    above = (*above, path.resolve())
     content = _read_file(path)
     base, variants = content.pop("base", None), content.pop("variants", {})
     if not isinstance(variants, dict) or not all(
@@ -124,10 +110,10 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     ):
         raise ValueError(f"recipe {path}: `variants` must hold names, each with lines of its own")
     try:
-        below = {} if base is None else read_recipe(path.parent / str(base))
-        own = _read_variant(path, variants, variant) if variants or variant else {}
+        below = {} if base is None else read_recipe(path.parent / str(base), above)
+        own = _read_variant(path, variants, variant, above) if variants or variant else {}
     except RecursionError:
-        raise ValueError(f"recipe {path} is based on itself, by way of {base}") from None
+        raise ValueError(f"variant {variant} of recipe {path} is based on itself") from None
     return below | _entries(path, content) | own
 
 
@@ -150,7 +136,9 @@ def _read_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def _read_variant(path: Path, variants: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _read_variant(
+    path: Path, variants: Mapping[str, Any], name: str, above: tuple[Path, ...]
+) -> dict[str, Any]:
     """Return the entries of a variant, after those of its base."""
     if name not in variants:
         listed = ", ".join(variants) or "none"
@@ -162,7 +150,10 @@ def _read_variant(path: Path, variants: Mapping[str, Any], name: str) -> dict[st
     if base is None:
         return _entries(path, own)
     is_variant = base in variants
-    below = _read_variant(path, variants, base) if is_variant else read_recipe(path.parent / base)
+    if is_variant:
+        below = _read_variant(path, variants, base, above)
+    else:
+        below = read_recipe(path.parent / base, above)
     return below | _entries(path, own)
 
 
@@ -205,28 +196,36 @@ def _build_parser(
     return parser
 
 
-def _implied(given: argparse.Namespace) -> dict[str, str]:
-    """Return what a command that names no step means, by the files that it names."""
-    implied: dict[str, str] = {}
+def _choose_presets(given: argparse.Namespace) -> list[Path]:
+    """Return the presets of a command that names no step, by the files and models that it names."""
+    if any(getattr(given, step) for step in STEPS):
+        return []
     rows = given.train_file or given.dataset_name
-    if not any(getattr(given, step) for step in STEPS):
-        if rows is not None:
-            is_new = given.model_name_or_path is None
-            implied = TRAINING | (NEW_MODEL if is_new else {})
-            is_split_off = given.validation_file is None and given.dataset_name is None
-            if given.validation_fraction != 0 or not is_split_off:
-                implied |= EVALUATION
-            if is_new and given.encoder_name_or_path is not None:
-                implied |= PRETRAINED_ENCODER
-            elif is_new and given.tokenizer_name is None:
-                implied |= NEW_TOKENIZER
-        elif given.validation_file is not None:
-            implied = {"do_eval": "true"}
-        if given.test_file is not None:
-            implied["do_predict"] = "true"
-    if "load_best_model_at_end" in implied and given.save_steps is not None:
+    names = []
+    if rows is None:
+        names += [] if given.validation_file is None else ["evaluate"]
+    elif given.model_name_or_path is not None:
+        names += ["checkpoint"]
+    elif given.encoder_name_or_path is not None:
+        names += ["pretrained_encoder"]
+    else:
+        names += ["new_model" if given.tokenizer_name is None else "ready_tokenizer"]
+    is_split_off = given.validation_file is None and given.dataset_name is None
+    if rows is not None and is_split_off and given.validation_fraction == 0:
+        names += ["all_rows"]
+    return [PRESETS / f"{name}.yaml" for name in names]
+
+
+def _implied(given: argparse.Namespace, presets: Sequence[Path]) -> dict[str, Any]:
+    """Return the entries of the presets, and what follows from the flags beside them."""
+    implied: dict[str, Any] = {}
+    for preset in presets:
+        implied |= read_recipe(preset)
+    if given.test_file is not None and not any(getattr(given, step) for step in STEPS):
+        implied["do_predict"] = "true"
+    if implied.get("load_best_model_at_end") and given.save_steps is not None:
         implied |= {"eval_strategy": "steps", "eval_steps": str(given.save_steps)}
-    first = rows or given.validation_file or given.test_file
+    first = given.train_file or given.dataset_name or given.validation_file or given.test_file
     if given.output_dir is None and first is not None:
         stem = Path(first).name.partition(".")[0] or "run"
         is_trained = given.do_train or "do_train" in implied

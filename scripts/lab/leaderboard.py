@@ -30,10 +30,12 @@ from transformers import EvalPrediction
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import SINGLE_LABEL
-from sase_hf.data.task import TaskData, encode_task, load_task
+from sase_hf.data.splits import TaskData, load_task
+from sase_hf.data.tokens import encode_task
 from sase_hf.evaluation.calibration import expected_calibration_error
 from sase_hf.evaluation.dataset import EvaluationDataset
-from sase_hf.evaluation.records import load_metrics, measured_record, metrics_function
+from sase_hf.evaluation.metrics import load_metrics, metrics_function
+from sase_hf.evaluation.records import measured_record
 from sase_hf.hub.checks import PUBLIC_NAMES, weight_files
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.loading import load_checkpoint

@@ -15,13 +15,13 @@ from transformers import pipeline
 
 from sase_hf.data.batching import token_counts
 from sase_hf.data.labels import SINGLE_LABEL
-from sase_hf.data.pairs import load_pairs
+from sase_hf.data.splits import load_pairs
 from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
 from sase_hf.evaluation.dataset import EvaluationDataset
-from sase_hf.evaluation.ranking import ranking_metrics, ranks_in_scores, recall_by_length
 from sase_hf.evaluation.records import measured_record
 from sase_hf.evaluation.translation import measure_translation as evaluate_translations
 from sase_hf.models import RETRIEVAL, TRANSLATION_TASK
+from sase_hf.retrieval.ranking import ranking_metrics, ranks_in_scores, recall_by_length
 from sase_hf.training.arguments import ModelArguments
 from sase_hf.training.command_line import flag_words, parse_arguments
 from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS

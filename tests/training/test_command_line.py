@@ -18,7 +18,7 @@ from sase_hf.training.arguments import (
     RunArguments,
     changed_arguments,
 )
-from sase_hf.training.command_line import parse_arguments, read_recipe
+from sase_hf.training.command_line import PRESETS, parse_arguments, read_recipe
 
 RECIPES = sorted(Path(__file__).parents[2].glob("scripts/recipes/*.yaml"))
 
@@ -110,6 +110,35 @@ def test_recipe_that_cannot_be_read_is_refused(
 ) -> None:
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         parse_arguments([recipe(text, name)])
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("--train_file=a.csv --embedding_dropout=0.1", "new_model"),
+        ("--dataset_name=OWNER/rows --tokenizer_name=words", "ready_tokenizer"),
+        ("--train_file=a.csv --encoder_name_or_path=bert", "pretrained_encoder"),
+        ("--train_file=a.csv --model_name_or_path=runs/a", "checkpoint"),
+        ("--validation_file=b.csv --model_name_or_path=runs/a", "evaluate"),
+    ],
+)
+def test_command_that_names_no_step_is_read_as_with_the_preset_that_it_logs(
+    words: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    preset = str(PRESETS / f"{name}.yaml")
+    with caplog.at_level("INFO", "sase_hf.training.command_line"):
+        chosen = parse_arguments(words.split())
+        assert chosen == parse_arguments([preset, *words.split()])
+    assert caplog.messages == [f"preset: {preset}"], "a recipe that names its steps has none"
+
+
+def test_command_without_validation_rows_trains_on_all_rows_and_evaluates_nothing() -> None:
+    words = ["--train_file=a.csv", "--validation_fraction=0"]
+    _, data, training = parse_arguments(words)
+    assert (training.do_train, training.do_eval, training.report) == (True, False, False)
+    assert (training.eval_strategy, data.validation_fraction) == ("no", 0)
+    _, _, validated = parse_arguments([*words, "--validation_file=b.csv"])
+    assert (validated.do_eval, validated.eval_strategy) == (True, "epoch")
 
 
 def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
