@@ -125,7 +125,7 @@ class RetrievalTrainer(SelfAttentiveTrainer):
         ranks = ranks_of_own(queries, documents)
         for name, value in ranking_metrics(ranks).items():
             found[f"{metric_key_prefix}_{name}"] = value
-        order = self._get_eval_sampler(dataloader.dataset)
+        order = self.evaluation_order(dataloader.dataset)
         self.ranks = ranks[np.argsort(order)] if isinstance(order, list) else ranks
         return output
 

@@ -9,6 +9,8 @@ import gc
 import json
 import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,7 @@ class SelfAttentiveTrainer(Trainer):
         self._must_stop = False
         self._first_loss = math.nan  # of the first update
         self._num_updates_before = 0  # those that the sum of losses lacks
+        self._logged_loss = 0.0  # the sum of losses up to the last log, over all processes
         self._resumed: str | None = None
         self.add_callback(_Continuation(self))
         self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
@@ -138,9 +141,12 @@ class SelfAttentiveTrainer(Trainer):
         The mean loss of all training is that of a resumed run too.
         """
         if "train_loss" in logs:
+            # The stock Trainer adds what this process alone lost since the last log.
+            rest = self.accelerator.reduce(self._tr_loss, reduction="mean").item()
             updates = self.state.global_step - self._num_updates_before
-            logs["train_loss"] = self._total_loss_scalar / max(updates, 1)
+            logs["train_loss"] = (self._logged_loss + rest) / max(updates, 1)
         if "loss" in logs:
+            self._logged_loss = self._total_loss_scalar
             logs |= self._means(self.accelerator.reduce(self._train_sums, reduction="sum"))
             self._train_sums.zero_()
         super().log(logs, start_time)
@@ -224,6 +230,8 @@ class SelfAttentiveTrainer(Trainer):
             raise self._divergence(f"loss is {loss.item()}")
         return loss
 
+    # Replaced because no public method and no callback sees the norm: the stock Trainer makes the
+    # update, after which every weight is NaN.
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         norm = super()._get_grad_norm(model, grad_norm)
         # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
@@ -232,11 +240,18 @@ class SelfAttentiveTrainer(Trainer):
         return norm
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model; refuse weights that are not finite."""
+        """Save the model without the arguments; refuse weights that are not finite.
+
+        `Trainer` saves its arguments as a pickle that nothing reads back and that holds the Hub
+        token and local paths.
+        """
         for name, parameter in self.model.named_parameters():
             if not torch.isfinite(parameter).all():
                 raise self._divergence(f"weight {name} is not finite")
         super().save_model(output_dir, _internal_call)
+        if self.args.should_save:
+            folder = Path(output_dir or str(self.args.output_dir))
+            (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
 
     def _divergence(self, what: str) -> FloatingPointError:
         saved = list_checkpoints(str(self.args.output_dir))
@@ -256,12 +271,14 @@ class SelfAttentiveTrainer(Trainer):
         self._train_sums.zero_()  # a search trains many times, and trials may stop between logs
         self._resumed = resume_from_checkpoint or None
         output: TrainOutput = super().train(resume_from_checkpoint, *args, **kwargs)
+        mean = output.metrics["train_loss"]  # as `log` corrected it
+        self._warn_of_growth(mean)
         # Without a checkpoint of the last update, the rest of the run saves what was learned.
         last = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         if self._is_asked_to_stop() and Path(str(self.args.output_dir), last).is_dir():
             self.end()
             raise Terminated
-        return output
+        return output._replace(training_loss=mean)
 
     def stop(self) -> None:
         """Let training save a checkpoint after the current update and raise `Terminated`.
@@ -282,7 +299,7 @@ class SelfAttentiveTrainer(Trainer):
         progress = {
             "first_loss": self._first_loss,
             "loss": loss.item(),
-            "logged_loss": self._total_loss_scalar,
+            "logged_loss": self._logged_loss,
             "logged_updates": self._globalstep_last_logged,
             "updates_before": self._num_updates_before,
             "outputs": outputs.tolist(),
@@ -295,6 +312,7 @@ class SelfAttentiveTrainer(Trainer):
     def _load_progress(self) -> None:
         """Continue where the checkpoint was, if it is one of this class."""
         self._first_loss, self._num_updates_before = math.nan, self.state.global_step
+        self._logged_loss = 0.0
         self.control.should_training_stop = self.state.global_step >= self.state.max_steps
         path = None if self._resumed is None else Path(self._resumed, PROGRESS_NAME)
         if path is None or not path.is_file():
@@ -302,7 +320,7 @@ class SelfAttentiveTrainer(Trainer):
         progress = json.loads(path.read_text(encoding="utf-8"))
         self._first_loss = progress["first_loss"]
         self._tr_loss += progress["loss"]
-        self._total_loss_scalar = progress["logged_loss"]
+        self._total_loss_scalar = self._logged_loss = progress["logged_loss"]
         self._globalstep_last_logged = progress["logged_updates"]
         self._num_updates_before = progress["updates_before"]
         if self.accelerator.is_main_process:  # those of the processes will be added
@@ -312,15 +330,14 @@ class SelfAttentiveTrainer(Trainer):
         if self.control.should_training_stop:
             logger.warning("the resumed run had come to its end; no update is made")
 
+    # Replaced because the stock Trainer asks whether training should stop only after an update: a
+    # run that had ended in the middle of an epoch would make one more when it is resumed.
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        if not self.control.should_training_stop:  # a resumed run may have ended already
+        if not self.control.should_training_stop:
             super()._run_epoch(*args, **kwargs)
 
-    def _finalize_training(self, *args: Any) -> TrainOutput:
-        # The stock Trainer adds what this process alone lost since the last log.
-        self._tr_loss = self.accelerator.reduce(self._tr_loss, reduction="mean")
-        output: TrainOutput = super()._finalize_training(*args)
-        mean = output.metrics["train_loss"]
+    def _warn_of_growth(self, mean: float) -> None:
+        """Warn if the last loss, or the mean where none was logged, is far above the first."""
         logged = [entry["loss"] for entry in self.state.log_history if "loss" in entry]
         last = logged[-1] if logged else mean
         if last > max(2 * self._first_loss, LARGE_LOSS) and self.is_world_process_zero():
@@ -328,8 +345,9 @@ class SelfAttentiveTrainer(Trainer):
                 f"the loss grew from {self._first_loss:.3g} to {last:.3g}; try a lower "
                 f"--learning_rate (now {self.args.learning_rate:g})"
             )
-        return output._replace(training_loss=mean)
 
+    # Replaced because the stock Trainer deletes older checkpoints before its callback `on_save`,
+    # the first moment in which the new one can be declared complete.
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Save a checkpoint, declare it complete, and only then delete older ones."""
         limit, self.args.save_total_limit = self.args.save_total_limit, None
@@ -347,15 +365,6 @@ class SelfAttentiveTrainer(Trainer):
                 run, limit, best_model_checkpoint=self.state.best_model_checkpoint, use_mtime=True
             )
 
-    def _save(
-        self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None
-    ) -> None:
-        super()._save(output_dir, state_dict)
-        if self.args.should_save:
-            # A pickle that nothing reads back and that holds the Hub token and local paths.
-            folder = Path(output_dir or str(self.args.output_dir))
-            (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
-
     def end(self) -> None:
         """Free what the processes share, then close their connection.
 
@@ -371,28 +380,48 @@ class SelfAttentiveTrainer(Trainer):
         by_length = self.args.train_sampling_strategy == "group_by_length"
         return by_length and isinstance(dataset, Dataset)
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-        dataset = self.train_dataset if train_dataset is None else train_dataset
-        if not self._groups(dataset):
-            return super()._get_train_sampler(dataset)
-        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
-        together = self.batches_sorted_together
-        return LengthGroupedOrder(token_counts(dataset), rows_per_update, seed, together)
+    @contextmanager
+    def _in_stored_order(self) -> Iterator[None]:
+        """Let `Trainer` build loaders that read rows as they are stored, until an order is set."""
+        strategy = self.args.train_sampling_strategy
+        self.args.train_sampling_strategy = "sequential"
+        try:
+            yield
+        finally:
+            self.args.train_sampling_strategy = strategy
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Return the loader; its sampler learns of epochs in every process, resumed or not."""
-        loader = super().get_train_dataloader()
-        shard: Any = loader.batch_sampler
-        order = getattr(getattr(shard, "batch_sampler", shard), "sampler", None)
-        if isinstance(order, LengthGroupedOrder):
-            loader.set_sampler(order)  # type: ignore[attr-defined]  # a method of accelerate's
+        """Return the loader; its order learns of epochs in every process, resumed or not."""
+        if not self._groups(self.train_dataset):
+            return super().get_train_dataloader()
+        with self._in_stored_order():
+            loader: Any = super().get_train_dataloader()
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
+        counts, together = token_counts(self.train_dataset), self.batches_sorted_together
+        loader.set_sampler(LengthGroupedOrder(counts, rows_per_update, seed, together))
         return loader
 
-    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
-        if not self._groups(eval_dataset):
-            return super()._get_eval_sampler(eval_dataset)
-        return longest_first(eval_dataset)
+    def evaluation_order(self, dataset: Any) -> list[int] | None:
+        """Return the order in which rows are evaluated; None if it is that of the dataset."""
+        return longest_first(dataset) if self._groups(dataset) else None
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
+        """Return the loader of rows to evaluate, in `evaluation_order`."""
+        with self._in_stored_order():
+            loader: Any = super().get_eval_dataloader(eval_dataset)
+        return self._ordered(loader)
+
+    def get_test_dataloader(self, test_dataset: Any) -> DataLoader[Any]:
+        """Return the loader of rows to predict, in `evaluation_order`."""
+        with self._in_stored_order():
+            loader: Any = super().get_test_dataloader(test_dataset)
+        return self._ordered(loader)
+
+    def _ordered(self, loader: Any) -> DataLoader[Any]:
+        if (order := self.evaluation_order(loader.dataset)) is not None:
+            loader.set_sampler(order)
+        return loader
 
     def predict(
         self,
@@ -402,8 +431,7 @@ class SelfAttentiveTrainer(Trainer):
     ) -> PredictionOutput:
         """Predict, in the order of the rows even where batches are sorted by length."""
         output = super().predict(test_dataset, ignore_keys, metric_key_prefix)
-        order = self._get_eval_sampler(test_dataset)
-        if not isinstance(order, list):
+        if (order := self.evaluation_order(test_dataset)) is None:
             return output
         back, is_array = np.argsort(order), lambda value: isinstance(value, np.ndarray)
         rows = (output.predictions, output.label_ids)

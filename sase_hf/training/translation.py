@@ -151,7 +151,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):  # type: ignore[
         references = self.references.get(metric_key_prefix)
         if generates and references is not None:
             texts = self.texts_of(output.predictions)
-            order = self._get_eval_sampler(dataloader.dataset)
+            order = self.evaluation_order(dataloader.dataset)
             if isinstance(order, list):
                 references = [references[row] for row in order]
             for module in self.metrics:

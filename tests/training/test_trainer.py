@@ -16,6 +16,7 @@ from tiny_translation import tiny_translator
 from torch import Tensor
 from transformers import (
     EarlyStoppingCallback,
+    Trainer,
     TrainerCallback,
     TrainingArguments,
     set_seed,
@@ -34,7 +35,9 @@ ROWS = make_rows("single_label")
 Weights = dict[str, Tensor]
 
 
-def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> SelfAttentiveTrainer:
+def make_trainer(
+    folder: Path, dropout: float = 0.5, kind: Any = SelfAttentiveTrainer, **options: Any
+) -> Any:
     set_seed(0)
     config = tiny_config(num_labels=3, classifier_dropout=dropout, penalty_coef=0.5)
     settings = {
@@ -47,7 +50,7 @@ def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> SelfAtte
         "disable_tqdm": True,
         "use_cpu": True,
     }
-    return SelfAttentiveTrainer(
+    return kind(
         SelfAttentiveForSequenceClassification(config),
         TrainingArguments(str(folder), **{**settings, **options}),
         train_dataset=ROWS,
@@ -117,6 +120,36 @@ def test_trainer_stops_before_an_update_with_a_gradient_that_is_not_finite(tmp_p
     with pytest.raises(FloatingPointError, match=r"gradient norm is \w+ after 0 updates.*none yet"):
         training.train()
     assert same_weights(weights_of(training), before)
+
+
+def test_stock_trainer_still_needs_each_private_method_that_is_replaced(tmp_path: Path) -> None:
+    """If an assertion fails, delete the method named beside it."""
+    spoilt = make_trainer(tmp_path / "spoilt", kind=Trainer, max_steps=1)
+    spoil(spoilt.model, at_call=0, how=lambda loss: loss + (loss - loss.detach()).sqrt())
+    spoilt.train()
+    assert not all(w.isfinite().all() for w in spoilt.model.parameters()), "_get_grad_norm"
+
+    kept: list[int] = []
+    options = {"max_steps": 11, "save_strategy": "steps", "save_steps": 1, "save_total_limit": 1}
+    ended = make_trainer(tmp_path / "ended", kind=Trainer, **options)
+    ended.add_callback(CountCheckpoints(kept))
+    ended.train()
+    assert kept == [1] * 11, "_save_checkpoint"
+
+    resumed = make_trainer(tmp_path / "ended", kind=Trainer, **options)
+    resumed.train(resume_from_checkpoint=True)
+    assert resumed.state.global_step > 11, "_run_epoch"
+
+
+class CountCheckpoints(TrainerCallback):
+    """Counts the checkpoints that are there after each save."""
+
+    def __init__(self, counts: list[int]) -> None:
+        self.counts = counts
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Count."""
+        self.counts.append(len(list(Path(args.output_dir).glob("checkpoint-*"))))
 
 
 def test_trainer_does_not_save_weights_that_are_not_finite(tmp_path: Path) -> None:
