@@ -40,11 +40,11 @@ _OF_SPACED_WORDS = rf"{_OF_WORDS}&&[^{_UNSPACED}]"
 def _apart(of_words: str) -> str:
     """Return the pattern of what stands apart from words of these characters.
 
-    It is an English contraction as the Penn Treebank cuts it, or any other character with its
+    It is an English contraction as the Penn Treebank cuts it, or any other character, with its
     marks if of `_UNSPACED`. Nothing backtracks: the time grows only with the length of a text.
     """
     contraction = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{of_words}])"
-    return rf"{contraction}|(?![{of_words}])[{_UNSPACED}]\p{{M}}*|[^{of_words}]"
+    return rf"{contraction}|{_unspaced(of_words)}[^{of_words}]"
 
 
 def _piece(of_words: str) -> str:
@@ -54,8 +54,13 @@ def _piece(of_words: str) -> str:
     """
     return (
         rf"▁?[{of_words}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{of_words}])"
-        rf"|▁?(?![{of_words}])[{_UNSPACED}]\p{{M}}*|▁?[{of_words}]+|▁?[^▁{of_words}]|▁"
+        rf"|{_unspaced(of_words, '▁?')}▁?[{of_words}]+|▁?[^▁{of_words}]|▁"
     )
+
+
+def _unspaced(of_words: str, before: str = "") -> str:
+    """Return the alternative that is a character of `_UNSPACED`, if these are apart from words."""
+    return "" if of_words == _OF_WORDS else rf"{before}[{_UNSPACED}]\p{{M}}*|"
 
 
 class LenientTokenizer(TokenizersBackend):
