@@ -42,9 +42,9 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
     except Exception as error:
         if not is_write_error(error):
             raise
-        sys.exit(f"{name}: a file could not be written, is the disk full? ({error})")
+        sys.exit(visible(f"{name}: a file could not be written, is the disk full? ({error})"))
     except KeyboardInterrupt as stop:
-        sys.stderr.write(f"{name}: {str(stop) or on_interrupt}\n")
+        sys.stderr.write(visible(f"{name}: {str(stop) or on_interrupt}") + "\n")
         sys.exit(Terminated.status if isinstance(stop, Terminated) else 130)
 
 
