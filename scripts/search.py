@@ -36,7 +36,7 @@ from sase_hf.training.run import log_summary, make_trainer, move_label_smoothing
 from sase_hf.training.setup import assemble, check_arguments, check_splits, complete_arguments
 from sase_hf.utils.cli import errors_in_one_line, positive_int
 from sase_hf.utils.files import write_text
-from sase_hf.utils.memory import keep_freed_memory, limit_compiled_code
+from sase_hf.utils.process import keep_freed_memory, limit_compiled_code
 
 
 def sample_settings(trial: Any, config: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Which rows share a batch, and how much of a batch is in memory at once.
 
-Neither changes a result: the order only decides which rows are computed together, and a batch that
-is read in parts has the same loss and gradient as the whole one, except for dropout.
+Neither changes a result, except for dropout: a batch in parts has the loss of the whole one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,29 +17,22 @@ class LengthGroupedOrder(Sampler[int]):
     """Rows in random order, those of similar lengths together; seed and epoch decide the order.
 
     The stock sampler of `group_by_length` draws from the global random state, which a resumed run
-    finds in another state; this one depends only on its arguments. `batches` are drawn and sorted
-    together; None lets transformers choose their number.
+    finds changed. `batches` are sorted together; None lets transformers choose their number.
     """
 
     def __init__(
         self, lengths: Sequence[int], batch_size: int, seed: int, batches: int | None = None
     ) -> None:
-        self.lengths = lengths
-        self.batch_size = batch_size
-        self.seed = seed
-        self.batches = batches
-        self.epoch = 0
+        self.lengths, self.batch_size, self.batches = lengths, batch_size, batches
+        self.seed, self.epoch = seed, 0
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __iter__(self) -> Iterator[int]:
-        generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        return iter(
-            get_length_grouped_indices(
-                self.lengths, self.batch_size, self.batches, generator=generator
-            )
-        )
+        options = {"generator": torch.Generator().manual_seed(self.seed + self.epoch)}
+        rows = get_length_grouped_indices(self.lengths, self.batch_size, self.batches, **options)
+        return iter(rows)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next order."""
@@ -59,10 +51,7 @@ def token_counts(dataset: Dataset) -> list[int]:
 
 
 def share_of_token(dataset: Dataset, token_id: int | None) -> float:
-    """Return the share of a token among all tokens of tokenized rows, between 0 and 1.
-
-    Where the labels are tokens too, the share is the larger one of sources and targets.
-    """
+    """Return the share of a token, from 0 to 1, or the larger one of texts and targets."""
     table, shares = dataset.with_format("arrow")[:], [0.0]
     for name in ("input_ids", "labels"):
         if name in table.column_names and "list<item: int" in str(table.schema.field(name).type):
@@ -91,8 +80,8 @@ def batches_by_length(
 ) -> Iterator[list[int]]:
     """Yield the indices of rows, the longest first, in batches of at most `max_tokens` tokens.
 
-    Padding counts. A longer row is a batch of its own. A row counts as `least` tokens or more,
-    since its result takes memory too.
+    Padding counts; a longer row is alone. A row counts as at least `least` tokens, since its result
+    takes memory too.
     """
     order = np.argsort(lengths, kind="stable")[::-1].tolist()
     start = 0

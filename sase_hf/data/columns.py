@@ -1,14 +1,12 @@
 """Which columns of a source hold the texts and the labels, where no flag names them."""
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .arguments import DataArguments
 from .labels import given_labels, is_number, truth_of
-from .stored_rows import Columns
-
-SAMPLE_ROWS = 1000  # the first rows, whose values show the kind of a column
+from .stored_rows import Batch, Columns
 
 PAIRS = (
     ("premise", "hypothesis"),
@@ -43,64 +41,54 @@ LABELS = (
 )
 
 TRUTHS, TEXT, LISTS, OTHER = "0 or 1", "texts", "lists", "other values"
+# Of the values of a column: the first kind that fits all.
+KINDS: dict[str, Callable[[Any], bool]] = {
+    TRUTHS: lambda value: truth_of(value) is not None,
+    "numbers": is_number,
+    TEXT: lambda value: isinstance(value, str),
+    LISTS: lambda value: isinstance(value, list),
+    OTHER: lambda value: True,
+}
 
 Names = Mapping[str, str]  # a name in lower case, with _ for each space -> the name
-Choices = list[tuple[str, ...]]  # columns that could be meant, each alone or a pair together
 
 
-def find_columns(
-    title: str, sample: Mapping[str, Sequence[Any]], arguments: DataArguments, *, labelled: bool
-) -> Columns:
-    """Return the columns that the flags name, or find them.
+def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelled: bool) -> Columns:
+    """Return the columns that the flags name, or find them among the first rows of a source.
 
     A column that no flag names is found by its usual name, in any case of letters; else it is the
     only column whose values fit: texts are long and vary, labels are few and repeat. Two text
     columns are found by the usual names of pairs only. One of several columns of 0 and 1 is the
-    label only if its name is "label" or "labels".
-
-    Args:
-        title: The source, for errors.
-        sample: Its first rows, the values of each column.
-        arguments: Their `text_column_names` and `label_column_name` may be None.
-        labelled: Whether the rows must have labels. If not, labels are found by name only.
+    label only if its name is "label" or "labels". Unless the rows must be `labelled`, labels are
+    found by name only.
 
     Raises:
         ValueError: If what no flag names is not found; lists the columns and what they hold.
     """
-    texts, label = arguments.text_column_names, arguments.label_column_name
+    texts, label = arguments.text_column_names or (), arguments.label_column_name
     labels = [name.strip() for name in label.split(",")] if label else []
     if label and label in sample:
         labels = [label]
     if not any(sample.values()):  # refused where the rows are read
-        return Columns(tuple(texts or ()), tuple(labels))
+        return Columns(tuple(texts), tuple(labels))
     names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
     columns = {name: _Column(values) for name, values in sample.items()}
-    usual = labels if label is not None else _usual(names, LABELS, texts or ())
-    text_choices = [tuple(texts)] if texts else _find_texts(names, columns, usual)
-    label_choices: Choices = [tuple(usual)]
-    if label is None and not labelled:
-        label_choices = [(name,) for name in usual] or [()]
+    usual = labels if label is not None else _usual(names, LABELS, texts)
+    could_be_texts = [tuple(texts)] if texts else _find_texts(names, columns, usual)
+    could_be_labels = [tuple(labels)]
+    if label is None and labelled:
+        could_be_labels = _find_labels(names, columns, usual, sum(could_be_texts, ()))
     elif label is None:
-        label_choices = _find_labels(names, columns, usual, sum(text_choices, ()))
-    if len(text_choices) == len(label_choices) == 1:
-        return Columns(text_choices[0], label_choices[0])
-    missing = []
-    for what, choices in (("the texts", text_choices), ("the labels", label_choices)):
-        if len(choices) != 1:
-            found = " or ".join(map(repr, sum(choices, ())))
-            missing.append(f"{what} ({found})" if found else what)
-    advice = "--text_column_names and --label_column_name"
-    could_be = sum(label_choices, ()) if len(label_choices) > 1 else ()
-    if could_be and all(columns[name].kind == TRUTHS for name in could_be):
-        advice += f"; if each of these is a label, --label_column_name {','.join(could_be)}"
-    raise ValueError(
-        f"{title}: it is not clear which column holds {' and which '.join(missing)}. It has "
-        f"{', '.join(f'{name!r} ({column})' for name, column in columns.items())}. Choose with "
-        f"{advice}"
-    )
+        could_be_labels = [(name,) for name in usual] or [()]
+    if len(could_be_texts) == len(could_be_labels) == 1:
+        return Columns(could_be_texts[0], could_be_labels[0])
+    raise _unclear(title, columns, could_be_texts, could_be_labels)
 
 
-def _find_texts(names: Names, columns: Mapping[str, "_Column"], labels: Sequence[str]) -> Choices:
+def _find_texts(
+    names: Names, columns: Mapping[str, "_Column"], labels: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Return the columns that could be the texts, each alone or the one pair."""
     for pair in PAIRS:
         if names.keys() >= set(pair):
             return [tuple(names[name] for name in pair)]
@@ -111,13 +99,33 @@ def _find_texts(names: Names, columns: Mapping[str, "_Column"], labels: Sequence
 
 def _find_labels(
     names: Names, columns: Mapping[str, "_Column"], usual: list[str], texts: Sequence[str]
-) -> Choices:
+) -> list[tuple[str, ...]]:
     found = usual or [n for n, c in columns.items() if c.can_be_label and n not in texts]
     if len(found) == 1 and found[0] not in (names.get("label"), names.get("labels")):
         # One column of 0 and 1 among several, some of them perhaps constant, is one label of many.
         truths = [n for n, c in columns.items() if c.kind == TRUTHS and n not in texts]
         found = truths if found[0] in truths else found
     return [(name,) for name in found]
+
+
+def _unclear(
+    title: str,
+    columns: Mapping[str, "_Column"],
+    could_be_texts: list[tuple[str, ...]],
+    could_be_labels: list[tuple[str, ...]],
+) -> ValueError:
+    missing = []
+    for what, choices in (("the texts", could_be_texts), ("the labels", could_be_labels)):
+        if len(choices) != 1:
+            found = " or ".join(map(repr, sum(choices, ())))
+            missing.append(f"{what} ({found})" if found else what)
+    advice = "--text_column_names and --label_column_name"
+    labels = sum(could_be_labels, ())
+    if len(could_be_labels) > 1 and all(columns[name].kind == TRUTHS for name in labels):
+        advice += f"; if each of these is a label, --label_column_name {','.join(labels)}"
+    held = ", ".join(f"{name!r} ({column})" for name, column in columns.items())
+    fault = f"it is not clear which column holds {' and which '.join(missing)}"
+    return ValueError(f"{title}: {fault}. It has {held}. Choose with {advice}")
 
 
 def _usual(names: Names, groups: Sequence[Sequence[str]], taken: Sequence[str]) -> list[str]:
@@ -130,9 +138,10 @@ class _Column:
     """What the first values of a column are like."""
 
     def __init__(self, values: Sequence[Any]) -> None:
-        given = given_labels(values, None)
+        given = given_labels(values)
         self.example = given[0] if given else None
-        self.kind = _kind_of(given)
+        fitting = (kind for kind, fits in KINDS.items() if given and all(map(fits, given)))
+        self.kind = next(fitting, OTHER)
         if self.kind == LISTS:
             given = [item for row in given for item in row]
         self.distinct = len(set(map(repr, given)))
@@ -145,15 +154,3 @@ class _Column:
         if self.example is None:
             return "empty"
         return f"{self.kind} such as {reprlib.repr(self.example)}, {self.distinct} distinct"
-
-
-def _kind_of(values: Sequence[Any]) -> str:
-    if not values:
-        return OTHER
-    if all(truth_of(value) is not None for value in values):
-        return TRUTHS
-    if all(map(is_number, values)):
-        return "numbers"
-    if all(isinstance(value, str) for value in values):
-        return TEXT
-    return LISTS if all(isinstance(value, list) for value in values) else OTHER

@@ -1,4 +1,4 @@
-"""CSV and TSV files: how such a file is written, and its rows, whose cells stay texts.
+"""CSV and TSV files: the form of such a file, and its rows; every cell stays a text.
 
 `pyarrow.csv` names no row for a bad line, reads `"a"b` as `ab`, skips blank lines and takes a
 header that names a column twice.
@@ -14,6 +14,7 @@ from functools import cache
 from itertools import chain, count, islice, repeat, tee
 from typing import Any
 
+from ..utils.text import one_line
 from .text_lines import MAX_LINE, ending_of, open_lines, whole_line
 
 logger = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ _SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=.?"?\s*')  # Excel reads it above th
 
 @dataclass(frozen=True)
 class CsvForm:
-    """How a CSV or TSV file is written."""
+    """The form of a CSV or TSV file."""
 
     separator: str
     line_end: str
@@ -35,7 +36,7 @@ class CsvForm:
 
     @classmethod
     def of(cls, path: str, max_line: int = MAX_LINE) -> "CsvForm":
-        """Return the form of a file: two lines show all of it but the meaning of the quotes."""
+        """Read the form of a file: from two lines, and the meaning of quotes from more."""
         usual = "," if ending_of(path) == ".csv" else "\t"
         with open_lines(path, max_line, "utf-8") as pieces:
             lines = map(whole_line, count(1), pieces, repeat(max_line))
@@ -61,9 +62,8 @@ class CsvForm:
 def csv_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Mapping[str, str]]:
     """Yield the rows below the header line.
 
-    Raises:
-        ValueError: If a row has more or fewer fields than the header, a quoted field is not closed,
-            a line is blank or too long, or the header names a column twice; names the line.
+    ValueError names a line that has more or fewer fields than the header, is blank or too long, or
+    leaves a quoted field open; the header may name no column twice.
     """
     form = CsvForm.of(path, max_line)
     advice = "a field that holds a separator needs quotes around it"
@@ -95,8 +95,8 @@ def csv_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Mapping[str, str]]
 @cache  # one warning for a file that is read more than once
 def _warn_of_quotes(path: str, line: int) -> None:
     logger.warning(
-        f"the quotes of {path} are read as text: those in line {line} would join or spoil whole "
-        "rows. If they are not text, save the file as CSV"
+        f"the quotes of {one_line(path)} are read as text: those in line {line} would join or "
+        "spoil whole rows. If they are not text, save the file as CSV"
     )
 
 
@@ -108,8 +108,8 @@ def _reader(lines: Iterator[str], separator: str, max_line: int, **options: Any)
 def _separator(header: str, second: str, usual: str) -> str:
     """Return the mark that the header line has most and the second line equally often.
 
-    The usual mark wins a tie. Where no mark is in both lines equally often, or a cell of the second
-    line continues in the third, the header alone decides, for the usual mark if it has that.
+    The usual mark wins a tie. Without such a mark, the header alone decides, for the usual mark if
+    it has that.
     """
     first, other = (Counter(re.sub(r'"[^"]*"', "", line)) for line in (header, second))
     marks = (usual, *SEPARATORS)
@@ -123,9 +123,9 @@ def _separator(header: str, second: str, usual: str) -> str:
 def _line_of_text_quotes(lines: Iterator[str], number: int, tabs: int, max_line: int) -> int | None:
     """Return the line that shows the quotes of a TSV file to be text, as in the files of GLUE.
 
-    A quoted field in that line would join lines that are rows by themselves, or break the rules of
-    quotes in a line that is a row. A doubled quote in an earlier line shows that quotes enclose
-    fields. The first of `lines` has this `number`; a row has this number of `tabs`.
+    A quoted field in that line would join lines that have the `tabs` of a row each, or break the
+    rules of quotes. A doubled quote in an earlier line shows that quotes enclose fields. The first
+    of `lines` has this `number`.
     """
     for line in lines:
         if '""' in line:

@@ -51,11 +51,10 @@ class CellReader:
     """
 
     def __init__(
-        self, cells: Iterable[Any], problem_type: str | None, names: Sequence[str] | None
+        self, cells: Iterable[Any], problem_type: str | None, names: Sequence[str]
     ) -> None:
-        self.problem_type = problem_type
-        self.names = names
-        self.known = {text for name in names or () for text in (name, name.strip())}
+        self.problem_type, self.names = problem_type, names
+        self.known = {text for name in names for text in (name, name.strip())}
         texts = {cell.strip() for cell in cells if isinstance(cell, str)} - self.known
         texts = {text for text in texts if not text.startswith("[")}
         found = (mark for mark in _SEPARATORS if any(mark in text for text in texts))
@@ -65,13 +64,11 @@ class CellReader:
     def read(self, cell: Any) -> Any:
         """Return the label or the labels of a cell; all but texts stay as they are.
 
-        Raises:
-            ValueError: For a list without commas, and for a text that may be several labels while
-                no problem type is given.
+        ValueError is raised for a list without commas, and for a text that may be several labels
+        while no problem type is given.
         """
-        if self.problem_type == SINGLE_LABEL or not isinstance(cell, str):
-            return cell
-        if is_unlabelled(cell, self.names):
+        is_text = isinstance(cell, str) and not is_unlabelled(cell, self.names)
+        if self.problem_type == SINGLE_LABEL or not is_text:
             return cell
         text = cell.strip()
         if text in self.doubtful:
@@ -88,7 +85,7 @@ class CellReader:
         return cell if items is None else items
 
 
-_WHOLE_CELLS = CellReader((), SINGLE_LABEL, None)
+_WHOLE_CELLS = CellReader((), SINGLE_LABEL, ())
 
 
 @dataclass(frozen=True)
@@ -111,19 +108,18 @@ class LabelColumn:
     ) -> "LabelColumn":
         """Find out what the labels of the train split mean.
 
-        Without `problem_type`, lists are a multi-label problem; numbers of which one is not whole
-        are a regression unless names are given; whole numbers that hardly repeat are refused; all
-        else is a single-label problem. The rows of a multi-label problem list the labels that
-        apply. If all of them have the same length, 2 or more (that of the names, if given), and
-        hold only 0 and 1, they are a 0 or 1 for every class. Values that cannot be labels are left
-        to `encode`.
+        Without `problem_type`, lists are a multi-label problem; numbers that are not all whole are
+        a regression unless names are given; whole numbers that hardly repeat are refused; all else
+        is a single-label problem. The rows of a multi-label problem list the labels that apply. If
+        all of them have the same length, 2 or more (that of the names, if given), and hold only 0
+        and 1, they are a 0 or 1 for every class. `encode` refuses values that cannot be labels.
 
         The order of the names: `label_names`; else the `class_names` of the dataset; else numbers
         by size, so that "10" comes after "9"; else alphabetical. 1, 1.0, "1" and "1.0" are the same
         label. If `label_names` are given and none is a number, whole numbers are positions in them.
 
         Raises:
-            CellFault: If a cell cannot be read; see `CellReader.read`.
+            CellFault: If `CellReader.read` cannot read a cell.
             ValueError: If the problem type is unknown, a name comes twice, or labels are too few.
         """
         given = tuple(label_names or class_names or ())
@@ -135,22 +131,22 @@ class LabelColumn:
                 values.append(reader.read(cell))
             except ValueError as reason:
                 raise CellFault(row, reason) from None
-        values = given_labels(values, None if problem_type == REGRESSION else given)
+        values = given_labels(values, () if problem_type == REGRESSION else given)
         kind = problem_type or _infer_problem_type(values, named=bool(given))
         if kind not in PROBLEM_TYPES:
             raise ValueError(f"--problem_type is {kind!r}; allowed are {', '.join(PROBLEM_TYPES)}")
+        lists = [value for value in values if isinstance(value, list)]
         if kind == REGRESSION:
-            width = len(values[0]) if values and isinstance(values[0], list) else 1
-            names = tuple(f"score_{index}" for index in range(width)) if width > 1 else ("score",)
-            return cls(kind, given or names, reader=reader)
+            scores = [f"score_{index}" for index in range(len(lists[0]))] if lists else []
+            names = given or tuple(scores if len(scores) > 1 else ["score"])
+            return cls(kind, names, reader=reader)
         positions = bool(label_names) and not any(NUMBER.fullmatch(name) for name in given)
         width, least = 0, 2
         items: Sequence[Any] = values
         if kind == MULTI_LABEL:
-            rows = [row for row in values if isinstance(row, list)]
-            width = _indicator_width(rows, len(given))
-            least = 1 if rows or not values else 0  # `encode` refuses the rows that are no lists
-            items = range(width) if width else [item for row in rows for item in row]
+            width = _indicator_width(lists, len(given))
+            least = 1 if lists or not values else 0  # `encode` refuses the rows that are no lists
+            items = range(width) if width else [item for row in lists for item in row]
         names = given or _learn_names(items)
         if len(names) < least:
             raise ValueError(
@@ -164,18 +160,16 @@ class LabelColumn:
         """The type of a column of encoded labels."""
         if self.problem_type == SINGLE_LABEL:
             return ClassLabel(names=list(self.names))
-        if self.problem_type == REGRESSION and len(self.names) == 1:
-            return Value("float32")
-        return List(Value("float32"))
+        is_score = self.problem_type == REGRESSION and len(self.names) == 1
+        return Value("float32") if is_score else List(Value("float32"))
 
     def encode(self, cell: Any) -> int | float | list[float] | None:
         """Return the label that the model's loss takes, None if the cell has no label.
 
-        Raises:
-            ValueError: If the cell has no meaning here.
+        ValueError is raised if the cell has no meaning here.
         """
         value = self.reader.read(cell)
-        if is_unlabelled(value, None if self.problem_type == REGRESSION else self.names):
+        if is_unlabelled(value, () if self.problem_type == REGRESSION else self.names):
             return None
         if self.problem_type == SINGLE_LABEL:
             return self._class_id(value)
@@ -202,9 +196,9 @@ class LabelColumn:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        positions = {str(i): i for i in range(len(self.names))} if self.positions else {}
-        numbers = {class_name(name): index for index, name in enumerate(self.names)}
-        return positions | numbers | {name: index for index, name in enumerate(self.names)}
+        ids = {str(i): i for i in range(len(self.names))} if self.positions else {}
+        ids |= {class_name(name): index for index, name in enumerate(self.names)}
+        return ids | {name: index for index, name in enumerate(self.names)}
 
     def _class_id(self, value: Any) -> int:
         name = value if isinstance(value, str) and value in self._ids else class_name(value)
@@ -234,7 +228,7 @@ class LabelColumn:
         return targets if len(targets) > 1 else targets[0]
 
 
-def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
+def is_unlabelled(value: Any, names: Sequence[str] = ()) -> bool:
     """Return whether a label is None, NaN or blank, an unknown "-", or -1 where others are known.
 
     Where no names are known, only `given_labels` can tell whether "-" is a class.
@@ -242,11 +236,11 @@ def is_unlabelled(value: Any, names: Sequence[str] | None) -> bool:
     if names and str(value).strip() == "-1":
         return "-1" not in names
     if isinstance(value, str):
-        return not value.strip() or (value.strip() == "-" and "-" not in (names or ()))
+        return not value.strip() or (value.strip() == "-" and "-" not in names)
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def given_labels(values: Sequence[Any], names: Sequence[str] | None) -> list[Any]:
+def given_labels(values: Sequence[Any], names: Sequence[str] = ()) -> list[Any]:
     """Return the values that are not missing; beside the label "+", "-" is a class."""
     texts = {value.strip() for value in values if isinstance(value, str)}
     signs = {"-"} if "+" in texts else set()
@@ -287,21 +281,15 @@ def _spelt_list(text: str) -> list[str | int | float] | None:
         return None
     if _ARRAY.fullmatch(text):
         raise ValueError(f"{reprlib.repr(text)} is a list without commas; write ['a', 'b']")
-    try:
-        with suppress(ValueError):  # true and false are JSON's alone
-            return _items(json.loads(text))
-        return _items(ast.literal_eval(text))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise ValueError(
-            f"{reprlib.repr(text)} looks like a list, but cannot be read; write ['a', 'b'], or "
-            f"add --problem_type {SINGLE_LABEL} if it is one class"
-        ) from None
-
-
-def _items(items: list[Any]) -> list[str | int | float]:
-    if not all(isinstance(item, str | int | float) for item in items):
-        raise ValueError("a list of labels holds texts and numbers")
-    return items
+    for parse in (json.loads, ast.literal_eval):  # true and false are JSON's alone
+        with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            items: list[Any] = parse(text)
+            if all(isinstance(item, str | int | float) for item in items):
+                return items
+    raise ValueError(
+        f"{reprlib.repr(text)} looks like a list, but cannot be read; write ['a', 'b'], or add "
+        f"--problem_type {SINGLE_LABEL} if it is one class"
+    )
 
 
 def _several_in_one(texts: Collection[str]) -> dict[str, str]:
@@ -328,10 +316,10 @@ def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
     if named or not all(map(is_number, items)):
         return MULTI_LABEL if lists else SINGLE_LABEL
     numbers = [float(str(item)) for item in items]  # float(10**400) raises, of a text it is inf
-    if lists:
-        return REGRESSION if any(number % 1 for number in numbers) else MULTI_LABEL
     if any(number % 1 for number in numbers):
         return REGRESSION
+    if lists:
+        return MULTI_LABEL
     distinct = len(set(numbers))
     if distinct > max(MANY_NUMBERS, len(items) // 2):
         raise ValueError(
@@ -350,7 +338,7 @@ def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:
     return width if fits and all(item in (0, 1) for row in lists for item in row) else 0
 
 
-def _learn_names(values: Sequence[Any]) -> tuple[str, ...]:
+def _learn_names(values: Iterable[Any]) -> tuple[str, ...]:
     """Collect the names that occur, in the order that `LabelColumn.learn` states."""
     names = {class_name(value) for value in values if isinstance(value, str | int | float)}
     if all(NUMBER.fullmatch(name) for name in names):

@@ -20,14 +20,11 @@ ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parque
 
 
 def read_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a text file; call it inside `wrap_read_errors`.
+    """Yield the rows of a text file in UTF-8; call it inside `wrap_read_errors`.
 
-    Text is UTF-8, with or without a byte-order mark. CSV and TSV have a header line, and fields may
-    be in quotes; where these would join the rows of a TSV file, they are text. A `.json` file
-    holds an array of objects, which is held in memory, or one object per line, as `.jsonl` does.
-
-    Raises:
-        ValueError: If the file breaks its format; names the line.
+    CSV and TSV have a header line, and fields may be in quotes; where these would join the rows of
+    a TSV file, they are text. A `.json` file holds an array of objects, which is held in memory, or
+    one object per line, as `.jsonl` does. ValueError names a line that breaks the format.
     """
     if ending_of(path) in CSV_ENDINGS:
         yield from csv_rows(path, max_line)
@@ -38,11 +35,7 @@ def read_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Mapping[str, Any]
 
 @contextmanager
 def wrap_read_errors(path: str) -> Iterator[None]:
-    """Turn a fault of a file that is read inside the block into a ValueError that names the file.
-
-    Raises:
-        ValueError: Also if the name has none of `ENDINGS`.
-    """
+    """Raise ValueError that names the file for a fault in it, or a name with none of `ENDINGS`."""
     if not path.lower().endswith(ENDINGS):
         raise ValueError(f"{path!r} has an unknown ending; allowed are {', '.join(ENDINGS)}")
     try:
@@ -74,6 +67,6 @@ def _json_rows(pieces: Iterator[str], max_line: int) -> Iterator[Mapping[str, An
             raise ValueError(f"line {number}: brackets are nested too deeply") from None
         for row in rows:
             if not isinstance(row, dict):
-                kind = type(row).__name__
-                raise ValueError(f"line {number}: a row of type {kind}; it must be an object")
+                fault = f"a row of type {type(row).__name__}; it must be an object"
+                raise ValueError(f"line {number}: {fault}")
             yield row

@@ -3,127 +3,81 @@
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
-from datasets import ClassLabel, Dataset, Features, load_dataset
+from datasets import Dataset, Features, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
 from ..utils.files import sha256_of
 from .arguments import SPLITS, SourceArguments
 from .rows import read_rows, wrap_read_errors
-from .stored_rows import BATCH, Columns, StoredSplit
-
-Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
+from .stored_rows import BATCH, Batch, StoredSplit
 
 
-class TextFile:
-    """A CSV, TSV, JSON or JSON Lines file, which is read once."""
+class TextFile(StoredSplit):
+    """A CSV, TSV, JSON or JSON Lines file."""
+
+    def __init__(self, name: str, path: str, features: Mapping[str, Any] | None = None) -> None:
+        with wrap_read_errors(path):
+            source = {"file": Path(path).name, "sha256": sha256_of(path)}
+        super().__init__(name, path, source, features or {})
+
+    def batches(self, wanted: Collection[str] = ()) -> Iterator[Batch]:
+        """Yield all rows, and collect the names of their columns."""
+        with wrap_read_errors(self.title):
+            rows = read_rows(self.title)
+            while part := list(islice(rows, BATCH)):
+                for row in part:
+                    self.column_names.update(dict.fromkeys(row))
+                names = wanted or self.column_names
+                yield {name: [row.get(name) for row in part] for name in names}
+
+
+class ParquetFile(TextFile):
+    """A Parquet file; only the wanted columns are read."""
 
     def __init__(self, name: str, path: str) -> None:
-        self.name, self.title = name, path
-        self._first: list[Mapping[str, Any]] = []
-        self._rest = read_rows(path)
+        with wrap_read_errors(path):
+            super().__init__(name, path, Features.from_arrow_schema(pq.read_schema(path)))
 
-    def sample(self, size: int) -> Batch:
-        """Return the first rows."""
-        with wrap_read_errors(self.title):
-            self._first = list(islice(self._rest, size))
-        names = dict.fromkeys(name for row in self._first for name in row)
-        return {name: [row.get(name) for row in self._first] for name in names}
-
-    def read(self, columns: Columns) -> StoredSplit:
-        """Store the wanted columns; where a row of a JSON file lacks one, the value is None."""
-        with wrap_read_errors(self.title):
-            split = StoredSplit(self.name, self.title, _source_of(self.title), columns)
-            split.column_names = names = {}
-
-            def batches() -> Iterator[Batch]:
-                rows = chain(self._first, self._rest)
-                while part := list(islice(rows, BATCH)):
-                    for row in part:
-                        names.update(dict.fromkeys(row))
-                    yield {name: [row.get(name) for row in part] for name in sum(columns, ())}
-
-            split.write(batches())
-        return split
-
-
-class ParquetFile:
-    """A Parquet file, of which only the wanted columns are read."""
-
-    def __init__(self, name: str, path: str) -> None:
-        self.name, self.title = name, path
-
-    def sample(self, size: int) -> Batch:
-        """Return the first rows."""
+    def batches(self, wanted: Collection[str] = ()) -> Iterator[Batch]:
+        """Yield all rows."""
+        names = wanted or self.column_names
+        held = [name for name in names if name in self.column_names]
         with wrap_read_errors(self.title), pq.ParquetFile(self.title) as file:
-            return next((batch.to_pydict() for batch in file.iter_batches(size)), {})
-
-    def read(self, columns: Columns) -> StoredSplit:
-        """Store the wanted columns."""
-        with wrap_read_errors(self.title), pq.ParquetFile(self.title) as file:
-            split = StoredSplit(self.name, self.title, _source_of(self.title), columns)
-            features = Features.from_arrow_schema(file.schema_arrow)
-            wanted = [name for name in sum(columns, ()) if name in features]
-            batches = (batch.to_pydict() for batch in file.iter_batches(BATCH, columns=wanted))
-            _write_typed(split, batches, {name: features[name] for name in wanted})
-            split.column_names, split.num_rows = features, file.metadata.num_rows
-        return split
+            for rows in file.iter_batches(BATCH, columns=held):
+                yield _values(rows, names)
 
 
-class DatasetSplit:
+class DatasetSplit(StoredSplit):
     """A split of a dataset on the Hub, or of a local folder of data files."""
 
-    def __init__(self, name: str, title: str, source: dict[str, Any], rows: Dataset) -> None:
-        self.name, self.title = name, title
-        self._source, self._rows = source, rows
+    def __init__(self, name: str, source: dict[str, Any], rows: Dataset) -> None:
+        super().__init__(name, f"the {name} split of {source['dataset']}", source, rows.features)
+        self._rows = rows.with_format("arrow")
 
-    def sample(self, size: int) -> Batch:
-        """Return the first rows."""
-        columns: Batch = self._rows.with_format("arrow")[:size].to_pydict()
-        return columns
-
-    def read(self, columns: Columns) -> StoredSplit:
-        """Store the wanted columns."""
-        split = StoredSplit(self.name, self.title, self._source, columns)
-        wanted = sorted({*sum(columns, ())} & {*self._rows.column_names})
-        rows = self._rows.select_columns(wanted)
-        _write_typed(split, rows.iter(BATCH), rows.features)
-        split.column_names, split.num_rows = self._rows.column_names, self._rows.num_rows
-        return split
+    def batches(self, wanted: Collection[str] = ()) -> Iterator[Batch]:
+        """Yield all rows."""
+        names = wanted or self.column_names
+        held = self._rows.select_columns([name for name in names if name in self.column_names])
+        for rows in held.iter(BATCH):
+            yield _values(rows, names)
 
 
-Source = TextFile | ParquetFile | DatasetSplit  # one split: a sample, then the wanted columns
-
-
-def _write_typed(split: StoredSplit, batches: Iterable[Batch], features: Features) -> None:
-    """Write rows whose columns have types; class ids become their names."""
-    for name, feature in features.items():
-        classes = getattr(feature, "feature", feature)
-        if isinstance(classes, ClassLabel):
-            split.class_names[name] = tuple(classes.names)
-
-    def decoded(value: Any, names: tuple[str, ...] | None) -> Any:
-        if names is None or value is None:
-            return value
-        if isinstance(value, list):
-            return [decoded(item, names) for item in value]
-        return None if value == -1 else names[value]
-
-    split.write(
-        {n: [decoded(value, split.class_names.get(n)) for value in batch[n]] for n in batch}
-        for batch in batches
-    )
+def _values(rows: pa.Table | pa.RecordBatch, names: Collection[str]) -> Batch:
+    values = rows.to_pydict()
+    return {name: values.get(name) or [None] * rows.num_rows for name in names}
 
 
 @contextmanager
-def open_sources(arguments: SourceArguments) -> Iterator[list[Source]]:
-    """Give the source of each split that the flags name, in the order of `SPLITS`.
+def open_sources(arguments: SourceArguments) -> Iterator[list[StoredSplit]]:
+    """Give the splits that the flags name, to be read, in the order of `SPLITS`.
 
     Raises:
         ValueError: If both or neither of a dataset and files are given, the dataset cannot be read,
@@ -136,18 +90,18 @@ def open_sources(arguments: SourceArguments) -> Iterator[list[Source]]:
             f"--dataset_name is {arguments.dataset_name!r} and the files are {given}; give either "
             "a dataset, or one or more of --train_file, --validation_file and --test_file"
         )
-    if arguments.dataset_name is None:
-        yield [
-            (ParquetFile if path.lower().endswith(".parquet") else TextFile)(name, path)
-            for name, path in given.items()
-        ]
-        return
     # The copy of a local folder that `datasets` makes goes with the block, not into its cache.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        yield _dataset_sources(arguments.dataset_name, arguments, scratch)
+        if arguments.dataset_name is not None:
+            yield _dataset_splits(arguments.dataset_name, arguments, scratch)
+        else:
+            yield [
+                (ParquetFile if path.lower().endswith(".parquet") else TextFile)(name, path)
+                for name, path in given.items()
+            ]
 
 
-def _dataset_sources(path: str, arguments: SourceArguments, scratch: str) -> list[Source]:
+def _dataset_splits(path: str, arguments: SourceArguments, scratch: str) -> list[StoredSplit]:
     config, revision = arguments.dataset_config_name, arguments.dataset_revision
     name, cache_dir = path, arguments.cache_dir
     if os.path.exists(path):
@@ -162,23 +116,16 @@ def _dataset_sources(path: str, arguments: SourceArguments, scratch: str) -> lis
             f"cannot read the dataset {path}: {reason}; give its files, if it has any, by "
             "--train_file, --validation_file and --test_file"
         ) from error
-    sources: list[Source] = []
-    for split in filter(loaded.__contains__, SPLITS):
-        commit = commit_of(loaded[split]) or revision
-        source = {"dataset": name, "config": config, "revision": commit}
-        sources.append(DatasetSplit(split, f"the {split} split of {name}", source, loaded[split]))
-    if not sources:
+    splits = [split for split in SPLITS if split in loaded]
+    if not splits:
         fault = f"{path!r} has the splits {list(loaded)}, but none of {list(SPLITS)}"
         raise ValueError(f"{fault}; save those you want as files and give these instead")
-    return sources
+    commits = [commit_of(loaded[split]) or revision for split in splits]
+    origins = [{"dataset": name, "config": config, "revision": commit} for commit in commits]
+    return [DatasetSplit(s, origin, loaded[s]) for s, origin in zip(splits, origins, strict=True)]
 
 
 def commit_of(dataset: Dataset) -> str | None:
     """Return the commit that a dataset was downloaded at, None if it is not from the Hub."""
     found = re.search(r"@([0-9a-f]{40})/", " ".join(dataset.info.download_checksums or ()))
     return found and found[1]
-
-
-def _source_of(path: str) -> dict[str, Any]:
-    """Return the name of a file and the digest of its content, for a record."""
-    return {"file": os.path.basename(path), "sha256": sha256_of(path)}

@@ -15,8 +15,9 @@ from uuid import uuid4
 import numpy as np
 from datasets import Dataset, DatasetDict, interleave_datasets
 
+from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
-from .columns import SAMPLE_ROWS, find_columns
+from .columns import find_columns
 from .labels import REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
 from .sources import open_sources
 from .stored_rows import BATCH, Columns, StoredSplit
@@ -57,26 +58,27 @@ class TaskData:
 def load_task(arguments: DataArguments) -> TaskData:
     """Load the splits of a task and give its columns their standard names.
 
-    The first split, "train" if there is one, decides the columns and the labels; the other splits
-    may hold no other labels. A test split without any label is for prediction only.
-    `shuffle_seed` is also the seed of `validation_fraction`, which keeps the proportions of the
-    labels.
+    The first split, "train" if there is one, decides the columns and the labels. A test split
+    without any label is for prediction only. `shuffle_seed` is also the seed of
+    `validation_fraction`, which keeps the proportions of the labels.
 
     Raises:
         ValueError: If the arguments contradict one another, a file breaks its format, a column is
             missing, or a row has no text, no label, or an unknown one.
     """
-    with open_sources(arguments) as sources:
-        first = sources[0]
-        sample, is_test = first.sample(SAMPLE_ROWS), first.name == "test"
+    with open_sources(arguments) as stored:
+        first = stored[0]
+        is_test = first.name == "test"
+        sample = next(first.batches(), {})
         columns = find_columns(first.title, sample, arguments, labelled=not is_test)
-        stored = [source.read(columns) for source in sources]
+        for split in stored:
+            split.read(columns)
     for split in stored:
         split.require(columns.texts if split.name == "test" else sum(columns, ()), FLAGS)
     cells = {split.name: _label_cells(split, columns.labels) for split in stored}
-    labels = _learn(stored[0], cells[first.name], columns, arguments)
+    labels = _learn(first, cells[first.name], columns, arguments)
     if is_test and arguments.label_column_name is None and columns.labels:
-        columns = _without_other_labels(stored[0], cells["test"], columns, labels)
+        columns = _without_other_labels(first, cells["test"], columns, labels)
     splits = {s.name: _checked(s, cells[s.name], columns, labels, arguments) for s in stored}
     origins = {split.name: split.source for split in stored}
     if arguments.validation_fraction and "train" in splits and "validation" not in splits:
@@ -91,14 +93,12 @@ def load_task(arguments: DataArguments) -> TaskData:
 def load_pairs(arguments: PairArguments, problem_type: str = TRANSLATION) -> TaskData:
     """Load the splits of a task without labels, with the columns `text` and `text_pair`.
 
-    A test split may come without the second.
-
-    Raises:
-        ValueError: If a file breaks its format, a column is missing, or a text is missing or blank.
+    A test split may come without the second. The errors are those of `load_task`.
     """
     columns = Columns(tuple(arguments.text_column_names or ()), ())
-    with open_sources(arguments) as sources:
-        stored = [source.read(columns) for source in sources]
+    with open_sources(arguments) as stored:
+        for split in stored:
+            split.read(columns)
     splits = {}
     for split in stored:
         texts = columns.texts
@@ -109,9 +109,8 @@ def load_pairs(arguments: PairArguments, problem_type: str = TRANSLATION) -> Tas
         if split.name == "train" and (limit := arguments.max_train_words) is not None:
             rows = rows.filter(lambda row: all(len(text.split()) <= limit for text in row.values()))
         if split.name == "train" and arguments.both_directions:
-            exchanged = rows.rename_columns(
-                dict(zip(TEXT_COLUMNS, TEXT_COLUMNS[::-1], strict=True))
-            )
+            first, second = TEXT_COLUMNS
+            exchanged = rows.rename_columns({first: second, second: first})
             rows = interleave_datasets([rows, exchanged.select_columns(list(TEXT_COLUMNS))])
         if not rows.num_rows:
             raise ValueError(f"{split.title} has no rows left; add some, or leave it out")
@@ -152,7 +151,7 @@ def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:
     for cells in zip(*(split.labels[name] for name in columns), strict=True):
         truths = dict(zip(columns, map(truth_of, cells), strict=True))
         for (name, truth), cell in zip(truths.items(), cells, strict=True):
-            if truth is None and not is_unlabelled(cell, None):
+            if truth is None and not is_unlabelled(cell):
                 fault = f"{cell!r} is not 0 or 1, true or false, yes or no"
                 reason = f"{fault}, as in each of several columns of labels"
                 raise split.cell_error(len(rows), name, reason)
@@ -186,8 +185,8 @@ def _without_other_labels(
             if labels.encode(cell) is not None:
                 return columns
     logger.warning(
-        f"column {','.join(columns.labels)!r} of {split.title} holds none of the labels of the "
-        "model; it is not read"
+        f"column {','.join(columns.labels)!r} of {one_line(split.title)} holds none of the labels "
+        "of the model; it is not read"
     )
     return columns._replace(labels=())
 
@@ -201,7 +200,8 @@ def _checked(
 ) -> Dataset:
     """Check every row of a split and give its columns their standard names and types."""
     column = ",".join(columns.labels)
-    # Without rows to learn from, whose labels the flag would leave out too.
+    texts = dict(zip(columns.texts, TEXT_COLUMNS, strict=False))
+    # With rows to learn from, the flag would leave out their labels too.
     is_alone = split.name == "test" and not (arguments.train_file or arguments.dataset_name)
     unread = "; to predict without labels, add --label_column_name ''" if is_alone else ""
     encoded: list[Any] = [None] * split.num_rows
@@ -211,7 +211,6 @@ def _checked(
         except ValueError as reason:
             raise split.cell_error(row, column, f"{reason}{unread}") from None
     unlabelled = [row for row, label in enumerate(encoded) if label is None]
-    texts = dict(zip(columns.texts, TEXT_COLUMNS, strict=False))
     if split.name == "test" and len(unlabelled) == split.num_rows:
         return split.named_texts(texts)
     if unlabelled and not arguments.drop_unlabelled:
@@ -223,18 +222,18 @@ def _checked(
         raise split.cell_error(unlabelled[0], column, fault)
     if len(unlabelled) == split.num_rows:
         raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
-    if unlabelled:
-        logger.warning("left %d rows without a label out of %s", len(unlabelled), split.title)
     rows = split.named_texts(texts, left_out=set(unlabelled))
     # A fingerprint of its own, as that of all labels takes long.
     rows = rows.add_column("label", encoded, feature=labels.feature, new_fingerprint=uuid4().hex)
+    if unlabelled:
+        title = one_line(split.title)
+        logger.warning("left %d rows without a label out of %s", len(unlabelled), title)
     return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
 
 
 def _split_off(train: Dataset, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
-    """Return the rows to train on and to validate with, the labels in the same proportions.
+    """Return the rows to train on and to validate with, no text in both, the labels alike.
 
-    Rows of equal texts stay together, so that no text is both trained on and validated with.
     `train_test_split(stratify_by_column=)` refuses labels that occur once, numbers and lists.
     """
     is_picked = _evenly_picked(train, max(round(fraction * train.num_rows), 1), seed)
@@ -247,11 +246,11 @@ def _split_off(train: Dataset, fraction: float, seed: int) -> tuple[Dataset, Dat
 
 
 def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
-    """Return whether each row is picked: about `count` rows, all rows of a text or none.
+    """Return whether each of N rows is picked: about `count` rows, all rows of a text or none.
 
-    The texts are ordered by label, within a label the frequent ones first, so that rare ones make
-    up for rows that these have too many. Evenly spaced places in this order then have the
-    proportions of the labels. A text is picked once half of its rows are due.
+    The U texts are ordered by label, then frequent ones first: the rare ones balance a count that a
+    frequent one has overshot. Evenly spaced places in this order have the proportions of the
+    labels. A text is picked once half of its rows are due.
     """
     columns = [name for name in TEXT_COLUMNS if name in rows.column_names]
     digests = (
@@ -259,19 +258,19 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
         for batch in rows.iter(BATCH)
         for row in zip(*(batch[name] for name in columns), strict=True)
     )
-    text_of_row = np.unique(np.fromiter(digests, "V8").view(np.uint64), return_inverse=True)[1]
-    size_of_text = np.bincount(text_of_row)
+    _, text_of_row, size_of_text = np.unique(  # (N,) and (U,)
+        np.fromiter(digests, "V8").view(np.uint64), return_inverse=True, return_counts=True
+    )
     shuffled = np.random.default_rng(seed).permutation(rows.num_rows)
     first_places = np.sort(np.unique(text_of_row[shuffled], return_index=True)[1])
-    row_of_each_text = shuffled[first_places]
-    labels = np.array(rows["label"][:])[row_of_each_text]
-    sort_keys = (-size_of_text[text_of_row[row_of_each_text]],)  # the last key comes first
-    sort_keys += (labels,) if labels.ndim == 1 else ()
-    texts = text_of_row[row_of_each_text[np.lexsort(sort_keys)]]
-    places = ((np.arange(count) + 0.5) * rows.num_rows / count).astype(int)
-    rows_due = np.searchsorted(places, np.cumsum(size_of_text[texts]))
+    example_of_text = shuffled[first_places]  # (U,): a row of each text, at random
+    sizes, labels = size_of_text[text_of_row[example_of_text]], np.array(rows["label"][:])
+    sort_keys = (-sizes, labels[example_of_text]) if labels.ndim == 1 else (-sizes,)
+    texts = text_of_row[example_of_text[np.lexsort(sort_keys)]]  # (U,); the last key comes first
+    due_rows = ((np.arange(count) + 0.5) * rows.num_rows / count).astype(int)
+    num_due = np.searchsorted(due_rows, np.cumsum(size_of_text[texts]))
     is_text_picked, num_picked = np.zeros(len(size_of_text), dtype=bool), 0
-    for text, due in zip(texts, rows_due, strict=True):
+    for text, due in zip(texts, num_due, strict=True):
         if 2 * (due - num_picked) >= size_of_text[text]:
             is_text_picked[text] = True
             num_picked += size_of_text[text]

@@ -1,4 +1,4 @@
-"""The wanted columns of one split as they were read: texts on disk, labels in memory.
+"""The wanted columns of one split: texts on disk, labels in memory.
 
 The texts are in a temporary folder that is deleted when the process ends.
 """
@@ -7,21 +7,21 @@ import errno
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import count
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
-from datasets import Dataset
+from datasets import ClassLabel, Dataset
 
-from ..utils.cli import is_write_error
+from ..utils.files import is_write_error
 from .tokenizer import text_fault
 
 BATCH = 1000  # rows held in memory on their way to the disk
 
-_numbers = count()
+Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
 
 
 class Columns(NamedTuple):
@@ -30,63 +30,71 @@ class Columns(NamedTuple):
     texts: tuple[str, ...]  # one, or two for pairs
     labels: tuple[str, ...]  # one; several of 0 and 1, each a label; none where rows have no label
 
-    def within(self, names: Container[str]) -> "Columns":
-        """Return those that are among some names."""
-        return Columns(*(tuple(name for name in part if name in names) for part in self))
-
 
 class StoredSplit:
-    """The wanted columns of one split, before the labels mean anything; written by `add`.
+    """One split; `read` stores the wanted columns, before the labels mean anything.
 
-    A column of class ids holds their names, and None for id -1, which stands for no label.
+    A class id is stored as its name, and id -1, which stands for no label, as None.
 
     Attributes:
         name: One of `SPLITS`.
-        title: The source for errors: the path of the file, or the split of a dataset.
-        source: The source for a record.
-        column_names: All columns of the source.
+        title: The path of the file, or the split of a dataset, for errors.
+        source: Where the rows come from, for a record.
+        column_names: All columns of the source; those of a text file are known once it is read.
         class_names: The names in id order of each column of class ids.
-        num_rows: The number of rows.
+        num_rows: The number of rows, once they are read.
         labels: The values of each wanted column of labels.
     """
 
-    def __init__(self, name: str, title: str, source: dict[str, Any], columns: Columns) -> None:
+    def __init__(
+        self, name: str, title: str, source: dict[str, Any], features: Mapping[str, Any]
+    ) -> None:
         self.name, self.title, self.source = name, title, source
-        self.column_names: Collection[str] = ()
-        self.class_names: dict[str, tuple[str, ...]] = {}
+        self.column_names = dict(features)
+        classes = {column: getattr(kind, "feature", kind) for column, kind in features.items()}
+        self.class_names = {
+            column: tuple(kind.names)
+            for column, kind in classes.items()
+            if isinstance(kind, ClassLabel)
+        }
         self.num_rows = 0
-        self.labels: dict[str, list[Any]] = {column: [] for column in columns.labels}
-        self._faults: dict[str, dict[int, str]] = {column: {} for column in columns.texts}
-        # The offsets of plain `string` end at 2 GiB of text.
-        self._schema = pa.schema({column: pa.large_string() for column in columns.texts})
+        self.labels: dict[str, list[Any]] = {}
+        self._faults: dict[str, dict[int, str]] = {}
         self._path = scratch_file()
 
-    def write(self, batches: Iterable[Mapping[str, Sequence[Any]]]) -> None:
+    def batches(self, wanted: Collection[str] = ()) -> Iterator[Batch]:
+        """Yield all rows: the wanted columns, None where a row lacks one, or all columns."""
+        raise NotImplementedError
+
+    def read(self, columns: Columns) -> None:
         """Store all rows; OSError if the disk that holds temporary files is full."""
+        self.labels = {column: [] for column in columns.labels}
+        self._faults = {column: {} for column in columns.texts}
+        # The offsets of plain `string` end at 2 GiB of text.
+        schema = pa.schema({column: pa.large_string() for column in columns.texts})
         with (
             writing_rows(),
             pa.OSFile(self._path, "wb") as file,
-            pa.ipc.new_stream(file, self._schema) as self._stream,
+            pa.ipc.new_stream(file, schema) as stream,
         ):
-            for batch in batches:
-                self.add(batch)
+            for raw in self.batches(sum(columns, ())):
+                batch = {name: _decoded(raw[name], self.class_names.get(name)) for name in raw}
+                texts = {name: self._checked_texts(name, batch[name]) for name in columns.texts}
+                stream.write_batch(pa.record_batch(texts, schema=schema))
+                for name, labels in self.labels.items():
+                    # One text for all rows that have it.
+                    labels += (sys.intern(c) if type(c) is str else c for c in batch[name])
+                self.num_rows += len(texts[columns.texts[0]])
 
-    def add(self, batch: Mapping[str, Sequence[Any]]) -> None:
-        """Store the next rows: the values of every wanted column that exists."""
-        size = len(next(iter(batch.values()), ()))
-        texts = {column: list(batch.get(column, [None] * size)) for column in self._faults}
-        for column, values in texts.items():
-            for place, value in enumerate(values):
-                reason = text_fault(value) or (not value.strip() and "the text is blank")
-                if reason:
-                    self._faults[column][self.num_rows + place] = reason
-                    values[place] = None
-        self._stream.write_batch(pa.record_batch(texts, schema=self._schema))
-        for column, labels in self.labels.items():
-            # One text for all rows that have it.
-            cells = batch.get(column, [None] * size)
-            labels += (sys.intern(cell) if type(cell) is str else cell for cell in cells)
-        self.num_rows += size
+    def _checked_texts(self, column: str, values: Iterable[Any]) -> list[str | None]:
+        """Return the texts of the next rows, None for one that cannot be read."""
+        texts = list(values)
+        for place, value in enumerate(texts):
+            reason = text_fault(value) or (not value.strip() and "the text is blank")
+            if reason:
+                self._faults[column][self.num_rows + place] = reason
+                texts[place] = None
+        return texts
 
     def require(self, columns: Iterable[str], flags: str) -> None:
         """Raise a ValueError if there are no rows, or a column is missing that `flags` choose."""
@@ -113,10 +121,17 @@ class StoredSplit:
         return ValueError(f"{place}: {reason}")
 
 
+def _decoded(values: Iterable[Any], names: Sequence[str] | None) -> Iterable[Any]:
+    """Return class ids, or lists of them, as names."""
+    if names is None:
+        return values
+    known: dict[Any, Any] = dict(enumerate(names))
+    return [_decoded(v, names) if isinstance(v, list) else known.get(v) for v in values]
+
+
 def scratch_file() -> str:
     """Return the path of a new file on disk, which is deleted when the process ends."""
-    name = f"{os.getpid()}-{next(_numbers)}.arrow"  # a fork has the folder and the number too
-    return os.path.join(_scratch().name, name)
+    return os.path.join(_scratch().name, f"{uuid4().hex}.arrow")  # forks share the folder
 
 
 @cache

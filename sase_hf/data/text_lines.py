@@ -22,8 +22,7 @@ def open_lines(
 ) -> Iterator[Iterator[str]]:
     """Open a file and give its lines with their ends; a line above `max_line` comes in pieces.
 
-    Raises:
-        ValueError: If the file unpacks to more than both limits.
+    ValueError is raised for a file that unpacks to more than both limits.
     """
     opener = gzip.open if path.lower().endswith(".gz") else open
     with opener(path, "rt", encoding=encoding, newline="") as file:

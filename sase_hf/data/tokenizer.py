@@ -37,37 +37,11 @@ _OF_WORDS = r"\p{L}\p{M}\p{N}"
 _OF_SPACED_WORDS = rf"{_OF_WORDS}&&[^{_UNSPACED}]"
 
 
-def _apart(of_words: str) -> str:
-    """Return the pattern of what stands apart from words of these characters.
-
-    It is an English contraction as the Penn Treebank cuts it, or any other character, with its
-    marks if of `_UNSPACED`. Nothing backtracks: the time grows only with the length of a text.
-    """
-    contraction = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{of_words}])"
-    return rf"{contraction}|{_unspaced(of_words)}[^{of_words}]"
-
-
-def _piece(of_words: str) -> str:
-    """Return the pattern of a piece of a text to translate, after a mark for the space before it.
-
-    It is a short elision ("l'"), the end of an English contraction, a word, or what `_apart` cuts.
-    """
-    return (
-        rf"▁?[{of_words}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{of_words}])"
-        rf"|{_unspaced(of_words, '▁?')}▁?[{of_words}]+|▁?[^▁{of_words}]|▁"
-    )
-
-
-def _unspaced(of_words: str, before: str = "") -> str:
-    """Return the alternative that is a character of `_UNSPACED`, if these are apart from words."""
-    return "" if of_words == _OF_WORDS else rf"{before}[{_UNSPACED}]\p{{M}}*|"
-
-
 class LenientTokenizer(TokenizersBackend):
     """A stock fast tokenizer that reads a lone surrogate as U+FFFD.
 
-    It is no character, but JSON and file names can hold it, and the stock class fails on it with
-    the whole batch. Where this package is not imported, the stock class loads in its place.
+    JSON and file names can hold a surrogate, and the stock class fails on it with the whole batch.
+    Where this package is not imported, the stock class loads in its place.
     """
 
     def _encode_plus(  # type: ignore[override]  # which names each option
@@ -93,7 +67,7 @@ def build_tokenizer(
     extra_words: Iterable[str] = (),
     model_max_length: int = 512,
 ) -> TokenizersBackend:
-    """Build a tokenizer of words, or of characters, whose vocabulary is that of some texts.
+    """Build a tokenizer of the words, or of the characters, that some texts hold.
 
     A text is normalised (NFC, a curly apostrophe made straight, lower case if asked for) and cut
     at white space; each punctuation mark and symbol is then a token of its own. English
@@ -104,8 +78,8 @@ def build_tokenizer(
     and so is the white space between two words.
 
     The padding token has id 0 and the unknown one id 1. The words follow by falling frequency, then
-    by code points, whatever the order of the texts. A pair of texts has token types 0
-    and 1 and nothing between. A text that spells a special token is cut like any other text.
+    by code points, whatever the order of the texts. A pair of texts has token types 0 and 1 and
+    nothing between. A text that spells a special token is cut like any other text.
 
     Args:
         texts: The texts to count words in, such as `dataset["train"]["text"]` or, of pairs,
@@ -114,13 +88,10 @@ def build_tokenizer(
         lowercase: Whether "The" and "the" are one word.
         min_frequency: How often a word must occur in the texts to be kept.
         level: What a token is.
-        extra_words: Words to keep although the texts lack them, in order of importance, such as
-            those of a vector file (`word_vectors.read_words`): they fill the room that the words
-            of the texts leave. What this tokenizer would cut in two is passed over.
+        extra_words: Words to keep although the texts lack them, the important ones first, such as
+            those of a vector file (`word_vectors.read_words`). They fill the room that the words of
+            the texts leave. A word that this tokenizer would cut in two is passed over.
         model_max_length: Tokens that `truncation=True` cuts a text or a pair to.
-
-    Returns:
-        The tokenizer. It saves as `tokenizer.json`, which `AutoTokenizer` loads.
 
     Raises:
         ValueError: If `texts` is a single text or a mapping, a text is not a string or holds a lone
@@ -128,43 +99,17 @@ def build_tokenizer(
     """
     if level not in ("word", "character"):
         raise ValueError(f"level is {level!r}; it must be 'word' or 'character'")
-    if isinstance(texts, str | bytes | Mapping):
-        raise ValueError(
-            f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
-            'a column of a dataset: dataset["train"]["text"]'
-        )
     texts, of_words = _characters_of_words(texts)
     tokenizer = _splitter(lowercase, level, of_words)
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
-        special_tokens=SPECIAL_TOKENS,
-        show_progress=False,  # `_checked` shows it the way transformers does
-    )
-    tokenizer.train_from_iterator(_checked(texts), trainer)
-    vocabulary: dict[str, int] = tokenizer.get_vocab()
-    for word in extra_words:
-        if len(vocabulary) >= vocab_size:
-            break
-        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(word))
-        if len(pieces) == 1:
-            vocabulary.setdefault(pieces[0][0], len(vocabulary))
+    _train(tokenizer, texts, vocab_size, min_frequency, SPECIAL_TOKENS)
+    vocabulary = _extended(tokenizer, extra_words, vocab_size)
     if len(vocabulary) == len(SPECIAL_TOKENS):
         raise ValueError(
             f"no word is in the texts min_frequency={min_frequency} times, or vocab_size="
             f"{vocab_size} leaves no room; pass other texts, or other numbers"
         )
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
-    return LenientTokenizer(
-        tokenizer_object=tokenizer,
-        pad_token=PAD_TOKEN,
-        unk_token=UNK_TOKEN,
-        split_special_tokens=True,
-        model_max_length=model_max_length,
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-        padding_side="right",
-        clean_up_tokenization_spaces=False,
-    )
+    return _fast(tokenizer, model_max_length, ["input_ids", "token_type_ids", "attention_mask"])
 
 
 def build_translation_tokenizer(
@@ -181,6 +126,7 @@ def build_translation_tokenizer(
     A text is normalised (NFC, a curly apostrophe made straight) and cut into words, elisions such
     as "l'" and single punctuation marks; a mark in front of a piece stands for the space before it.
     Each text ends with `[EOS]`. The padding token has id 0, the unknown one 1 and `[EOS]` 2.
+    `tokenizer(sources, text_target=targets)` prepares pairs.
 
     Args:
         texts: The texts of both languages. Read once and not kept.
@@ -190,16 +136,13 @@ def build_translation_tokenizer(
         subwords: Cut rare words into byte-pair-encoded parts instead of making them `[UNK]`.
         model_max_length: Tokens that `truncation=True` cuts a text to.
 
-    Returns:
-        The tokenizer; `tokenizer(sources, text_target=targets)` prepares pairs.
-
     Raises:
-        ValueError: As for `build_tokenizer`.
+        ValueError: If `texts` is a single text or a mapping, or a text cannot be read.
     """
+    texts, of_words = _characters_of_words(texts)
     model: Any = models.BPE(unk_token=UNK_TOKEN) if subwords else models.WordLevel({}, UNK_TOKEN)
     tokenizer = Tokenizer(model)
-    texts, of_words = _characters_of_words(texts)
-    tokenizer.normalizer = _one_line(lowercase)
+    tokenizer.normalizer = _normalizer(lowercase, one_line=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(split=False),
@@ -207,28 +150,12 @@ def build_translation_tokenizer(
         ]
     )
     tokenizer.decoder = decoders.Metaspace()
-    make_trainer: Any = trainers.BpeTrainer if subwords else trainers.WordLevelTrainer
-    trainer = make_trainer(
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
-        special_tokens=[*SPECIAL_TOKENS, EOS_TOKEN],
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(_checked(texts), trainer)
+    _train(tokenizer, texts, vocab_size, min_frequency, [*SPECIAL_TOKENS, EOS_TOKEN])
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, len(SPECIAL_TOKENS))]
     )
-    return LenientTokenizer(
-        tokenizer_object=tokenizer,
-        pad_token=PAD_TOKEN,
-        unk_token=UNK_TOKEN,
-        eos_token=EOS_TOKEN,
-        split_special_tokens=True,
-        model_max_length=model_max_length,
-        model_input_names=["input_ids", "attention_mask"],
-        padding_side="right",
-        clean_up_tokenization_spaces=False,
-    )
+    names = ["input_ids", "attention_mask"]
+    return _fast(tokenizer, model_max_length, names, eos_token=EOS_TOKEN)
 
 
 def text_fault(value: Any) -> str | None:
@@ -243,11 +170,22 @@ def text_fault(value: Any) -> str | None:
     return None
 
 
+def truncation(tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None) -> dict[str, Any]:
+    """Return the options that cut after `max_seq_length` tokens, by default the tokenizer's own."""
+    limit = max_seq_length or tokenizer.model_max_length
+    return {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+
+
 def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
     """Return all of the texts, and the class of the characters that words are made of in them.
 
     The sample is spread evenly over texts that have a length, and is the beginning of others.
     """
+    if isinstance(texts, str | bytes | Mapping):
+        raise ValueError(
+            f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
+            'a column of a dataset: dataset["train"]["text"]'
+        )
     rest = iter(texts)
     if rest is texts or not isinstance(texts, Sized):
         first = list(islice(rest, _SAMPLE_SIZE))
@@ -260,36 +198,71 @@ def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
     return texts, _OF_WORDS if is_spaced else _OF_SPACED_WORDS
 
 
+def _apart(of_words: str) -> str:
+    """Return the pattern of a token that is no word of these characters.
+
+    The token is an English contraction as the Penn Treebank cuts it, or any other character, with
+    its marks if of `_UNSPACED`. Nothing backtracks: time grows only with the length of a text.
+    """
+    contraction = rf"(?i:n't|'(?:s|m|d|ll|re|ve))(?![{of_words}])"
+    return rf"{contraction}|{_unspaced(of_words)}[^{of_words}]"
+
+
+def _piece(of_words: str) -> str:
+    """Return the pattern of a piece of a text to translate, with a mark for the space before.
+
+    The piece is a short elision ("l'"), the end of a contraction, a word, or a token of `_apart`.
+    """
+    return (
+        rf"▁?[{of_words}]{{1,2}}'(?=\p{{L}})|'(?i:s|m|d|t|ll|re|ve)(?![{of_words}])"
+        rf"|{_unspaced(of_words, '▁?')}▁?[{of_words}]+|▁?[^▁{of_words}]|▁"
+    )
+
+
+def _unspaced(of_words: str, before: str = "") -> str:
+    """Return the alternative that is a character of `_UNSPACED`, if these are apart from words."""
+    return "" if of_words == _OF_WORDS else rf"{before}[{_UNSPACED}]\p{{M}}*|"
+
+
 def _splitter(lowercase: bool, level: str, of_words: str) -> Tokenizer:
     """Return a tokenizer that knows what a word, or a character, is, and none of them yet."""
-    tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNK_TOKEN))
+    tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
+    tokenizer.normalizer = _normalizer(lowercase, one_line=level == "character")
     if level == "character":
-        tokenizer.normalizer = _one_line(lowercase)
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
     else:
-        tokenizer.normalizer = _normalizer(lowercase)
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.WhitespaceSplit(),
-                pre_tokenizers.Split(Regex(_apart(of_words)), "isolated"),
-            ]
-        )
+        apart = pre_tokenizers.Split(Regex(_apart(of_words)), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), apart])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A:0", pair="$A:0 $B:1", special_tokens=[]
     )
     return tokenizer
 
 
-def _normalizer(lowercase: bool) -> normalizers.Normalizer:
+def _normalizer(lowercase: bool, one_line: bool) -> normalizers.Normalizer:
+    """Return the normalizer of texts; of one line where their spaces are read too."""
     apostrophe = normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     case = [normalizers.Lowercase()] if lowercase else []
-    return normalizers.Sequence([normalizers.NFC(), apostrophe, *case])
-
-
-def _one_line(lowercase: bool) -> normalizers.Normalizer:
-    """Return the normaliser of texts whose spaces are read: one between two words."""
+    of_letters = normalizers.Sequence([normalizers.NFC(), apostrophe, *case])
+    if not one_line:
+        return of_letters
     one_space = normalizers.Replace(Regex(r"\s+"), " ")
-    return normalizers.Sequence([_normalizer(lowercase), one_space, normalizers.Strip()])
+    return normalizers.Sequence([of_letters, one_space, normalizers.Strip()])
+
+
+def _train(
+    tokenizer: Tokenizer,
+    texts: Iterable[str],
+    vocab_size: int,
+    min_frequency: int,
+    special_tokens: list[str],
+) -> None:
+    is_bpe = isinstance(tokenizer.model, models.BPE)
+    trainer: Any = trainers.BpeTrainer if is_bpe else trainers.WordLevelTrainer
+    options = {"vocab_size": vocab_size, "min_frequency": min_frequency, "show_progress": False}
+    tokenizer.train_from_iterator(
+        _checked(texts), trainer(special_tokens=special_tokens, **options)
+    )
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
@@ -302,7 +275,30 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def truncation(tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None) -> dict[str, Any]:
-    """Return the options that cut after `max_seq_length` tokens, by default the tokenizer's own."""
-    limit = max_seq_length or tokenizer.model_max_length
-    return {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
+def _extended(tokenizer: Tokenizer, extra_words: Iterable[str], vocab_size: int) -> dict[str, int]:
+    """Return the vocabulary with the extra words that fit into it and are single tokens."""
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    for word in extra_words:
+        if len(vocabulary) >= vocab_size:
+            break
+        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(word))
+        if len(pieces) == 1:
+            vocabulary.setdefault(pieces[0][0], len(vocabulary))
+    return vocabulary
+
+
+def _fast(
+    tokenizer: Tokenizer, model_max_length: int, model_input_names: list[str], **special_tokens: str
+) -> LenientTokenizer:
+    """Wrap a trained tokenizer, which `AutoTokenizer` loads from the `tokenizer.json` it saves."""
+    return LenientTokenizer(
+        tokenizer_object=tokenizer,
+        pad_token=PAD_TOKEN,
+        unk_token=UNK_TOKEN,
+        **special_tokens,
+        split_special_tokens=True,
+        model_max_length=model_max_length,
+        model_input_names=model_input_names,
+        padding_side="right",
+        clean_up_tokenization_spaces=False,
+    )

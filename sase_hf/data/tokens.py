@@ -16,10 +16,7 @@ def encode_task(
     """Tokenize every split; rows keep their order, and labels are `labels`.
 
     A row, or both texts of a pair together, is cut after `max_seq_length` tokens, by default the
-    tokenizer's own limit.
-
-    Raises:
-        ValueError: If a tokenizer gives both texts of a pair the same token type.
+    tokenizer's own limit. ValueError if the tokenizer does not tell the texts of a pair apart.
     """
     is_pair = any("text_pair" in split.column_names for split in task.splits.values())
     if is_pair and 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
@@ -42,10 +39,7 @@ def encode_task(
 
 
 def encode_pairs(task: TaskData, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
-    """Tokenize every split; rows keep their order, and targets are `labels`.
-
-    Each text is cut at the tokenizer's own limit.
-    """
+    """Tokenize every split; each text is cut at the tokenizer's limit, and targets are `labels`."""
     options = truncation(tokenizer, None)
 
     def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:

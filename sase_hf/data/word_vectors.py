@@ -43,6 +43,7 @@ Row = tuple[str, Any]
 RawRow = tuple[bytes, Any]
 
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,12})\s*")
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf)", re.IGNORECASE)
 # The standard library raises these for archives that are cut, damaged or encrypted.
 _UNPACKING_ERRORS = (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error, LZMAError)
 
@@ -61,12 +62,12 @@ def load_word_vectors(
     fastText) or without (GloVe), or word2vec's binary form; it is plain, gzip or zip. The content
     decides which, not the name. A folder or repository holds such files, or a static embedding of
     model2vec or of sentence-transformers: `model.safetensors` with one matrix, and
-    `tokenizer.json`, whose tokens that are whole words are the words.
+    `tokenizer.json`; tokens that are whole words are the words.
 
-    A word takes the first row that spells it exactly. Failing that, it takes the first row whose
-    word the tokenizer's normalizer turns into it: "the" takes "The" if the tokenizer lower-cases.
-    A word without a row is drawn from a normal distribution with the mean and the standard
-    deviation of the rows found, per dimension. The row of the padding token is zero.
+    A word takes the first row that spells it exactly, or else the first row that the tokenizer's
+    normalizer turns into the word: "the" takes "The" if the tokenizer lower-cases. A word
+    without a row is drawn from a normal distribution with the mean and the standard deviation of
+    the rows found, per dimension. The row of the padding token is zero.
 
     Args:
         path: The file, the folder, or OWNER/NAME on the Hub, also OWNER/NAME@REVISION.
@@ -81,9 +82,8 @@ def load_word_vectors(
         special tokens not counted.
 
     Raises:
-        ValueError: If the file cannot be unpacked, a row is malformed (the first one below the
-            header is row 1), the header promises another number of rows, no word is found, or the
-            file to read is not clear.
+        ValueError: If the file cannot be unpacked, a row is malformed (row 1 is the first below
+            the header), rows are missing, no word is found, or the file to read is not clear.
         OSError: If there is no such file or repository, or the Hub cannot be reached.
     """
     specials = set(tokenizer.all_special_tokens)
@@ -92,7 +92,7 @@ def load_word_vectors(
     with _open_rows(path, member, hub_options) as (width, rows):
         vectors = np.zeros((len(tokenizer), width), np.float32)
         normalize = normalizer.normalize_str if normalizer else str
-        found = _fill(vectors, rows, wanted, normalize, os.fspath(path))
+        found = _fill(vectors, rows, wanted, normalize)
     if not found:
         doubt = "are both of the same language, and is the tokenizer lower-cased if the file is?"
         raise ValueError(f"{path} has none of the tokenizer's {len(wanted)} words; {doubt}")
@@ -112,7 +112,6 @@ def _fill(
     rows: Iterable[Row],
     wanted: Mapping[str, int],
     normalize: Callable[[str], str],
-    name: str,
 ) -> list[int]:
     """Parse the rows of wanted words into their vectors; return the indices found, sorted."""
     found: dict[int, bool] = {}  # index of each word found -> whether it is spelt exactly
@@ -127,17 +126,17 @@ def _fill(
             with np.errstate(over="ignore"):  # what overflows becomes infinite
                 vectors[index] = np.array(numbers, np.float32)
         except ValueError as error:
-            raise ValueError(f"{name}, row {number}, {word!r}: {error}") from error
+            raise ValueError(f"row {number}, {word!r}: {error}") from error
         if not np.isfinite(vectors[index]).all():
-            raise ValueError(f"{name}, row {number}, {word!r}: a number is not finite")
+            raise ValueError(f"row {number}, {word!r}: a number is not finite")
     return sorted(found)
 
 
 def read_words(path: FilePath, *, member: str | None = None, **hub_options: Any) -> Iterator[str]:
-    """Yield the words of a file of vectors in its order, which mostly is that of their frequency.
+    """Yield the words of a file of vectors in its order, mostly by falling frequency.
 
-    Given to `build_tokenizer` as `extra_words`, they let a vocabulary hold words with vectors that
-    the training texts lack. The arguments and errors are those of `load_word_vectors`.
+    They are `extra_words` for `build_tokenizer`. Arguments and errors are those of
+    `load_word_vectors`.
     """
     with _open_rows(path, member, hub_options) as (_, rows):
         for word, _ in rows:
@@ -148,32 +147,34 @@ def read_words(path: FilePath, *, member: str | None = None, **hub_options: Any)
 def _open_rows(
     path: FilePath, member: str | None, hub_options: dict[str, Any]
 ) -> Iterator[tuple[int, Iterator[Row]]]:
-    """Open word vectors, and give d and the rows, of a file one in memory at a time."""
+    """Give d and the rows, of a file one at a time; errors inside the block name the file."""
     name = os.fspath(path)
-    if os.path.isdir(name):
-        held = [file.relative_to(name).as_posix() for file in Path(name).rglob("*")]
-        files, member = _choose(name, sorted(held), member)
-        paths = [os.path.join(name, file) for file in files]
-    elif not os.path.exists(name) and "/" in name and may_be_on_the_hub(name.partition("@")[0]):
-        held, fetch = _look_up(name, **hub_options)
-        files, member = _choose(name, held, member)
-        paths = [fetch(file) for file in files]
-    else:
-        files, paths = [""], [name]
-    name = os.path.join(name, files[0]).rstrip("/")
-    if len(paths) > 1:
-        yield _static_rows(name, *paths)
-        return
-    with ExitStack() as stack:
-        packed = stack.enter_context(open(paths[0], "rb"))
-        try:
-            unpacked = _unpack(stack, packed, name, member)
-            stream = stack.enter_context(BufferedReader(unpacked, buffer_size=1 << 20))
-            width, rows, count = _read_form(stream, name)
-            yield width, _checked(rows, name, count)
-        except _UNPACKING_ERRORS as error:
-            doubt = "is it complete and not encrypted?"
-            raise ValueError(f"{name} cannot be unpacked: {error}; {doubt}") from error
+    paths = [name]
+    try:
+        if os.path.isdir(name):
+            held = [file.relative_to(name).as_posix() for file in Path(name).rglob("*")]
+            files, member = _choose(sorted(held), member)
+            paths = [os.path.join(name, file) for file in files]
+            name = paths[0]
+        elif not os.path.exists(name) and "/" in name and may_be_on_the_hub(name.split("@")[0]):
+            held, fetch = _look_up(name, **hub_options)
+            files, member = _choose(held, member)
+            paths = [fetch(file) for file in files]
+            name = f"{name}/{files[0]}"
+        if len(paths) > 1:
+            yield _static_rows(*paths)
+            return
+        with open(paths[0], "rb") as packed, ExitStack() as stack:
+            try:
+                unpacked = _unpack(stack, packed, member)
+                stream = stack.enter_context(BufferedReader(unpacked, buffer_size=1 << 20))
+                width, rows, count = _read_form(stream)
+                yield width, _checked(rows, count)
+            except _UNPACKING_ERRORS as error:
+                fault = f"it cannot be unpacked: {error}; is it complete and not encrypted?"
+                raise ValueError(fault) from error
+    except ValueError as reason:
+        raise ValueError(f"{name}: {reason}") from reason
 
 
 def _look_up(
@@ -184,21 +185,22 @@ def _look_up(
     options: Any = {"token": token, "cache_dir": cache_dir}
     try:
         # No file is downloaded: the call resolves the revision, offline to the last known commit.
-        folder = snapshot_download(repo, revision=revision or None, allow_patterns=[], **options)
-        commit = Path(folder).name
-        files = [file.relative_to(folder).as_posix() for file in Path(folder).rglob("*")]
+        folder = Path(
+            snapshot_download(repo, revision=revision or None, allow_patterns=[], **options)
+        )
+        files = [file.relative_to(folder).as_posix() for file in folder.rglob("*")]
         try:
-            files = HfApi(token=token).list_repo_files(repo, revision=commit)
+            files = HfApi(token=token).list_repo_files(repo, revision=folder.name)
         except Exception:  # a lost connection has no common class
             if not files:
                 raise
     except OSError as reason:
         fault = f"there is no file or folder {name}, and on the Hub"
         raise OSError(f"{fault}: {' '.join(str(reason).split())}") from reason
-    return files, partial(hf_hub_download, repo, revision=commit, **options)
+    return files, partial(hf_hub_download, repo, revision=folder.name, **options)
 
 
-def _choose(name: str, held: list[str], member: str | None) -> tuple[list[str], str | None]:
+def _choose(held: list[str], member: str | None) -> tuple[list[str], str | None]:
     """Return which files of a folder to read, and which member of a zip archive among them."""
     weights, tokenizer = STATIC_FILES
     folders = [file.removesuffix(weights) for file in held if Path(file).name == weights]
@@ -211,34 +213,33 @@ def _choose(name: str, held: list[str], member: str | None) -> tuple[list[str], 
             return [file], member.removeprefix(file).removeprefix("/") or None
     if len(vectors) == 1:
         return vectors, member
-    way_out = "name the file of vectors to read with --word_vectors_member"
-    raise ValueError(
-        f"{name} holds {vectors[:20] or held[:20]}; {way_out}{f', not {member!r}' * bool(member)}"
-    )
+    raise _unclear(vectors or held, member)
 
 
-def _static_rows(name: str, weights: str, tokenizer: str) -> tuple[int, Iterator[Row]]:
-    """Return d and the rows of a static embedding, those of whole words in the order of ids."""
+def _unclear(held: list[str], member: str | None) -> ValueError:
+    asked = f", not {member!r}" if member else ""
+    way_out = f"name the file of vectors to read with --word_vectors_member{asked}"
+    return ValueError(f"it holds {held[:20]}; {way_out}")
+
+
+def _static_rows(weights: str, tokenizer: str) -> tuple[int, Iterator[Row]]:
+    """Return d and the rows of whole words of a static embedding, in the order of ids."""
     try:
         with safe_open(weights, framework="pt") as file:  # it has compared all sizes by now
             names = list(file.keys())
             shape = file.get_slice(names[0]).get_shape() if len(names) == 1 else []
             if len(shape) != 2 or names[0] not in STATIC_MATRICES:
                 form = f"one matrix called {' or '.join(STATIC_MATRICES)}"
-                raise ValueError(f"{name} holds {names[:5]}, not {form}; name static embeddings")
-            if not 1 <= shape[1] <= MAX_WIDTH:
-                raise ValueError(
-                    f"{name}: {shape[1]} numbers per word; allowed are 1 to {MAX_WIDTH}"
-                )
+                raise ValueError(f"it holds {names[:5]}, not {form}; name static embeddings")
             matrix = file.get_tensor(names[0]).float().numpy()
     except SafetensorError as error:
-        raise ValueError(f"{name} cannot be read: {error}; is it complete?") from error
+        raise ValueError(f"it cannot be read: {error}; is it complete?") from error
     try:
         vocabulary: dict[str, int] = Tokenizer.from_file(tokenizer).get_vocab()
     except Exception as error:  # tokenizers raise no narrower class
-        raise ValueError(f"{tokenizer} is not a tokenizer: {error}") from error
+        raise ValueError(f"{STATIC_FILES[1]} beside it is not a tokenizer: {error}") from error
     if max(vocabulary.values(), default=-1) >= len(matrix):
-        fault = f"{name} has {len(matrix)} vectors and its tokenizer {len(vocabulary)} tokens"
+        fault = f"it has {len(matrix)} vectors and its tokenizer {len(vocabulary)} tokens"
         raise ValueError(f"{fault}; both must be of one model")
     ids = sorted(vocabulary.items(), key=lambda entry: entry[1])
     # One of a few tokens that begin so may be this character itself.
@@ -248,38 +249,32 @@ def _static_rows(name: str, weights: str, tokenizer: str) -> tuple[int, Iterator
 
 
 def _whole_word(token: str, is_marked: bool) -> str:
-    """Return the word that a token is, "" for a later piece of a word.
-
-    Where a vocabulary marks the beginnings of words, letters without a mark are later pieces.
-    """
-    if token.startswith(CONTINUATION):
-        return ""
+    """Return the word that a token is, "" for a later piece of a word, as is one without a mark."""
     if is_marked and token.startswith(WORD_STARTS):
         return token[1:]
-    return "" if is_marked and token[:1].isalnum() else token
+    is_piece = token.startswith(CONTINUATION) or (is_marked and token[:1].isalnum())
+    return "" if is_piece else token
 
 
-def _unpack(stack: ExitStack, packed: BufferedReader, name: str, member: str | None) -> Any:
+def _unpack(stack: ExitStack, packed: BufferedReader, member: str | None) -> Any:
     """Return the stream of a file's content, after its first bytes: zip, gzip or plain."""
     magic = packed.peek(4)[:4]
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
         archive = stack.enter_context(zipfile.ZipFile(packed))
-        names = [file for file in archive.namelist() if not file.endswith("/")]
-        held = [file for file in names if not file.startswith("__MACOSX/")]
+        names = archive.namelist()
+        held = [n for n in names if not (n.endswith("/") or n.startswith("__MACOSX/"))]
         chosen = [file for file in held if member in (None, file)]
         if len(chosen) != 1:
-            asked = f", not {member!r}" if member else ""
-            way_out = f"name the one to read with --word_vectors_member{asked}"
-            raise ValueError(f"{name} holds {held[:20]}; {way_out}")
+            raise _unclear(held, member)
         return stack.enter_context(archive.open(chosen[0]))
     if member is not None:
-        raise ValueError(f"{name} is not a zip archive; leave out --word_vectors_member {member}")
+        raise ValueError(f"it is not a zip archive; leave out --word_vectors_member {member}")
     if magic[:2] == b"\x1f\x8b":
         return stack.enter_context(gzip.GzipFile(fileobj=packed))
     return packed
 
 
-def _read_form(stream: BufferedReader, name: str) -> tuple[int, Iterator[RawRow], int | None]:
+def _read_form(stream: BufferedReader) -> tuple[int, Iterator[RawRow], int | None]:
     """Return d, the rows, and how many the header promises; the first rows show the form."""
     lines = iter(partial(stream.readline, MAX_LINE), b"")
     first = next(lines, b"")
@@ -287,57 +282,48 @@ def _read_form(stream: BufferedReader, name: str) -> tuple[int, Iterator[RawRow]
     width = int(header[2]) if header else first.rstrip(b" \r\n").count(b" ")
     if not 1 <= width <= MAX_WIDTH:
         allowed = f"a word and 1 to {MAX_WIDTH} numbers, or two counts: words and numbers of each"
-        raise ValueError(f"{name}, line 1: {width} numbers per word; the line must be {allowed}")
+        raise ValueError(f"line 1: {width} numbers per word; the line must be {allowed}")
     if header is None:
-        return width, _text_rows(chain([first], lines), name, width), None
+        return width, _text_rows(chain([first], lines), width), None
     fields = stream.peek().partition(b"\n")[0].split()[1:][-width:]
-    is_text = fields and all(map(_is_number, fields))
-    rows = _text_rows(lines, name, width) if is_text else _binary_rows(stream, name, width)
+    is_text = fields and all(map(_NUMBER.fullmatch, fields))
+    rows = _text_rows(lines, width) if is_text else _binary_rows(stream, width)
     return width, rows, int(header[1])
 
 
-def _text_rows(lines: Iterable[bytes], name: str, width: int) -> Iterator[RawRow]:
+def _text_rows(lines: Iterable[bytes], width: int) -> Iterator[RawRow]:
     """Take the last d fields of a line as numbers: some words of GloVe hold spaces."""
     for number, line in enumerate(lines, start=1):
         word, *numbers = line.rstrip(b" \r\n").rsplit(b" ", width)
         _, space, last = word.rpartition(b" ")
-        if len(numbers) < width or (space and _is_number(last)):
+        if len(numbers) < width or (space and _NUMBER.fullmatch(last)):
             form = f"a word and {width} numbers"
-            raise ValueError(f"{name}, row {number}: {line!r:.80} is not {form}")
+            raise ValueError(f"row {number}: {line!r:.80} is not {form}")
         yield word, numbers
 
 
-def _binary_rows(stream: BufferedReader, name: str, width: int) -> Iterator[RawRow]:
+def _binary_rows(stream: BufferedReader, width: int) -> Iterator[RawRow]:
     """Read words, spaces, and d little-endian floats each, with or without line feeds."""
     while True:
         word = bytearray()
         while (byte := stream.read(1)) not in (b" ", b""):
             word += byte
             if len(word) > MAX_LINE:
-                raise ValueError(f"{name}: a word has more than {MAX_LINE:,} bytes")
+                raise ValueError(f"a word has more than {MAX_LINE:,} bytes")
         numbers = stream.read(4 * width)
         if len(numbers) < 4 * width:
             return
         yield bytes(word.lstrip(b"\n")), np.frombuffer(numbers, "<f4")
 
 
-def _checked(rows: Iterable[RawRow], name: str, count: int | None) -> Iterator[Row]:
+def _checked(rows: Iterable[RawRow], count: int | None) -> Iterator[Row]:
     """Decode the words of rows, and check how many there are."""
     number = 0
     for number, (word, numbers) in enumerate(rows, start=1):
         try:
             yield word.decode(), numbers
         except UnicodeDecodeError as error:
-            raise ValueError(f"{name}, row {number}: the word {word!r:.80} is not UTF-8") from error
+            raise ValueError(f"row {number}: the word {word!r:.80} is not UTF-8") from error
     if count not in (None, number):
-        raise ValueError(
-            f"{name}: the first line promises {count} words, {number} follow; is the file complete?"
-        )
-
-
-def _is_number(text: bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        fault = f"the first line promises {count} words, {number} follow"
+        raise ValueError(f"{fault}; is the file complete?")

@@ -28,7 +28,7 @@ from ..evaluation.dataset import describe_checkpoint
 from ..evaluation.records import describe_hardware, write_record
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
-from ..utils.processes import in_fresh_process
+from ..utils.process import in_fresh_process
 from . import onnx_predictor
 from .onnx_predictor import INT8_MODEL, MODEL, Array, Predictor
 

@@ -15,7 +15,7 @@ from transformers.trainer_utils import SaveStrategy
 
 from ..data.arguments import flag
 from ..models import FAMILIES, RETRIEVAL
-from ..utils.processor import is_fast_in_bfloat16
+from ..utils.process import is_fast_in_bfloat16
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
 LABEL_FAMILIES = [family for family in FAMILIES.values() if family.objective == "labels"]

@@ -18,8 +18,9 @@ from ..data.batching import share_of_token, token_counts
 from ..evaluation.metrics import load_metrics, metrics_function
 from ..evaluation.records import evaluation_history, measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
-from ..utils.cli import first_termination, is_write_error
-from ..utils.memory import keep_freed_memory, limit_compiled_code
+from ..utils.files import is_write_error
+from ..utils.process import keep_freed_memory, limit_compiled_code
+from ..utils.signals import first_termination
 from ..utils.tables import Table
 from ..utils.text import one_line
 from .arguments import ModelArguments, ModelSource, RunArguments, changed_arguments

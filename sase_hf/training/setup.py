@@ -29,7 +29,7 @@ from ..utils.loading import (
     reraise_as_value_error,
     reraise_naming,
 )
-from ..utils.processor import trains_lstm_in_bfloat16
+from ..utils.process import trains_lstm_in_bfloat16
 from .arguments import (
     LABEL_FAMILIES,
     LOWER_IS_BETTER,

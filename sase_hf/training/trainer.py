@@ -35,7 +35,7 @@ from transformers.trainer_utils import (
 from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..models import FAMILIES
-from ..utils.cli import Terminated
+from ..utils.signals import Terminated
 from .checkpoints import list_checkpoints, newest_complete_checkpoint, write_manifest
 
 logger = logging.getLogger(__name__)

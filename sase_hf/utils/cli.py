@@ -1,28 +1,24 @@
 """The frame of every script: a parser, and errors of the user as one line."""
 
 import argparse
-import errno
-import os
-import signal
-import stat
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 
+from .files import is_write_error
+from .signals import Terminated, handle_endings
 from .text import visible
 
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
     """Return a parser whose `--help` begins with this docstring of a script."""
+    formatter = argparse.RawDescriptionHelpFormatter
     return argparse.ArgumentParser(
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        **options,
+        description=description, formatter_class=formatter, allow_abbrev=False, **options
     )
 
 
@@ -30,11 +26,11 @@ def make_parser(description: str | None, **options: Any) -> argparse.ArgumentPar
 def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[None]:
     """Exit with one line, "script: reason", where the user, a file or the network is at fault.
 
-    So does an interruption, by Ctrl-C, by SIGTERM or by SIGHUP of a closed terminal, with what it
-    says itself or `on_interrupt`; the status is 130, 143 or 129, as shells have it.
+    Ctrl-C, SIGTERM and the SIGHUP of a closed terminal exit with the line of the exception or
+    `on_interrupt`; the status is 130, 143 or 129, as shells have it.
     """
     name = Path(script).name
-    _at_endings(_raise_terminated)
+    handle_endings()
     try:
         yield
     except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
@@ -46,63 +42,6 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
     except KeyboardInterrupt as stop:
         sys.stderr.write(visible(f"{name}: {str(stop) or on_interrupt}") + "\n")
         sys.exit(Terminated.status if isinstance(stop, Terminated) else 130)
-
-
-def is_write_error(error: Exception) -> bool:
-    """Say whether the disk is full: torch and tokenizers have no class for it, only words."""
-    reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)]
-    reasons += ["PytorchStreamWriter", "inline_container", "iostream error"]
-    return any(reason in str(error) for reason in reasons)
-
-
-class Terminated(KeyboardInterrupt):
-    """What SIGTERM and SIGHUP raise; `status` is that of the last one."""
-
-    status = 128 + signal.SIGTERM
-
-
-@contextmanager
-def first_termination(note: Callable[[], object]) -> Iterator[None]:
-    """Call a function at the first SIGTERM or SIGHUP; neither interrupts anything, then or later.
-
-    A launcher passes the signal on to processes that a scheduler has sent it to already.
-    """
-
-    def act() -> None:
-        for number in usual:
-            signal.signal(number, signal.SIG_IGN)
-        note()
-
-    usual = _at_endings(act)
-    try:
-        yield
-    finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
-
-
-def _at_endings(act: Callable[[], object]) -> dict[int, Any]:
-    """Call a function at SIGTERM and SIGHUP; return the handlers that were there before."""
-
-    def handle(number: int, _: Any) -> None:
-        Terminated.status = 128 + number
-        for stream in (1, 2):
-            # A terminal closes, and so does what reads a pipe beside it: a line written to either
-            # would end the program before it saves.
-            if number != signal.SIGTERM and not stat.S_ISREG(os.fstat(stream).st_mode):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-        act()
-
-    usual: dict[int, Any] = {}
-    with suppress(ValueError):  # only the main thread may handle signals
-        for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # not on Windows
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
-                usual[number] = signal.signal(number, handle)
-    return usual
-
-
-def _raise_terminated() -> None:
-    raise Terminated
 
 
 def positive_int(text: str) -> int:
@@ -122,12 +61,8 @@ def column_names(text: str) -> list[str]:
 
 def add_text_column_names(parser: argparse.ArgumentParser) -> None:
     """Add the flag that names the text columns of a file, as a list."""
-    parser.add_argument(
-        "--text_column_names",
-        type=column_names,
-        metavar="NAMES",
-        help='one text column, or two for pairs: "premise,hypothesis" (default: found by name)',
-    )
+    note = 'one text column, or two for pairs: "premise,hypothesis" (default: found by name)'
+    parser.add_argument("--text_column_names", type=column_names, metavar="NAMES", help=note)
 
 
 def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, and what identifies one."""
 
+import errno
 import hashlib
 import os
 import socket
@@ -14,17 +15,16 @@ FilePath = str | os.PathLike[str]
 def atomic_write(path: FilePath, *, is_first_kept: bool = False) -> Iterator[Path]:
     """Write a file whole or not at all, even if the process is killed or the machine stops.
 
+    The block writes the draft that is yielded, a file beside `path`. The draft takes the place of
+    `path` when the block ends, and is deleted when the block fails. Missing folders are made.
+
     Args:
-        path: The file; missing folders are made.
+        path: The file.
         is_first_kept: Leave a file that is there by then, so that of several processes the first
             one decides. Where the file system has no hard links, the last one does.
 
-    Yields:
-        A file beside it, to be written; it takes the place of `path` when the block ends, and is
-        deleted when the block fails.
-
     Raises:
-        OSError: If it cannot be written; names `path`.
+        OSError: If the file cannot be written; names `path`.
     """
     path = Path(path)
     draft = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
@@ -32,20 +32,16 @@ def atomic_write(path: FilePath, *, is_first_kept: bool = False) -> Iterator[Pat
         path.parent.mkdir(parents=True, exist_ok=True)
         yield draft
         flush_to_disk(draft)
-        if not (is_first_kept and _link(draft, path)):
+        if is_first_kept:
+            with suppress(OSError):
+                os.link(draft, path)
+        if not (is_first_kept and path.exists()):
             os.replace(draft, path)
     except OSError as reason:
         why = reason.strerror or str(reason)
         raise OSError(f"cannot write {path}: {why}; name another file") from reason
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _link(draft: Path, path: Path) -> bool:
-    """Give a file a second name unless another has it; say whether a file has that name now."""
-    with suppress(OSError):
-        os.link(draft, path)
-    return path.exists()
 
 
 def write_text(path: FilePath, text: str) -> None:
@@ -61,7 +57,7 @@ def flush_to_disk(path: FilePath) -> None:
 
 
 def check_output(path: FilePath | None) -> None:
-    """Raise OSError if a file cannot be written, before the work whose result it would hold."""
+    """Raise OSError if a file cannot be written; call it before the work."""
     if path is None:
         return
     path = Path(path)
@@ -72,6 +68,13 @@ def check_output(path: FilePath | None) -> None:
         raise NotADirectoryError(f"cannot write {path}: {nearest} is not a folder")
     if not os.access(path if path.exists() else nearest, os.W_OK):
         raise PermissionError(f"cannot write {path}: permission denied; name another file")
+
+
+def is_write_error(error: Exception) -> bool:
+    """Return whether the disk is full: torch and tokenizers have no class for it, only words."""
+    reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)]
+    reasons += ["PytorchStreamWriter", "inline_container", "iostream error"]
+    return any(reason in str(error) for reason in reasons)
 
 
 def sha256_of(path: FilePath) -> str:

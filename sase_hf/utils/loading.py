@@ -21,47 +21,38 @@ _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # NAME, or OWNER/NAME
 def load_checkpoint(
     checkpoint: str, *, must_attend: bool = False, strict: bool = False
 ) -> tuple[Any, TokenizersBackend]:
-    """Load the model that a checkpoint was saved from, and its tokenizer.
+    """Load the model of a folder or a name on the Hub, in evaluation mode and float32.
 
     Args:
-        checkpoint: A folder, or a name on the Hub.
-        must_attend: Raise unless it is a head with attention.
+        checkpoint: The folder or name, of a base model or a head.
+        must_attend: Raise unless the model is a head with attention.
         strict: Raise also on weights that the model does not have.
 
-    Returns:
-        The model, a base model or a head, in evaluation mode and float32, and the tokenizer.
-
     Raises:
-        ValueError: If it is another kind of model, or its weights are refused, as by
-            `from_pretrained`.
+        ValueError: If the checkpoint holds another kind of model, or its weights are refused.
         OSError: If there is no such checkpoint, or it cannot be read.
     """
     config = load_config(checkpoint)
     family = FAMILIES[config.model_type]
     classes = {cls.__name__: cls for cls in (family.base_model, *family.heads.values())}
     name = (config.architectures or [""])[0]
+    fault = ""
     if name not in classes:
-        allowed = ", ".join(classes)
-        raise ValueError(f"cannot load {checkpoint}: its architecture is {name!r}; use {allowed}")
-    if must_attend and classes[name] is family.base_model:
-        fault = "it is a base model without a classifier"
-        raise ValueError(f"cannot load {checkpoint}: {fault}; train one from it, or name another")
-    if must_attend and not config.has_attention:
-        fault, way_out = "it was made without attention", "name one with has_attention=True"
+        fault = f"its architecture is {name!r}; use {', '.join(classes)}"
+    elif must_attend and classes[name] is family.base_model:
+        fault = "it is a base model without a classifier; train one from it, or name another"
+    elif must_attend and not config.has_attention:
+        fault = "it was made without attention; name one with has_attention=True"
         if hasattr(config, "pooling"):
-            way_out = "name a checkpoint with pooling='self_attention' or 'generalized'"
-            fault = f"it has pooling={config.pooling!r}, which attends to nothing"
-        raise ValueError(f"cannot load {checkpoint}: {fault}; {way_out}")
+            fault = f"it has pooling={config.pooling!r}, which attends to nothing; name a "
+            fault += "checkpoint with pooling='self_attention' or 'generalized'"
+    if fault:
+        raise ValueError(f"cannot load {checkpoint}: {fault}")
     return _load(classes[name], checkpoint, config, strict=strict)
 
 
 def load_encoder(checkpoint: str, revision: str | None = None) -> tuple[Any, TokenizersBackend]:
-    """Load the base model of a checkpoint, also of a head, and its tokenizer.
-
-    Raises:
-        ValueError: As for `load_checkpoint`, or if a folder is given a revision.
-        OSError: As for `load_checkpoint`.
-    """
+    """Load the base model of a checkpoint, also of a head; raises as `load_checkpoint` does."""
     if revision is not None and Path(checkpoint).is_dir():
         raise ValueError(f"{checkpoint} is a folder; leave the revision {revision!r} out")
     config = load_config(checkpoint, revision=revision)
@@ -71,50 +62,41 @@ def load_encoder(checkpoint: str, revision: str | None = None) -> tuple[Any, Tok
 def build_on_encoder(
     model_class: Any, encoder_name_or_path: str, hub_options: Any = None, **fields: Any
 ) -> Any:
-    """Build a model whose encoder is one of transformers, and copy its pretrained weights into it.
+    """Build a model on an encoder of transformers, with its pretrained weights.
 
-    What it saves holds encoder and weights whole, and never looks for this source again.
+    A checkpoint of the model holds them whole, and never looks for their source again.
 
     Args:
         model_class: A model of this package, such as `SelfAttentiveForSequenceClassification`.
-        encoder_name_or_path: A folder or a name on the Hub, of a model such as BERT; code in it is
-            not run.
+        encoder_name_or_path: A folder or a name on the Hub, of a model such as BERT.
         hub_options: Options of `from_pretrained`, such as `revision`.
         **fields: Fields of the config, such as `num_hops` and `id2label`.
 
     Raises:
-        ValueError: If it is no encoder that `SelfAttentiveConfig` allows, misses weights, or a
-            field is refused.
+        ValueError: If the config does not allow the encoder or a field, or weights are missing.
         OSError: If there is no such model, or it cannot be read.
     """
     options = {**(hub_options or {}), "trust_remote_code": False}
     with reraise_naming(encoder_name_or_path):
         inner_config = AutoConfig.from_pretrained(encoder_name_or_path, **options)
-        model_class.config_class(encoder="auto_model", encoder_config=inner_config)
+        own = {"encoder": "auto_model", "encoder_config": inner_config}
+        model_class.config_class(**own)  # refuses an encoder before its weights are fetched
         inner = load_any_model(encoder_name_or_path, **(hub_options or {}))
         vectors = inner.get_input_embeddings()
         sizes = dict(zip(("vocab_size", "embedding_size"), vectors.weight.shape, strict=True))
-        config = model_class.config_class(
-            **{"pad_token_id": inner_config.pad_token_id, **sizes, **fields},
-            encoder="auto_model",
-            encoder_config=inner_config,
-        )
-        model = model_class(config)
-        base = model.base_model
-        own = base.token_encoder.model.state_dict()
-        weights = inner.state_dict()
-        base.token_encoder.model.load_state_dict({name: weights[name] for name in own})
-        base.embeddings.load_state_dict(vectors.state_dict())
+        sizes["pad_token_id"] = inner_config.pad_token_id
+        model = model_class(model_class.config_class(**{**sizes, **fields, **own}))
+        encoder, weights = model.base_model.token_encoder.model, inner.state_dict()
+        encoder.load_state_dict({name: weights[name] for name in encoder.state_dict()})
+        model.base_model.embeddings.load_state_dict(vectors.state_dict())
     return model
 
 
 def load_any_model(name_or_path: str, **options: Any) -> Any:
     """Load a base model of transformers in evaluation mode and float32; code in it is not run.
 
-    Raises:
-        ValueError: If weights are missing, but for those of a pooler, or not finite.
-        OSError: If there is no such model, or no safetensors file of its weights.
-        Exception: Of any kind, by transformers, if a file is malformed; see `reraise_naming`.
+    ValueError is raised if weights are missing, but for those of a pooler, or not finite. Call it
+    inside `reraise_naming`, as transformers raises errors of any kind for malformed files.
     """
     options |= {"trust_remote_code": False, "use_safetensors": True, **EAGER}
     model, loaded = AutoModel.from_pretrained(
@@ -129,10 +111,7 @@ def load_any_model(name_or_path: str, **options: Any) -> Any:
 
 
 def retrieval_head(checkpoint: str, config: Any) -> Any:
-    """Return the class that ranks by the base model of a checkpoint.
-
-    Raises ValueError for a family that has none.
-    """
+    """Return the class that ranks by the base model of a checkpoint; ValueError if none does."""
     if (head := FAMILIES[config.model_type].heads.get(RETRIEVAL)) is None:
         able = ", ".join(name for name, family in FAMILIES.items() if RETRIEVAL in family.heads)
         fault = f"{checkpoint} holds a {config.model_type} model, which does not rank texts"
@@ -141,21 +120,13 @@ def retrieval_head(checkpoint: str, config: Any) -> Any:
 
 
 def load_ranker(checkpoint: str) -> tuple[Any, TokenizersBackend]:
-    """Load the base model of a checkpoint, also of another head, as one that ranks documents.
-
-    Raises as `load_checkpoint` does.
-    """
+    """Load the base model of a checkpoint, also of another head, as one that ranks documents."""
     config = load_config(checkpoint)
     return _load(retrieval_head(checkpoint, config), checkpoint, config)
 
 
 def load_config(checkpoint: str, **options: Any) -> Any:
-    """Load the config of a checkpoint; `options`, such as `revision`, are for `from_pretrained`.
-
-    Raises:
-        ValueError: If it is that of another kind of model, or a field is refused.
-        OSError: If there is no such checkpoint, or it cannot be read.
-    """
+    """Load the config of a checkpoint; raises as `load_checkpoint` does, or for a refused field."""
     if not (Path(checkpoint).is_dir() or may_be_on_the_hub(checkpoint)):
         way_out = "name the folder of a checkpoint, or a model on the Hub as OWNER/NAME"
         raise FileNotFoundError(f"there is no folder {checkpoint}; {way_out}")
@@ -168,7 +139,7 @@ def load_config(checkpoint: str, **options: Any) -> Any:
 
 
 def may_be_on_the_hub(name: str) -> bool:
-    """Say whether a name can be that of a repository on the Hub, and is not that of a path here."""
+    """Return whether a name can be that of a repository on the Hub, and is not that of a path."""
     is_beside_others = "/" in name and Path(name).parent.is_dir()
     return bool(_HUB_NAME.fullmatch(name)) and not (Path(name).exists() or is_beside_others)
 
@@ -199,13 +170,13 @@ def reraise_naming(checkpoint: str) -> Iterator[None]:
         where = "" if Path(checkpoint).is_dir() else " from the Hub (there is no such folder)"
         raise OSError(f"cannot load {checkpoint}{where}: {reason}") from reason
     except Exception as reason:  # of a malformed file: any kind, a bare one by tokenizers
-        raise ValueError(f"cannot load {checkpoint}: {reason}") from reason
+        why = str(reason) or type(reason).__name__
+        raise ValueError(f"cannot load {checkpoint}: {why}") from reason
 
 
 def _load(
     model_class: Any, checkpoint: str, config: Any, *, strict: bool = False, **options: Any
 ) -> tuple[Any, TokenizersBackend]:
-    """Return a model and its tokenizer."""
     options["trust_remote_code"] = False
     with reraise_naming(checkpoint):
         model, loaded = model_class.from_pretrained(
@@ -225,14 +196,8 @@ def name_checkpoints(
 ) -> dict[str, str]:
     """Return checkpoints by the names they have in pages, figures and records.
 
-    Args:
-        checkpoints: Folders, or names on the Hub.
-        names: One for each; by default the last parts of their paths, as many as make all differ
-            and none a bare "model".
-
-    Raises:
-        ValueError: If a checkpoint or a name is there twice, or there are not as many names as
-            checkpoints.
+    Without `names`, the last parts of the paths are names: enough parts that all differ, and none
+    is a bare "model".
     """
     paths = [Path(checkpoint).resolve() for checkpoint in checkpoints]
     if len(set(paths)) < len(paths):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import regex
 
-# Characters that cannot be seen, after those of them that do work where they stand: the tags of the
+# Invisible characters. The first alternatives are those that work where they stand: tags in the
 # flags of England, Scotland and Wales; joiners in emoji and between letters of some scripts; and
 # selectors of the style of a symbol or of a keycap.
 _INVISIBLE = regex.compile(
@@ -30,10 +30,8 @@ _INVISIBLE = regex.compile(
 def visible(text: object) -> str:
     """Return a text in which nothing is hidden and nothing turns the reading direction.
 
-    Characters that cannot be seen (controls, formats and overrides of direction, lone surrogates,
-    fillers, tags, selectors, private and unassigned ones) appear as their code point, such as
-    `[U+202E]`. Line breaks and tabs stay, and so do joiners and selectors where emoji or the
-    letters of a script need them.
+    Characters that cannot be seen appear as their code point, such as `[U+202E]`. Line breaks and
+    tabs stay, and so do joiners and selectors where emoji or the letters of a script need them.
     """
     return "".join(shown_characters(str(text)))
 

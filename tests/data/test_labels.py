@@ -21,9 +21,8 @@ from sase_hf.data.labels import (
     [
         (["good", "bad"], {}, SINGLE_LABEL),
         ([1, 2, 3], {}, SINGLE_LABEL),
-        ([True, False], {}, SINGLE_LABEL),
         (["1.5 stars", "2 stars"], {}, SINGLE_LABEL),
-        # So pandas writes whole numbers of which one is missing.
+        # Pandas writes whole numbers so beside a missing cell.
         ([1.0, 2.0], {}, SINGLE_LABEL),
         (["0.0", "1.0"], {}, SINGLE_LABEL),
         ([1.0, 2.5], {}, REGRESSION),
@@ -34,7 +33,6 @@ from sase_hf.data.labels import (
         ([["a"], []], {}, MULTI_LABEL),
         # Half stars are classes to some; naming them, or the problem, must be enough.
         ([0.5, 1.0], {"problem_type": SINGLE_LABEL}, SINGLE_LABEL),
-        (["0.5", "1.0"], {"label_names": ["0.5", "1.0"]}, SINGLE_LABEL),
         (["0.5", "1.0"], {"class_names": ["0.5", "1.0"]}, SINGLE_LABEL),
     ],
 )
@@ -64,17 +62,15 @@ def test_label_column_orders_names_by_number_or_alphabet(
     kind = MULTI_LABEL if isinstance(values[0], list) else SINGLE_LABEL
     assert LabelColumn.learn(values, kind).names == expected
     assert LabelColumn.learn(values[::-1], kind).names == expected
-    assert LabelColumn.learn(["b"], label_names=["b", "a"], class_names=["a", "b"]).names == (
-        "b",
-        "a",
-    )
-    assert LabelColumn.learn(["b"], class_names=["c", "b", "a"]).names == ("c", "b", "a")
+    given = LabelColumn.learn(["b"], label_names=["b", "a"], class_names=["a", "b"])
+    assert given.names == ("b", "a")
 
 
 WORDS = LabelColumn.learn([0, "1"], label_names=["negative", "positive"])
 STARS = LabelColumn.learn([1, 2, 3], label_names=["1", "2", "3.0"])
 TAGS = LabelColumn.learn([["joy"], ["anger", "joy"], []])
 FLAGS = LabelColumn.learn([[0, 1, 1], [0, 0, 0]])
+BLANKS = LabelColumn.learn([], label_names=[" neg", "neg", "pos "])
 SCORE = LabelColumn.learn([1.5, 2.0])
 SCORES = LabelColumn.learn([[1, 2], [3, 4]], REGRESSION)
 
@@ -92,19 +88,14 @@ SCORES = LabelColumn.learn([[1, 2], [3, 4]], REGRESSION)
         (LabelColumn.learn([[0, 1], [1, 0]], label_names=["a", "b", "c"]), [[1, 0]], [[1, 1, 0]]),
         (SCORE, [1, " 2.5", "-.5e1", 3.25], [1.0, 2.5, -5.0, 3.25]),
         (SCORES, [[1, 0.5]], [[1.0, 0.5]]),
+        # Checkpoints have learnt names with blanks, beside the same without.
+        (BLANKS, [" neg", "neg", "neg ", "pos", "pos "], [0, 1, 1, 2, 2]),
     ],
 )
 def test_label_column_encodes_labels_for_the_loss(
     labels: LabelColumn, values: list[Any], expected: list[Any]
 ) -> None:
     assert [labels.encode(value) for value in values] == expected
-
-
-def test_label_column_keeps_ids_of_names_with_blanks() -> None:
-    """Checkpoints have learnt such names, beside the same without blanks."""
-    labels = LabelColumn.learn([], label_names=[" neg", "neg", "pos "])
-    values = (" neg", "neg", "neg ", "pos", "pos ")
-    assert [labels.encode(value) for value in values] == [0, 1, 1, 2, 2]
 
 
 def test_label_column_names_outputs_and_types_their_column() -> None:
@@ -117,13 +108,12 @@ def test_label_column_names_outputs_and_types_their_column() -> None:
 @pytest.mark.parametrize(
     ("value", "names", "expected"),
     [
-        (None, None, True),
-        (float("nan"), None, True),
-        ("  ", None, True),
-        ("-", None, True),
-        (" - ", None, True),
+        (None, (), True),
+        (float("nan"), (), True),
+        ("  ", (), True),
+        (" - ", (), True),
         ("-", ["-", "+"], False),
-        (-1, None, False),
+        (-1, (), False),
         ("-1 ", ["no", "yes"], True),
         (-1, ["-1", "1"], False),
     ],
@@ -148,8 +138,8 @@ def test_given_labels_take_minus_for_a_class_beside_plus(
     values: list[Any], expected: list[Any]
 ) -> None:
     """As a missing label, the advice to drop it would train without the negative class."""
-    assert given_labels(values, None) == expected
-    assert given_labels(values[::-1], None) == expected[::-1]
+    assert given_labels(values) == expected
+    assert given_labels(values[::-1]) == expected[::-1]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +150,6 @@ def test_given_labels_take_minus_for_a_class_beside_plus(
         (TAGS, "joy", "'joy' is not a list .*; write \\['a', 'b'\\], or add --problem_type multi_"),
         (FLAGS, [0, 2, 0], r"\[0, 2, 0\] is not a list of 3 numbers, each 0 or 1"),
         (SCORE, "much", "'much' is not a finite number, which a regression needs"),
-        (SCORE, float("inf"), "inf is not a finite number"),
         (SCORE, 10**400, r"10+\.\.\.0+ is not a finite number"),
         (SCORE, -100, "-100 marks targets that the loss ignores; shift"),
         (SCORE, [1, 2], r"\[1, 2\] has 2 value\(s\); the regression has 1 output\(s\), 'score'"),
@@ -212,22 +201,19 @@ def test_label_column_refuses_bad_names_and_too_few() -> None:
 def test_cell_reader_reads_several_labels_in_one_text(
     values: list[Any], options: dict[str, Any], expected: list[Any]
 ) -> None:
-    read = CellReader(values, **{"problem_type": None, "names": None, **options}).read
+    read = CellReader(values, **{"problem_type": None, "names": (), **options}).read
     labels = [read(value) for value in values]
-    assert [label for label in labels if not is_unlabelled(label, None)] == expected
+    assert [label for label in labels if not is_unlabelled(label)] == expected
 
 
 @pytest.mark.parametrize(
     ("values", "bad", "message"),
     [
-        (["fun;sad", "fun"], "fun;sad", "with ';' between; add --problem_type multi_label_class"),
         (["fun;sad", "angry;bored"], "angry;bored", "with ';' between; add --problem_type multi_"),
         (["fun,sad", "fun,angry"], "fun,sad", "looks like several labels, with ','"),
         (["fun | sad", "sad"], "fun | sad", "'|' between; .* or --problem_type single_label_class"),
-        (["fun,sad", "sad", "fun"], "fun,sad", "'fun,sad' looks like several labels, with ','"),
         (["fun;sad "], "fun;sad ", "'fun;sad ' looks like several labels, with ';' between"),
         (["business/art", "art"], "business/art", "several labels, with '/' between"),
-        (["fun,sad", "fun"], "fun,sad", "several labels, with ',' between"),
         (["[fun, sad]"], "[fun, sad]", "looks like a list, but cannot be read"),
         (["['fun' 'sad']"], "['fun' 'sad']", "is a list without commas; write"),
         (["[0 1\n 1]"], "[0 1\n 1]", "is a list without commas; write"),
@@ -237,6 +223,6 @@ def test_cell_reader_refuses_several_labels_as_one_class(
     values: list[str], bad: str, message: str
 ) -> None:
     """A class for each combination that occurs would be trained without a word."""
-    read = CellReader(values, None, None).read
+    read = CellReader(values, None, ()).read
     with pytest.raises(ValueError, match=message.replace("|", r"\|")):
         read(bad)

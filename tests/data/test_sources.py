@@ -25,14 +25,17 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def read_file(path: Path, columns: Columns = WANTED) -> StoredSplit:
-    with open_sources(SourceArguments(test_file=str(path))) as (source,):
-        source.sample(2)
-        return source.read(columns)
+    with open_sources(SourceArguments(test_file=str(path))) as (split,):
+        next(split.batches())
+        split.read(columns)
+    return split
 
 
 def read_splits(**flags: Any) -> list[StoredSplit]:
-    with open_sources(SourceArguments(**flags)) as opened:
-        return [source.read(WANTED) for source in opened]
+    with open_sources(SourceArguments(**flags)) as splits:
+        for split in splits:
+            split.read(WANTED)
+    return splits
 
 
 def texts_of(split: StoredSplit) -> list[str]:
@@ -67,7 +70,6 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         ("r.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in GUESSED), GUESSED),
         # Quoted fields hold separators, quotes and line ends; other quotes are text.
         ("r.csv", 'text,label\n"a ""b"",\tc\r\nd",1\n', ['a "b",\tc\r\nd']),
-        ("r.tsv", 'text\tlabel\nso "good", this\t1\n', ['so "good", this']),
         # Programs that know no quotes write a row per line: quotes on, lines would be lost.
         ("r.tsv", 'label\ttext\n1\t"Fine.\n0\tbad\n1\t"so"\n1\tyes"\n', PLAIN),
         ("r.csv", '\ufefftext\tlabel\r\n"Fine.\t1\r\nbad\t0\r\n"so"\t1\r\nyes"\t1\r\n', PLAIN),
@@ -79,7 +81,6 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         ("r.tsv", 'text\n"a\nb"\n', ["a\nb"]),
         # Another separator is known by the header line, outside quotes; rows do not count.
         ("r.csv", 'text;"a,b,c"\n"soup; bread";1\n', ["soup; bread"]),
-        ("r.csv", "text\tlabel\nsoup, bread\t1\n", ["soup, bread"]),
         ("r.csv", "text|label\nsoup; bread|1\n", ["soup; bread"]),
         ("r.tsv", "text,label\nsoup,1\n", ["soup"]),
         ("r.csv", "text,a;b;c\nsoup,1\n", ["soup"]),
@@ -122,7 +123,6 @@ BROKEN = {
     "unknown ending": ("r.txt", b"a", r"has an unknown ending; allowed are .csv, .tsv,"),
     "long row": ("r.csv", GOOD_CSV + b"b,1,2\n", "line 3 has 3 fields and the header 2; a field"),
     "long row below sep=": ("r.csv", b"sep=,\n" + GOOD_CSV + b"b,1,2\n", "line 4 has 3 fields"),
-    "blank line": ("r.csv", GOOD_CSV + b" \nb,1\n", "line 3 is blank; delete it"),
     "blank lines": ("r.csv", GOOD_CSV + b"\n\nb,1\n", "line 3 is blank; delete it"),
     "blank line in one column": ("r.csv", b"text\n\nb\n", "line 2 is blank; delete it"),
     "tsv with quotes": ("r.tsv", b'"a"\t"b"\n"a" c\t1\n', "line 2: '\t' expected after '\"'; q"),
@@ -134,7 +134,6 @@ BROKEN = {
     "tsv without": ("r.tsv", b'a\tb\n"a\t1\nb"\t1\n"\n', "line 4 has 1 fields and the header 2"),
     "open quote": ("r.csv", GOOD_CSV + b'"b,1\n', "line 3: unexpected end of data; quotes inside"),
     "bad line": ("r.jsonl", b'{"a": 1}\n{"a":\n', "line 2, character 6: Expecting value"),
-    "nested": ("r.json", b"[" * 100_000, "line 1: brackets are nested too deeply"),
     "nested line": ("r.jsonl", b'{"a": 1}\n{"a":' + b"[" * 100_000, "line 2: brackets are nested"),
     "bad array": ("r.json", b'[{"a": 1},\n{"a"}]', "line 2, character 5: Expecting ':'"),
     "latin-1": ("r.csv", "text\nZoë\n".encode("latin-1"), "'utf-8' codec .*; save it as UTF-8"),
@@ -191,16 +190,12 @@ def test_read_file_without_a_wanted_column_still_has_rows(tmp_path: Path, name: 
         split.require(["text"], "flags")
 
 
-def test_open_sources_names_the_dataset_that_cannot_be_read(tmp_path: Path) -> None:
-    """A folder of files with semicolons, which `datasets` reads as commas."""
-    (tmp_path / "train.csv").write_text("text;label\nfine;1\nbad, really;0\n")
+def test_open_sources_refuses_contradictions_unreadable_data_and_unknown_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.csv").write_text("text;label\nfine;1\nbad, really;0\n")  # read as commas
     with pytest.raises(ValueError, match=r"cannot read the dataset .*; give its files"):
         read_splits(dataset_name=str(tmp_path))
-
-
-def test_open_sources_refuses_contradictions_and_unknown_splits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     with pytest.raises(ValueError, match=r"--dataset_name is None and the files are \{\}; give"):
         read_splits()
     with pytest.raises(ValueError, match=r"--dataset_name is 'some/set' and the files are \{'tr"):

@@ -42,9 +42,7 @@ def zipped(data: bytes) -> bytes:
 
 FORMS = {
     "GloVe": GLOVE,
-    "without a last line feed": GLOVE.rstrip(b"\n"),
-    "with Windows line ends": GLOVE.replace(b"\n", b"\r\n"),
-    "word2vec text": b"3 3\n" + GLOVE,
+    "GloVe cut and with Windows line ends": GLOVE.rstrip(b"\n").replace(b"\n", b"\r\n"),
     "fastText": b"3 3\n" + GLOVE.replace(b"\n", b" \n"),
     "word2vec binary": binary(),
     "word2vec binary without line feeds": binary(end=b""),
@@ -137,7 +135,7 @@ def test_word_vectors_archive_that_was_cut_or_changed_is_refused(
     middle = len(packed) // 3
     changed = packed[:middle] + bytes([packed[middle] ^ 4]) + packed[middle + 1 :]
     for damaged in (packed[:5], packed[:middle], packed[:-9], changed):
-        with pytest.raises(ValueError, match=r"vectors cannot be unpacked: .*is it complete"):
+        with pytest.raises(ValueError, match=r"vectors: it cannot be unpacked: .*is it complete"):
             read(path, damaged)
 
 
@@ -160,8 +158,7 @@ def test_word_vectors_of_missing_words_look_like_found_ones(path: Path) -> None:
     """Drawn by the seed with each dimension's mean and spread, they do not stand out."""
     found, missing = ([f"{kind}{i}" for i in range(2000)] for kind in "fm")
     tokenizer = build_tokenizer([*found, *missing])
-    vectors = torch.randn(2000, 4, generator=torch.Generator().manual_seed(3))
-    vectors = vectors * torch.arange(1, 5) + 10 * torch.arange(4)
+    vectors = torch.randn(2000, 4) * torch.arange(1, 5) + 10 * torch.arange(4)
     rows = (" ".join(map(str, row)) for row in vectors.tolist())
     path.write_text("".join(f"{word} {row}\n" for word, row in zip(found, rows, strict=True)))
     matrix, other = (load_word_vectors(path, tokenizer, seed=seed)[0] for seed in (0, 1))
@@ -231,23 +228,15 @@ def static_files(
 ) -> dict[str, bytes]:
     model = models.WordPiece({token: row for row, token in enumerate(tokens)}, unk_token=tokens[0])
     contents = {name: matrix} if name else {"a": matrix, "b": matrix.clone()}
-    return {"model.safetensors": save(contents), "tokenizer.json": _json(model)}
-
-
-def _json(model: models.Model) -> bytes:
-    return Tokenizer(model).to_str().encode()
+    tokenizer = Tokenizer(model).to_str().encode()
+    return {"model.safetensors": save(contents), "tokenizer.json": tokenizer}
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
-
-
-def add_repository(hub: Hub, files: dict[str, bytes]) -> str:
-    repository = hub.repositories.setdefault(NAME, Repository(private=False))
-    return repository.add_commit("main", files, "vectors")
 
 
 @pytest.mark.parametrize(
@@ -272,8 +261,8 @@ def test_word_vectors_of_a_static_embedding_are_those_of_whole_words(
     assert found == [tokens[0], *words]
     vectors, _ = load_word_vectors(folder, exact_tokenizer(list(words)))
     assert vectors.tolist() == matrix[list(words.values())].tolist()
-    inner = write_files(tmp_path / "b", {f"0_StaticEmbedding/{k}": v for k, v in files.items()})
-    assert list(read_words(inner)) == found
+    write_files(tmp_path / "b" / "0_StaticEmbedding", files)
+    assert list(read_words(tmp_path / "b")) == found
     write_files(folder, {"more.txt": b"stew 1 2\n"})
     assert list(read_words(folder)) == found
     assert list(read_words(folder, member="more.txt")) == ["stew"]
@@ -282,11 +271,13 @@ def test_word_vectors_of_a_static_embedding_are_those_of_whole_words(
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (static_files(["a", "b"], name="weights"), r"holds \['weights'\], not one matrix called e"),
         (static_files(["a", "b"], name=""), r"holds \['a', 'b'\], not one matrix called embedding"),
         (static_files(["a"], torch.zeros(3)), r"holds \['embeddings'\], not one matrix"),
         (static_files(list("abcdef")), "has 5 vectors and its tokenizer 6 tokens; both must be"),
-        (static_files(["a"]) | {"tokenizer.json": b"{}"}, "tokenizer.json is not a tokenizer: "),
+        (
+            static_files(["a"]) | {"tokenizer.json": b"{}"},
+            "model.safetensors: tokenizer.json beside it is not a tokenizer: ",
+        ),
         (
             {"a.txt": b"", "b.vec": b""},
             r"holds \['a.txt', 'b.vec'\]; name .* --word_vectors_member",
@@ -305,46 +296,36 @@ def test_word_vectors_folder_is_refused_unless_clear_and_whole(
         list(read_words(write_files(tmp_path, files)))
 
 
-def test_word_vectors_of_the_hub_download_only_what_is_read(hub: Hub) -> None:
-    """By name, at a revision; a static embedding or a file, of an archive a member."""
-    first = add_repository(hub, static_files(["[UNK]", "soup"]) | {"onnx/model.onnx": b"large"})
+def test_word_vectors_of_the_hub_download_only_what_is_read(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A static embedding or a file, of an archive a member; offline too once downloaded."""
+    repository = hub.repositories[NAME] = Repository(private=False)
+    files = static_files(["[UNK]", "soup"]) | {"onnx/model.onnx": b"large"}
+    first = repository.add_commit("main", files, "static")
     assert list(read_words(NAME)) == ["[UNK]", "soup"]
     assert [asked for asked in hub.requests if "resolve" in asked and asked.startswith("GET")] == [
         f"GET /{NAME}/resolve/{first}/{file}" for file in ("model.safetensors", "tokenizer.json")
     ]
-    add_repository(hub, {"a/b.zip": zipped(GLOVE), "c.vec": b"stew 1 2\n", "README.md": b""})
-    with pytest.raises(ValueError, match=rf"{NAME} holds \['a/b.zip', 'c.vec'\]; name the file"):
+    files = {"a/b.zip": zipped(GLOVE), "c.vec": b"stew 1 2\n", "README.md": b""}
+    repository.add_commit("main", files, "files")
+    with pytest.raises(
+        ValueError, match=rf"{NAME}: it holds \['a/b.zip', 'c.vec'\]; name the file"
+    ):
         list(read_words(NAME))
     assert list(read_words(NAME, member="c.vec")) == ["stew"]
     for member in ("a/b.zip", "a/b.zip/vectors.txt"):
         assert list(read_words(NAME, member=member)) == list(VECTORS)
-    assert list(read_words(f"{NAME}@{first}")) == ["[UNK]", "soup"]
-
-
-def test_word_vectors_of_the_hub_are_read_offline_once_downloaded(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_repository(hub, {"v.txt": GLOVE})
-    assert list(read_words(NAME)) == list(VECTORS)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     hub.requests.clear()
-    assert list(read_words(NAME)) == list(VECTORS)
+    assert list(read_words(f"{NAME}@{first}")) == ["[UNK]", "soup"]
+    assert list(read_words(NAME, member="c.vec")) == ["stew"]
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    for name in ("data/vectors.txt", "vectors.txt"):  # beside others: a path, misspelt
+        with pytest.raises(FileNotFoundError, match="No such file"):
+            list(read_words(name))
     assert hub.requests == []
     for name in (f"{OWNER}/absent", f"{NAME}@other"):
         with pytest.raises(OSError, match=rf"^there is no file or folder {name}, and on the Hub: "):
             list(read_words(name))
-
-
-def test_word_vectors_of_an_absent_file_beside_others_are_not_looked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: Hub
-) -> None:
-    """A path with a typing error is no name on the Hub."""
-    monkeypatch.chdir(tmp_path)
-    Path("data").mkdir()
-    for name in ("data/vectors.txt", "vectors.txt"):
-        with pytest.raises(FileNotFoundError, match="No such file"):
-            list(read_words(name))
-    assert hub.requests == []
-    with pytest.raises(OSError, match=r"and on the Hub: 404 .*$") as caught:
-        list(read_words("nobody/absent"))
-    assert "\n" not in str(caught.value)

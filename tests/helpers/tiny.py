@@ -12,7 +12,7 @@ from packaging.version import Version
 from torch import Tensor, nn
 
 from sase_hf import SelfAttentiveConfig
-from sase_hf.utils.processor import trains_lstm_in_bfloat16
+from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
 Ids = list[int]

@@ -25,7 +25,7 @@ from sase_hf.training.estimate import estimate_seconds
 from sase_hf.training.report import write_report
 from sase_hf.training.run import make_trainer, run
 from sase_hf.training.setup import assemble
-from sase_hf.utils.processor import trains_lstm_in_bfloat16
+from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 main = script_main("train")

@@ -16,7 +16,6 @@ from sase_hf.utils.cli import errors_in_one_line
     "error",
     [
         Exception("No space left on device (os error 28)"),  # of tokenizers
-        RuntimeError("basic_ios::clear: iostream error"),  # of torch
         RuntimeError("[enforce fail at inline_container.cc:626] . unexpected pos 64 vs 0"),
     ],
     ids=str,
@@ -31,7 +30,8 @@ def test_errors_in_one_line_know_a_full_disk_by_its_words(error: Exception) -> N
 
 WORK = """
 import time
-from sase_hf.utils.cli import Terminated, errors_in_one_line, first_termination
+from sase_hf.utils.cli import errors_in_one_line
+from sase_hf.utils.signals import Terminated, first_termination
 noted = []
 with errors_in_one_line("a.py"), first_termination(lambda: noted.append("a signal")):
     print("at work", flush=True)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
-from sase_hf.utils.processor import is_fast_in_bfloat16
+from sase_hf.utils.process import is_fast_in_bfloat16
 
 from .plain import PlainClassifier, plain_name
 from .texts import batches_of, draw_texts

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from sase_hf.utils.memory import keep_freed_memory
+from sase_hf.utils.process import keep_freed_memory
 
 from .models import Settings, build_model, logit_differences
 from .texts import Batch, Texts, batches_of

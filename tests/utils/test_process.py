@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from sase_hf.utils import memory
-from sase_hf.utils.memory import keep_freed_memory, limit_compiled_code
+from sase_hf.utils.process import limit_compiled_code
 
 CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
 # Allocates and frees 64 MiB again and again and prints how many pages the system had to supply.
-PROGRAM = f"""
-import resource, runpy
-assert runpy.run_path({memory.__file__!r})["keep_freed_memory"]()
+PROGRAM = """
+import resource
+from sase_hf.utils.process import keep_freed_memory
+keep_freed_memory()
 bytearray(2**26)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(10):
@@ -30,12 +30,6 @@ def test_keep_freed_memory_saves_page_faults() -> None:
     """Without the call every page comes ten times."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True)
     assert int(done.stdout) < 10 * 2**26 // resource.getpagesize() / 4
-
-
-def test_keep_freed_memory_leaves_other_c_libraries_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """macOS, Windows and musl have no such setting."""
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    assert keep_freed_memory() is False
 
 
 def test_limit_compiled_code_keeps_what_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
