@@ -10,8 +10,8 @@ texts of your own:
 
     python scripts/export.py runs/mine exported --int8 --data reviews.test.jsonl
 
-Needs `pip install 'sase_hf[onnx]'`. An encoder alone gives embeddings; to export that of a head,
-save it first: AutoModel.from_pretrained("runs/mine").save_pretrained("encoder").
+Needs `pip install 'sase_hf[onnx]'`. An encoder alone gives embeddings; to export the encoder of a
+head, save it first: AutoModel.from_pretrained("runs/mine").save_pretrained("encoder").
 """
 
 import shlex

@@ -1,27 +1,17 @@
 """Show where a checkpoint looks: in the terminal, as a page for the browser, or as a figure.
 
     python scripts/visualize.py runs/quickstart/model --text "The room was small, but not bad."
-    python scripts/visualize.py runs/snli --text "A man sleeps." --text_pair "A man is awake."
     python scripts/visualize.py runs/mine --compare runs/other --file dev.csv --output both.html
-
-With --file, it shows five rows of each predicted label, drawn among those with a score of 0.8 or
-more, as in the paper's Figure 2; or mistakes:
-
-    python scripts/visualize.py runs/yelp5 --file dev.jsonl.gz --select wrong --output wrong.html
-
-A translation is shown with its alignment:
-
     python scripts/visualize.py runs/translation/bpe --text "A dog runs." --output alignment.html
 
-A figure shows one text: its hops by its words or, with --pairs, the weights that a relation network
-gives pairs of tokens. Figures need `pip install 'sase_hf[viz]'`:
-
-    python scripts/visualize.py runs/quickstart/model --text "Not bad at all." --output figure.svg
+With --file, it shows five rows of each predicted label, drawn among those with a score of 0.8 or
+more, as in the paper's Figure 2, or mistakes with `--select wrong`. A figure, .png or .svg, shows
+one text: its hops by its words or, with --pairs, the weights that a relation network gives pairs of
+tokens. Figures need `pip install 'sase_hf[viz]'`.
 """
 
-import argparse
-from collections.abc import Callable, Sequence
-from functools import partial
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +25,6 @@ from sase_hf.visualization.figures import FIGURE_ENDINGS
 from sase_hf.visualization.selection import SELECT, Row, check_select, read_rows
 
 PAGE_ENDINGS = (".html", ".htm")
-
-# Terminal text, page and figure, to be called: only one of them is wanted.
-Views = tuple[Callable[[], str], Callable[..., str], Callable[..., Any]]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -63,47 +50,45 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--output", type=Path, help="a file: .html, .png or .svg (default: the terminal)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
-        check(flags)
+        ending = check(flags)
         named = name_checkpoints([flags.checkpoint, *flags.compare])
         readers = {name: load_pipeline(checkpoint) for name, checkpoint in named.items()}
         translates = any(reader.task == TRANSLATION_TASK for reader in readers.values())
-        view = view_alignment if translates else view_attention
-        text, page, figure = view(readers, flags)
-        title = {} if flags.title is None else {"title": flags.title}
-        if flags.output is None:
-            print(text())
+        shown = (show_alignment if translates else show_attention)(readers, flags, ending)
+        if not ending:
+            print(shown)
             return
-        if flags.output.suffix.lower() in PAGE_ENDINGS:
-            write_text(flags.output, page(**title))
+        if ending in PAGE_ENDINGS:
+            write_text(flags.output, shown)
         else:
-            visualization.save_figure(figure(**title), flags.output)
+            visualization.save_figure(shown, flags.output)
         print(flags.output)
 
 
-def check(flags: argparse.Namespace) -> None:
-    """Raise ValueError for flags that contradict one another, before anything is loaded."""
+def check(flags: Namespace) -> str:
+    """Return the ending of the output, "" for the terminal; refuse flags that contradict."""
+    ending = "" if flags.output is None else flags.output.suffix.lower()
     if (flags.text is None) == (flags.file is None):
         raise ValueError("give either --text, once or several times, or --file")
     num_texts, num_pairs = len(flags.text or []), len(flags.text_pair or [])
     if num_pairs not in (0, num_texts):
         raise ValueError(f"{num_pairs} --text_pair for {num_texts} --text; give one for each")
     check_output(flags.output)
-    ending = "" if flags.output is None else flags.output.suffix.lower()
+    if flags.output is not None and ending not in PAGE_ENDINGS + FIGURE_ENDINGS:
+        endings = ", ".join(PAGE_ENDINGS + FIGURE_ENDINGS)
+        raise ValueError(f"--output {flags.output} must end in one of {endings}")
     if flags.pairs and (flags.compare or ending not in FIGURE_ENDINGS):
         raise ValueError("--pairs draws one checkpoint; give --output a name in .png or .svg")
-    if flags.output is None or ending in PAGE_ENDINGS:
-        return
-    if ending not in FIGURE_ENDINGS:
-        endings = ", ".join((*PAGE_ENDINGS, *FIGURE_ENDINGS))
-        raise ValueError(f"--output {flags.output} must end in one of {endings}")
-    visualization.check_figure_path(flags.output)
-    if num_texts != 1:
-        page = flags.output.with_suffix(".html")
-        raise ValueError(f"a figure shows one text; give one --text, or --output {page}")
+    if ending in FIGURE_ENDINGS:
+        visualization.check_figure_path(flags.output)
+        if num_texts != 1:
+            page = flags.output.with_suffix(".html")
+            raise ValueError(f"a figure shows one text; give one --text, or --output {page}")
+    return ending
 
 
-def view_alignment(readers: dict[str, Any], flags: argparse.Namespace) -> Views:
-    """Translate the texts; return the views of the alignments."""
+def show_alignment(readers: dict[str, Any], flags: Namespace, ending: str) -> Any:
+    """Translate the texts; return the alignments as a page, a figure or text for the terminal."""
     refused = (flags.text_pair, flags.pairs or None, flags.max_seq_length)
     if len(readers) > 1 or flags.text is None or any(flag is not None for flag in refused):
         raise ValueError(
@@ -112,33 +97,37 @@ def view_alignment(readers: dict[str, Any], flags: argparse.Namespace) -> Views:
         )
     [translate] = readers.values()
     results = translate(flags.text, batch_size=flags.per_device_eval_batch_size)
-    return (
-        lambda: "\n\n".join(map(visualization.alignment_text, results)),
-        partial(visualization.alignment_html, results),
-        partial(visualization.alignment_figure, results[0]),
-    )
+    if ending in PAGE_ENDINGS:
+        return visualization.alignment_html(results, flags.title or "Alignment")
+    if ending in FIGURE_ENDINGS:
+        return visualization.alignment_figure(results[0], flags.title or "")
+    return "\n\n".join(map(visualization.alignment_text, results))
 
 
-def view_attention(readers: dict[str, Any], flags: argparse.Namespace) -> Views:
-    """Read the texts with each checkpoint; return the views of the attention."""
+def show_attention(readers: dict[str, Any], flags: Namespace, ending: str) -> Any:
+    """Read the texts with each checkpoint; return the attention as `show_alignment` does."""
     check_labels(readers)
-    [first, *others] = readers.values()
+    first = next(iter(readers.values()))
     size = (flags.per_device_eval_batch_size, flags.max_seq_length)
     rows = given_rows(flags) if flags.file is None else file_rows(first.model, flags)
     if flags.file is not None:
-        check_select(flags.select, first.model.config.problem_type, rows)
+        check_select(flags.select, first.model, rows, flags.file)
         drawn_by = (flags.select, flags.per_label, flags.min_score, flags.seed)
         drawn = visualization.select_predictions(read_rows(first, rows, *size), *drawn_by)
         rows = [rows[place] for place in drawn]
-    results = {name: read_rows(reader, rows, *size) for name, reader in readers.items()}
-    if others:
-        figure = partial(visualization.comparison_figure, {n: own[0] for n, own in results.items()})
-        page = partial(visualization.comparison_html, results)
-        return partial(visualization.comparison_text, results), page, figure
-    [alone] = results.values()
-    draw = visualization.pair_figure if flags.pairs else visualization.attention_figure
-    text = partial(visualization.comparison_text, {"": alone})
-    return text, partial(visualization.attention_html, alone), partial(draw, alone[0])
+    names = list(readers) if len(readers) > 1 else [""]
+    read = [read_rows(reader, rows, *size) for reader in readers.values()]
+    results = dict(zip(names, read, strict=True))
+    if ending in PAGE_ENDINGS and len(readers) == 1:
+        return visualization.attention_html(results[""], flags.title or "Attention")
+    if ending in PAGE_ENDINGS:
+        return visualization.comparison_html(results, flags.title or "Attention compared")
+    if flags.pairs:
+        return visualization.pair_figure(results[""][0], flags.title or "")
+    if ending in FIGURE_ENDINGS:
+        first_of = {name: own[0] for name, own in results.items()}
+        return visualization.comparison_figure(first_of, flags.title or "")
+    return visualization.comparison_text(results)
 
 
 def check_labels(readers: dict[str, Any]) -> None:
@@ -154,7 +143,7 @@ def check_labels(readers: dict[str, Any]) -> None:
             )
 
 
-def given_rows(flags: argparse.Namespace) -> list[Row]:
+def given_rows(flags: Namespace) -> list[Row]:
     """Return the texts or pairs of the command line."""
     if flags.text_pair is None:
         return [(text, {}) for text in flags.text]
@@ -162,7 +151,7 @@ def given_rows(flags: argparse.Namespace) -> list[Row]:
     return [({"text": text, "text_pair": pair}, {}) for text, pair in pairs]
 
 
-def file_rows(model: Any, flags: argparse.Namespace) -> list[Row]:
+def file_rows(model: Any, flags: Namespace) -> list[Row]:
     """Return the texts or pairs of a file, the shortest first, with the true labels they have."""
     columns = flags.text_column_names, flags.label_column_name
     task = read_file(flags.checkpoint, model, flags.file, *columns)

@@ -1,6 +1,6 @@
 """Publishing on the Hub: model card, list of public files, push.
 
-May import `models`, `utils`, `data` and `evaluation`.
+May import `models`, `utils`, `data`, `evaluation` and `visualization`.
 """
 
 from .card import model_card, write_model_card

@@ -8,29 +8,36 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, get_local_safetensors_metadata
 from huggingface_hub.constants import REPOCARD_NAME
+from jinja2 import Environment, FileSystemLoader
 from yaml import YAMLError
 
-from ..data.labels import REGRESSION
-from ..models import CHECKSUMS_NAME, FAMILIES, RETRIEVAL
+from ..models import CHECKSUMS_NAME, FAMILIES, Family
 from ..utils.files import write_text
-from ..utils.loading import load_config
-from .checks import weight_files
+from ..utils.loading import load_config, may_be_on_the_hub
+from ..utils.text import one_line
+from .checks import HEATMAP_NAME, weight_files
+from .example import Example, run_example, significant, snippet_input
 
-TEMPLATE = Path(__file__).with_name("card_template.md")
+# Stands for the repository in the examples of a card until `push` knows its name.
+PLACEHOLDER = "ORGANISATION/NAME"
 MAX_NAME_LENGTH = 300
 
-# What only the owner of a model knows: for the front matter, and prose in Markdown.
+# What only the owner of a model knows: for the front matter, prose in Markdown, and what each label
+# means.
 ABOUT_DATA = ("license", "license_name", "license_link", "language", "datasets")
 ABOUT_PROSE = ("summary", "task", "data", "limits")
+ABOUT = (*ABOUT_DATA, *ABOUT_PROSE, "labels")
 
 # Arguments of a run that do not change what is trained: its folders, its output, its pushes.
 HIDDEN = ("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "hub_", "record")
+
+_TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent))  # Markdown, not HTML
 
 
 def model_card(
@@ -42,67 +49,52 @@ def model_card(
     repo_id: str | None = None,
     about: Mapping[str, Any] | None = None,
     checksums: str = "",
+    example: Example | None = None,
 ) -> str:
-    """Write the card of one checkpoint.
+    """Write the card of one checkpoint: Markdown with YAML front matter, for a README.md.
 
     Args:
         config: The checkpoint's config; the card shows its head, sizes and label names.
         record: What was measured, as `evaluation.measured_record` gives it.
         name: The title.
         num_parameters: Parameters of the whole checkpoint.
-        repo_id: The repository on the Hub that the examples load; by default they load the folder
-            they are run in.
+        repo_id: The repository on the Hub that the examples load; `PLACEHOLDER` by default.
         about: What only the owner knows: `license`, `license_name`, `license_link`, `language` and
             `datasets` as the Hub takes them; `summary` (a sentence), `task`, `data` and `limits` in
-            Markdown, which is not escaped.
+            Markdown, which is not escaped; `labels`, a mapping from a label to its meaning.
         checksums: The lines of the checkpoint's `SHA256SUMS`.
-
-    Returns:
-        Markdown with YAML front matter, for a README.md.
+        example: What the model answers to the card's example; left out by default.
 
     Raises:
         ValueError: If `about` has an unknown field.
     """
     record, about = record or {}, about or {}
-    known = (*ABOUT_DATA, *ABOUT_PROSE)
-    if unknown := sorted(set(about) - set(known)):
-        raise ValueError(f"{', '.join(unknown)}: not a field of a card; use {', '.join(known)}")
+    if unknown := sorted(set(about) - set(ABOUT)):
+        raise ValueError(f"{', '.join(unknown)}: not a field of a card; use {', '.join(ABOUT)}")
     family = FAMILIES[config.model_type]
     classes = {cls.__name__: cls for cls in (family.base_model, *family.heads.values())}
-    architecture = (config.architectures or [family.base_model.__name__])[0]
-    model_class: Any = classes[architecture]
-    is_head = model_class is not family.base_model
-    labels = {int(index): label for index, label in (config.id2label or {}).items()}
-    arguments = record.get("arguments", {})
-    family_text = TEMPLATE.with_name(f"card_{config.model_type}.md").read_text(encoding="utf-8")
-    task = family.hub_task if is_head else "feature-extraction"
-    ranks = is_head and model_class is family.heads.get(RETRIEVAL)
-    learnt = "retrieval" if ranks else family.objective
-    script = "train" if learnt == "labels" else f"train_{learnt}"
-    card = ModelCard.from_template(
-        _front_matter(task, family.hub_tags, name, record, about),
-        template_str=family_text + TEMPLATE.read_text(encoding="utf-8"),
+    model_class = classes[(config.architectures or [family.base_model.__name__])[0]]
+    labels = sorted((int(index), label) for index, label in (config.id2label or {}).items())
+    meanings = {str(label): meaning for label, meaning in about.get("labels", {}).items()}
+    settings = record.get("arguments", {}).items()
+    return _TEMPLATES.get_template(f"card_{config.model_type}.md").render(
+        card_data=_front_matter(family, model_class, name, record, about).to_yaml(),
         config=config,
-        about={key: str(text).strip() for key, text in about.items() if key in ABOUT_PROSE},
-        is_licensed="license" in about,
+        family=family,
+        model_class=model_class,
         title=_escape(name),
-        summary=family.summaries[architecture],
-        auto_class=model_class._auto_class,
-        is_head=is_head,
-        is_pair=model_class.reads_pairs,
-        ranks=ranks,
-        script=f"scripts/{script}.py",
-        checkpoint=json.dumps(repo_id or "."),
-        is_local=repo_id is None,
-        has_labels=is_head and family.objective == "labels" and config.problem_type != REGRESSION,
-        labels=_escape([labels[index] for index in sorted(labels)]),
+        about={key: str(text).strip() for key, text in about.items()},
+        text=json.dumps(snippet_input(model_class)),
+        example=example,
+        heatmap=HEATMAP_NAME,
+        checkpoint=json.dumps(repo_id or PLACEHOLDER),
+        is_placeholder=repo_id is None,
+        labels=[(_escape(label), _escape(meanings.get(label))) for _, label in labels],
         num_parameters=num_parameters,
-        megabytes=num_parameters * getattr(config.dtype, "itemsize", 4) / 1e6,
         checksums=checksums.strip(),
         record=_escape({**record, "metrics": _finite_metrics(record)}),
-        settings=_escape({key: arguments[key] for key in arguments if not key.startswith(HIDDEN)}),
+        settings=_escape({key: value for key, value in settings if not key.startswith(HIDDEN)}),
     )
-    return str(card)
 
 
 def write_model_card(
@@ -111,29 +103,35 @@ def write_model_card(
     repo_id: str | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write `README.md` into the folder of a checkpoint, and return its path.
+    """Write `README.md` and its heatmap into the folder of a checkpoint; return the former's path.
 
     Licence, language and datasets of a card that is there already stay; all else is replaced. The
-    arguments are those of `model_card`. Raises OSError if the folder holds no checkpoint.
+    arguments are those of `model_card`. The saved model reads the card's example, a fixed text, so
+    no text of its training gets into the card.
+
+    Raises:
+        OSError: If the folder holds no checkpoint, or no tokenizer.
+        ValueError: As for `model_card` and `load_checkpoint`.
     """
     folder, path = Path(checkpoint_dir), Path(checkpoint_dir, REPOCARD_NAME)
     weight_files(folder)
-    config = load_config(str(folder))
-    counts = get_local_safetensors_metadata(folder).parameter_count
     checksums = folder / CHECKSUMS_NAME
-    try:
-        old = ModelCard.load(path).data.to_dict()
-    except (OSError, ValueError, YAMLError):
-        old = {}
+    old = _front_matter_of(path)
+    example = run_example(str(folder))
     card = model_card(
-        config,
+        load_config(str(folder)),
         record,
         name=folder.resolve().name,
-        num_parameters=sum(counts.values()),
+        num_parameters=sum(get_local_safetensors_metadata(folder).parameter_count.values()),
         repo_id=repo_id,
         about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
         checksums=checksums.read_text(encoding="utf-8") if checksums.is_file() else "",
+        example=example,
     )
+    if example.heatmap:
+        write_text(folder / HEATMAP_NAME, example.heatmap)
+    else:
+        (folder / HEATMAP_NAME).unlink(missing_ok=True)
     write_text(path, card)
     return path
 
@@ -145,56 +143,67 @@ def training_data(checkpoint: str) -> str:
         checkpoint: A folder, or a name on the Hub.
     """
     folder = Path(checkpoint)
+    data = _front_matter_of(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
+    named = data.get("trained_on") or data.get("datasets") or ""
+    return ", ".join(map(str, named)) if isinstance(named, list) else str(named)
+
+
+def _front_matter_of(card: str | Path) -> dict[str, Any]:
+    """Return the front matter of a card, empty if the card is missing or broken."""
     try:
-        card = ModelCard.load(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
+        return dict(ModelCard.load(card).data.to_dict())
     except (OSError, ValueError, YAMLError):
-        return ""
-    section = card.text.partition("\n## Data\n")[2].partition("\n## ")[0].strip()
-    for line in section.splitlines():
-        if line.startswith("* train: "):
-            return re.sub(", SHA-256 [0-9a-f]{64}(?=: )", "", _unescape(line[9:]))
-    if datasets := card.data.to_dict().get("datasets"):
-        return ", ".join(map(str, datasets)) if isinstance(datasets, list) else str(datasets)
-    return "" if section.startswith("* ") else _unescape(section.partition("\n\n")[0])
+        return {}
 
 
 def _front_matter(
-    task: str,
-    tags: Sequence[str],
-    name: str,
-    record: Mapping[str, Any],
-    about: Mapping[str, Any],
+    family: Family, model_class: Any, name: str, record: Mapping[str, Any], about: Mapping[str, Any]
 ) -> ModelCardData:
-    """Return what the Hub reads: library, task, and the results as a model index."""
-    split = record.get("split", "")
-    source = record.get("sources", {}).get(split, {})
-    revision = _one_line(source.get("revision") or "")
-    dataset = _one_line(source.get("dataset") or source.get("file") or "local data")
+    """Return what the Hub reads: library, task, origins, and the results as a model index."""
+    task = "feature-extraction" if model_class is family.base_model else family.hub_task
+    split, sources = record.get("split", ""), record.get("sources", {})
+    source = sources.get(split, {})
+    # Only a dataset loaded at a known commit is certainly the Hub's of that name.
+    on_the_hub = [_name(one["dataset"]) for one in sources.values() if one.get("revision")]
+    measured_on = _name(source.get("dataset") or source.get("file") or "local data")
     results = [
         EvalResult(
             task_type=task,
-            # Only a dataset loaded at a known commit is certainly the Hub's of that name.
-            dataset_type=dataset if revision else "local",
-            dataset_name=dataset,
-            dataset_split=_one_line(split) or None,
-            dataset_revision=revision or None,
-            metric_type=_one_line(metric),
-            metric_value=value,
+            dataset_type=measured_on if source.get("revision") else "local",
+            dataset_name=measured_on,
+            dataset_split=_name(split) or None,
+            dataset_revision=_name(source.get("revision") or "") or None,
+            metric_type=_name(metric),
+            metric_value=significant(value),
         )
         for metric, value in _finite_metrics(record).items()
     ]
     owned = {key: about[key] for key in ABOUT_DATA if key in about}
     given = owned.pop("datasets", None) or []
-    datasets = [*([dataset] if revision else []), *([given] if isinstance(given, str) else given)]
+    datasets = [*on_the_hub, *([given] if isinstance(given, str) else given)]
+    arguments = record.get("arguments", {})
+    start = arguments.get("encoder_name_or_path") or arguments.get("model_name_or_path") or ""
+    if trained_on := _trained_on(sources.get("train"), "" if datasets else about.get("data", "")):
+        owned["trained_on"] = trained_on
     return ModelCardData(
         library_name="transformers",
         pipeline_tag=task,
-        tags=[*tags],
-        model_name=_one_line(name) if results else None,
+        tags=[*family.hub_tags],
+        model_name=_name(name) if results else None,
         eval_results=results or None,
         datasets=list(dict.fromkeys(datasets)) or None,
+        base_model=start if "/" in start and may_be_on_the_hub(start) else None,
         **owned,
     )
+
+
+def _trained_on(source: Mapping[str, Any] | None, data: str) -> str:
+    """Return a source of rows in words, or else the first paragraph about the data."""
+    if source is None:
+        return _name(data.strip().partition("\n\n")[0])
+    named = _name(source.get("file") or source.get("dataset") or "unnamed")
+    revision = f", revision {_name(source['revision'])}" if source.get("revision") else ""
+    return f"{named}{revision}: {source['rows']:,} rows"
 
 
 def _finite_metrics(record: Mapping[str, Any]) -> dict[str, float]:
@@ -203,10 +212,9 @@ def _finite_metrics(record: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(x) for name, x in metrics if x is not None and math.isfinite(x)}
 
 
-def _one_line(text: str) -> str:
-    """Return a name on one line, without control characters, cut to `MAX_NAME_LENGTH`."""
-    printable = "".join(letter if letter.isprintable() else " " for letter in text)
-    return " ".join(printable.split())[:MAX_NAME_LENGTH]
+def _name(text: str) -> str:
+    """Return a name on one line, with nothing hidden in it, cut to `MAX_NAME_LENGTH`."""
+    return one_line(text)[:MAX_NAME_LENGTH]
 
 
 def _escape(value: Any) -> Any:
@@ -219,9 +227,5 @@ def _escape(value: Any) -> Any:
         return value
     # Colon, at sign and dot would turn an address into a link; `_` inside a word is harmless.
     marks = r"[\\`*\[\]|~$:@]|(?<![^\W_])_|_(?![^\W_])|(?<=www)\."
-    marked = re.sub(marks, r"\\\g<0>", _one_line(value), flags=re.IGNORECASE)
+    marked = re.sub(marks, r"\\\g<0>", _name(value), flags=re.IGNORECASE)
     return html.escape(marked, quote=False)
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\(\W|_)", r"\1", html.unescape(text))

@@ -9,6 +9,7 @@ from typing import Any
 
 from huggingface_hub import ModelCard
 from huggingface_hub.constants import REPOCARD_NAME
+from transformers import TokenizersBackend
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from transformers.utils import (
     CONFIG_NAME,
@@ -22,15 +23,12 @@ from ..evaluation.privacy import TOKEN
 from ..models import CHECKSUMS_NAME, FAMILIES, Family
 from ..utils.loading import load_checkpoint
 
+HEATMAP_NAME = "heatmap.svg"  # the picture of the card
 HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
-# What goes up beside the weights and the files of the family. A run leaves more in its folder:
-# predictions, logs and pickles.
+# What goes up beside the weights and the files of the family; predictions, logs and pickles stay.
 PUBLIC_NAMES = (
-    REPOCARD_NAME,
-    CONFIG_NAME,
-    CHECKSUMS_NAME,
-    "tokenizer.json",
-    TOKENIZER_CONFIG_FILE,
+    *(REPOCARD_NAME, HEATMAP_NAME, CONFIG_NAME, CHECKSUMS_NAME),
+    *("tokenizer.json", TOKENIZER_CONFIG_FILE),
 )
 
 
@@ -50,14 +48,12 @@ def prepare(
 
     Raises:
         OSError: If there is no such folder, or it lacks a file.
-        ValueError: If the model does not load with all its weights, finite and no others; its code
-            is not that of this package; labels have no names; the tokenizer is another model's; the
-            card lacks a field; a text holds a token; a file is a link to one elsewhere; or the
-            handler cannot serve the model.
+        ValueError: If the model, its labels, tokenizer, code or card is not fit to be public, a
+            text holds a token, or the handler cannot serve the model.
     """
     folder = Path(checkpoint)
     weights = weight_files(folder)
-    # Refuses what an index names outside the folder, before anything of it is read.
+    # Loading refuses an index that names files outside the folder, before it reads them.
     model, tokenizer = load_checkpoint(str(checkpoint), strict=True)
     family = FAMILIES[model.config.model_type]
     if handler and model.can_generate():
@@ -68,12 +64,27 @@ def prepare(
     names = [*PUBLIC_NAMES, *family.json_files, *family.files]
     names += [GENERATION_CONFIG_NAME] * model.can_generate()
     names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
+    _check_code(folder, model, family)
+    _check_card(folder / REPOCARD_NAME, needs_license=needs_license)
+    _check_names(checkpoint, model, tokenizer)
     for name in names:
         if not (folder / name).resolve().is_relative_to(folder.resolve()):
             raise ValueError(f"{name} in {folder} is a link to a file elsewhere; put a copy there")
-    _check_code(folder, model, family)
-    _check_card(folder / REPOCARD_NAME, needs_license=needs_license)
-    has_labels = model.is_head and family.objective == "labels"
+        if TOKEN.search(_text_of(folder / name)):
+            raise ValueError(f"{name} in {folder} holds a Hugging Face token; take it out")
+    files: dict[str, Path | bytes] = {name: folder / name for name in names}
+    if handler:
+        lines = metadata.requires("sase_hf") or ()
+        needed = [line for line in lines if re.match(r"(torch|transformers)\b(?!-)", line)]
+        files |= {"handler.py": HANDLER, "requirements.txt": "\n".join(needed).encode()}
+    others = (path for path in folder.iterdir() if path.name not in files)
+    left_out = sorted(f"{path.name}/" if path.is_dir() else path.name for path in others)
+    return Publication(model._auto_class, files, left_out)
+
+
+def _check_names(checkpoint: str | Path, model: Any, tokenizer: TokenizersBackend) -> None:
+    """Raise ValueError if labels have no names, or the tokenizer is that of a larger model."""
+    has_labels = model.is_head and FAMILIES[model.config.model_type].objective == "labels"
     labels = (model.config.id2label or {}).values() if has_labels else ()
     if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
         raise ValueError(
@@ -85,23 +96,6 @@ def prepare(
             f"the tokenizer in {checkpoint} has {len(tokenizer):,} words, the model "
             f"{model.config.vocab_size:,}; replace it with the one that the model was trained with"
         )
-    for name in names:
-        if TOKEN.search(_text_of(folder / name)):
-            raise ValueError(f"{name} in {checkpoint} holds a Hugging Face token; take it out")
-    files: dict[str, Path | bytes] = {name: folder / name for name in names}
-    if handler:
-        lines = metadata.requires("sase_hf") or ()
-        needed = [line for line in lines if re.match(r"(torch|transformers)\b(?!-)", line)]
-        files |= {"handler.py": HANDLER, "requirements.txt": "\n".join(needed).encode()}
-    return Publication(
-        auto_class=model._auto_class,
-        files=files,
-        left_out=sorted(
-            f"{path.name}/" if path.is_dir() else path.name
-            for path in folder.iterdir()
-            if path.name not in files
-        ),
-    )
 
 
 def _text_of(path: Path) -> str:
@@ -128,26 +122,18 @@ def weight_files(folder: Path) -> list[str]:
 
 def _check_code(folder: Path, model: Any, family: Family) -> None:
     """Raise ValueError if other code than this package's would run; only this was checked."""
-    other = [
-        name
-        for name, path in family.files.items()
-        if not (folder / name).is_file() or (folder / name).read_bytes() != path.read_bytes()
-    ]
-    read = {
-        name: json.loads((folder / name).read_text(encoding="utf-8"))
-        for name in (CONFIG_NAME, TOKENIZER_CONFIG_FILE, *family.json_files)
-        if (folder / name).is_file()
-    }
-    expected = model.code_references()
-    other += [
-        f"{key} in {CONFIG_NAME}"
-        for key in ("auto_map", "custom_pipelines")
-        if read[CONFIG_NAME].get(key) != expected.get(key)
-    ]
-    other += [name for name, content in family.json_files.items() if read.get(name) != content]
-    if not (folder / CHECKSUMS_NAME).is_file():
-        other.append(f"no {CHECKSUMS_NAME}")
-    if "auto_map" in read.get(TOKENIZER_CONFIG_FILE, ()):
+
+    def content(name: str) -> bytes:
+        return (folder / name).read_bytes() if (folder / name).is_file() else b"{}"
+
+    other = [name for name, path in family.files.items() if content(name) != path.read_bytes()]
+    config, expected = json.loads(content(CONFIG_NAME)), model.code_references()
+    keys = ("auto_map", "custom_pipelines")
+    other += [f"{key} in {CONFIG_NAME}" for key in keys if config.get(key) != expected.get(key)]
+    jsons = family.json_files.items()
+    other += [name for name, fields in jsons if json.loads(content(name)) != fields]
+    other += [] if (folder / CHECKSUMS_NAME).is_file() else [f"no {CHECKSUMS_NAME}"]
+    if "auto_map" in json.loads(content(TOKENIZER_CONFIG_FILE)):
         other.append(f"auto_map in {TOKENIZER_CONFIG_FILE}")
     if other:
         raise ValueError(

@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, errors
+from huggingface_hub.constants import REPOCARD_NAME
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from ..evaluation.privacy import TOKEN
+from .card import PLACEHOLDER
 from .checks import Publication, prepare
 
 COMMIT_MESSAGE = "Upload model"
@@ -57,7 +60,8 @@ def push(
 ) -> Push:
     """Check a checkpoint and put it on the Hub.
 
-    All files arrive in one commit, so readers never load half of one model and half of another.
+    All files arrive in one commit, so readers never load half of one model and half of another. In
+    the card the name of the repository replaces the placeholder.
 
     Args:
         checkpoint: A folder that `save_pretrained` wrote, with its tokenizer and its README.md.
@@ -65,9 +69,8 @@ def push(
         private: Make the repository private; an existing one must be private already.
         revision: The branch, created if it does not exist; by default the main one.
         commit_message: The message of the commit.
-        dry_run: Check everything that needs no network, and send nothing.
-        handler: Add `handler.py` and `requirements.txt`, which serve the model on Hugging Face
-            Inference Endpoints.
+        dry_run: Check all that needs no network, and send nothing.
+        handler: Add the files that serve the model on Hugging Face Inference Endpoints.
         needs_license: Raise if the card names no licence or no language.
         token: For the Hub; by default the one of this machine.
 
@@ -77,27 +80,24 @@ def push(
     """
     validate_repo_id(repo_id)
     publication = prepare(checkpoint, handler=handler, needs_license=needs_license)
+    if not dry_run:
+        repo_id = create_repository(repo_id, private=private, token=token)
+    card = Path(checkpoint, REPOCARD_NAME).read_bytes()
+    publication.files[REPOCARD_NAME] = card.replace(PLACEHOLDER.encode(), repo_id.encode())
     if dry_run:
         return Push(repo_id, publication)
-    repo_id = create_repository(repo_id, private=private, token=token)
     api = HfApi(token=token)
     with reraise_naming(repo_id):
         if revision is not None:
             api.create_branch(repo_id, branch=revision, exist_ok=True)
-        outdated = [
-            name
-            for name in api.list_repo_files(repo_id, revision=revision)
-            if name not in publication.files and WEIGHTS.fullmatch(name)
+        old = filter(WEIGHTS.fullmatch, api.list_repo_files(repo_id, revision=revision))
+        changes: list[Any] = [
+            *(CommitOperationAdd(name, file) for name, file in publication.files.items()),
+            *(CommitOperationDelete(name) for name in old if name not in publication.files),
         ]
         # Not `upload_folder`, which splits an upload of more than some minutes into commits.
         commit = api.create_commit(
-            repo_id,
-            [
-                *(CommitOperationAdd(name, file) for name, file in publication.files.items()),
-                *(CommitOperationDelete(name) for name in outdated),
-            ],
-            commit_message=commit_message,
-            revision=revision,
+            repo_id, changes, commit_message=commit_message, revision=revision
         )
     return Push(repo_id, publication, commit.oid)
 
@@ -130,5 +130,5 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
         if isinstance(cause, errors.OfflineModeIsEnabled):
             way_out = "unset HF_HUB_OFFLINE, or give --dry-run, which needs no network"
         reason = TOKEN.sub("[token]", " ".join(str(cause).split())).rstrip(".")
-        # Without the original, whose traceback shows the request.
+        # The traceback of the original would show the request with its token.
         raise OSError(f"cannot push to {repo_id}: {reason}. No file changed; {way_out}") from None

@@ -29,12 +29,8 @@ except ImportError as error:
 
 STYLE_SHEET = Path(__file__).with_name("demo.css")
 TITLE = "What the model reads"
-EXPLANATION = (
-    "The model reads a text several times. Each reading, called a hop, weighs the words anew."
-)
-ALIGNMENT = (
-    "The model translates a text. For each word that it writes, it weighs the words of the text."
-)
+ATTENTION = "The model reads a text several times. Each reading, a hop, weighs the words anew."
+ALIGNMENT = "The model translates a text. Each word that it writes weighs the words of the text."
 MAX_CHARACTERS = 20_000
 MAX_ADDRESS = 255  # bytes: what a file name may have, so that Gradio can look for one
 
@@ -61,8 +57,7 @@ def build_page(
         title: The heading.
         examples: Rows of one text, or of two for a model of pairs; by default neutral sentences.
 
-    Raises:
-        ValueError: If an example has another number of texts than the model reads.
+    Raises ValueError if an example has another number of texts than the model reads.
     """
     reads_pairs = explain.model.reads_pairs
     fields = {"text": "Premise", "text_pair": "Hypothesis"} if reads_pairs else {"text": "Text"}
@@ -97,15 +92,9 @@ def build_page(
 
 
 def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> str:
-    """Serve what `build_page` returned, in the background.
+    """Serve a page of `build_page` in the background, and return its address.
 
-    Args:
-        page: The page; `page.block_thread()` waits until it is interrupted.
-        host: The address to listen at; by default this machine only.
-        port: By default the first free one from 7860 on.
-
-    Returns:
-        The address of the page.
+    By default it is served to this machine only, at the first free port from 7860 on.
     """
     _, address, _ = page.launch(
         server_name=host,
@@ -141,12 +130,10 @@ class _ShortAddresses:
 def about(explain: Pipeline) -> str:
     """Return the HTML that says what the page shows, and what its model was trained on."""
     checkpoint = explain.model.name_or_path  # empty for a model that was not loaded
-    data = training_data(checkpoint) if checkpoint else ""
-    data = shortened(visible(data), 300).rstrip(".")
-    origin = f"It was trained on {data}."
-    if not data:
-        origin = "The model's card does not say what it was trained on."
-    return _note(f"{ALIGNMENT if _translates(explain) else EXPLANATION} {origin}")
+    data = shortened(visible(training_data(checkpoint) if checkpoint else ""), 300).rstrip(".")
+    unknown = "The model's card does not say what it was trained on."
+    origin = f"It was trained on {data}." if data else unknown
+    return _note(f"{ALIGNMENT if _translates(explain) else ATTENTION} {origin}")
 
 
 def view(explain: Pipeline, texts: Sequence[str]) -> str:

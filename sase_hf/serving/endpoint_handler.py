@@ -32,7 +32,7 @@ class SentenceEmbeddingPipeline(FeatureExtractionPipeline):
 
 
 class EndpointHandler:
-    """What the server calls; `path` is the folder of the checkpoint."""
+    """A callable for the server; `path` is the folder of the checkpoint."""
 
     def __init__(self, path: str = "") -> None:
         folder = path or str(Path(__file__).parent)

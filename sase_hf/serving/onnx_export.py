@@ -49,7 +49,7 @@ def export(
 
     Args:
         checkpoint: A folder or a name on the Hub: a head or an encoder alone.
-        folder: Output folder; it must be new or empty.
+        folder: A new or empty folder.
         int8: Also write a graph with int8 weights.
         task: Its test split has the rows on which every graph is compared with the model.
 
@@ -74,7 +74,7 @@ def export(
         draft.mkdir()
         graph = _Graph(model).eval()
         try:
-            in_fresh_process(_export_checkpoint, checkpoint, draft, int8)
+            in_fresh_process(_write_graphs, checkpoint, draft, int8)
             files = {path.name: _compare(graph, path) for path in sorted(draft.glob("*.onnx"))}
         except Exception as reason:  # of the exporter, onnx or onnxruntime
             raise ValueError(
@@ -104,16 +104,15 @@ def export(
     return report
 
 
-def write_graphs(model: PreTrainedModel, path: Path, int8_path: Path | None) -> None:
-    """Write a model, on the CPU, in float32 and in evaluation mode, as an ONNX file.
+def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
+    """Write the ONNX files of a checkpoint; in int8, matrix products quantize their inputs too.
 
-    `int8_path` is for a second file, whose matrix products have int8 weights and quantize their
-    inputs. Call it once in a process: a second export would fix the length of the texts.
+    Call it once in a process: a second export would fix the length of the texts.
     """
     # torch's exporter warns about itself.
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    graph = _Graph(model).eval()
+    graph = _Graph(load_checkpoint(checkpoint)[0]).eval()
     free = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
     program: Any = torch.onnx.export(
         graph,
@@ -126,15 +125,15 @@ def write_graphs(model: PreTrainedModel, path: Path, int8_path: Path | None) -> 
     )
     for node in program.model.graph.all_nodes():
         node.metadata_props.clear()  # stack traces, with the paths of this machine
-    program.save(path, external_data=False)
-    if int8_path is not None:
+    program.save(folder / MODEL, external_data=False)
+    if int8:
         import onnx
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        exported = onnx.load(path)
+        exported = onnx.load(folder / MODEL)
         # The shapes noted for inner tensors contradict those that onnx infers.
         del exported.graph.value_info[:]
-        quantize_dynamic(exported, int8_path, weight_type=QuantType.QInt8)
+        quantize_dynamic(exported, folder / INT8_MODEL, weight_type=QuantType.QInt8)
 
 
 class _Graph(nn.Module):
@@ -158,11 +157,6 @@ class _Graph(nn.Module):
         return (found[self.outputs[0]], *(found.attentions or ()))
 
 
-def _export_checkpoint(checkpoint: str, folder: Path, int8: bool) -> None:
-    model, _ = load_checkpoint(checkpoint)
-    write_graphs(model, folder / MODEL, folder / INT8_MODEL if int8 else None)
-
-
 def _write_config(folder: Path, model: PreTrainedModel, tokenizer: TokenizersBackend) -> None:
     """Write the config without paths of this machine and without code, which stays behind."""
     fields = json.loads(model.config.to_json_string(use_diff=False))
@@ -178,7 +172,7 @@ def _write_config(folder: Path, model: PreTrainedModel, tokenizer: TokenizersBac
 def _compare(graph: _Graph, path: Path) -> dict[str, float]:
     """Return the size of an ONNX file and its difference from the model on random batches.
 
-    Raises ValueError if `model.onnx` differs.
+    Raises ValueError if `model.onnx` differs by more than `TOLERANCE`.
     """
     import onnxruntime
 
@@ -197,9 +191,9 @@ def _compare(graph: _Graph, path: Path) -> dict[str, float]:
 
 
 def _random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
-    """Yield ids, mask and token types, each (B, T), with padding on the right and in holes.
+    """Yield ids, mask and token types (B, T) of shapes that the exporter has not seen.
 
-    The exporter sees none of these shapes. The last row of a larger batch is padding only.
+    The padding is on the right or in holes; the last row of a larger batch is padding only.
     """
     generator = torch.Generator().manual_seed(0)
     for shape in ((1, 1), (1, 37), (2, 5), (7, 64), (4, 150)):
@@ -219,11 +213,12 @@ def _compare_on_rows(folder: Path, name: str, model: Any, task: TaskData) -> dic
     For labels this is the share of rows with the same ones, for embeddings the mean cosine.
     """
     rows = task.splits["test"]
-    texts = rows.select_columns([c for c in ("text", "text_pair") if c in rows.column_names])
+    columns = [name for name in ("text", "text_pair") if name in rows.column_names]
+    texts = rows.select_columns(columns).to_list()
     predictor = Predictor(folder, int8=name == INT8_MODEL)
-    found = predictor.read(texts.to_list())
+    found = predictor.read(texts)
     expected = np.empty_like(found)
-    for numbers, feed in predictor.batches(texts.to_list()):
+    for numbers, feed in predictor.batches(texts):
         with torch.inference_mode():
             outputs = model(**{name: torch.from_numpy(part) for name, part in feed.items()})
         expected[numbers] = outputs[predictor.output]

@@ -32,18 +32,14 @@ _BEST = "best"
 
 
 class Predictor:
-    """An exported model.
+    """An exported model; raises FileNotFoundError if a file of it is missing.
 
     Args:
         folder: The folder that `scripts/export.py` wrote; by default that of this file.
         int8: Use the graph with int8 weights.
         num_threads: 0 lets onnxruntime choose.
         batch_tokens: Max tokens of a batch, padding included; a longer text is read alone. Larger
-            batches are slower on a CPU, whose caches they outgrow.
-
-    Raises:
-        FileNotFoundError: If a file is missing.
-        ImportError: If onnxruntime is not installed.
+            batches outgrow the caches of a CPU and are slower.
     """
 
     def __init__(
@@ -85,16 +81,10 @@ class Predictor:
     ) -> Any:
         """Read a text, a pair `{"text": ..., "text_pair": ...}`, or several of either.
 
-        Args:
-            inputs: Texts of any length; they are not cut.
-            top_k: Number of labels of a result, the best first; None for all. By default a result
-                is the best label only.
-
-        Returns:
-            What the `text-classification` pipeline gives: for each input `{"label": ..., "score":
-            ...}`, or with `top_k` a list of these; as there, the best label of a single text comes
-            in a list as well. From a model without labels an embedding, shape (width,), or
-            (inputs, width) for several inputs.
+        Texts of any length are read whole. The answer is that of the `text-classification`
+        pipeline: for each input the best `{"label": ..., "score": ...}`, or the `top_k` best, None
+        for all. A model without labels returns an embedding, shape (width,), or (inputs, width)
+        for several inputs.
 
         Raises:
             ValueError: If an input is not a text or a pair, as the model reads them.
@@ -126,11 +116,7 @@ class Predictor:
     def batches(
         self, inputs: Iterable[str | dict[str, str]]
     ) -> Iterator[tuple[list[int], dict[str, Array]]]:
-        """Tokenize inputs and yield them in padded batches, the longest first.
-
-        Yields:
-            The positions of the inputs, and the tensors (B, T) of the graph by name.
-        """
+        """Yield batches, the longest first: positions of inputs, and padded tensors (B, T)."""
         texts = [self._texts(number, one) for number, one in enumerate(inputs)]
         encodings: list[Encoding] = self.tokenizer.encode_batch_fast(
             [one[0] if len(one) == 1 else one for one in texts]

@@ -15,8 +15,7 @@ from .charts import (
     statistics_figure,
 )
 from .figures import attention_figure, check_figure_path, comparison_figure, save_figure
-from .notebook import Attention
-from .page import attention_fragment, attention_html, comparison_html
+from .page import Attention, attention_fragment, attention_html, comparison_html
 from .selection import select_predictions
 from .terminal import attention_text, comparison_text
 from .token_pairs import pair_figure

@@ -32,17 +32,13 @@ MARGIN = 1.3
 
 
 def alignment_figure(result: Result, title: str = "") -> Figure:
-    """Draw one alignment; `save_figure` writes it.
-
-    Args:
-        result: The result of the `aligned-translation` pipeline for one text.
-        title: The heading.
+    """Draw the alignment of one text; `save_figure` writes it.
 
     Raises:
         ValueError: If the result is not from that pipeline, or its model has no attention.
         ImportError: If matplotlib is missing.
     """
-    return grid_figure([_parsed(result)], title, largest=1)
+    return grid_figure([parse_alignment(result)], title, largest=1)
 
 
 def grid_figure(grids: Sequence[Grid], title: str, largest: float) -> Figure:
@@ -63,14 +59,9 @@ def grid_figure(grids: Sequence[Grid], title: str, largest: float) -> Figure:
 
 
 def alignment_html(results: Result | Sequence[Result], title: str = "Alignment") -> str:
-    """Show alignments: one stand-alone HTML page, without scripts.
+    """Show alignments of one text or several: a stand-alone HTML page, without scripts.
 
-    Args:
-        results: The results of the `aligned-translation` pipeline for one text or for several.
-        title: The heading.
-
-    Raises:
-        ValueError: As for `alignment_figure`.
+    Raises ValueError as `alignment_figure` does.
     """
     return _render(results, "page.html", "text", title=title)
 
@@ -81,12 +72,11 @@ def alignment_fragment(results: Result | Sequence[Result]) -> str:
 
 
 def alignment_text(result: Result, top: int = 3) -> str:
-    """Name the strongest source words of each word of a translation, for a terminal.
+    """Name the `top` strongest source words of each word of a translation, for a terminal.
 
-    Raises:
-        ValueError: As for `alignment_figure`.
+    Raises ValueError as `alignment_figure` does.
     """
-    weights, words, source = _parsed(result)
+    weights, words, source = parse_alignment(result)
     width = max(map(len, words), default=0)
     lines = []
     for word, row in zip(words, weights, strict=True):
@@ -96,11 +86,14 @@ def alignment_text(result: Result, top: int = 3) -> str:
     return "\n".join([visible(result["translation_text"]), *lines])
 
 
-def _parsed(result: Result) -> Grid:
-    """Return the weights, shape (L, T), the L target words and the T source words, all checked."""
+def parse_alignment(result: Result) -> Grid:
+    """Return the weights, shape (L, T), the L target words and the T source words.
+
+    Raises ValueError as `alignment_figure` does.
+    """
     if not isinstance(result, Mapping) or not all(field in result for field in FIELDS):
         raise ValueError(
-            "the result is not from the aligned-translation pipeline, whose results have "
+            "the result is not from the aligned-translation pipeline; it must have "
             f"{', '.join(FIELDS)}"
         )
     weights: Any = result["alignment"]
@@ -121,18 +114,7 @@ def _parsed(result: Result) -> Grid:
 
 
 def _render(results: Result | Sequence[Result], layout: str, prefix: str, **values: Any) -> str:
-    """Fill in the template with an article for each translation."""
-    articles = []
-    for result in [results] if isinstance(results, Mapping) else results:
-        weights, words, source = _parsed(result)
-        articles.append(
-            {
-                "text": result["text"],
-                "translation": result["translation_text"],
-                "source": source,
-                "rows": list(zip(words, weights, strict=True)),
-                "is_cut": max(len(result["tokens"]), len(result["source_tokens"])) > MAX_TOKENS,
-            }
-        )
+    several = [results] if isinstance(results, Mapping) else results
+    shown = [(result, parse_alignment(result)) for result in several]
     shared = {"layout": layout, "prefix": prefix, "max_tokens": MAX_TOKENS}
-    return render("alignment.html", articles=articles, **shared, **values)
+    return render("alignment.html", shown=shown, **shared, **values)

@@ -27,9 +27,8 @@ FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 class AttendedText:
     """One text with its words and their weights.
 
-    A view is a weight for each word: view 0 is all hops together, view k is hop k. A word is one
-    token, or several tokens that share characters or together form what a reader sees as one
-    character, such as an emoji.
+    A view is a weight for each word: view 0 is all hops together, view k is hop k. `_words` says
+    what a word is.
     """
 
     text: str
@@ -41,18 +40,17 @@ class AttendedText:
     truncated: int  # number of tokens that the model did not read
 
     def part(self, start: int, end: int) -> str:
-        """Return a part of the text as it is shown."""
+        """Return a part of the text as readers see it."""
         return "".join(self.shown[start:end])
 
     def strengths(self, view: int) -> list[float]:
-        """Return the `strengths` of the words in a view."""
+        """Return the strengths of the words in a view."""
         return strengths(self.views[view])
 
     def reads_evenly(self, view: int) -> bool:
-        """Return whether the words have about equal weights in a view.
+        """Return whether no word has `MIN_RATIO` times an even share and the entropy is near log T.
 
-        No word has `MIN_RATIO` times an even share, and the entropy is near its maximum, log T. The
-        entropy alone would not do: one strong word hardly lowers that of a long text.
+        The entropy alone would not do: one strong word hardly lowers that of a long text.
         """
         weights = [weight for weight in self.views[view] if weight > 0]
         total, num_words = sum(weights), len(self.words)
@@ -71,16 +69,15 @@ class AttendedText:
 def strengths(weights: Sequence[float]) -> list[float]:
     """Return how strong the colours of T words are, from 0 to 1, given T weights that sum to 1.
 
-    The strength is the logarithm of the ratio of a weight to an even share, 1 / T. It is 0 at an
-    even share or less, and 1 at `FULL_STRENGTH` times an even share or, if T is smaller, at a
-    weight of 1. A single word has strength 0. Two digits are enough for a colour.
+    The strength is the logarithm of the ratio of a weight to an even share, 1 / T: 0 at an even
+    share or less, 1 at `FULL_STRENGTH` times an even share or, if T is smaller, at a weight of 1.
     """
     num_words = len(weights)
     if num_words < 2:
         return [0.0] * num_words
     full = math.log(min(FULL_STRENGTH, num_words))
     ratios = (max(weight * num_words, 1.0) for weight in weights)
-    return [round(min(math.log(ratio) / full, 1.0), 2) for ratio in ratios]
+    return [round(min(math.log(ratio) / full, 1.0), 2) for ratio in ratios]  # enough for a colour
 
 
 def scale_ends(texts: Iterable[AttendedText]) -> tuple[str, str]:
@@ -92,17 +89,16 @@ def scale_ends(texts: Iterable[AttendedText]) -> tuple[str, str]:
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
-    """Return one result or several, each with its one or two texts.
-
-    Raises:
-        ValueError: If a result is not from the `self-attention` pipeline, or is not finite.
-    """
+    """Return one result or several, each with its texts; raises as `parse_result` does."""
     several = [results] if isinstance(results, Mapping) else results
     return [(one, parse_result(one, f"result {n} (from 0)")) for n, one in enumerate(several)]
 
 
 def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:
-    """Return the one or two texts of a result; raises ValueError as `parse_results` does."""
+    """Return the one or two texts of a result.
+
+    Raises ValueError if the result is not from the `self-attention` pipeline, or is not finite.
+    """
     missing = [field for field in FIELDS if field not in result]
     if missing:
         raise ValueError(
@@ -124,7 +120,6 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
 
 
 def _attended_text(result: Result) -> AttendedText:
-    """Return the text of a result, or one text of a pair."""
     tokens_of_words, words = _words(result["text"], result["offsets"])
     return AttendedText(
         text=result["text"],
@@ -145,8 +140,9 @@ def _words(
 ) -> tuple[list[list[int]], list[tuple[int, int]]]:
     """Return the tokens of every word of a text, and the start and end of every word.
 
-    Tokens with the same characters, which byte-level tokenizers make, form one word, and so do the
-    parts of what a reader sees as one character. A token without characters belongs to no word.
+    A word is one token, or several: those with the same characters, which byte-level tokenizers
+    make, and the parts of what a reader sees as one character, such as an emoji. A token without
+    characters belongs to no word.
     """
     # ASCII has no characters of several parts.
     starts = None if text.isascii() else {match.start() for match in regex.finditer(r"\X", text)}

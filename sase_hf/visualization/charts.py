@@ -1,4 +1,4 @@
-"""Charts of faithfulness, attention statistics and accuracy; they need matplotlib."""
+"""Charts of measurements, such as faithfulness and attention statistics; they need matplotlib."""
 
 from __future__ import annotations
 
@@ -26,11 +26,7 @@ Panels = Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]]
 
 
 def curves_figure(curves: Mapping[str, Any]) -> Figure:
-    """Draw deletion and insertion curves side by side, a line for each ranking of the words.
-
-    Args:
-        curves: The `curves` of `measure_faithfulness`, or of its record.
-    """
+    """Draw the `curves` of `measure_faithfulness`, a line for each ranking of the words."""
     titles = {"deletion": "Words taken out", "insertion": "Words put in"}
     panels = {
         f"{title}, those ranked highest first": {
@@ -73,13 +69,7 @@ def accuracy_figure(
 def lines_figure(
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x_label: str, y_label: str
 ) -> Figure:
-    """Draw lines in one panel.
-
-    Args:
-        lines: By the name of each line, x and y of its points.
-        x_label: The name of the x axis.
-        y_label: The name of the y axis.
-    """
+    """Draw lines in one panel; `lines` holds x and y of the points by the name of each line."""
     return _line_panels({"": lines}, x_label, y_label)
 
 
@@ -165,8 +155,8 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
     lower.set_ylabel("cosine with the other hops")
     lower.set_xlabel("hop")
     lower.set_xticks(range(1, num_hops + 1), [str(hop) for hop in range(1, num_hops + 1)])
-    upper.set_ylim(0, 1)
-    lower.set_ylim(0, 1)
+    for axes in (upper, lower):
+        axes.set_ylim(0, 1)
     _finish(figure, list(statistics) if len(statistics) > 1 else [], keys)
     return figure
 

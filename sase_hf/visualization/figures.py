@@ -10,7 +10,7 @@ import os
 import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,18 +46,11 @@ MARGIN = 1.0
 ROW_HEIGHT, TEXT_HEIGHT = 0.24, 0.2
 
 
-class Theme(NamedTuple):
-    """The colours of a figure; `weights` go from an even share to the strongest weight."""
-
-    paper: str
-    ink: str
-    weights: tuple[str, ...]
-
-
-# The colour-blind and a printer see one hue gain strength as everyone does.
+# By theme the paper, the ink, and the colours of weights from an even share to the strongest. The
+# colour-blind and a printer see one hue gain strength as everyone does.
 THEMES = {
-    "light": Theme("#ffffff", "#1f2328", ("#f8f2ea", "#f7a44a", "#a34400")),
-    "dark": Theme("#0d1117", "#e6edf3", ("#1b2028", "#8f4a0a", "#ffb65f")),
+    "light": ("#ffffff", "#1f2328", ("#f8f2ea", "#f7a44a", "#a34400")),
+    "dark": ("#0d1117", "#e6edf3", ("#1b2028", "#8f4a0a", "#ffb65f")),
 }
 
 
@@ -67,7 +60,7 @@ class _Line(NamedTuple):
     heading: str
     words: list[str]
     edges: list[float]  # in inches: the start of each word, and the end of the last
-    strengths: list[list[float]]
+    strengths: list[tuple[float, ...]]  # of each word, a number for each row
     names: list[str]  # of the rows
     note: str = ""
 
@@ -77,17 +70,8 @@ def attention_figure(result: Result, title: str = "", *, theme: str = "light") -
 
     The words stand above their cells. The first row of cells is the overall attention, the others
     are the hops (section 2.3 of the paper). Long texts are wrapped; a note says if words beyond
-    `MAX_WORDS` or hops beyond `MAX_HOPS` are left out.
-
-    Args:
-        result: The result of the `self-attention` pipeline for one input; the figure names its
-            `true_label`, if one was added.
-        title: The heading.
-        theme: "light" or "dark".
-
-    Raises:
-        ValueError: If the result is not from that pipeline, or there is no such theme.
-        ImportError: If matplotlib is missing.
+    `MAX_WORDS` or hops beyond `MAX_HOPS` are left out. A `true_label` that was added to the result
+    is named. Otherwise as `comparison_figure`.
     """
     return comparison_figure({"": result}, title, theme=theme)
 
@@ -95,13 +79,13 @@ def attention_figure(result: Result, title: str = "", *, theme: str = "light") -
 def comparison_figure(
     results: Mapping[str, Result], title: str = "", *, theme: str = "light"
 ) -> Figure:
-    """Draw side by side where several models looked, such as one with and one without penalty.
+    """Draw side by side where several models looked in the same input.
 
     All models share one scale of colours, relative to an even share, so the model with the sharper
     attention has the stronger colours, as in the paper's Figures 3 and 4.
 
     Args:
-        results: By the name of each model, the result of its pipeline for the same input.
+        results: By the name of each model, the result of its `self-attention` pipeline.
         title: The heading.
         theme: "light" or "dark".
 
@@ -113,34 +97,35 @@ def comparison_figure(
         raise ValueError("there is nothing to compare; give at least one result of the pipeline")
     if theme not in THEMES:
         raise ValueError(f"theme is {theme!r}; allowed are {', '.join(THEMES)}")
-    colours = THEMES[theme]
-    texts = {
-        name: parse_result(own, f"the result of {name!r}" if name else "the result")
-        for name, own in results.items()
-    }
-    models = [
-        _lines(name, own, texts[name], FULL_WIDTH / len(results)) for name, own in results.items()
-    ]
-    lines = list(chain(*models))
+    paper, ink, colours = THEMES[theme]
+    whose = {name: f"the result of {name!r}" if name else "the result" for name in results}
+    texts = [parse_result(own, whose[name]) for name, own in results.items()]
+    named = zip(results.items(), texts, strict=True)
+    models = [_lines(*one, own_texts, FULL_WIDTH / len(results)) for one, own_texts in named]
+    lines, num_lines = list(chain(*models)), max(map(len, models))
     width = max(MIN_WIDTH, *(line.edges[-1] for line in lines))
-    num_rows = max(len(line.strengths) for line in lines)
-    num_lines = max(map(len, models))
+    num_rows = max(len(line.names) for line in lines)
     num_texts = sum(line.heading.count("\n") + 1 for line in models[0]) + 4
     height = num_lines * (num_rows * ROW_HEIGHT + TEXT_HEIGHT) + num_texts * TEXT_HEIGHT
 
     figure = new_figure(len(models) * (width + MARGIN), height)
-    figure.set_facecolor(colours.paper)
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    figure.set_facecolor(paper)
     figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
     panels = figure.subplots(num_lines, len(models), squeeze=False)
-    scale = _colours_of_strengths(colours)
+    ramp = LinearSegmentedColormap.from_list("attention", colours)
+    scale = ScalarMappable(Normalize(0, 1), ramp)
     for model, column in zip(models, panels.T, strict=True):
-        for axes in column[len(model) :]:
-            axes.remove()
-        for axes, line in zip(column, model, strict=False):
-            _draw_line(axes, line, width, colours.paper, scale)
+        for axes, line in zip_longest(column, model):
+            if line is None:
+                axes.remove()
+            else:
+                _draw_line(axes, line, width, paper, scale)
     if any(line.words for line in lines):
-        _draw_scale(figure, scale, scale_ends(chain(*texts.values())))
-    draw_literally(figure, colours.ink)
+        _draw_scale(figure, scale, scale_ends(chain(*texts)))
+    draw_literally(figure, ink)
     return figure
 
 
@@ -158,15 +143,6 @@ def _draw_scale(figure: Figure, scale: ScalarMappable, ends: tuple[str, str]) ->
     bar.ax.tick_params(length=0)
 
 
-def _colours_of_strengths(colours: Theme) -> ScalarMappable:
-    """Return the map from strengths to colours."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-
-    ramp = LinearSegmentedColormap.from_list("attention", colours.weights)
-    return ScalarMappable(Normalize(0, 1), ramp)
-
-
 def _lines(name: str, result: Result, texts: Sequence[AttendedText], width: float) -> list[_Line]:
     """Return the texts of a result as lines of up to a width in inches."""
     titles = [name] if name else []
@@ -177,37 +153,35 @@ def _lines(name: str, result: Result, texts: Sequence[AttendedText], width: floa
     for text, ordinal in zip(texts, ("First", "Second"), strict=False):
         titles += [f"{ordinal} text"] if len(texts) > 1 else []
         heading = "\n".join(plain(title, int(width / LETTER_WIDTH)) for title in titles)
-        lines += _wrapped(text, width, heading)
+        lines += wrapped(text, width, heading)
         titles = []
     return lines
 
 
-def _wrapped(text: AttendedText, width: float, heading: str) -> list[_Line]:
+def wrapped(text: AttendedText, width: float, heading: str) -> list[_Line]:
     """Cut a text into lines of up to a width in inches; an empty text has one line."""
     views = range(len(text.views))[: MAX_HOPS + 1]
-    strengths = [text.strengths(view) for view in views]
-    names = [
-        (f"hop {view}" if view else "all hops") + " (even)" * text.reads_evenly(view)
-        for view in views
-    ]
-    lines = [_Line(heading, [], [0.0], [[] for _ in views], names)]
-    for place, span in enumerate(text.words[:MAX_WORDS]):
+    evenly = [text.reads_evenly(view) for view in views]
+    names = [f"hop {k}" if k else "all hops" for k in views]
+    names = [name + " (even)" * even for name, even in zip(names, evenly, strict=True)]
+    strengths = list(zip(*(text.strengths(view) for view in views), strict=True))
+    lines = [_Line(heading, [], [0.0], [], names)]
+    for span, own in zip(text.words[:MAX_WORDS], strengths, strict=False):
         word = plain(text.part(*span), MAX_WORD_LENGTH)
         wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in word)
-        room = (len(word) + wide + 1.2) * LETTER_WIDTH
-        if lines[-1].words and lines[-1].edges[-1] + room > width:
-            lines.append(_Line("", [], [0.0], [[] for _ in views], names))
+        end = lines[-1].edges[-1] + (room := (len(word) + wide + 1.2) * LETTER_WIDTH)
+        if lines[-1].words and end > width:
+            lines.append(_Line("", [], [0.0], [], names))
         lines[-1].words.append(word)
         lines[-1].edges.append(lines[-1].edges[-1] + room)
-        for row, own in zip(lines[-1].strengths, strengths, strict=True):
-            row.append(own[place])
-    evenly = [f"(even): {READS_EVENLY}."] if any(map(text.reads_evenly, views)) else []
-    lines[-1] = lines[-1]._replace(note="\n".join([*evenly, *_notes(text)]))
+        lines[-1].strengths.append(own)
+    notes = [f"(even): {READS_EVENLY}."] * any(evenly) + _notes(text)
+    lines[-1] = lines[-1]._replace(note="\n".join(notes))
     return lines
 
 
 def _notes(text: AttendedText) -> list[str]:
-    """Return a note for each part of a text that the figure does not show."""
+    """Return a note on each part of a text that the figure leaves out."""
     notes = []
     if not text.words:
         notes.append("The text holds no words." if text.text else "The text is empty.")
@@ -231,9 +205,9 @@ def _draw_line(axes: Axes, line: _Line, width: float, paper: str, scale: ScalarM
     axes.set_yticks([])
     if not line.words:
         return
-    num_rows = len(line.strengths)
+    num_rows, rows = len(line.names), list(zip(*line.strengths, strict=True))
     colours: dict[str, Any] = {"cmap": scale.cmap, "norm": scale.norm, "edgecolors": paper}
-    axes.pcolormesh(line.edges, range(num_rows + 1), line.strengths, linewidth=1.5, **colours)
+    axes.pcolormesh(line.edges, range(num_rows + 1), rows, linewidth=1.5, **colours)
     axes.axhline(1, color=paper, linewidth=4)
     axes.set_xlim(0, width)
     axes.set_ylim(num_rows, 0)
@@ -271,11 +245,7 @@ def check_figure_path(path: str | os.PathLike[str]) -> None:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure; the same figure gives the same bytes on the same processor.
-
-    Args:
-        figure: Any figure.
-        path: A file that ends in .png or .svg; missing folders are made.
+    """Write a .png or .svg file; the same figure gives the same bytes on the same processor.
 
     Raises:
         ValueError: If the file has another ending.

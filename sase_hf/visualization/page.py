@@ -1,19 +1,21 @@
-"""Attention as HTML: a stand-alone page, a piece of another page, models side by side.
+"""Attention as HTML: a stand-alone page, models side by side, a piece of another page or notebook.
 
 The markup is in `templates/`, this file computes the numbers. A word carries its strength in every
 view as custom properties, `--0` for all hops together and `--3` for hop 3, and the style sheet
-picks the view whose radio button is checked. So the text stands in the page once, and the chooser
-needs no script.
+picks the view of the checked radio button. The text stands in the page once, and choosing needs no
+script.
 """
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from ..utils.tables import Table
 from .attended_text import AttendedText, Result, label_text, parse_results, scale_ends, shortened
 from .rendering import percent, render
+from .terminal import attention_text
 
 # Limits of a text's words, and of the weights of single hops that the texts of a page share.
 MAX_WORDS = 100_000
@@ -31,19 +33,13 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
     """Show where a model looked: one stand-alone HTML page, without scripts.
 
     Each text is coloured by all hops together (summed and renormalised to 1, section 2.3 of the
-    paper); below it every hop has a line with its strongest words, and choosing the line colours
-    the text by that hop. Only words with more than an even share of the attention have a colour: a
-    text that is read evenly looks pale, and the page says so. Beside the text stand the prediction,
-    the scores of the labels, the most attended spans and the cosine between hops. A note names the
-    parts of a long text that are left out.
+    paper), or by one hop, chosen below it. Only words with more than an even share of the attention
+    have a colour. Notes say if a text is read evenly, or in part left out.
 
     Args:
         results: The results of the `self-attention` pipeline for one input or for several. The
             page compares the prediction with the `true_label`, if one was added to a result.
         title: The heading.
-
-    Returns:
-        The page; it can be written as UTF-8 whatever the texts hold.
 
     Raises:
         ValueError: If a result is not from that pipeline, or is not finite.
@@ -54,11 +50,10 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
 
 
 def attention_fragment(results: Result | Sequence[Result]) -> str:
-    """Return the articles of `attention_html` as a piece of another page, such as a notebook.
+    """Return the articles of `attention_html` as a `section` of another page, such as a notebook.
 
-    The piece is a `section` element with a style sheet that styles nothing outside it. Every call
-    makes new names for its elements, so that several pieces in one document do not disturb each
-    other.
+    Its style sheet styles nothing outside it, and every call gives its elements new names, so that
+    several pieces in one document do not disturb each other.
     """
     parsed = parse_results(results)
     articles = _articles(parsed, f"a{uuid.uuid4().hex[:12]}")
@@ -70,10 +65,11 @@ def comparison_html(
 ) -> str:
     """Show where several models looked in the same texts: one stand-alone page, without scripts.
 
+    A model trained with the penalty beside one without it gives Figure 4 of the paper.
+
     Args:
-        results: By the name of each model, the results of the `self-attention` pipeline for the
-            texts, in the same order. A model trained with the penalty beside one trained without
-            it gives Figure 4 of the paper.
+        results: By the name of each model, the results of its `self-attention` pipeline for the
+            texts, in the same order.
         title: The heading.
 
     Raises:
@@ -92,43 +88,31 @@ def comparison_html(
                 "models for the same texts in the same order"
             )
     room = MAX_HOP_WEIGHTS // max(1, len(parsed) * len(texts_of[first]))
-    groups = [
-        [
-            (name, article(one, f"text-{number}-{place}", room))
-            for place, (name, one) in enumerate(zip(parsed, row, strict=True), start=1)
-        ]
-        for number, row in enumerate(zip(*parsed.values(), strict=True), start=1)
+    columns = [
+        [article(one, f"text-{number}-{place}", room) for number, one in enumerate(own, start=1)]
+        for place, own in enumerate(parsed.values(), start=1)
     ]
+    groups = [list(zip(parsed, row, strict=True)) for row in zip(*columns, strict=True)]
     return _render("comparison.html", [*chain(*parsed.values())], title=title, groups=groups)
 
 
 def tables_html(
     tables: Sequence[Table], examples: Mapping[str, Sequence[Result]], title: str
 ) -> str:
-    """Show tables, and below them results under headings: one stand-alone page, without scripts.
-
-    Args:
-        tables: The tables.
-        examples: By heading, results of the `self-attention` pipeline, as for `attention_html`.
-        title: The heading of the page.
-    """
-    parsed = {heading: parse_results(results) for heading, results in examples.items()}
-    shown = [
-        (heading, _articles(some, f"p{number}"))
-        for number, (heading, some) in enumerate(parsed.items(), start=1)
-    ]
-    every = [*chain(*parsed.values())]
-    return _render("tables.html", every, title=title, tables=tables, examples=shown)
+    """Show tables, and below them the results of `attention_html` by their headings: one page."""
+    parsed = [parse_results(results) for results in examples.values()]
+    articles = [_articles(some, f"p{number}") for number, some in enumerate(parsed, start=1)]
+    shown = list(zip(examples, articles, strict=True))
+    return _render("tables.html", [*chain(*parsed)], title=title, tables=tables, examples=shown)
 
 
 def _render(
     template: str, parsed: Sequence[Parsed], layout: str = "page.html", **values: Any
 ) -> str:
     """Fill in a template; its scale and the number of views follow from the results it shows."""
-    texts = [text for _, texts in parsed for text in texts]
-    num_views = max((len(text.views) for text in texts), default=0)
-    shared = {"scale_ends": scale_ends(texts), "num_views": num_views}
-    return render(template, layout=layout, **shared, **values)
+    texts = [*chain(*(texts for _, texts in parsed))]
+    values["num_views"] = max((len(text.views) for text in texts), default=0)
+    return render(template, layout=layout, scale_ends=scale_ends(texts), **values)
 
 
 def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, Any]]:
@@ -140,10 +124,8 @@ def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, Any]]:
 def article(parsed: Parsed, name: str, room: int) -> dict[str, Any]:
     """Return the values of `article.html` for one result.
 
-    Args:
-        parsed: The result and its texts.
-        name: The id of the article, unique in the document.
-        room: The most coloured words of single hops; beyond it no hop can be chosen.
+    `name` is its id in the document. With more coloured words of single hops than `room`, no hop
+    can be chosen.
     """
     result, texts = parsed
     num_views = len(texts[0].views)
@@ -167,7 +149,7 @@ def article(parsed: Parsed, name: str, room: int) -> dict[str, Any]:
 
 
 def _verdict(result: Result) -> str:
-    """Return "Right" or "Wrong"; "" if the true label is unknown, a number or a set of labels."""
+    """Return "Right", "Wrong", or "" if the true label is unknown, a number or a set of labels."""
     known = result.get("true_label", ())
     if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
         return ""
@@ -223,13 +205,25 @@ def _scores(result: Result) -> dict[str, Any]:
     names = list(scores)
     if len(names) > MAX_LABELS:
         names = sorted(names, key=lambda name: -scores[name])[:MAX_LABELS]
-    rows = [
-        (
-            name,
-            f"{scores[name]:.3f}" if are_shares else None,
-            f"{scores[name]:.1%}" if are_probabilities else f"{scores[name]:.3f}",
-        )
-        for name in names
-    ]
+    form = "{:.1%}" if are_probabilities else "{:.3f}"
+    rows = [(n, f"{scores[n]:.3f}" if are_shares else None, form.format(scores[n])) for n in names]
     title = "Probabilities" if are_probabilities else "Scores"
     return {"title": title, "rows": rows, "left_out": len(scores) - len(names)}
+
+
+@dataclass(frozen=True, repr=False)
+class Attention:
+    """Results of the `self-attention` pipeline for one input or several, shown by a notebook.
+
+    Write `Attention(explain("The soup was good."))` as the last line of a cell. Elsewhere it prints
+    as `attention_text` does.
+    """
+
+    results: Result | Sequence[Result]
+
+    def _repr_html_(self) -> str:
+        return attention_fragment(self.results)
+
+    def __repr__(self) -> str:
+        several = [self.results] if isinstance(self.results, Mapping) else self.results
+        return "\n".join(f"{one['label']}: {attention_text(one, color=False)}" for one in several)

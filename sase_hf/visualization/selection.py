@@ -19,12 +19,8 @@ def read_rows(
 ) -> list[dict[str, Any]]:
     """Return the results of the `self-attention` pipeline for rows, with their true labels.
 
-    Args:
-        reader: The pipeline.
-        rows: Inputs and true labels; a batch of texts of similar length needs little padding.
-        batch_size: How many rows are read at once.
-        max_seq_length: The tokens after which a text or a pair is cut; None for whole texts, or for
-            those that a pretrained encoder can read.
+    Without `max_seq_length`, the tokens after which a text or a pair is cut, only what a pretrained
+    encoder cannot read is cut. A batch of rows of similar length needs little padding.
     """
     options: dict[str, Any] = {}
     if max_seq_length is not None:
@@ -36,14 +32,18 @@ def read_rows(
     return [result | known for result, (_, known) in bar]
 
 
-def check_select(select: str, problem_type: str | None, rows: Sequence[Row]) -> None:
-    """Raise ValueError if a model, by its problem type, cannot be confident or wrong about rows."""
+def check_select(select: str, model: Any, rows: Sequence[Row], file: str) -> None:
+    """Raise ValueError if a model's predictions for the rows of a file cannot be so selected."""
+    checkpoint, problem_type = model.name_or_path, model.config.problem_type
+    reason = ""
     if problem_type == REGRESSION and select != "random":
-        raise ValueError(f"select is {select!r}, but the model predicts numbers; set 'random'")
-    if problem_type == MULTI_LABEL and select == "wrong":
-        raise ValueError("select is 'wrong', but the model predicts sets of labels; set another")
-    if select == "wrong" and not all(known for _, known in rows):
-        raise ValueError("select is 'wrong', but rows have no label; set label_column_name")
+        reason = f"{checkpoint} predicts numbers; give --select random"
+    elif problem_type == MULTI_LABEL and select == "wrong":
+        reason = f"{checkpoint} predicts sets of labels; give another --select"
+    elif select == "wrong" and not all(known for _, known in rows):
+        reason = f"{file} has rows without a label; give --label_column_name"
+    if reason:
+        raise ValueError(f"--select is {select!r}, but {reason}")
 
 
 def select_predictions(

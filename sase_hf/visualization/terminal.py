@@ -18,7 +18,10 @@ RESET = "\x1b[0m"
 def attention_text(
     result: Result, top: int = 5, *, hop: int | None = None, color: bool | None = None
 ) -> str:
-    """Show where a model looked, for a terminal.
+    """Name the strongest words of each text and their shares of the attention, for a terminal.
+
+    In colour the text comes first: a word with more than an even share has a colour, and the
+    strongest words are underlined and bold.
 
     Args:
         result: The result of the `self-attention` pipeline for one input.
@@ -26,12 +29,6 @@ def attention_text(
         hop: The hop to show, counted from 1; None for all hops together.
         color: Whether to use 24-bit colours; None to use them if standard output is a terminal
             that has them (`COLORTERM`) and `NO_COLOR` is not set.
-
-    Returns:
-        For each text a line with its strongest words and their shares of the attention, or a line
-        that says that it is read evenly; a second line if the text was cut. In colour the text
-        comes first: a word with more than an even share has a colour, and the strongest words are
-        underlined and bold.
 
     Raises:
         ValueError: If the result is not from that pipeline, is not finite, or has no such hop.
@@ -55,14 +52,10 @@ def attention_text(
 
 
 def comparison_text(results: Mapping[str, Sequence[Result]]) -> str:
-    """Show where one model or several looked in the same texts, for a terminal.
+    """Show `attention_text` of one model or several for the same texts.
 
-    Args:
-        results: By the name of each model, the results of the `self-attention` pipeline for the
-            texts, in the same order. The name of a single model may be empty.
-
-    Raises:
-        ValueError: As for `attention_text`.
+    `results` holds by the name of each model its results for the texts, in the same order; the name
+    of a single model may be empty.
     """
     lines = []
     for same_text in zip(*results.values(), strict=True):
@@ -86,7 +79,7 @@ def _has_true_color() -> bool:
 
 
 def _colored(text: AttendedText, view: int) -> str:
-    """Return the running text with its words on the colours of their strengths."""
+    """Return a text with its words on the colours of their strengths."""
     plain = _style(0.0)
     pieces, done = [plain], 0
     for (start, end), strength in zip(text.words, text.strengths(view), strict=True):

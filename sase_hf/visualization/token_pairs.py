@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from ..utils.text import visible
@@ -19,10 +18,6 @@ def pair_figure(result: Result, title: str = "") -> Figure:
     A row is a token, and the white cell in it is the partner with the largest weight of the figure;
     black is a weight of 0. The figure shows the first `MAX_TOKENS` tokens.
 
-    Args:
-        result: The result of the `self-attention` pipeline for one input.
-        title: The heading.
-
     Raises:
         ValueError: If the result is not from that pipeline, or its model weighs no pairs.
         ImportError: If matplotlib is missing.
@@ -33,11 +28,12 @@ def pair_figure(result: Result, title: str = "") -> Figure:
             "the result has no pair_attention; its model must have encoder='relation_network' and "
             "relation_weights='softmax' or 'sigmoid'"
         )
-    is_pair = not isinstance(result["text"], str)
     fields = result["pair_attention"], result["tokens"]
     grids = []
-    for weights, tokens in zip(*fields, strict=True) if is_pair else [fields]:
+    for weights, tokens in (
+        [fields] if isinstance(result["text"], str) else zip(*fields, strict=True)
+    ):
         names = [visible(token) for token in tokens[:MAX_TOKENS]]
         grids.append(([list(row[:MAX_TOKENS]) for row in weights[:MAX_TOKENS]], names, names))
-    largest = max(chain.from_iterable(chain.from_iterable(grid for grid, _, _ in grids)), default=1)
+    largest = max((weight for grid, _, _ in grids for row in grid for weight in row), default=1)
     return grid_figure(grids, title, largest)

@@ -3,8 +3,8 @@
     python scripts/lab/cards.py
 
 Each card `model_cards/NAME.md` is made from `model_cards/NAME.yaml`, which names its record, its
-title and the folder of the trained model, and holds what is not in a record, such as licence, task
-and limits. The test suite compares the cards with a fresh rendering.
+title and its repository on the Hub, and holds what is not in a record, such as licence, task and
+limits. The test suite compares the cards with a fresh rendering.
 """
 
 from collections.abc import Sequence

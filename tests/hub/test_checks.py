@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 from tiny_translation import tiny_translator
 
@@ -32,17 +31,11 @@ def replace_text(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def pickle_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    torch.save({}, folder / "pytorch_model.bin")
-
-
 ELSEWHERE = "else/where--modeling_self_attentive.SelfAttentiveModel"
 OTHER_CODE = r" in .*not what this version of sase_hf writes.*save it with save_pretrained"
 UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, r"no model\.safetensors in .*; name a folder that save_pr"),
     "no card": (lambda f: (f / "README.md").unlink(), r"no .*README\.md; write .*write_model_card"),
-    "pickled weights": (pickle_weights, r"no model\.safetensors in .*save_pretrained"),
     "changed code": (
         lambda f: (f / "pooling_self_attentive.py").write_text("import os\n", encoding="utf-8"),
         rf"^pooling_self_attentive\.py{OTHER_CODE}",

@@ -18,24 +18,16 @@ from sase_hf.hub.checks import HANDLER
 from sase_hf.models import FAMILIES
 
 NAME = f"{OWNER}/rooms"
-MODEL_FILES = {
-    "README.md",
-    "config.json",
-    "model.safetensors",
-    "SHA256SUMS",
-    "modules.json",
-    "sentence_bert_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    *FAMILIES["self_attentive"].files,
-}
+MODEL_FILES = set(FAMILIES["self_attentive"].files) | set(
+    "README.md heatmap.svg config.json model.safetensors SHA256SUMS modules.json "  # noqa: SIM905
+    "sentence_bert_config.json tokenizer.json tokenizer_config.json".split()
+)
 
 
 def test_push_sends_the_files_of_a_model_and_nothing_else(folder: Path, hub: Hub) -> None:
     """A run's folder holds pickles, tokens, logs and predictions."""
     private = {"training_args.bin", ".env", "predictions.jsonl", "handler.py", "pytorch_model.bin"}
-    private |= {"my_self_attentive.py", "evil.safetensors", "model-00001-of-00009.safetensors"}
-    private.add("generation_config.json")  # that of a model without generation
+    private |= {"my_self_attentive.py", "evil.safetensors", "generation_config.json", "other.svg"}
     for name in private:
         (folder / name).write_text(TOKEN, encoding="utf-8")
     (folder / "checkpoint-8").mkdir()
@@ -45,7 +37,9 @@ def test_push_sends_the_files_of_a_model_and_nothing_else(folder: Path, hub: Hub
     assert held.keys() == MODEL_FILES | {".gitattributes"}
     assert done.publication.left_out == sorted(private | {"checkpoint-8/"})
     for name in MODEL_FILES:
-        assert held[name] == (folder / name).read_bytes(), name
+        saved = (folder / name).read_bytes()
+        assert held[name] == saved.replace(b"ORGANISATION/NAME", NAME.encode()), name
+        assert (held[name] == saved) == (name != "README.md"), "the card names its repository"
         assert str(folder).encode() not in held[name], name
     repository = hub.repositories[NAME]
     assert list(repository.messages.values()) == ["initial commit", "Better rooms"]
@@ -105,16 +99,15 @@ def test_push_replaces_weights_of_another_form(folder: Path, hub: Hub) -> None:
     assert loaded.classifier.output.bias.unique().item() == 42
 
 
-def test_push_to_a_private_branch_leaves_main_alone(folder: Path, hub: Hub) -> None:
+def test_push_private_makes_a_private_repository_and_refuses_a_public_one(
+    folder: Path, hub: Hub
+) -> None:
+    """The Hub ignores the wish where a repository exists."""
     push(folder, NAME, revision="feature/short", private=True)
     assert hub.repositories[NAME].private
-    assert hub.files(NAME).keys() == {".gitattributes"}
+    assert hub.files(NAME).keys() == {".gitattributes"}, "a branch leaves main alone"
     assert hub.files(NAME, "feature/short").keys() >= MODEL_FILES
-
-
-def test_push_private_refuses_a_public_repository(folder: Path, hub: Hub) -> None:
-    """The Hub ignores the wish where a repository exists."""
-    push(folder, NAME)
+    hub.repositories[NAME].private = False
     before = dict(hub.repositories[NAME].branches)
     with pytest.raises(ValueError, match=r"someone/rooms exists and is public; make it private"):
         push(folder, NAME, private=True)
@@ -127,21 +120,18 @@ def test_push_private_refuses_a_public_repository(folder: Path, hub: Hub) -> Non
         ("create", 403, r"403 Forbidden.*a token that may write there"),
         ("upload", 500, r"No file changed; push again when"),
         ("commit", DROP, r"disconnected.*push again when the Hub can be reached"),
+        ("offline", 0, r"unset HF_HUB_OFFLINE, or give --dry-run"),
     ],
 )
 def test_push_errors_have_a_way_out_and_no_token(
-    folder: Path, hub: Hub, asked: str, status: int, way_out: str
+    folder: Path, hub: Hub, monkeypatch: Any, asked: str, status: int, way_out: str
 ) -> None:
     hub.faults[asked] = status
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", asked == "offline")
     with pytest.raises(OSError, match=rf"^cannot push to {NAME}: .*{way_out}") as failed:
         push(folder, NAME)
     assert TOKEN not in str(failed.value)
     assert failed.value.__cause__ is None, "a traceback would show the request with its token"
-
-
-def test_push_offline_points_to_dry_run(folder: Path) -> None:
-    with pytest.raises(OSError, match=r"unset HF_HUB_OFFLINE, or give --dry-run"):
-        push(folder, NAME)
 
 
 def test_push_interrupted_leaves_the_old_model_whole(folder: Path, hub: Hub) -> None:

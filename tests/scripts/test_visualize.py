@@ -160,12 +160,12 @@ def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
         ("one", ["--text=a", "--output=a.pdf"], r"must end in one of \.html, \.htm, \.png"),
         ("one", ["--file=absent.csv"], r"^visualize\.py: .*No such file .*absent\.csv"),
         ("max", ["--text=a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
-        ("number", ["--file=ROWS"], "select is 'confident', but the model predicts numbers"),
-        ("several", ["--file=ROWS", "--select=wrong"], "but the model predicts sets of labels"),
+        ("number", ["--file=ROWS"], "--select is 'confident', but .*/number predicts numbers; "),
+        ("several", ["--file=ROWS", "--select=wrong"], "but .*/several predicts sets of labels; "),
         (
             "one",
             ["--file=ROWS", "--select=wrong", "--label_column_name=x"],
-            "select is 'wrong', but rows have no label; set label_column_name",
+            r"but .*/rows\.jsonl has rows without a label; give --label_column_name",
         ),
         # Side by side, "poor" of one model and "stars" of another look like a disagreement.
         (

@@ -31,25 +31,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def explain(root: Path) -> Any:
-    return load_pipeline(str(root / "texts"))
-
-
-@pytest.fixture(scope="module")
-def explain_pairs(root: Path) -> Any:
-    return load_pipeline(str(root / "pairs"))
-
-
-def test_view_of_empty_texts(explain: Any, explain_pairs: Any) -> None:
+def test_view_says_what_is_not_read(root: Path) -> None:
+    """The page cuts characters, the model reads 64 tokens."""
+    explain, explain_pairs = (load_pipeline(str(root / name)) for name in ("texts", "pairs"))
     answer = view(explain, [" \n"])
     assert "nothing to read yet" in answer
     assert "<section" not in answer
     assert "The text is empty." in view(explain_pairs, [PAIR[0], ""])
-
-
-def test_view_says_what_of_a_long_text_is_not_read(explain: Any) -> None:
-    """The page cuts characters, the model reads 64 tokens."""
     assert "Only the first" not in view(explain, ["a" * MAX_CHARACTERS])
     answer = view(explain, ["a" * (MAX_CHARACTERS + 1)])
     assert "Only the first 20,000 of 20,001 characters are read." in answer
@@ -69,14 +57,9 @@ def test_about_says_what_the_model_was_trained_on(root: Path) -> None:
     folder = Path(save_tiny(root / "card", SelfAttentiveForSequenceClassification))
     explain = load_pipeline(str(folder))
     assert "The model's card does not say what it was trained on." in html.unescape(about(explain))
-    card = "## Data\n\n* train: \\<b>rooms\u202e</b>.csv, SHA-256 " + "ab" * 32 + "\\: 9 rows\n"
-    Path(folder, "README.md").write_text(f"---\ntags: []\n---\n\n{card}", encoding="utf-8")
+    card = '---\ntrained_on: "<b>rooms\\u202e</b>.csv: 9 rows"\n---\n'
+    Path(folder, "README.md").write_text(card, encoding="utf-8")
     assert "trained on &lt;b&gt;rooms[U+202E]&lt;/b&gt;.csv: 9 rows." in about(explain)
-
-
-def test_build_page_rejects_examples_with_another_number_of_texts(explain: Any) -> None:
-    with pytest.raises(ValueError, match=r"reads 1 text\(s\) .* has 2; name 1 column"):
-        build_page(explain, examples=[("a", "b")])
 
 
 def test_app_reads_examples_from_a_file(
@@ -87,8 +70,8 @@ def test_app_reads_examples_from_a_file(
 ) -> None:
     laid_out: list[Any] = []
 
-    def build(explain: object, title: str, rows: object) -> SimpleNamespace:
-        laid_out.append((title, rows))
+    def build(explain: object, *shown: object) -> SimpleNamespace:
+        laid_out.append(shown)
         return SimpleNamespace(block_thread=lambda: None)
 
     monkeypatch.setattr(demo, "build_page", build)
@@ -109,6 +92,8 @@ def test_app_names_what_it_cannot_use(
     path.write_text("sentence\nA\n", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"^app\.py: .*no column 'text'"):
         main([checkpoint, "--examples", str(path), "--text_column_names", "text"])
+    with pytest.raises(ValueError, match=r"reads 1 text\(s\) .* has 2; name 1 column"):
+        build_page(load_pipeline(checkpoint), examples=[("a", "b")])
     monkeypatch.delitem(sys.modules, "sase_hf.serving.demo")
     monkeypatch.setitem(sys.modules, "gradio", None)  # an import of it now fails
     with pytest.raises(SystemExit, match=r"gradio, .* pip install 'sase_hf\[demo\]'$"):

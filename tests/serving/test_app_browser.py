@@ -60,6 +60,7 @@ def serving(folder: Path, model_class: type[Any]) -> Iterator[Server]:
         try:
             assert found, errors.read_text()
             yield Server(found[0], errors)
+            assert "must work offline" not in errors.read_text()
         finally:
             process.kill()
 
@@ -90,15 +91,19 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
+    """Give a tab; its script must not fail, and nothing that is typed may leave this machine."""
     tab = browser.new_page()
     tab.set_default_timeout(30_000)
-    tab.problems = []
-    tab.requests = []
-    tab.on("pageerror", lambda error: tab.problems.append(str(error)))
-    tab.on("request", lambda request: tab.requests.append(request.url))
+    problems: list[str] = []
+    requests: list[str] = []
+    tab.on("pageerror", lambda error: problems.append(str(error)))
+    tab.on("request", lambda request: requests.append(request.url))
     yield tab
     tab.close()
-    assert tab.problems == []
+    assert problems == []
+    addresses = [address for address in map(urlsplit, requests) if address.scheme != "data"]
+    assert len(addresses) > 5, "the premise: requests are seen"
+    assert {address.hostname for address in addresses} == {"127.0.0.1"}
 
 
 def open_page(tab: Any, address: str) -> None:
@@ -144,17 +149,6 @@ def test_page_shows_the_scores_and_the_colours_of_each_hop(app: Server, page: An
     assert len(colours) == 1 + NUM_HOPS
 
 
-def test_page_answers_empty_and_very_long_texts(app: Server, page: Any) -> None:
-    open_page(page, app.address)
-    read(page, " \n\t ")
-    assert "nothing to read" in page.text_content("#picture")
-    assert page.locator("#picture .words").count() == 0
-    read(page, "soup " * 100_000)
-    answer = page.text_content("#picture")
-    assert "Only the first 20,000 of 500,000 characters are read." in answer
-    assert shown_texts(page)[0].startswith("soup soup")
-
-
 def test_page_keeps_what_is_typed_while_it_loads(app: Server, page: Any) -> None:
     page.goto(app.address, wait_until="commit")
     page.fill("#text textarea", TEXT)
@@ -162,30 +156,12 @@ def test_page_keeps_what_is_typed_while_it_loads(app: Server, page: Any) -> None
     assert page.input_value("#text textarea") == TEXT
 
 
-def test_page_keeps_nothing_that_was_typed(app: Server, page: Any) -> None:
-    """Neither in the address nor for the next visit."""
+def test_page_keeps_nothing_that_was_typed_or_chosen(app: Server, page: Any) -> None:
+    """Neither in the address nor for the next visit; an example is read at one click."""
     open_page(page, app.address)
     (first_example,) = shown_texts(page)
     read(page, TEXT)
     assert shown_texts(page) == [TEXT]
-    assert urlsplit(page.url).query == ""
-    page.reload()
-    page.wait_for_selector("#picture p")
-    assert page.input_value("#text textarea") == first_example
-    assert shown_texts(page) == [first_example]
-
-
-def test_page_of_a_pair_model_has_two_fields(pair_app: Server, page: Any) -> None:
-    open_page(page, pair_app.address)
-    assert page.locator("#stage textarea").count() == 2
-    read(page, *PAIR)
-    assert shown_texts(page) == list(PAIR)
-    names = page.locator("#picture .scores th").all_text_contents()
-    assert names == ["entailment", "neutral", "contradiction"]
-
-
-def test_page_reads_an_example_at_one_click(app: Server, page: Any) -> None:
-    open_page(page, app.address)
     example = page.locator("#examples button").nth(1)
     text = example.text_content().strip()
     example.click()
@@ -193,17 +169,22 @@ def test_page_reads_an_example_at_one_click(app: Server, page: Any) -> None:
         "text => document.querySelector('.words').textContent === text", arg=text
     )
     assert page.input_value("#text textarea") == text
+    assert urlsplit(page.url).query == ""
+    page.reload()
+    page.wait_for_selector("#picture p")
+    assert page.input_value("#text textarea") == first_example
+    assert shown_texts(page) == [first_example]
 
 
 @pytest.mark.parametrize("texts", [PAIR, ("W" * 300, "i.e. " * 200)])
-def test_page_fits_a_phone(pair_app: Server, page: Any, texts: tuple[str, str]) -> None:
-    """It does not scroll sideways, and the heatmap stands right below the button."""
+def test_page_of_a_pair_fits_a_phone(pair_app: Server, page: Any, texts: tuple[str, str]) -> None:
+    """It does not scroll sideways, and the heatmap of both texts stands right below the button."""
     page.set_viewport_size({"width": 390, "height": 844})
     open_page(page, pair_app.address)
     read(page, *texts)
-    button, picture = (
-        page.locator(name).bounding_box() for name in ("button:has-text('Read')", "#picture")
-    )
+    assert shown_texts(page) == list(texts)
+    button = page.locator("button:has-text('Read')").bounding_box()
+    picture = page.locator("#picture").bounding_box()
     assert 0 < picture["y"] - (button["y"] + button["height"]) < 60, "the picture is out of reach"
     for width in (390, 320):
         page.set_viewport_size({"width": width, "height": 844})
@@ -217,16 +198,6 @@ def test_heatmap_is_as_dark_as_the_page(app: Server, page: Any, theme: str) -> N
     open_page(page, f"{app.address}?__theme={theme}")
     scheme = page.eval_on_selector(".sase-attention", "one => getComputedStyle(one).colorScheme")
     assert scheme == theme
-
-
-def test_page_sends_nothing_to_other_hosts(app: Server, page: Any) -> None:
-    """What is typed may be private, and the page must work where there is no network."""
-    open_page(page, app.address)
-    read(page, TEXT)
-    addresses = [address for address in page.requests if urlsplit(address).scheme != "data"]
-    assert len(addresses) > 5, "the premise: requests are seen"
-    assert {urlsplit(address).hostname for address in addresses} == {"127.0.0.1"}
-    assert app.errors.read_text().count("must work offline") == 0
 
 
 @pytest.mark.parametrize(

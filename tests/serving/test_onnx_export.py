@@ -62,9 +62,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def report_of(root: Path, name: str) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((root / "onnx" / name / "export.json").read_text())
-    return report
+def report_of(root: Path, name: str) -> Any:
+    return json.loads((root / "onnx" / name / "export.json").read_text())
 
 
 def load(root: Path, name: str) -> Any:
@@ -76,8 +75,8 @@ def load(root: Path, name: str) -> Any:
 def test_export_writes_all_files_and_no_private_path(root: Path, name: str) -> None:
     folder = root / "onnx" / name
     needed = "model.onnx config.json tokenizer.json tokenizer_config.json predictor.py export.json"
-    int8 = {"model_int8.onnx"} if name == "classifier" else set()
-    assert {path.name for path in folder.iterdir()} == {*needed.split(), *int8}
+    needed += " model_int8.onnx" * (name == "classifier")
+    assert {path.name for path in folder.iterdir()} == set(needed.split())
     for path in folder.iterdir():
         for private in (root, Path(onnx_export.__file__).parents[2], Path(torch.__file__).parent):
             assert str(private).encode() not in path.read_bytes(), path.name
@@ -234,13 +233,9 @@ def test_export_prints_a_command_that_works_without_torch(root: Path) -> None:
     folder = root / "onnx" / "nli"
     *_, line = load_script("export").lines(report_of(root, "nli"), str(folder))
     assert line == f"python {folder}/predictor.py 'a text' 'another text'"
-    code = (
-        "import runpy, sys\n"
-        "for name in ('torch', 'transformers', 'sase_hf', 'datasets', 'huggingface_hub'):\n"
-        "    sys.modules[name] = None  # an import of it now fails\n"
-        "sys.argv = sys.argv[1:]\n"
-        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
-    )
+    absent = dict.fromkeys(("torch", "transformers", "sase_hf", "datasets", "huggingface_hub"))
+    code = f"import runpy, sys; sys.modules |= {absent}; del sys.argv[0]; "
+    code += "runpy.run_path(sys.argv[0], run_name='__main__')"
     command = [sys.executable, "-I", "-c", code, str(folder / "predictor.py"), *PAIRS[0]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -248,22 +243,16 @@ def test_export_prints_a_command_that_works_without_torch(root: Path) -> None:
     assert_same_answers(json.loads(done.stdout), expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "inputs", "expected"),
-    [
+def test_predictor_names_a_wrong_input_and_what_is_missing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, inputs, expected in (
         ("classifier", ["Good!", 7], r"input 1 \(from 0\) is 7; this model reads a text"),
         ("nli", "Good!", r"input 0 .*this model reads \{\"text\": \.\.\., \"text_pair\""),
         ("encoder", INPUTS["nli"], r"input 0 .*this model reads a text"),
-    ],
-)
-def test_predictor_names_the_input_it_refuses(
-    root: Path, name: str, inputs: Any, expected: str
-) -> None:
-    with pytest.raises(ValueError, match=expected):
-        Predictor(root / "onnx" / name)(inputs)
-
-
-def test_predictor_names_what_is_missing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ):
+        with pytest.raises(ValueError, match=expected):
+            Predictor(root / "onnx" / name)(inputs)
     with pytest.raises(FileNotFoundError, match=r"no model\.onnx; scripts/export\.py writes it"):
         Predictor(root / "nli")
     with pytest.raises(FileNotFoundError, match=r"no model_int8\.onnx; scripts/export\.py --int8"):

@@ -33,16 +33,10 @@ def test_visible_shows_invisible_characters_by_number(character: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "👨\u200d👩\u200d👧",
-        "🏳\ufe0f\u200d🌈 ❤\ufe0f 1\ufe0f\u20e3 ‼\ufe0f",
-        "👍🏽",
-        "🇫🇷🇩🇪",
+        "👨\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 ❤\ufe0f 1\ufe0f\u20e3 ‼\ufe0f 👍🏽 🇫🇷🇩🇪 \U0001faea",
         "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
-        "می\u200cروم",
-        "क्\u200dष",
+        "می\u200cروم क्\u200dष \u0600\u0661",
         "two\nlines\tand a\u00a0space",
-        "\U0001faea",
-        "\u0600\u0661",
     ],
 )
 def test_visible_keeps_emoji_and_scripts_whole(text: str) -> None:
@@ -53,8 +47,7 @@ def test_visible_keeps_emoji_and_scripts_whole(text: str) -> None:
 def test_visible_shows_selectors_joiners_and_carriage_returns_without_use() -> None:
     """Bytes can be smuggled in a row of selectors; a lone return can overwrite a line."""
     assert visible("one\r\ntwo\rthree") == "one\ntwo[U+000D]three"
-    assert visible("🙂\ufe0f\ufe0f") == "🙂\ufe0f[U+FE0F]"
-    assert visible("🙂\U000e0101") == "🙂[U+E0101]"
+    assert visible("🙂\ufe0f\ufe0f 🙂\U000e0101") == "🙂\ufe0f[U+FE0F] 🙂[U+E0101]"
     assert visible("pay\u200dpal \u200d🙂") == "pay[U+200D]pal [U+200D]🙂"
     assert visible("🏴\U000e0061\U000e007f") == "🏴[U+E0061][U+E007F]"
 

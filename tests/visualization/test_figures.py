@@ -20,6 +20,7 @@ from sase_hf.visualization import (
     statistics_figure,
 )
 from sase_hf.visualization.figures import MAX_HOPS, MAX_WORDS, plain
+from sase_hf.visualization.picture import heatmap_svg
 
 STRENGTHS = [0, 0, 0.37]  # of the first of the two hops, and of both together
 PAYLOADS = (
@@ -52,13 +53,9 @@ def test_figure_cells_are_the_strengths_of_all_hops_and_of_each() -> None:
     assert {"A title", "predicted (0.750): 4 stars\ntrue label: 2 stars"} <= set(texts(figure))
     ends = {"an even share or less", "8 times that or more, or all"}
     assert {*ends, "attention"} <= set(texts(figure))
-
-
-def test_figure_shows_both_texts_of_a_pair() -> None:
-    figure = attention_figure(pair_result("all sleep now", "none is awake"))
-    titles = [axes.get_title("left") for axes in figure.axes[:2]]
+    pair = attention_figure(pair_result("all sleep now", "none is awake"))
+    titles = [axes.get_title("left") for axes in pair.axes[:2]]
     assert titles == ["predicted (0.500): neutral\nFirst text", "Second text"]
-    assert [len(rows[0]) for rows in cells(figure)] == [3, 3]
 
 
 def test_figure_wraps_long_texts_and_says_what_it_leaves_out() -> None:
@@ -77,9 +74,6 @@ def test_figure_wraps_long_texts_and_says_what_it_leaves_out() -> None:
     ]
     assert sum(len(rows[0]) for rows in cells(figure)) == MAX_WORDS
     assert len(cells(figure)) > 2, "long texts are wrapped"
-
-
-def test_figure_of_a_text_without_words_says_so() -> None:
     assert "The text holds no words." in texts(attention_figure(result("\n")))
     assert "The text is empty." in texts(attention_figure(result("")))
 
@@ -95,14 +89,10 @@ def test_comparison_figure_has_a_column_for_each_model_and_one_scale() -> None:
     assert left.collections[0].norm.vmax == right.collections[0].norm.vmax == 1
     figure.draw_without_rendering()
     assert left.get_position().x1 < right.get_position().x0
+    dark = comparison_figure(results, theme="dark")
+    assert dark.get_facecolor() < (0.1, 0.1, 0.1) < (0.9, 0.9, 0.9) < figure.get_facecolor()
     with pytest.raises(ValueError, match="nothing to compare; give at least one result"):
         comparison_figure({})
-
-
-def test_figure_has_a_light_and_a_dark_theme() -> None:
-    light, dark = (attention_figure(result("fine"), theme=theme) for theme in ("light", "dark"))
-    assert light.get_facecolor() > (0.9, 0.9, 0.9)
-    assert dark.get_facecolor() < (0.1, 0.1, 0.1)
     with pytest.raises(ValueError, match="theme is 'blue'; allowed are light, dark"):
         attention_figure(result("fine"), theme="blue")
 
@@ -116,8 +106,11 @@ def test_figure_draws_text_literally(payload: str, tmp_path: Path) -> None:
     assert not any(text.get_parse_math() for text in figure.findobj(Text))
     for path in (tmp_path / "figure.png", tmp_path / "figure.svg"):
         save_figure(figure, path)
-    elements = {element.tag.rpartition("}")[2] for element in ElementTree.parse(path).iter()}
-    assert {"script", "a", "foreignObject"}.isdisjoint(elements)
+    picture = heatmap_svg(strange)
+    assert plain(payload.split()[0], 20) in "".join(ElementTree.fromstring(picture).itertext())
+    for root in (ElementTree.parse(path).getroot(), ElementTree.fromstring(picture)):
+        elements = {element.tag.rpartition("}")[2] for element in root.iter()}
+        assert {"script", "a", "foreignObject"}.isdisjoint(elements)
 
 
 def test_figure_cuts_long_words_and_names() -> None:
@@ -125,9 +118,6 @@ def test_figure_cuts_long_words_and_names() -> None:
     endless = result("x" * 10**6, label=words)
     figure = comparison_figure({words: endless, "b": endless}, words)
     assert max(len(line) for text in texts(figure) for line in text.splitlines()) <= 100
-    figure.draw_without_rendering()
-    left, right = figure.axes[:2]
-    assert left._left_title.get_window_extent().x1 < right.get_window_extent().x0
 
 
 def test_save_figure_writes_the_same_bytes_for_the_same_figure(tmp_path: Path) -> None:

@@ -20,9 +20,7 @@ def values_of(shown: dict[str, Any], room: int = 1000) -> dict[str, Any]:
     return article((shown, parse_result(shown)), "text-1", room)
 
 
-@pytest.mark.parametrize(
-    "text", ["  The soup,\twas\n\ngood. ", "", "\n", "word", "naïve 寿司 🙂 שלום", "a  b"]
-)
+@pytest.mark.parametrize("text", ["  The soup,\twas\n\ngood. ", "", "\n", "naïve 寿司 🙂 שלום"])
 def test_page_shows_the_text_once_with_its_own_spacing(text: str) -> None:
     """A reader must see all of the text that the model read; hops only colour it anew."""
     assert Page(attention_html(result(text))).texts["p.words"] == [text]
@@ -79,14 +77,6 @@ def test_article_lists_the_scores_of_the_labels() -> None:
     assert page.texts["p.note"] == ["and 4 labels with lower scores"]
 
 
-def test_page_shows_a_pair_under_one_chooser() -> None:
-    """Hop k is the same hop in both texts."""
-    page = Page(attention_html(pair_result("A man sleeps.", "He is awake.")))
-    assert page.texts["p.words"] == ["A man sleeps.", "He is awake."]
-    assert page.elements.count("fieldset") == 1
-    assert page.texts["ol.spans"] == ["\nsleeps. 50%\n", "\nawake. 50%\n"]
-
-
 def test_page_of_many_texts_has_a_table_of_contents() -> None:
     several = [result(f"text {number}", true_label="4 stars") for number in range(4)]
     page = Page(attention_html(several))
@@ -99,12 +89,10 @@ def test_page_of_many_texts_has_a_table_of_contents() -> None:
 def test_page_of_an_evenly_read_text_is_pale_and_says_so() -> None:
     """Against the strongest word, every word of it would be strong."""
     even = result("dull but fine", overall=[0.32, 0.34, 0.34], spans=[])
-    page = Page(source := attention_html(even))
+    page = Page(attention_html(even))
     assert [own.get(0, 0) for _, own in page.weights[0]] == [0, 0.02, 0.02]
     assert page.texts["p.note"] == ["The model reads all words about equally (all hops together)."]
-    assert "<p>none: all words are read about equally</p>" in source
     assert [words is None for ((_, words),) in values_of(even)["views"]] == [True, False, False]
-    assert "none: no word stands out" in attention_html(result("dull but fine", spans=[]))
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -133,8 +121,7 @@ def test_page_of_long_texts_leaves_out_hops_first_and_stays_below_20_megabytes()
     source = attention_html([book | {"attention": [most] * 2}, book | {"attention": [most] * 3}])
     assert len(source.encode()) < 20e6
     first, second = source.split('<article class="result" id="text-2">')
-    assert "no room for every hop" not in first
-    assert "no room for every hop" in second
+    assert ["no room for every hop" in article for article in (first, second)] == [False, True]
     assert "--2:" in first
     assert "--1:" not in second.partition('<fieldset class="views">')[0]
     assert f"Only the first {5 * MAX_WORDS - 1:,} of {5 * words:,} characters are shown." in second
@@ -143,12 +130,12 @@ def test_page_of_long_texts_leaves_out_hops_first_and_stays_below_20_megabytes()
 def test_page_says_what_the_model_did_not_read() -> None:
     """Cut tokens and empty texts look alike without a note; only an empty text has no chooser."""
     page = Page(attention_html([result("fine", truncated=1234), result("")]))
-    assert page.texts["p.note"] == [
-        "Tokens cut off at the end and not read: 1,234.",
-        "The text is empty.",
-    ]
+    note, empty = page.texts["p.note"]
+    assert "not read: 1,234" in note
+    assert empty == "The text is empty."
     assert page.elements.count("fieldset") == 1
-    assert "fieldset" in Page(attention_html(pair_result("", "fine"))).elements
+    pair = Page(attention_html(pair_result("", "fine")))
+    assert pair.elements.count("fieldset") == 1, "hop k is the same hop in both texts"
 
 
 def test_fragment_leaves_the_page_around_it_alone() -> None:
@@ -156,11 +143,9 @@ def test_fragment_leaves_the_page_around_it_alone() -> None:
     one, two = (attention_fragment(result("dull but fine")) for _ in range(2))
     page = assert_harmless(one)
     assert not {"html", "head", "body", "title"} & set(page.elements)
-    assert page.texts["p.words"] == ["dull but fine"]
     rules = re.sub(r"/\*.*?\*/", "", one.partition("<style>")[2].partition("</style>")[0])
     top_level = re.findall(r"^[^\s/}*].*\{", rules, re.MULTILINE)
-    assert top_level
-    assert all(rule.startswith(".sase-attention") for rule in top_level)
+    assert {rule.split()[0] for rule in top_level} == {".sase-attention"}
     names, others = (set(re.findall(r' (?:name|id)="([^"]+)"', source)) for source in (one, two))
     assert names
     assert names.isdisjoint(others)
@@ -169,21 +154,16 @@ def test_fragment_leaves_the_page_around_it_alone() -> None:
     assert repr(notebook) == "4 stars: fine 50%, but 33%, dull 17%"
 
 
-def test_comparison_has_a_column_and_a_chooser_for_each_model() -> None:
+def test_comparison_has_a_column_and_a_chooser_for_each_model_and_needs_the_same_texts() -> None:
     """Hop 3 of one model has nothing to do with hop 3 of another; models may differ in hops."""
     one = [result("dull but fine"), result("so it is")]
     other = [shown | {"attention": [shown["overall"]] * 7} for shown in one]
     source = comparison_html({"one": one, "other": other})
     page = Page(source)
-    assert page.texts["h2"] == ["Text 1", "Text 2"]
     assert page.texts["h3"] == ["one", "other"] * 2
     assert page.texts["p.words"] == ["dull but fine"] * 2 + ["so it is"] * 2
     views = re.findall(r'name="(.+)" value="(\d)"', source)
     assert [views.count((f"text-2-{place}", "7")) for place in (1, 2)] == [0, 1]
-
-
-def test_comparison_refuses_different_texts() -> None:
-    """Side by side they would look like two opinions of one text."""
     one, other = result("fine"), result("dull")
     for different in ([one, other], [one]):
         with pytest.raises(ValueError, match="the texts of 'b' differ from those of 'a'; give"):

@@ -3,6 +3,7 @@
 import re
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from shown import pair_result, result
@@ -17,6 +18,9 @@ def test_attention_text_names_the_strongest_words_first() -> None:
     assert attention_text(result("dull but fine"), top=2) == "fine 50%, but 33%"
     assert attention_text(pair_result("so it is", "no")) == "is 50%, it 33%, so 17%\nno 100%"
     assert attention_text(result("")) == ""
+    assert attention_text(result("dull but fine"), hop=2) == "dull 50%, but 33%, fine 17%"
+    with pytest.raises(ValueError, match="hop is 3; this result has the hops 1 to 2; None shows"):
+        attention_text(result("fine"), hop=3)
     cut = attention_text(result("fine", truncated=1234))
     assert cut == "fine 100%\n(tokens cut off at the end and not read: 1,234)"
 
@@ -29,12 +33,6 @@ def test_attention_text_of_an_evenly_read_text_is_pale_and_says_so() -> None:
     words = [f"w{number}" for number in range(200)]
     uneven = [0.04] + [0.96 / 199] * 199
     assert attention_text(result(" ".join(words), overall=uneven)).startswith("w0 4%, ")
-
-
-def test_attention_text_shows_one_hop_alone() -> None:
-    assert attention_text(result("dull but fine"), hop=2) == "dull 50%, but 33%, fine 17%"
-    with pytest.raises(ValueError, match="hop is 3; this result has the hops 1 to 2; None shows"):
-        attention_text(result("fine"), hop=3)
 
 
 def test_coloured_attention_text_keeps_the_text_as_it_is() -> None:
@@ -52,27 +50,27 @@ def test_coloured_attention_text_keeps_the_text_as_it_is() -> None:
     assert found["very  "] == ("", 251)
 
 
-def test_attention_text_colours_only_terminals_that_want_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for is_terminal, colorterm, no_color, expected in (
+@pytest.mark.parametrize(
+    ("is_terminal", "colorterm", "no_color", "expected"),
+    [
         (True, "truecolor", "", True),
         (True, "24bit", "", True),
         (True, "", "", False),
         (True, "truecolor", "1", False),
         (False, "truecolor", "", False),
-    ):
-        monkeypatch.setattr(
-            sys, "stdout", SimpleNamespace(isatty=lambda answer=is_terminal: answer)
-        )
-        monkeypatch.setenv("COLORTERM", colorterm)
-        monkeypatch.setenv("NO_COLOR", no_color)
-        assert ("\x1b[" in attention_text(result("fine"))) == expected
+    ],
+)
+def test_attention_text_colours_only_terminals_that_want_it(
+    monkeypatch: Any, is_terminal: bool, colorterm: str, no_color: str, expected: bool
+) -> None:
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda: is_terminal))
+    monkeypatch.setenv("COLORTERM", colorterm)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    assert ("\x1b[" in attention_text(result("fine"))) == expected
 
 
-def test_attention_text_sends_no_escape_sequences_of_a_text() -> None:
-    for color in (True, False):
-        shown = ESCAPE.sub("", attention_text(result("\x1b[31mred\x9b2J"), color=color))
-        assert "[U+001B][31mred[U+009B]2J" in shown
-        assert "\x1b" not in shown
-        assert "\x9b" not in shown
+@pytest.mark.parametrize("color", [True, False])
+def test_attention_text_sends_no_escape_sequences_of_a_text(color: bool) -> None:
+    shown = ESCAPE.sub("", attention_text(result("\x1b[31mred\x9b2J"), color=color))
+    assert "[U+001B][31mred[U+009B]2J" in shown
+    assert not {"\x1b", "\x9b"} & set(shown)
