@@ -15,10 +15,10 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from .data.tokenizer import LenientTokenizer, build_tokenizer, build_translation_tokenizer
 from .data.word_vectors import load_word_vectors
+from .layers import GeneralizedPooling, SelfAttention
 from .models import FAMILIES, Family
 from .models.configuration_rnnsearch import RNNSearchConfig
 from .models.configuration_self_attentive import SelfAttentiveConfig
-from .models.layers import GeneralizedPooling, SelfAttention
 from .models.modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
 from .models.modeling_self_attentive import (
     SelfAttentiveForNLI,

@@ -8,10 +8,8 @@ Lin et al., "A Structured Self-Attentive Sentence Embedding" (ICLR 2017). The sy
     P   penalty, a number  (equation 8)
 
 So are the other encoders, whose states H have a width of their own, and the other poolings.
-
-`weights` is a model's `state_dict`, or the part of it that a function needs, under its own names.
-Every function is made of differentiable torch operations, so that autograd gives the reference
-gradients too.
+`weights` is the `state_dict` of a model, or the part that a function needs, under its own names.
+All operations are differentiable, so that autograd gives the reference gradients too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +19,7 @@ import torch
 from torch import Tensor
 
 Weights = Mapping[str, Tensor]
+Prediction = tuple[Tensor, Tensor]  # logits and P
 
 
 class Encoded(NamedTuple):
@@ -29,13 +28,6 @@ class Encoded(NamedTuple):
     H: Tensor
     A: Tensor | None
     M: Tensor
-    P: Tensor
-
-
-class Prediction(NamedTuple):
-    """What a head says about one text or one pair of sentences."""
-
-    logits: Tensor
     P: Tensor
 
 
@@ -56,12 +48,8 @@ def lstm(S: Tensor, weights: Weights) -> Tensor:
     h, c = S.new_zeros(u), S.new_zeros(u)
     states = S.new_zeros(0, u)
     for w in S:
-        gates = (
-            weights["weight_ih_l0"] @ w
-            + weights["bias_ih_l0"]
-            + weights["weight_hh_l0"] @ h
-            + weights["bias_hh_l0"]
-        )
+        gates = weights["weight_ih_l0"] @ w + weights["bias_ih_l0"]
+        gates = gates + weights["weight_hh_l0"] @ h + weights["bias_hh_l0"]
         i, f, g, o = gates[:u], gates[u : 2 * u], gates[2 * u : 3 * u], gates[3 * u :]
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         h = torch.sigmoid(o) * torch.tanh(c)
@@ -314,11 +302,9 @@ def pruned_mlp(M: Tensor, weights: Weights) -> Tensor:
 
     The output layer reads the units of the rows, then those of the columns.
     """
-    units = []
-    for i in range(M.shape[0]):
-        units.append(M[i, :] @ weights["row_weight"][i] + weights["row_bias"][i])
-    for j in range(M.shape[1]):
-        units.append(M[:, j] @ weights["column_weight"][j] + weights["column_bias"][j])
+    units = [m @ weights["row_weight"][i] + weights["row_bias"][i] for i, m in enumerate(M)]
+    for j, m in enumerate(M.T):
+        units.append(m @ weights["column_weight"][j] + weights["column_bias"][j])
     return weights["output.weight"] @ torch.relu(torch.cat(units)) + weights["output.bias"]
 
 
@@ -327,12 +313,8 @@ CLASSIFIERS = {"mlp": mlp, "pruned_mlp": pruned_mlp}
 
 def gated(M_p: Tensor, M_h: Tensor, weights: Weights) -> Tensor:
     """F_r = F_p * F_h, where each row has a matrix of its own per side (equations 10 to 12)."""
-    rows = []
-    for i in range(len(M_p)):
-        F_p = M_p[i] @ weights["premise_weight"][i]
-        F_h = M_h[i] @ weights["hypothesis_weight"][i]
-        rows.append(F_p * F_h)
-    return torch.stack(rows)
+    W_p, W_h = weights["premise_weight"], weights["hypothesis_weight"]
+    return torch.stack([(M_p[i] @ W_p[i]) * (M_h[i] @ W_h[i]) for i in range(len(M_p))])
 
 
 def concat(M_p: Tensor, M_h: Tensor, weights: Weights) -> Tensor:
@@ -346,18 +328,16 @@ MATCHINGS = {"gated": gated, "concat": concat}
 
 def targets(config: Any, logits: Tensor) -> Tensor:
     """Bring the targets of a regression back to their own mean and deviation."""
-    outputs = []
-    for i, x in enumerate(logits):
-        scale = 1 if config.target_deviation is None else config.target_deviation[i]
-        outputs.append(scale * x + (0 if config.target_mean is None else config.target_mean[i]))
-    return torch.stack(outputs)
+    scales = config.target_deviation or [1] * len(logits)
+    means = config.target_mean or [0] * len(logits)
+    return torch.stack([s * x + m for x, s, m in zip(logits, scales, means, strict=True)])
 
 
 def classify_text(config: Any, weights: Weights, ids: Sequence[int]) -> Prediction:
     """Classify one text."""
     text = encode(config, part(weights, "encoder."), ids)
     classify = CLASSIFIERS[config.classifier]
-    return Prediction(targets(config, classify(text.M, part(weights, "classifier."))), text.P)
+    return targets(config, classify(text.M, part(weights, "classifier."))), text.P
 
 
 def classify_pair(
@@ -369,7 +349,7 @@ def classify_pair(
     match, classify = MATCHINGS[config.matching], CLASSIFIERS[config.classifier]
     F_r = match(premise.M, hypothesis.M, part(weights, "matching."))
     P = premise.P if config.pooling == "generalized" else premise.P + hypothesis.P
-    return Prediction(targets(config, classify(F_r, part(weights, "classifier."))), P)
+    return targets(config, classify(F_r, part(weights, "classifier."))), P
 
 
 # The loss
@@ -397,10 +377,9 @@ def squared_error(
     logits: Tensor, targets: Sequence[float], deviations: Sequence[float] | None
 ) -> Tensor:
     """Return the mean over the targets of ((x - y) / s)^2, where s is 1 or their deviation."""
-    loss = logits.new_zeros(())
-    for i, (x, y) in enumerate(zip(logits, targets, strict=True)):
-        loss = loss + ((x - y) / (1 if deviations is None else deviations[i])) ** 2
-    return loss / len(logits)
+    scales = deviations or [1] * len(logits)
+    errors = [((x - y) / s) ** 2 for x, y, s in zip(logits, targets, scales, strict=True)]
+    return torch.stack(errors).sum() / len(logits)
 
 
 def loss(config: Any, predictions: Sequence[Prediction], labels: Sequence[Any]) -> Tensor:
@@ -447,9 +426,8 @@ def rank(
     total = scores.new_zeros(())
     for i, (q, d) in enumerate(zip(queries, documents, strict=True)):
         total = total + cross_entropy(scores[i] / config.score_temperature, i, 0.0)
-        total = total + config.penalty_coef * (
-            q.P if config.pooling == "generalized" else q.P + d.P
-        )
+        P = q.P if config.pooling == "generalized" else q.P + d.P
+        total = total + config.penalty_coef * P
     return scores, total / len(queries)
 
 
@@ -459,15 +437,13 @@ def rank(
 class Translated(NamedTuple):
     """What the translation model computes for a source x of T words and the L words before y.
 
-    h are the annotations (T x 2n), alpha the alignment (L x T), c the contexts, s the states s_0 to
-    s_L, t the maxout layer and p the distribution of each target word. RNNencdec has no alpha.
+    h are the annotations (T x 2n), alpha the alignment (L x T), s the states s_0 to s_L and p the
+    distribution of each target word. RNNencdec has no alpha.
     """
 
     h: Tensor
     alpha: Tensor | None
-    c: Tensor
     s: Tensor
-    t: Tensor
     p: Tensor
 
 
@@ -504,35 +480,21 @@ def translate(config: Any, weights: Weights, source: Sequence[int], y: Sequence[
         h, first = forward, forward[-1]
     own = part(weights, "decoder.")
     s = [torch.tanh(own["first_state.weight"] @ first + own["first_state.bias"])]
-    alphas, contexts, layers, distributions = [], [], [], []
+    alphas, distributions = [], []
     for word in y:
         c = first
         if config.has_attention:
-            e = [
-                own["alignment.score_weight"]
-                @ torch.tanh(
-                    own["alignment.query_weight"] @ s[-1]
-                    + own["alignment.key_weight"] @ h_j
-                    + own["alignment.key_bias"]
-                )
-                for h_j in h
-            ]
-            alpha = torch.exp(torch.stack(e)) / torch.exp(torch.stack(e)).sum()
+            parts = ("score_weight", "query_weight", "key_weight", "key_bias")
+            v_a, W_a, U_a, b_a = (own[f"alignment.{name}"] for name in parts)
+            e = torch.stack([v_a @ torch.tanh(W_a @ s[-1] + U_a @ h_j + b_a) for h_j in h])
+            alpha = torch.exp(e) / torch.exp(e).sum()
             alphas.append(alpha)
             c = sum((a * h_j for a, h_j in zip(alpha, h, strict=True)), torch.zeros_like(h[0]))
         E_y = own["embeddings.weight"][word]
         hidden = own["readout.weight"] @ torch.cat([s[-1], E_y, c]) + own["readout.bias"]
         t = torch.stack([torch.maximum(hidden[k], hidden[k + 1]) for k in range(0, len(hidden), 2)])
         logits = weights["lm_head.weight"] @ t + weights["lm_head.bias"]
-        contexts.append(c)
-        layers.append(t)
         distributions.append(torch.exp(logits) / torch.exp(logits).sum())
         s.append(gated_unit(E_y, s[-1], part(own, "unit."), own["context.weight"] @ c))
-    return Translated(
-        torch.stack(h),
-        torch.stack(alphas) if alphas else None,
-        torch.stack(contexts),
-        torch.stack(s),
-        torch.stack(layers),
-        torch.stack(distributions),
-    )
+    alpha = torch.stack(alphas) if alphas else None
+    return Translated(torch.stack(h), alpha, torch.stack(s), torch.stack(distributions))

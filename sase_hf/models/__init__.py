@@ -5,7 +5,7 @@ as `from .name import Thing`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,10 +47,9 @@ class Family:
     Attributes:
         config: Its config; `config.model_type` is its key in `FAMILIES`.
         base_model: The sentence encoder.
-        objective: What its heads learn: `labels` of texts (scripts/train.py), or `translation`
-            (scripts/train_translation.py).
+        objective: What its heads learn.
         heads: The head that each `--task` trains; that of `RETRIEVAL` learns from pairs without
-            labels (scripts/train_retrieval.py).
+            labels.
         auto_class: The Auto class that loads the heads.
         summaries: A sentence for the model card, by the name of the class.
         logged_outputs: Outputs of a head, one number per example, lower is better; their means are
@@ -58,8 +57,6 @@ class Family:
         loss: The loss of a head, called with logits, labels, the logged outputs by name, and
             `config`; evaluation computes it from all rows at once. None if a logged output holds
             it.
-        flags: The help of the flag for each field of the config; fields that the tokenizer decides
-            have none.
         changeable_fields: Fields of a checkpoint's config that flags may change: no weight depends
             on them.
         json_files: What `save_pretrained` writes beside weights, config and code, by file name.
@@ -77,13 +74,18 @@ class Family:
     summaries: Mapping[str, str]
     logged_outputs: tuple[str, ...]
     loss: Callable[..., Tensor] | None
-    flags: Mapping[str, str]
     changeable_fields: tuple[str, ...]
     json_files: Mapping[str, Any]
     pipeline_task: str
     pipeline_class: type[Pipeline]
     hub_task: str
     hub_tags: tuple[str, ...]
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The help of the flag for each field of the config that has one."""
+        helps = {entry.name: entry.metadata.get("help") for entry in fields(self.config)}
+        return {name: text for name, text in helps.items() if text is not None}
 
     @property
     def files(self) -> dict[str, Path]:
@@ -112,41 +114,6 @@ FAMILIES = {
         },
         logged_outputs=("penalty",),
         loss=penalised_loss,
-        flags={
-            "embedding_size": "Width of a word vector.",
-            "encoder": "What turns the word vectors into states; none leaves them as they are.",
-            "lstm_hidden_size": "bilstm: LSTM units per direction.",
-            "num_lstm_layers": "bilstm: layers.",
-            "lstm_shortcuts": "bilstm: let each layer read the word vectors and all layers below.",
-            "cnn_kernel_sizes": "cnn: widths of the convolutions in tokens.",
-            "cnn_num_filters": "cnn: filters of each width.",
-            "cnn_num_layers": "cnn: layers, each reading the states of the one below.",
-            "dilated_cnn_hidden_size": "dilated_cnn: width of the states.",
-            "dilated_cnn_kernel_size": "dilated_cnn: tokens that a layer reads.",
-            "dilated_cnn_num_layers": "dilated_cnn: layers, with gaps of 1, 2, 4, ... tokens.",
-            "relation_hidden_size": "relation_network: width of the states.",
-            "relation_weights": "relation_network: weights of pairs; those of softmax sum to 1.",
-            "relation_window": "relation_network: furthest partner of a token; all by default.",
-            "pooling": "What turns the states into the sentence matrix.",
-            "attention_size": "Hidden units of the attention MLP.",
-            "num_hops": "Rows of the attention matrix.",
-            "attention_function": "Scores to weights; entmax15 and sparsemax give most tokens 0.",
-            "normalize_states": "Normalise the states that the attention reads: sharper hops.",
-            "penalty": "What keeps the hops apart; frobenius is equation 8 of the paper.",
-            "penalty_coef": "Weight of the attention penalty in the loss.",
-            "classifier": "One hidden layer, or the pruned layer of Appendix A.",
-            "classifier_hidden_size": "mlp: hidden units.",
-            "pruned_row_size": "pruned_mlp: hidden units that read one row of the sentence matrix.",
-            "pruned_column_size": "pruned_mlp: hidden units that read one column of it.",
-            "score_mode": "retrieval: compare all rows of two texts, or the flattened matrices.",
-            "score_temperature": "retrieval: what the loss divides the scores by.",
-            "matching": "How two sentences are compared; gated is that of Appendix B.",
-            "embedding_dropout": "Dropout of the word vectors; 0 for new models of pairs.",
-            "classifier_dropout": "Dropout of the classifier's input and hidden layer.",
-            "label_smoothing": "Share of the target probability that is spread over all labels.",
-            "freeze_embeddings": "Keep the word vectors as they are.",
-            "initializer_range": "Standard deviation of new word vectors.",
-        },
         changeable_fields=(
             "penalty_coef",
             "score_mode",
@@ -174,16 +141,6 @@ FAMILIES = {
         },
         logged_outputs=("nll",),
         loss=None,
-        flags={
-            "embedding_size": "Width of a word vector.",
-            "hidden_size": "Units of the encoder per direction, and of the decoder.",
-            "attention_size": "Hidden units of the alignment model.",
-            "maxout_size": "Maxout units before the output layer.",
-            "has_attention": "Align target words to source words; false is RNNencdec.",
-            "dropout": "Dropout of word vectors, annotations and maxout layer.",
-            "label_smoothing": "Share of the target probability that is spread over all words.",
-            "initializer_range": "Standard deviation of new weights.",
-        },
         changeable_fields=("dropout", "label_smoothing"),
         json_files={},
         pipeline_task=TRANSLATION_TASK,

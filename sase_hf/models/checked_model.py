@@ -1,12 +1,14 @@
-"""Loading and saving, shared by the families: checked weights, and the code beside them."""
+"""What the families share: checked weights and inputs, and the code beside the weights."""
 
 import hashlib
+import json
 import math
 import os
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_utils import load_state_dict
 from transformers.utils import logging
@@ -19,6 +21,31 @@ CHECKSUMS_NAME = "SHA256SUMS"  # as `sha256sum *.safetensors` writes it and `sha
 
 class CheckedPreTrainedModel(PreTrainedModel):
     """A model that loads no weights but those that were saved, all of them, and finite."""
+
+    auto_class_of_heads: ClassVar[str]
+    json_files: ClassVar[dict[str, Any]] = {}  # written beside the weights
+    reads_pairs = False
+    accepts_loss_kwargs = True
+    base_model_prefix = "encoder"
+    _has_checked_weights = False
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """Load a checkpoint; the arguments are those of transformers.
+
+        Raises:
+            ValueError: If a file is refused, or weights are missing, not of a floating-point type
+                or not finite.
+            RuntimeError: If their shapes are not those of the config, as in transformers.
+        """
+        loaded = super().from_pretrained(*args, **kwargs)
+        model: Any = loaded[0] if isinstance(loaded, tuple) else loaded
+        if not model._has_checked_weights:  # transformers loads some formats by another method
+            raise ValueError(
+                f"{model.name_or_path} holds shards of torch.distributed, which are not checked; "
+                "save the model with save_pretrained and without distributed_checkpoint"
+            )
+        return loaded
 
     @classmethod
     def _load_pretrained_model(
@@ -33,11 +60,6 @@ class CheckedPreTrainedModel(PreTrainedModel):
 
         Only here the files are known, which a subfolder, a variant, an adapter or the config can
         choose, and new weights have no memory yet.
-
-        Raises:
-            ValueError: If a file is refused, or weights are missing, not of a floating-point type
-                or not finite.
-            RuntimeError: If their shapes are not those of the config, as in transformers.
         """
         files = checkpoint_files if expected_keys is None else None  # not an adapter's
         if files:
@@ -48,18 +70,13 @@ class CheckedPreTrainedModel(PreTrainedModel):
         )
         if files and not load_config.is_quantized:  # a quantizer has names of its own
             _check_names_and_shapes(model, info, load_config)
+        model._has_checked_weights = True
         # Weights lie in the mapped file, at any address, on which the last bit of a sum depends.
         # Memory of their own is aligned like that of new ones.
         for weight in chain(model.parameters(), model.buffers()):
             if weight.device.type == "cpu":
                 weight.data = weight.data.clone()
         return info, offloaded
-
-    def _load_and_finalize_distributed_pretrained_model(self, folder: Any, *_: Any) -> Any:
-        raise ValueError(
-            f"{folder} holds shards of torch.distributed, which are not checked; save the model "
-            "with save_pretrained and without distributed_checkpoint"
-        )
 
     def save_pretrained(
         self,
@@ -73,7 +90,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         """Save the model so that every Auto class and `pipeline` load it.
 
         The arguments are those of transformers. In addition to its files, the folder gets the code,
-        an `auto_map` that names its classes, and the SHA-256 of the weights in `SHA256SUMS`.
+        an `auto_map` that names its classes, `json_files`, and the SHA-256 of the weights in
+        `SHA256SUMS`.
 
         Raises:
             ValueError: If `push_to_hub` comes with `state_dict` or `variant`.
@@ -89,6 +107,9 @@ class CheckedPreTrainedModel(PreTrainedModel):
             setattr(self.config, name, value)
         super().save_pretrained(save_directory, is_main_process, state_dict, False, *args, **kwargs)
         if is_main_process:
+            for name, content in self.json_files.items():
+                text = json.dumps(content, indent=2) + "\n"
+                Path(save_directory, name).write_text(text, encoding="utf-8")
             write_checksums(save_directory)
         if push_to_hub and is_main_process:  # saves once more, with this method
             names = ("commit_message", "create_pr", "max_shard_size", "private", "token")
@@ -97,6 +118,21 @@ class CheckedPreTrainedModel(PreTrainedModel):
 
     def code_references(self) -> dict[str, Any]:
         """Return the config entries that name the code files beside the weights."""
+        base_model, head, pipeline_class, tasks = self.travelling_classes()
+        classes = {
+            "AutoConfig": type(self.config),
+            "AutoModel": base_model,
+            self.auto_class_of_heads: head,
+        }
+        auto_map = {name: _reference(cls) for name, cls in classes.items()}
+        if not self.is_head:
+            return {"auto_map": auto_map}
+        pipeline = {"impl": _reference(pipeline_class), "pt": [self.auto_class_of_heads]}
+        tasks_of_code = {task: {**pipeline, "type": "text"} for task in tasks}
+        return {"auto_map": auto_map, "custom_pipelines": tasks_of_code}
+
+    def travelling_classes(self) -> tuple[type, type, type, tuple[str, ...]]:
+        """Return base model, head, pipeline and its tasks, as `code_references` names them."""
         raise NotImplementedError
 
     @property
@@ -104,8 +140,58 @@ class CheckedPreTrainedModel(PreTrainedModel):
         """Whether this is a head around a base model."""
         return self.base_model is not self
 
+    def asked_outputs(
+        self, attentions: bool | None, hidden_states: bool | None
+    ) -> tuple[bool, bool]:
+        """Return whether to return attentions and hidden states: by default as in the config."""
+        if attentions is None:
+            attentions = self.config.output_attentions
+        if hidden_states is None:
+            hidden_states = self.config.output_hidden_states
+        return bool(attentions), bool(hidden_states)
 
-def code_reference(cls: type) -> str:
+    def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
+        """Return the word vectors (B, T, embedding_size) of ids (B, T), or those given.
+
+        Raises:
+            ValueError: If not exactly one of the two is given, or it has another shape.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            given = "neither" if input_ids is None else "both"
+            raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
+        if input_ids is not None:
+            check_two_dimensions("input_ids", input_ids)
+            vectors: Tensor = self.get_input_embeddings()(input_ids.long())  # floats if T is 0
+            return vectors
+        assert inputs_embeds is not None
+        width = self.config.embedding_size
+        if inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width:
+            raise ValueError(
+                f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three "
+                f"dimensions, sentences, tokens and embedding_size={width}"
+            )
+        return inputs_embeds
+
+
+def check_two_dimensions(name: str, ids: Tensor) -> None:
+    """Raise ValueError unless ids have the dimensions sentences and tokens."""
+    if ids.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {tuple(ids.shape)}; it must have two dimensions, sentences and "
+            f"tokens. For a single sentence use {name}[None]"
+        )
+
+
+def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
+    """Raise ValueError unless a tensor has one entry for each token of (B, T, ...)."""
+    if tensor.shape != tokens.shape[:2]:
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}; it must have one entry per token, "
+            f"{tuple(tokens.shape[:2])}"
+        )
+
+
+def _reference(cls: type) -> str:
     """Return `module.Class`, the form of `auto_map`, without the package of the module."""
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
 
@@ -200,6 +286,3 @@ def _check_names_and_shapes(model: Any, info: Any, load_config: Any) -> None:
             f"{tuple(found)} instead of {tuple(expected)}. Correct the config, or begin these "
             "weights anew with ignore_mismatched_sizes=True"
         )
-
-
-__all__ = ["CHECKSUMS_NAME", "CheckedPreTrainedModel", "code_reference", "write_checksums"]

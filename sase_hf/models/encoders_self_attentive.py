@@ -22,7 +22,7 @@ from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import Packing
 from .relation_network_self_attentive import RelationNetworkEncoder
 
-# Under gradient checkpointing, the LSTM steps whose inner states are in memory at a time.
+# Under gradient checkpointing, the inner states of this many LSTM steps are in memory at a time.
 CHECKPOINTED_STEPS = 256
 
 
@@ -32,10 +32,9 @@ class BlockLSTM(GradientCheckpointingLayer, nn.LSTM):
     def forward(  # type: ignore[override]  # checkpointing ignores tensors in tuples
         self, x: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Read a dense block (steps, sentences, width) from the states before it.
+        """Return the states of all steps of a block (steps, sentences, width), and the last two.
 
-        `hidden` and `cell` are (1, sentences, u); returned are the states of all steps and both
-        after the last.
+        `hidden` and `cell`, the states before the block, are (1, sentences, u).
         """
         output, (hidden, cell) = nn.LSTM.forward(self, x, (hidden, cell))
         return output, hidden, cell
@@ -95,11 +94,11 @@ class BiLSTMEncoder(nn.Module):
 
     def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
         """Return the states of every layer, (P, H), from word vectors (P, d)."""
-        states: list[Tensor] = []
+        states = [x]
         for layer in self.layers:
-            below = [x, *states] if self.has_shortcuts else [x, *states][-1:]
+            below = states if self.has_shortcuts else states[-1:]
             states.append(layer(torch.cat(below, dim=-1), packing))
-        return states
+        return states[1:]
 
 
 class CNNEncoder(GradientCheckpointingLayer):
@@ -189,9 +188,6 @@ class AutoModelEncoder(nn.Module):
 
     It reads word vectors, which the model around it looks up, in left-aligned rows: padding does
     not shift its positions. A pooler, whose output nobody would read, is left out.
-
-    Raises:
-        ValueError: If its word vectors have another width than `embedding_size`.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
@@ -246,6 +242,3 @@ ENCODERS: dict[str, type[nn.Module]] = {
     "none": WordVectors,
     "auto_model": AutoModelEncoder,
 }
-
-
-__all__ = ["ENCODERS"]

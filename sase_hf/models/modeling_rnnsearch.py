@@ -30,8 +30,9 @@ from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checked_model import CheckedPreTrainedModel, code_reference
-from .configuration_rnnsearch import MAX_VOCAB_SIZE, RNNSearchConfig
+from .checked_config import MAX_VOCAB_SIZE
+from .checked_model import CheckedPreTrainedModel, check_one_per_token, check_two_dimensions
+from .configuration_rnnsearch import RNNSearchConfig
 
 IGNORED_LABEL = -100
 # What a generation_config.json may ask for: more would take hours or all memory.
@@ -44,6 +45,8 @@ GENERATION_BOUNDS: dict[str, tuple[float, float]] = {
     "length_penalty": (-10.0, 10.0),
     "max_time": (0.0, 1e6),  # seconds
 }
+# What it may not set, because `generate` takes these from a caller only.
+CALLER_ONLY = ("is_assistant", "watermarking_config", "exponential_decay_length_penalty")
 
 
 @dataclass
@@ -95,21 +98,12 @@ class RNNSearchOutput(Seq2SeqLMOutput):
 
 
 class RNNSearchCache(Cache):
-    """The state of the decoder between two calls of the model, for `generate`.
-
-    Attributes:
-        state: s_i, shape (B, n); None before the first call.
-        seen: Target tokens read so far.
-    """
+    """The state s_i of the decoder, (B, n), between two calls of the model, for `generate`."""
 
     is_compileable = False
 
     def __init__(self) -> None:
         super().__init__(layers=[])
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all that was read."""
         self.state: Tensor | None = None
         self.seen = 0
 
@@ -158,13 +152,9 @@ class GatedUnit(nn.Module):
 
 
 def next_state(x: Tensor, h: Tensor, gates_weight: Tensor, state_weight: Tensor) -> Tensor:
-    """Return h' from projected inputs.
+    """Return h' (D, B, n) from projected inputs (D, B, 3n) and h.
 
-    Args:
-        x: Shape (D, B, 3n).
-        h: Shape (D, B, n).
-        gates_weight: U_r and U_z, shape (D, 2n, n).
-        state_weight: U, shape (D, n, n).
+    `gates_weight` is U_r and U_z, shape (D, 2n, n); `state_weight` is U, shape (D, n, n).
     """
     units = h.shape[-1]
     gates = torch.baddbmm(x[..., : 2 * units], h, gates_weight.mT).sigmoid()
@@ -199,8 +189,8 @@ def align(
         state: s_{i-1}, shape (B, n).
         keys: U_a h_j, shape (B, T, a).
         shut: Added to the scores: the lowest number on padding, else 0, shape (B, T).
-        query_weight: W_a, shape (a, n).
-        score_weight: v_a, shape (a,).
+        query_weight: W_a.
+        score_weight: v_a.
     """
     hidden = torch.tanh(keys + F.linear(state, query_weight).unsqueeze(1))
     return (torch.matmul(hidden, score_weight) + shut).softmax(-1)
@@ -241,14 +231,10 @@ class Decoder(nn.Module):
         mask: Tensor | None,
         state: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Run the L steps that read `input_ids`, y_0 to y_{L-1}.
+        """Run the L steps that read `input_ids` (B, L), y_0 to y_{L-1}.
 
-        Args:
-            input_ids: Shape (B, L).
-            source: As `read` returns it.
-            source_mask: True on real source tokens, shape (B, T).
-            mask: True on real target tokens, shape (B, L).
-            state: The state to go on from, shape (B, n); s_0 of the source without it.
+        The masks are True on real tokens, (B, T) and (B, L). Without `state` (B, n) the steps begin
+        with s_0 of the source.
 
         Returns:
             The maxout layer t (B, L, l), the last state s_L (B, n), and alpha (B, L, T), float32.
@@ -274,15 +260,14 @@ class Decoder(nn.Module):
                 context = torch.bmm(alphas[-1].unsqueeze(1).to(values.dtype), values)
             x = (x + context.squeeze(1)).unsqueeze(0)
             states.append(next_state(x, states[-1].unsqueeze(0), *weights).squeeze(0))
-        before, alignment = torch.stack(states[:-1], 1), None
-        contexts = last.unsqueeze(1).expand(-1, inputs.shape[1], -1)
+        alignment, contexts = None, last.unsqueeze(1).expand(-1, inputs.shape[1], -1)
         if alphas:
             alignment = torch.stack(alphas, 1)
             if source_mask is not None:  # a row without any token would be read evenly
                 alignment = alignment * source_mask.unsqueeze(1)
             contexts = torch.bmm(alignment.to(h.dtype), h)
-        hidden = self.readout(torch.cat([before, words, contexts], -1))
-        pairs = hidden.unflatten(-1, (-1, 2))
+        read = torch.cat([torch.stack(states[:-1], 1), words, contexts], -1)
+        pairs = self.readout(read).unflatten(-1, (-1, 2))
         maxout = self.dropout(torch.maximum(pairs[..., 0], pairs[..., 1]))
         return maxout, states[-1], alignment
 
@@ -331,9 +316,7 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
     """Initialisation, loading and saving, shared by the encoder and the translation model."""
 
     config_class = RNNSearchConfig
-    base_model_prefix = "encoder"
-    accepts_loss_kwargs = True
-    reads_pairs = False
+    auto_class_of_heads = "AutoModelForSeq2SeqLM"
     _is_stateful = True
     _no_split_modules = ["RNNSearchModel", "Decoder"]
     config: RNNSearchConfig
@@ -363,26 +346,19 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
         else:
             super()._init_weights(module)
 
-    def code_references(self) -> dict[str, Any]:
-        """Return the config entries that name the code files beside the weights."""
+    def travelling_classes(self) -> tuple[type, type, type, tuple[str, ...]]:
+        """Return base model, head, pipeline and its tasks, as `code_references` names them."""
         # Imported here because transformers copies only files that this one imports.
         from .pipeline_rnnsearch import TASK, AlignedTranslationPipeline
 
-        auto_map = {
-            "AutoConfig": code_reference(RNNSearchConfig),
-            "AutoModel": code_reference(RNNSearchModel),
-            "AutoModelForSeq2SeqLM": code_reference(RNNSearchForConditionalGeneration),
-        }
-        if not self.is_head:
-            return {"auto_map": auto_map}
-        pipeline = {
-            "impl": code_reference(AlignedTranslationPipeline),
-            "pt": ["AutoModelForSeq2SeqLM"],
-            "type": "text",
-        }
         # `transformers` has no translation pipeline of its own since version 5.
-        tasks = dict.fromkeys((TASK, "translation"), pipeline)
-        return {"auto_map": auto_map, "custom_pipelines": tasks}
+        tasks = (TASK, "translation")
+        return (
+            RNNSearchModel,
+            RNNSearchForConditionalGeneration,
+            AlignedTranslationPipeline,
+            tasks,
+        )
 
 
 class RNNSearchModel(RNNSearchPreTrainedModel):
@@ -427,21 +403,14 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
             output_hidden_states: Return the word vectors too; by default as in the config.
             **kwargs: Ignored, as in transformers.
 
-        Returns:
-            See `RNNSearchModelOutput`.
-
         Raises:
             ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
                 have another shape.
         """
-        words = self.dropout(self._embed(input_ids, inputs_embeds))
+        words = self.dropout(self.embed(input_ids, inputs_embeds))
         x, tokens, mask = words, words.shape[1], None
         if attention_mask is not None:
-            if attention_mask.shape != words.shape[:2]:
-                raise ValueError(
-                    f"attention_mask has shape {tuple(attention_mask.shape)}; it must have one "
-                    f"entry per token, {tuple(words.shape[:2])}"
-                )
+            check_one_per_token("attention_mask", attention_mask, words)
             mask = attention_mask != 0
         if tokens == 0:  # read one token of padding, so that there is a last state
             x = F.pad(x, (0, 0, 0, 1))
@@ -460,61 +429,24 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         if mask is not None:
             annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)
         annotations = annotations[:, :tokens]
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
+        shows_states = self.asked_outputs(None, output_hidden_states)[1]
         return RNNSearchModelOutput(
             last_hidden_state=annotations,
             sentence_embedding=state.transpose(0, 1).flatten(1),
-            hidden_states=(words, annotations) if output_hidden_states else None,
-        )
-
-    def _embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        """Return the word vectors (B, T, m) of the ids, or those given."""
-        if (input_ids is None) == (inputs_embeds is None):
-            given = "neither" if input_ids is None else "both"
-            raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
-        if inputs_embeds is None:
-            assert input_ids is not None
-            check_two_dimensions("input_ids", input_ids)
-            return self.embeddings(input_ids.long())  # an empty text comes as floats (B, 0)
-        width = self.config.embedding_size
-        if inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width:
-            raise ValueError(
-                f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three "
-                f"dimensions, sentences, tokens and embedding_size={width}"
-            )
-        return inputs_embeds
-
-
-def check_two_dimensions(name: str, ids: Tensor) -> None:
-    """Raise ValueError unless ids have the dimensions sentences and tokens."""
-    if ids.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {tuple(ids.shape)}; it must have two dimensions, sentences and "
-            f"tokens. For a single sentence use {name}[None]"
+            hidden_states=(words, annotations) if shows_states else None,
         )
 
 
 class SourceReader(nn.Module):
-    """Encoder and what the decoder makes of its states: all that is computed once per sentence."""
+    """The encoder and the part of the decoder that is computed once per sentence."""
 
     def __init__(self, encoder: RNNSearchModel, decoder: Decoder) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        **kwargs: Any,
-    ) -> RNNSearchSource:
+    def forward(self, *args: Any, **kwargs: Any) -> RNNSearchSource:
         """Read source sentences; arguments and errors as in `RNNSearchModel.forward`."""
-        encoded = self.encoder(
-            input_ids, attention_mask, inputs_embeds, output_hidden_states, return_dict=True
-        )
-        return self.decoder.read(encoded)
+        return self.decoder.read(self.encoder(*args, **{**kwargs, "return_dict": True}))
 
 
 class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixin):
@@ -545,6 +477,10 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                 if one is not None and not fits:
                     fault = f"{name} in generation_config is {value!r:.80}"
                     raise ValueError(f"{fault}; it must be from {least} to {most}")
+        for name in CALLER_ONLY:
+            if value := getattr(config, name, None):
+                fault = f"{name} in generation_config is {value!r:.80}"
+                raise ValueError(f"{fault}; leave it out and pass it to generate")
         self._generation_config = config
 
     def get_encoder(self, modality: str | None = None) -> SourceReader:
@@ -583,46 +519,56 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
     ) -> RNNSearchOutput:
         """Score target words, given the source and the target words before each.
 
-        Args:
-            input_ids: Source, shape (B, T); T may be 0.
-            attention_mask: Nonzero on real source tokens, anywhere in a row, shape (B, T). Without
-                it every token is real.
-            decoder_input_ids: y_0 to y_{L-1}, shape (B, L); by default made of the labels.
-            decoder_attention_mask: Nonzero on real target tokens, shape (B, L) or longer, of which
-                the last L count. Only padding on the left changes a result; by default it is known
-                from the labels.
-            encoder_outputs: What `get_encoder()` or the encoder returned, instead of the source.
-            past_key_values: An `RNNSearchCache` to go on from; another kind counts as empty, and
-                one of fixed size is refused.
-            inputs_embeds: Source word vectors instead of ids, shape (B, T, m).
-            labels: y_1 to y_L, or -100 where nothing counts, shape (B, L).
-            use_cache: Return the state; by default as in the config, and not with labels.
-            output_attentions: Return alpha.
-            output_hidden_states: Return the hidden states of encoder and decoder.
-            num_items_in_batch: Given by `Trainer`; see `translation_loss`.
-            **kwargs: Ignored, as in transformers.
-
-        Returns:
-            See `RNNSearchOutput`.
+        The source is `input_ids` (B, T), T >= 0, or `inputs_embeds` (B, T, m), with its mask, or
+        what `get_encoder()` or the encoder returned. Without the target words y_0 to y_{L-1} (B, L)
+        they are made of the labels: y_1 to y_L, or -100 where nothing counts. Of a longer
+        `decoder_attention_mask` the last L entries count, by default those known from the labels;
+        only padding on the left changes a result. `past_key_values` of another kind than
+        `RNNSearchCache` counts as empty; `use_cache` is by default that of the config, and False
+        with labels. `num_items_in_batch` is given by `Trainer`: see `translation_loss`.
 
         Raises:
-            ValueError: If target words are missing or have another shape than the sources or each
-                other, as for `RNNSearchModel`, or if `Trainer` did not pass on the labels that it
-                counted, as for `label_smoothing_factor`.
+            ValueError: If inputs are missing or have other shapes, the cache has a fixed size, or
+                `Trainer` did not pass on the labels that it counted (`label_smoothing_factor`).
         """
-        if labels is None and num_items_in_batch is not None:
-            raise ValueError(
-                "Trainer did not pass the labels to the model, which computes its own loss. Set "
-                "config.label_smoothing instead of label_smoothing_factor, and no compute_loss_func"
-            )
-        name, targets = "decoder_input_ids", decoder_input_ids
-        if targets is None:
-            name, targets = "labels", labels
-        if targets is None:
-            raise ValueError("give decoder_input_ids or labels; got neither")
-        check_two_dimensions(name, targets)
-        if decoder_input_ids is None:
-            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(targets)
+        _check_labels_are_passed_on(labels, num_items_in_batch)
+        source = self._source(
+            encoder_outputs, input_ids, attention_mask, inputs_embeds, output_hidden_states
+        )
+        words = self._target_words(decoder_input_ids, labels, source)
+        cache = _own_cache(past_key_values)
+        source_mask = None if attention_mask is None else attention_mask != 0
+        mask = _target_mask(decoder_attention_mask, labels, words)
+        state = None if cache is None else cache.state
+        hidden, state, alignment = self.decoder(words, source, source_mask, mask, state)
+        logits = self.lm_head(hidden)
+        loss, nll = self._loss(logits, labels, num_items_in_batch)
+        if use_cache is None:
+            use_cache = self.config.use_cache and labels is None
+        if use_cache:
+            cache = RNNSearchCache() if cache is None else cache
+            cache.state, cache.seen = state, cache.seen + words.shape[1]
+        attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
+        return RNNSearchOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=cache if use_cache else None,  # type: ignore[arg-type]
+            cross_attentions=None if alignment is None or not attends else (alignment[:, None],),
+            encoder_last_hidden_state=source.last_hidden_state,
+            encoder_hidden_states=source.hidden_states,
+            decoder_hidden_states=(hidden,) if shows_states else None,
+            nll=nll,
+        )
+
+    def _source(
+        self,
+        encoder_outputs: RNNSearchModelOutput | tuple[Any, ...] | None,
+        *inputs: Any,
+    ) -> RNNSearchSource:
+        """Return the source as the decoder reads it, of the encoder's outputs or of its inputs."""
+        if encoder_outputs is None:
+            source: RNNSearchSource = self.get_encoder()(*inputs)
+            return source
         if isinstance(encoder_outputs, tuple):  # with return_dict=False
             if len(encoder_outputs) not in (2, 3):
                 raise ValueError(
@@ -630,85 +576,72 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                     "last_hidden_state, sentence_embedding and perhaps hidden_states"
                 )
             encoder_outputs = RNNSearchModelOutput(*encoder_outputs)
-        if encoder_outputs is None:
-            read = self.get_encoder()
-            source = read(input_ids, attention_mask, inputs_embeds, output_hidden_states)
-        elif isinstance(encoder_outputs, RNNSearchSource):
-            source = encoder_outputs
-        else:
-            source = self.decoder.read(encoder_outputs)
+        if isinstance(encoder_outputs, RNNSearchSource):
+            return encoder_outputs
+        return self.decoder.read(encoder_outputs)
+
+    def _target_words(
+        self, decoder_input_ids: Tensor | None, labels: Tensor | None, source: RNNSearchSource
+    ) -> Tensor:
+        """Return y_0 to y_{L-1}, shape (B, L): those given, or made of the labels."""
+        name, given = "decoder_input_ids", decoder_input_ids
+        if given is None:
+            name, given = "labels", labels
+        if given is None:
+            raise ValueError("give decoder_input_ids or labels; got neither")
+        check_two_dimensions(name, given)
         assert source.last_hidden_state is not None
-        sources, length = source.last_hidden_state.shape[0], targets.shape[1]
-        if targets.shape[0] != sources or length == 0:
+        sources = source.last_hidden_state.shape[0]
+        if given.shape[0] != sources or given.shape[1] == 0:
             raise ValueError(
-                f"{name} has shape {tuple(targets.shape)}; it must have a row of at least one word "
+                f"{name} has shape {tuple(given.shape)}; it must have a row of at least one word "
                 f"for each of the {sources} sources"
             )
-        if labels is not None and labels.shape != targets.shape:
+        if decoder_input_ids is None:
+            return self.prepare_decoder_input_ids_from_labels(given)
+        if labels is not None and labels.shape != given.shape:
             raise ValueError(
                 f"labels has shape {tuple(labels.shape)}; it must have that of decoder_input_ids, "
-                f"{tuple(targets.shape)}"
+                f"{tuple(given.shape)}"
             )
-        cache = past_key_values if isinstance(past_key_values, RNNSearchCache) else None
-        if getattr(past_key_values, "is_compileable", False):
-            raise ValueError(
-                "past_key_values is a cache of fixed size; this model keeps a cache of its own, so "
-                "leave cache_implementation out"
-            )
-        mask = None
-        if decoder_attention_mask is None and labels is not None:
-            decoder_attention_mask = (labels != IGNORED_LABEL).long().cummax(1).values
-        if decoder_attention_mask is not None:
-            check_two_dimensions("decoder_attention_mask", decoder_attention_mask)
-            mask = decoder_attention_mask[:, -length:] != 0
-            if mask.shape != targets.shape:
-                raise ValueError(
-                    f"decoder_attention_mask has shape {tuple(decoder_attention_mask.shape)}; it "
-                    f"must have an entry for each target word, {tuple(targets.shape)}"
-                )
-        hidden, state, alignment = self.decoder(
-            decoder_input_ids,
-            source,
-            None if attention_mask is None else attention_mask != 0,
-            mask,
-            None if cache is None else cache.state,
-        )
-        logits = self.lm_head(hidden)
-        loss = nll = None
-        if labels is not None:
-            labels = labels.to(logits.device)
-            smoothing = self.config.label_smoothing if self.training else 0.0
-            loss, nll = translation_loss(logits, labels, smoothing, num_items_in_batch)
-        if use_cache is None:
-            use_cache = self.config.use_cache and labels is None
-        if use_cache:
-            cache = RNNSearchCache() if cache is None else cache
-            cache.state, cache.seen = state, cache.seen + length
-        if output_attentions is None:
-            output_attentions = self.config.output_attentions
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
-        attends = output_attentions and alignment is not None
-        return RNNSearchOutput(
-            loss=loss,
-            logits=logits,
-            past_key_values=cache if use_cache else None,  # type: ignore[arg-type]
-            cross_attentions=(alignment.unsqueeze(1),) if attends else None,
-            encoder_last_hidden_state=source.last_hidden_state,
-            encoder_hidden_states=source.hidden_states,
-            decoder_hidden_states=(hidden,) if output_hidden_states else None,
-            nll=nll,
-        )
+        return given
+
+    def _loss(
+        self, logits: Tensor, labels: Tensor | None, num_items_in_batch: Tensor | int | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return what `translation_loss` does, without smoothing in evaluation."""
+        if labels is None:
+            return None, None
+        smoothing = self.config.label_smoothing if self.training else 0.0
+        return translation_loss(logits, labels.to(logits.device), smoothing, num_items_in_batch)
 
 
-__all__ = [
-    "IGNORED_LABEL",
-    "RNNSearchCache",
-    "RNNSearchForConditionalGeneration",
-    "RNNSearchModel",
-    "RNNSearchModelOutput",
-    "RNNSearchOutput",
-    "RNNSearchPreTrainedModel",
-    "RNNSearchSource",
-    "translation_loss",
-]
+def _target_mask(mask: Tensor | None, labels: Tensor | None, words: Tensor) -> Tensor | None:
+    """Return True on real target words (B, L); without mask and labels, None: all are real."""
+    if mask is None and labels is not None:
+        mask = (labels != IGNORED_LABEL).long().cummax(1).values
+    if mask is None:
+        return None
+    check_two_dimensions("decoder_attention_mask", mask)
+    real = mask[:, -words.shape[1] :] != 0
+    check_one_per_token("decoder_attention_mask", real, words)
+    return real
+
+
+def _own_cache(cache: Cache | None) -> RNNSearchCache | None:
+    """Return a cache of this model; one of another kind is empty, one of fixed size is refused."""
+    if getattr(cache, "is_compileable", False):
+        raise ValueError(
+            "past_key_values is a cache of fixed size; this model keeps a cache of its own, so "
+            "leave cache_implementation out"
+        )
+    return cache if isinstance(cache, RNNSearchCache) else None
+
+
+def _check_labels_are_passed_on(labels: Tensor | None, counted: Tensor | int | None) -> None:
+    """Raise ValueError if `Trainer` counted labels but kept them, to compute another loss."""
+    if labels is None and counted is not None:
+        raise ValueError(
+            "Trainer did not pass the labels to the model, which computes its own loss. Set "
+            "config.label_smoothing instead of label_smoothing_factor, and no compute_loss_func"
+        )

@@ -11,10 +11,7 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`:
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
-import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from .checked_model import CheckedPreTrainedModel, code_reference
+from .checked_model import CheckedPreTrainedModel, check_one_per_token
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .packing_self_attentive import Packing
@@ -74,16 +71,15 @@ class SelfAttentiveModelOutput(ModelOutput):
 
 @dataclass
 class SelfAttentiveClassifierOutput(ModelOutput):
-    """What the heads return; for a pair of sentences every (B, ...) of the base is (B, 2, ...).
+    """What the classifiers return.
 
     Attributes:
         loss: Task loss plus `penalty_coef` times the mean penalty, a scalar.
         logits: Shape (B, num_labels).
         penalty: Unweighted penalty of each example, of both sentences together for a pair,
             float32, shape (B,).
-        hidden_states: As in `SelfAttentiveModelOutput`.
-        attentions: One tensor of shape (B, r, T), or (B, 2, r, T) for a pair.
-        pair_attentions: Shape (B, T, T), or (B, 2, T, T) for a pair.
+        hidden_states: As in `SelfAttentiveModelOutput`, as are attentions and pair_attentions; for
+            pairs of sentences all are (B, 2, ...).
     """
 
     loss: Tensor | None = None
@@ -99,14 +95,14 @@ class SelfAttentiveRetrievalOutput(ModelOutput):
     """What the retrieval head returns for B pairs of a query and its document.
 
     Attributes:
-        loss: See `SelfAttentiveForRetrieval.forward`, a scalar, or None.
+        loss: See `SelfAttentiveForRetrieval.ranking_loss`, a scalar, or None.
         logits: The score of each query and its own document, -1 to 1, shape (B, 1).
         query_embedding: The sentence matrices of the queries, row by row, shape (B, r * H).
         document_embedding: Those of the documents.
         penalty: Unweighted penalty of both texts together, float32, shape (B,).
         hidden_states: As in `SelfAttentiveModelOutput`, each (B, 2, ...).
-        attentions: One tensor of shape (B, 2, r, T). For scores by rows, row i of the second text
-            is that of the document row to which query row i is most similar: the words that met.
+        attentions: One tensor (B, 2, r, T). For scores by rows, row i of the second text is that of
+            the document row to which query row i is most similar.
     """
 
     loss: Tensor | None = None
@@ -253,25 +249,6 @@ def row_scores(queries: Tensor, documents: Tensor) -> Tensor:
     return best.unflatten(0, (len(queries), -1)).mean(1)
 
 
-class _GatherRows(torch.autograd.Function):
-    """The rows of all processes, in the order of the processes, each with its whole gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor) -> Tensor:
-        """Return (processes * B, ...) from (B, ...), with the same B in every process."""
-        ctx.count = len(rows)
-        parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
-        dist.all_gather(parts, rows.contiguous())
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Return the gradient of the own rows, summed over the losses of all processes."""
-        total = gradients[0].contiguous()
-        dist.all_reduce(total)
-        return total[dist.get_rank() * ctx.count :][: ctx.count]
-
-
 # ---- loss: task loss plus penalty, the same however a batch is split -----------------------------
 
 
@@ -302,7 +279,6 @@ def penalised_loss(
 ) -> Tensor:
     """Return task loss + `penalty_coef` * mean penalty, the sum of section 2.2.
 
-    The squared error of a regression counts in units of `target_deviation`.
     Both parts are sums over the counted labels divided by their number. With `num_items_in_batch`,
     the labels that `Trainer` counted over all accumulated batches and processes, the parts of a
     split batch therefore add up to the loss and the gradient of the whole.
@@ -312,7 +288,8 @@ def penalised_loss(
         labels: Class ids (B,); or floats (B, num_labels), for one output also (B,). An entry of
             -100 does not count.
         penalty: Shape (B,). Each row is weighted by the number of its counted labels.
-        config: Gives problem type, penalty coefficient, label smoothing and class weights.
+        config: Gives problem type, penalty coefficient, label smoothing, class weights, and the
+            deviation of the targets in which the error of a regression is measured.
         num_items_in_batch: Labels in the whole batch; by default those counted here.
 
     Returns:
@@ -323,6 +300,18 @@ def penalised_loss(
             no problem type.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    losses, counted = _task_losses(logits, labels, config)
+    total = losses.masked_fill(~counted, 0).sum()
+    total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
+    if num_items_in_batch is None:
+        return total / counted.sum().clamp(min=1)
+    return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
+
+
+def _task_losses(
+    logits: Tensor, labels: Tensor, config: SelfAttentiveConfig
+) -> tuple[Tensor, Tensor]:
+    """Return the loss of each label, and where one counts: (B, 1) or (B, num_labels)."""
     problem_type = infer_problem_type(config, labels)
     rows, outputs = logits.shape
     is_single = problem_type == "single_label_classification"
@@ -343,22 +332,16 @@ def penalised_loss(
             ignore_index=IGNORED_LABEL,
             label_smoothing=config.label_smoothing,
             reduction="none",
-        ).unsqueeze(1)
-    else:
-        labels = labels.view_as(logits).to(logits.dtype)
-        regression = problem_type == "regression"
-        loss = F.mse_loss if regression else F.binary_cross_entropy_with_logits
-        inputs, targets = logits, labels
-        if config.target_deviation is not None:  # before the squares, which might overflow
-            scale = logits.new_tensor(config.target_deviation)
-            inputs, targets = logits / scale, labels / scale
-        losses = loss(inputs, targets, reduction="none")
-    counted = labels != IGNORED_LABEL  # (B, 1) or (B, num_labels)
-    total = losses.masked_fill(~counted, 0).sum()
-    total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
-    if num_items_in_batch is None:
-        return total / counted.sum().clamp(min=1)
-    return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
+        )
+        return losses.unsqueeze(1), labels != IGNORED_LABEL
+    labels = labels.view_as(logits).to(logits.dtype)
+    inputs, targets = logits, labels
+    if config.target_deviation is not None:  # before the squares, which might overflow
+        scale = logits.new_tensor(config.target_deviation)
+        inputs, targets = logits / scale, labels / scale
+    is_regression = problem_type == "regression"
+    loss = F.mse_loss if is_regression else F.binary_cross_entropy_with_logits
+    return loss(inputs, targets, reduction="none"), labels != IGNORED_LABEL
 
 
 def head_loss(
@@ -392,10 +375,9 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     """Initialisation, loading and saving, shared by the base model and the heads."""
 
     config_class = SelfAttentiveConfig
-    base_model_prefix = "encoder"
+    auto_class_of_heads = "AutoModelForSequenceClassification"
+    json_files = SENTENCE_TRANSFORMER_FILES
     supports_gradient_checkpointing = True
-    accepts_loss_kwargs = True
-    reads_pairs = False
     _input_embed_layer = "embeddings"
     _no_split_modules = ["BiLSTMLayer", "CNNEncoder", "DilatedCNNLayer", "RelationNetworkEncoder"]
     config: SelfAttentiveConfig
@@ -425,59 +407,19 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
             self.get_input_embeddings().weight.requires_grad_(False)
         return tied
 
-    def save_pretrained(
-        self,
-        save_directory: str | os.PathLike[str],
-        is_main_process: bool = True,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        """Save the model so that every Auto class, `pipeline` and SentenceTransformer load it.
-
-        In addition to the files of the parent class, the folder gets two JSON files for
-        SentenceTransformer.
-        """
-        if is_main_process:
-            folder = Path(save_directory)
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, content in SENTENCE_TRANSFORMER_FILES.items():
-                (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        super().save_pretrained(save_directory, is_main_process, *args, **kwargs)
-
-    def code_references(self) -> dict[str, Any]:
-        """Return the config entries that name the code files beside the weights."""
+    def travelling_classes(self) -> tuple[type, type, type, tuple[str, ...]]:
+        """Return base model, head, pipeline and its tasks, as `code_references` names them."""
         # Imported here because transformers copies only files that this one imports.
         from .pipeline_self_attentive import TASK, SelfAttentionPipeline
 
         head = type(self) if self.is_head else SelfAttentiveForSequenceClassification
-        auto_map = {
-            "AutoConfig": code_reference(SelfAttentiveConfig),
-            "AutoModel": code_reference(SelfAttentiveModel),
-            "AutoModelForSequenceClassification": code_reference(head),
-        }
-        if not self.is_head:
-            return {"auto_map": auto_map}
-        pipeline = {
-            "impl": code_reference(SelfAttentionPipeline),
-            "pt": ["AutoModelForSequenceClassification"],
-            "type": "text",
-        }
-        return {"auto_map": auto_map, "custom_pipelines": {TASK: pipeline}}
+        return SelfAttentiveModel, head, SelfAttentionPipeline, (TASK,)
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(
             f"{type(self).__name__} does not support torch.nn.DataParallel. Start one process per "
             "GPU (torchrun --nproc_per_node NUM_GPUS scripts/train.py ...), or use one GPU: "
             "CUDA_VISIBLE_DEVICES=0"
-        )
-
-
-def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
-    """Raise ValueError unless a tensor has one entry for each token of (B, T, d)."""
-    if tensor.shape != tokens.shape[:2]:
-        raise ValueError(
-            f"{name} has shape {tuple(tensor.shape)}; it must have one entry per token, "
-            f"{tuple(tokens.shape[:2])}"
         )
 
 
@@ -520,9 +462,6 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             output_hidden_states: Return the states of every layer.
             **kwargs: Ignored, as in transformers.
 
-        Returns:
-            See `SelfAttentiveModelOutput`.
-
         Raises:
             ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
                 have another shape.
@@ -537,18 +476,14 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         layers = self.token_encoder(vectors, packing)
         states = packing.unpack(layers[-1])  # (B, S, H)
         matrix, attention, penalty = self.pooling(states, layers[-1], packing)
-
-        if output_attentions is None:
-            output_attentions = self.config.output_attentions
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
+        attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         attentions = hidden_states = pairs = None
-        if output_attentions and attention is not None:
+        if attends and attention is not None:
             attentions = (packing.restore(attention.mT)[:, :tokens].mT,)
-        if output_attentions and self.config.weighs_pairs:
+        if attends and self.config.weighs_pairs:
             weights = self.token_encoder.attend(vectors, packing)  # type: ignore[operator]
             pairs = packing.restore_pairs(weights)[:, :tokens, :tokens]
-        if output_hidden_states:
+        if shows_states:
             restored = (packing.restore(packing.unpack(layer))[:, :tokens] for layer in layers)
             hidden_states = (word_vectors, *restored)
         return SelfAttentiveModelOutput(
@@ -559,25 +494,6 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             attentions=attentions,
             pair_attentions=pairs,
         )
-
-    def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        """Return the word vectors (B, T, d) of the ids, or those given."""
-        if input_ids is not None and inputs_embeds is None:
-            if input_ids.ndim != 2:
-                raise ValueError(
-                    f"input_ids has shape {tuple(input_ids.shape)}; it must have two dimensions, "
-                    "sentences and tokens. For a single sentence use input_ids[None]"
-                )
-            return self.embeddings(input_ids.long())  # an empty text comes as floats (B, 0)
-        if input_ids is not None or inputs_embeds is None:
-            given = "neither" if input_ids is None else "both"
-            raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
-        if inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != self.config.embedding_size:
-            raise ValueError(
-                f"inputs_embeds has shape {tuple(inputs_embeds.shape)}; it must have three "
-                f"dimensions, sentences, tokens and embedding_size={self.config.embedding_size}"
-            )
-        return inputs_embeds
 
     def real_tokens(
         self, embeds: Tensor, input_ids: Tensor | None, attention_mask: Tensor | None
@@ -591,14 +507,20 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         return attention_mask != 0
 
 
-class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
-    """Sentence encoder and classifier: single label, multi-label or regression (section 4)."""
+class _Classifier(SelfAttentivePreTrainedModel):
+    """What the classifiers of texts and of pairs share: how they answer and learn."""
 
-    def __init__(self, config: SelfAttentiveConfig) -> None:
-        super().__init__(config)
-        self.encoder = SelfAttentiveModel(config)
-        self.classifier = build_classifier(config, config.hidden_size)
-        self.post_init()
+    encoder: SelfAttentiveModel
+    classifier: MLP | PrunedMLP
+
+    def read(self, *inputs: Any, **options: Any) -> Any:
+        """Return the output of the encoder, which reads a row as one text."""
+        return self.encoder(*inputs, return_dict=True, **options)
+
+    def classify(self, matrices: Tensor) -> Tensor:
+        """Return logits (B, num_labels) from the sentence matrices (B, r, H) of `read`."""
+        logits: Tensor = self.classifier(matrices)
+        return logits
 
     @can_return_tuple
     def forward(
@@ -613,28 +535,28 @@ class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveClassifierOutput:
-        """Classify sentences; arguments and errors as in `SelfAttentiveModel` and `head_loss`.
+        """Classify texts or pairs; what is not named here is that of `SelfAttentiveModel.forward`.
 
         Args:
+            token_type_ids: For pairs 0 on the premise and 1 on the hypothesis, shape (B, T).
             labels: See `penalised_loss`.
             num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
 
-        Returns:
-            See `SelfAttentiveClassifierOutput`.
+        Raises:
+            ValueError: As for `SelfAttentiveModel.forward`, `encode_pairs` and `head_loss`.
         """
-        outputs = self.encoder(
+        outputs = self.read(
             input_ids,
             attention_mask,
-            inputs_embeds=inputs_embeds,
+            token_type_ids,
+            inputs_embeds,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
-            return_dict=True,
         )
-        matrix = outputs.sentence_embedding.unflatten(1, (self.config.num_rows, -1))
-        logits = self.classifier(matrix)
-        loss = head_loss(logits, labels, outputs.penalty, self.config, num_items_in_batch)
+        matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
+        logits = self.classify(matrices)
         return SelfAttentiveClassifierOutput(
-            loss=loss,
+            loss=head_loss(logits, labels, outputs.penalty, self.config, num_items_in_batch),
             logits=logits,
             penalty=outputs.penalty,
             hidden_states=outputs.hidden_states,
@@ -643,7 +565,17 @@ class SelfAttentiveForSequenceClassification(SelfAttentivePreTrainedModel):
         )
 
 
-class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
+class SelfAttentiveForSequenceClassification(_Classifier):
+    """Sentence encoder and classifier: single label, multi-label or regression (section 4)."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__(config)
+        self.encoder = SelfAttentiveModel(config)
+        self.classifier = build_classifier(config, config.hidden_size)
+        self.post_init()
+
+
+class SelfAttentiveForNLI(_Classifier):
     """One encoder for two sentences, matching and classifier: entailment (Appendix B).
 
     A row holds both sentences; `token_type_ids` is 0 on the premise and 1 on the hypothesis.
@@ -658,44 +590,13 @@ class SelfAttentiveForNLI(SelfAttentivePreTrainedModel):
         self.classifier = build_classifier(config, self.matching.row_width)
         self.post_init()
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-        **kwargs: Any,
-    ) -> SelfAttentiveClassifierOutput:
-        """Classify pairs; all else is as in `SelfAttentiveForSequenceClassification.forward`.
+    def read(self, *inputs: Any, **options: Any) -> Any:
+        """Return the outputs of the encoder for both sentences of a row."""
+        return encode_pairs(self.encoder, *inputs, **options)
 
-        Args:
-            token_type_ids: 0 on the premise, 1 on the hypothesis, shape (B, T); required.
-        """
-        outputs = encode_pairs(
-            self.encoder,
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
-        matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
-        logits = self.classifier(self.matching(matrices[:, 0], matrices[:, 1]))
-        penalty = outputs.penalty
-        return SelfAttentiveClassifierOutput(
-            loss=head_loss(logits, labels, penalty, self.config, num_items_in_batch),
-            logits=logits,
-            penalty=penalty,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            pair_attentions=outputs.pair_attentions,
-        )
+    def classify(self, matrices: Tensor) -> Tensor:
+        """Return logits (B, num_labels) from the matrices of both sentences (B, 2, r, H)."""
+        return super().classify(self.matching(matrices[:, 0], matrices[:, 1]))
 
 
 class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
@@ -730,20 +631,10 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
     ) -> SelfAttentiveRetrievalOutput:
         """Score pairs; arguments and errors not named here are those of `SelfAttentiveForNLI`.
 
-        The loss is the mean over the queries of the cross-entropy of their scores over
-        `score_temperature`, with the own document as the class and the documents of the other rows
-        as the other classes, plus `penalty_coef` times the mean penalty. In training the documents
-        of all processes count, each of which must have as many rows, and the mean of the gradients,
-        which DistributedDataParallel takes, is that of one large batch. Accumulated batches are not
-        one large batch: each has its own documents only. A document that stands in two rows is
-        taken for a wrong answer to both queries.
-
         Args:
-            return_loss: Compute the loss; by default in training only. Where the stock `Trainer` is
-                to evaluate the loss, the collator adds `return_loss=True` to a batch, as for CLIP.
-
-        Returns:
-            See `SelfAttentiveRetrievalOutput`.
+            return_loss: Compute `ranking_loss`; by default in training only. Where the stock
+                `Trainer` is to evaluate the loss, the collator adds `return_loss=True` to a batch,
+                as for CLIP.
         """
         outputs = encode_pairs(
             self.encoder,
@@ -766,14 +657,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             attentions = (torch.stack([query, met], 1),)
         loss = None
         if self.training if return_loss is None else return_loss:
-            first = 0
-            if self.training and dist.is_available() and dist.is_initialized():
-                first = dist.get_rank() * len(documents)
-                documents = _GatherRows.apply(documents)
-            scores = row_scores(queries, documents) / self.config.score_temperature
-            own = torch.arange(len(queries), device=scores.device) + first
-            loss = F.cross_entropy(scores, own)
-            loss = loss + self.config.penalty_coef * outputs.penalty.mean()
+            loss = self.ranking_loss(queries, documents, outputs.penalty)
         return SelfAttentiveRetrievalOutput(
             loss=loss,
             logits=cosines.amax(2).mean(1, keepdim=True),
@@ -783,6 +667,31 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=attentions,
         )
+
+    def ranking_loss(self, queries: Tensor, documents: Tensor, penalty: Tensor) -> Tensor:
+        """Return the mean cross-entropy of the queries, plus `penalty_coef` * mean penalty.
+
+        The logits of a query are its scores over `score_temperature`: the own document is the
+        class, the documents of the other rows are the other classes. In training the documents of
+        all processes count, and all processes must have the same number of rows; the mean of the
+        gradients, which DistributedDataParallel takes, is then that of one large batch. Accumulated
+        batches are not one large batch: each has its own documents only. A document that stands in
+        two rows counts as a wrong answer to both queries.
+
+        Args:
+            queries: `unit_rows` of the B queries.
+            documents: Those of their documents.
+            penalty: Shape (B,).
+        """
+        first = 0
+        if self.training and dist.is_available() and dist.is_initialized():
+            from torch.distributed.nn.functional import all_gather  # not in every build of torch
+
+            first = dist.get_rank() * len(documents)
+            documents = torch.cat(all_gather(documents))
+        scores = row_scores(queries, documents) / self.config.score_temperature
+        own = torch.arange(len(queries), device=scores.device) + first
+        return F.cross_entropy(scores, own) + self.config.penalty_coef * penalty.mean()
 
     def score(self, queries: Tensor, documents: Tensor, mode: str | None = None) -> Tensor:
         """Return the scores (Q, D) of every query and document, -1 to 1.
@@ -806,8 +715,8 @@ def encode_pairs(
     """Encode both texts of each row; `options` are those of the encoder.
 
     Returns:
-        The encoder's `SelfAttentiveModelOutput`, with (B, 2, ...) for each of its (B, ...), but the
-        penalty, which is that of both texts together, shape (B,).
+        The encoder's output with (B, 2, ...) for each of its (B, ...); the penalty is that of both
+        texts together, shape (B,).
 
     Raises:
         ValueError: If token types are missing or have another shape.
@@ -827,38 +736,13 @@ def encode_pairs(
         return_dict=True,
         **options,
     )
-    pairs = outputs.pair_attentions
-    penalty = outputs.penalty.unflatten(0, (-1, 2)).sum(1)
+    pairs = SelfAttentiveModelOutput(**{name: _unfold(value) for name, value in outputs.items()})
+    pairs.penalty = outputs.penalty.unflatten(0, (-1, 2)).sum(1)
     if encoder.config.pooling == "generalized":
-        penalty = penalty / 2  # it depends on the weights alone, which both sides share
-    return SelfAttentiveModelOutput(
-        last_hidden_state=outputs.last_hidden_state.unflatten(0, (-1, 2)),
-        sentence_embedding=outputs.sentence_embedding.unflatten(0, (-1, 2)),
-        penalty=penalty,
-        hidden_states=_unfold_pairs(outputs.hidden_states),
-        attentions=_unfold_pairs(outputs.attentions),
-        pair_attentions=None if pairs is None else pairs.unflatten(0, (-1, 2)),
-    )
+        pairs.penalty = pairs.penalty / 2  # it depends on the weights alone, which both sides share
+    return pairs
 
 
-def _unfold_pairs(tensors: tuple[Tensor, ...] | None) -> tuple[Tensor, ...] | None:
-    """Reshape every (2B, ...) to (B, 2, ...)."""
-    return None if tensors is None else tuple(part.unflatten(0, (-1, 2)) for part in tensors)
-
-
-__all__ = [
-    "IGNORED_LABEL",
-    "SelfAttentiveClassifierOutput",
-    "SelfAttentiveForNLI",
-    "SelfAttentiveForRetrieval",
-    "SelfAttentiveForSequenceClassification",
-    "SelfAttentiveModel",
-    "SelfAttentiveModelOutput",
-    "SelfAttentivePreTrainedModel",
-    "SelfAttentiveRetrievalOutput",
-    "head_loss",
-    "infer_problem_type",
-    "penalised_loss",
-    "row_scores",
-    "unit_rows",
-]
+def _unfold(value: Any) -> Any:
+    """Reshape a tensor (2B, ...), or each of several, to (B, 2, ...)."""
+    return tuple(map(_unfold, value)) if isinstance(value, tuple) else value.unflatten(0, (-1, 2))

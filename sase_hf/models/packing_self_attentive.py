@@ -17,11 +17,8 @@ from transformers.utils.import_utils import is_tracing
 # Another call of the LSTM costs about as much as reading this many tokens, so a block reads up to
 # this much padding before a new block begins. On a CPU, values from 25 to 80 take the same time.
 CALL_IN_TOKENS = 25
-
-
-# For a product of as many rows as none before, oneDNN compiles code in half precision and never
-# frees it, up to a MiB each time. So a packed sequence has one of this many lengths between n and
-# 2 n there; in the other precisions, any.
+# In half precision oneDNN compiles code for each new number of rows of a product and never frees
+# it, up to a MiB each time. A packed sequence therefore has one of this many lengths from n to 2 n.
 LENGTHS_PER_OCTAVE = 16
 COMPILED = (torch.bfloat16, torch.float16)
 
@@ -29,11 +26,8 @@ COMPILED = (torch.bfloat16, torch.float16)
 def dense_blocks(lengths: list[int]) -> list[tuple[int, int]]:
     """Cut the steps of a batch where enough sentences have ended to pay for another LSTM call.
 
-    Args:
-        lengths: Tokens of each sentence, longest first.
-
-    Returns:
-        Steps and sentences of each block, in order, with at least one position in all.
+    `lengths` are the tokens of each sentence, longest first. Returned are steps and sentences of
+    each block, in order, with at least one position in all.
     """
     blocks: list[tuple[int, int]] = []
     done, rows = 0, len(lengths) - lengths.count(0)
@@ -59,16 +53,15 @@ class Packing:
     The packed sequence holds the first tokens of all sentences, the longest sentence first, then
     their second tokens, and so on. It falls into blocks in which the number of sentences stays the
     same, so that an LSTM reads each as a dense batch. A sentence that ends within a block repeats
-    its last token to the end of it, and spare positions behind the last block hold the first token
-    of the longest sentence; what comes of these repetitions is never read.
+    its last token to the end of the block, and spare positions behind the last block hold the first
+    token of the longest sentence; the results of these repetitions are never read.
 
     Args:
         mask: True on real tokens, anywhere in a row, shape (B, T), T >= 1.
         dtype: The precision of what will be packed; under autocast that of autocast counts.
 
     Attributes:
-        mask: As given.
-        blocks: Steps and sentences of each block; without what is spare, their steps sum to S and
+        blocks: Steps and sentences of each block; without spare positions, their steps sum to S and
             their products to P.
         spare: The number of spare positions of P.
         order: The sentences by rank, longest first, shape (B,).
@@ -76,9 +69,8 @@ class Packing:
         rank: The rank of each position's sentence, shape (P,).
         step: Which token of its sentence each position holds, shape (P,).
         reverse_index: For every position, the position of the same sentence read backwards: the
-            first token maps to the last, the second to the last but one, shape (P,).
+            first token maps to the last, shape (P,).
         real: True on the real tokens of left-aligned rows, shape (B, S).
-        has_empty: Whether there may be sentences without tokens.
     """
 
     def __init__(self, mask: Tensor, dtype: torch.dtype = torch.float32) -> None:
@@ -90,12 +82,11 @@ class Packing:
         # On an accelerator, reading the lengths would wait for the device at every step, and a
         # traced or compiled graph must not depend on the values of a mask: one block for all.
         if is_tracing(mask) or mask.device.type != "cpu" or batch == 0:
-            self.blocks, self.has_empty = [(length, batch)], True
+            self.blocks = [(length, batch)]
         else:
             sorted_lengths, self.order = lengths.sort(descending=True, stable=True)
             self.lengths = sorted_lengths.tolist()
             self.blocks = dense_blocks(self.lengths)
-            self.has_empty = self.lengths[-1] == 0
         if torch.is_autocast_enabled("cpu"):
             dtype = torch.get_autocast_dtype("cpu")
         self.spare = spare_steps = 0
@@ -172,14 +163,10 @@ class Packing:
         return weights[sentences, first, second].masked_fill(~is_pair, 0)
 
     def windows(self, packed: Tensor, offsets: Sequence[int]) -> Tensor:
-        """Gather the neighbours of every token in its sentence, zeros beyond either end.
+        """Gather neighbours of every token in its sentence, zeros beyond either end.
 
-        Args:
-            packed: Shape (P, width).
-            offsets: The distance to each neighbour, in tokens; negative is before.
-
-        Returns:
-            Shape (P, len(offsets), width).
+        `packed` is (P, width); an offset is the distance to a neighbour, in tokens, negative
+        before the token. The result is (P, offsets, width).
         """
         positions = []
         for offset in offsets:
@@ -190,6 +177,3 @@ class Packing:
         with_zeros = F.pad(packed, (0, 0, 1, 0))  # row 0 is for all that is outside
         chosen = with_zeros.index_select(0, torch.stack(positions, 1).flatten())
         return chosen.unflatten(0, (-1, len(offsets)))
-
-
-__all__ = ["Packing", "dense_blocks"]

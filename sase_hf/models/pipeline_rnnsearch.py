@@ -113,6 +113,3 @@ class AlignedTranslationPipeline(Pipeline):
             else alignment[0, :length][:, real].float().tolist(),
             "score": model_outputs["scores"][0, :length].sum().item(),
         }
-
-
-__all__ = ["TASK", "AlignedTranslationPipeline"]

@@ -18,11 +18,7 @@ from .pooling_self_attentive import cosine_penalty
 logger = logging.get_logger(__name__)
 
 TASK = "self-attention"
-
 MIN_RATIO = 1.5  # of the weight of a token in a span to an even share
-
-Text = str | dict[str, str]
-
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -100,7 +96,7 @@ class SelfAttentionPipeline(Pipeline):
             tokenizer_kwargs.setdefault("truncation", True)
         return tokenizer_kwargs, {}, {}
 
-    def preprocess(self, input_: Text, **tokenizer_kwargs: Any) -> dict[str, Any]:
+    def preprocess(self, input_: str | dict[str, str], **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
         texts = self._texts(input_)
         encoded = self._encode(texts, **tokenizer_kwargs)
@@ -172,7 +168,7 @@ class SelfAttentionPipeline(Pipeline):
 
     def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Turn the tensors of one input into the result described above."""
-        texts, fields = model_outputs["texts"], ("offsets", "names")
+        texts = model_outputs["texts"]
         real = model_outputs["attention_mask"][0].bool()
         side_of_token = model_outputs["token_type_ids"][0][real]
         attention = model_outputs["attention"][0].float()[..., real]  # (r, T) or (2, r, T)
@@ -183,7 +179,9 @@ class SelfAttentionPipeline(Pipeline):
             mine = side_of_token == side
             hops = attention[side] if attention.ndim == 3 else attention
             own = [place for place, own in enumerate(mine.tolist()) if own]
-            spans, names = ([model_outputs[name][place] for place in own] for name in fields)
+            spans, names = (
+                [model_outputs[name][place] for place in own] for name in ("offsets", "names")
+            )
             reading = {"text": text, **_reading(text, spans, names, hops[:, mine])}
             readings.append({**reading, "truncated": model_outputs["truncated"][side]})
             if "pair_attention" in model_outputs:
@@ -266,6 +264,3 @@ def most_attended(
             weight = sum(overall[place] for place in members)
             spans.append({"text": text[start:end], "start": start, "end": end, "weight": weight})
     return sorted(spans, key=lambda span: -span["weight"])
-
-
-__all__ = ["TASK", "SelfAttentionPipeline"]

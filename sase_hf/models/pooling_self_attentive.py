@@ -30,29 +30,21 @@ def init_glorot_uniform(module: nn.Module) -> None:
 
 
 def attention_penalty(attention: Tensor) -> Tensor:
-    """Return ||A A^T - I||_F^2 per sentence, summed over r x r (equation 8).
+    """Return ||A A^T - I||_F^2 per sentence (equation 8), shape (B,).
 
-    Args:
-        attention: A in float32 or wider, shape (B, r, S).
-
-    Returns:
-        Shape (B,), in the precision of A even under autocast.
+    A (B, r, S) is in float32 or wider here and below; the result has its precision, even under
+    autocast.
     """
     identity = torch.eye(attention.shape[1], dtype=attention.dtype, device=attention.device)
     return (_inner_products(attention) - identity).square().sum((1, 2))
 
 
 def cosine_penalty(attention: Tensor) -> Tensor:
-    """Return the mean cosine between two hops per sentence: from 0, no shared token, to 1, equal.
+    """Return the mean cosine between two hops per sentence, from 0, no shared token, to 1: (B,).
 
     Unlike equation 8, whose value for even attention falls with the length of the text and grows
-    with the square of the hops, it means the same for any number of tokens and hops.
-
-    Args:
-        attention: A in float32 or wider, shape (B, r, S).
-
-    Returns:
-        Shape (B,), in the precision of A even under autocast; 0 for one hop or no tokens.
+    with the square of the hops, the mean cosine means the same for any number of tokens and hops.
+    One hop or no tokens give 0.
     """
     hops = attention.shape[1]
     # A zero vector, of a sentence without tokens, stays zero.
@@ -62,17 +54,10 @@ def cosine_penalty(attention: Tensor) -> Tensor:
 
 
 def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
-    """Return minus the mean Kullback-Leibler divergence between two hops, per sentence.
+    """Return minus the mean Kullback-Leibler divergence between two hops, per sentence: (B,).
 
-    The alternative that section 2.2 of the paper names and rejects: it is to be maximised, which
-    lets it grow without bound where hops differ.
-
-    Args:
-        attention: A in float32 or wider, shape (B, r, S).
-        log_attention: Its logarithm, any finite number where A is zero, shape (B, r, S).
-
-    Returns:
-        Shape (B,); 0 for one hop.
+    The alternative that section 2.2 of the paper names and rejects: it grows without bound where
+    hops differ. `log_attention` is any finite number where A is zero. One hop gives 0.
     """
     hops = attention.shape[1]
     with torch.autocast(attention.device.type, enabled=False):
@@ -84,10 +69,8 @@ def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
 
 def _inner_products(rows: Tensor) -> Tensor:
     """Return R R^T of rows (..., r, n) in their precision, even under autocast: (..., r, r)."""
-    if torch.is_autocast_enabled(rows.device.type):
-        with torch.autocast(rows.device.type, enabled=False):
-            return rows @ rows.mT
-    return rows @ rows.mT
+    with torch.autocast(rows.device.type, enabled=False):
+        return rows @ rows.mT
 
 
 class PackedSelfAttention(nn.Module):
@@ -106,16 +89,7 @@ class PackedSelfAttention(nn.Module):
     def forward(
         self, states: Tensor, packed: Tensor, packing: Packing
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return the sentence matrix, the attention and the penalty.
-
-        Args:
-            states: H, unspecified on padding, shape (B, S, H).
-            packed: H without padding, shape (P, H).
-            packing: The packing of the batch.
-
-        Returns:
-            M (B, r, H), A (B, r, S) in at least float32, penalty (B,).
-        """
+        """Return M (B, r, H), A (B, r, S) in at least float32, and the penalty (B,)."""
         scores = self.hops(torch.tanh(self.projection(_normalized(packed, self.config))))  # (P, r)
         rows = _rows_of_scores(scores, packing)
         real = packing.real.unsqueeze(-1)  # (B, S, 1); matters for sentences without tokens alone
@@ -152,16 +126,9 @@ class PackedGeneralizedPooling(nn.Module):
     def forward(
         self, states: Tensor, packed: Tensor, packing: Packing
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return the sentence matrix, the attention and the penalty.
+        """Return M (B, r, H), the mean of A over the features (B, r, S), and the penalty (B,).
 
-        Args:
-            states: H, unspecified on padding, shape (B, S, H).
-            packed: H without padding, shape (P, H).
-            packing: The packing of the batch.
-
-        Returns:
-            M (B, r, H), the mean of A over the features (B, r, S) in at least float32, and the
-            penalty (B,), the same for every sentence.
+        The penalty is the same for every sentence.
         """
         packed = _normalized(packed, self.config)
         hidden = F.relu(torch.einsum("ph,rha->pra", packed, self.hidden_weight) + self.hidden_bias)
@@ -174,12 +141,9 @@ class PackedGeneralizedPooling(nn.Module):
         return _zero_if_empty(matrix, packing), attention.mean(-1).mT, penalty
 
     def penalty(self) -> Tensor:
-        """Return sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2).
+        """Return sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2), in float32 or wider.
 
         It acts only on hops whose weights are closer than 1; freshly initialised ones are not.
-
-        Returns:
-            A scalar in float32 or wider.
         """
         weight = self.hidden_weight.to(torch.promote_types(self.hidden_weight.dtype, torch.float32))
         # By inner products, because the differences of all pairs would take r / 2 times the memory
@@ -276,12 +240,7 @@ def _sparse_weights(scores: Tensor, alpha: float) -> Tensor:
 
 
 def _attend(scores: Tensor, function: str) -> Tensor:
-    """Return weights over the tokens of each row that sum to 1: (B, S, width) -> (B, S, width).
-
-    Args:
-        scores: What `_rows_of_scores` returned.
-        function: `softmax`, `entmax15` or `sparsemax`.
-    """
+    """Return weights of `_rows_of_scores` that sum to 1 over the tokens of each row."""
     if function == "softmax":
         return scores.softmax(1)
     alpha = {"entmax15": 1.5, "sparsemax": 2.0}[function]
@@ -293,8 +252,7 @@ def _attend(scores: Tensor, function: str) -> Tensor:
 def _rows_of_scores(scores: Tensor, packing: Packing) -> Tensor:
     """Put scores into left-aligned rows: (P, width) -> (B, S, width), in at least float32.
 
-    On padding they are so low that every function of `_attend` makes exactly 0 of them, unless a
-    sentence has no tokens at all.
+    On padding every function of `_attend` makes exactly 0 of them, unless a sentence is empty.
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     real = packing.real.unsqueeze(-1)  # (B, S, 1)
@@ -308,8 +266,6 @@ def _normalized(packed: Tensor, config: SelfAttentiveConfig) -> Tensor:
 
 def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
     """Return M with zeros for sentences without tokens, whose states are those of padding."""
-    if not packing.has_empty:
-        return matrix
     return matrix.masked_fill(~packing.real.any(1).view(-1, 1, 1), 0)
 
 
@@ -320,14 +276,3 @@ POOLINGS: dict[str, type[nn.Module]] = {
     "mean": BaselinePooling,
     "last": BaselinePooling,
 }
-
-
-__all__ = [
-    "POOLINGS",
-    "BaselinePooling",
-    "PackedGeneralizedPooling",
-    "PackedSelfAttention",
-    "attention_penalty",
-    "cosine_penalty",
-    "init_glorot_uniform",
-]

@@ -4,7 +4,7 @@ Shapes: B sentences, S tokens after left-alignment, P positions after packing, d
 vectors, H width of the states; within a block n sentences, q asking tokens and s partners.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -57,8 +57,8 @@ class PairFunction(GradientCheckpointingLayer):
             self.first_gate = nn.Linear(d, 1)
             self.second_gate = nn.Linear(d, 1, bias=False)
         elif self.weights == "softmax":
-            # Of the hidden layer of the pair: a linear score of [x_t; x_t'] would be a sum whose
-            # part of x_t cancels in the softmax, so that all tokens had the same weights.
+            # The hidden layer of the pair is scored: in a linear score of [x_t; x_t'] the part of
+            # x_t cancels in the softmax, and all tokens would get the same weights.
             self.score = nn.Linear(width, 1, bias=False)
 
     def halves(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -76,16 +76,13 @@ class PairFunction(GradientCheckpointingLayer):
         return self.relate(mask, first, second, *gates)
 
     def relate(self, mask: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
-        """Relate every asking token to its partners.
+        """Return the weighted sum of the relations of every asking token, shape (n, q, H).
 
         Args:
             mask: True where a partner is real and within reach, shape (n, q, s).
             first: Halves of the asking tokens, shape (n, q, H).
             second: Halves of the partners, shape (n, s, H).
             *gates: The same halves of the gate, if there is one, (n, q, 1) and (n, s, 1).
-
-        Returns:
-            Shape (n, q, H).
         """
         pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))
         relations = F.relu(self.output(pairs))  # (n, q, s, H)
@@ -125,10 +122,9 @@ class RelationNetworkEncoder(nn.Module):
     of a linear map of the pair; or the softmax over t' of a linear map of the hidden layer of f, so
     that it sums to 1. With `relation_window` k, only |t - t'| <= k counts.
 
-    The time is quadratic in the length, without a window: a text of 1,000 tokens has a million
+    Without a window the time is quadratic in the length: a text of 1,000 tokens has a million
     pairs. The memory is not, because pairs are computed block by block, in training twice
     (`torch.utils.checkpoint`); only traced and compiled graphs hold all pairs of a batch at once.
-
     The second time reads the weights of the module itself: after `torch.func.functional_call` with
     other weights, the gradients of a batch with more than one block are wrong.
     """
@@ -152,11 +148,10 @@ class RelationNetworkEncoder(nn.Module):
         halves = [packing.unpack(half) for half in self.pair.halves(x)]
         real = packing.real
         if is_tracing(real):
-            return self.pair.attend(self._mask(real, slice(None), slice(None)), *halves)
+            return self.pair.attend(self._mask(real), *halves)
         dtype = torch.promote_types(x.dtype, torch.float32)
         weights = x.new_zeros((*real.shape, real.shape[1]), dtype=dtype)
-        for block in self._blocks(packing):
-            mask = self._mask(real[block.asking[0]], block.asking[1], block.partners[1])
+        for block, mask in self._blocks(packing):
             own = self.pair.attend(mask, *block.cut(halves))
             weights[(*block.asking, block.partners[1])] = own.to(dtype)
         return weights
@@ -165,12 +160,11 @@ class RelationNetworkEncoder(nn.Module):
         """Return the states as rows (B, S, H) from halves (B, S, width)."""
         real = packing.real
         if is_tracing(real):
-            return self.pair(self._mask(real, slice(None), slice(None)), *halves)
+            return self.pair(self._mask(real), *halves)
         # A gradient keeps all pairs of a batch as small as one block.
         is_small = real.shape[0] * real.shape[1] ** 2 * self.width <= BLOCK_SIZE
         states = torch.zeros_like(halves[0])
-        for block in self._blocks(packing):
-            mask = self._mask(real[block.asking[0]], block.asking[1], block.partners[1])
+        for block, mask in self._blocks(packing):
             if is_small:
                 states[block.asking] = self.pair(mask, *block.cut(halves))
             else:  # the halves go in whole: cuts of them are copies, which would stay in memory
@@ -183,7 +177,9 @@ class RelationNetworkEncoder(nn.Module):
         """Return the states (n, q, H) of one block."""
         return self.pair.relate(mask, *block.cut(halves))
 
-    def _mask(self, real: Tensor, asking: slice, partners: slice) -> Tensor:
+    def _mask(
+        self, real: Tensor, asking: slice = slice(None), partners: slice = slice(None)
+    ) -> Tensor:
         """Return where partners are real and within the window, (n, q, s), from real (n, S)."""
         places = torch.arange(real.shape[1], device=real.device)
         distances = places[asking].unsqueeze(1) - places[partners]
@@ -192,13 +188,13 @@ class RelationNetworkEncoder(nn.Module):
             return mask & (distances.abs() <= self.window)
         return mask.expand(-1, distances.shape[0], -1)
 
-    def _blocks(self, packing: Packing) -> list[Block]:
-        """Cut the pairs of a batch into blocks of at most `BLOCK_SIZE`, or of one asking token."""
+    def _blocks(self, packing: Packing) -> Iterator[tuple[Block, Tensor]]:
+        """Yield blocks of at most `BLOCK_SIZE` pairs, or of one asking token, and their masks."""
         batch, steps = packing.real.shape
         groups = [(batch, steps)]  # a single one where the lengths are unknown
         if packing.lengths is not None:
             groups = groups_of_like_length(packing.lengths, BLOCK_SIZE // self.width)
-        blocks, rank = [], 0
+        rank = 0
         for size, length in groups:
             sentences = packing.order[rank : rank + size]
             each = max(1, size * length * self.width)  # 1 in a batch of nothing
@@ -208,9 +204,6 @@ class RelationNetworkEncoder(nn.Module):
             for first in range(0, length, asking):
                 last = min(first + asking, length)
                 partners = slice(max(first - reach, 0), min(last + reach, length))
-                blocks.append(Block((sentences, slice(first, last)), (sentences, partners)))
+                block = Block((sentences, slice(first, last)), (sentences, partners))
+                yield block, self._mask(packing.real[sentences], slice(first, last), partners)
             rank += size
-        return blocks
-
-
-__all__ = ["RelationNetworkEncoder"]

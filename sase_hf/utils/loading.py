@@ -87,7 +87,12 @@ def build_on_encoder(
         sizes["pad_token_id"] = inner_config.pad_token_id
         model = model_class(model_class.config_class(**{**sizes, **fields, **own}))
         encoder, weights = model.base_model.token_encoder.model, inner.state_dict()
-        encoder.load_state_dict({name: weights[name] for name in encoder.state_dict()})
+        read = encoder.state_dict().keys()
+        known = {name for name, w in weights.items() if w.data_ptr() == vectors.weight.data_ptr()}
+        known |= read | {name for name in weights if "pooler." in name}
+        if unread := sorted(weights.keys() - known):
+            raise ValueError(f"its config does not describe {', '.join(unread[:3])}; name another")
+        encoder.load_state_dict({name: weights[name] for name in read})
         model.base_model.embeddings.load_state_dict(vectors.state_dict())
     return model
 

@@ -23,8 +23,6 @@ PADDINGS = ("right", "left", "holed")
 MASK = torch.tensor(
     [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 0, 0, 0]]
 ).bool()
-# Values of CALL_IN_TOKENS: 0 ends a block where a sentence ends, 10**6 makes one block of all.
-COSTS = (0, 10**6)
 # Error of float32 after some hundred operations on numbers near 1.
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 # A sentence's result may change only by the order of float32 sums when its neighbours change.

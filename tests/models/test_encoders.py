@@ -1,4 +1,4 @@
-"""The encoders: equality with torch's LSTM, padding, memory and gradient checkpointing."""
+"""The encoders: padding, pairs of tokens, memory and gradient checkpointing."""
 
 import random
 from functools import partial
@@ -17,24 +17,10 @@ from sase_hf import (
 )
 from sase_hf.models import (
     encoders_self_attentive,
-    packing_self_attentive,
     relation_network_self_attentive,
 )
-from sase_hf.models.encoders_self_attentive import BiLSTMEncoder
 from sase_hf.models.packing_self_attentive import Packing
 from sase_hf.models.relation_network_self_attentive import PairFunction
-
-
-def _torch_bilstm(encoder: BiLSTMEncoder, width: int, units: int) -> nn.LSTM:
-    """Return torch's own bidirectional LSTM with the weights of an encoder."""
-    lstm = nn.LSTM(width, units, len(encoder.layers), batch_first=True, bidirectional=True)
-    with torch.no_grad():
-        for number, layer in enumerate(encoder.layers):
-            for name, weight in layer.forward_lstm.named_parameters():
-                getattr(lstm, name.replace("l0", f"l{number}")).copy_(weight)
-            for name, weight in layer.backward_lstm.named_parameters():
-                getattr(lstm, name.replace("l0", f"l{number}_reverse")).copy_(weight)
-    return lstm
 
 
 def test_lstm_can_be_wrapped_by_an_adapter() -> None:
@@ -45,35 +31,6 @@ def test_lstm_can_be_wrapped_by_an_adapter() -> None:
     layer: Any = model.token_encoder.layers[0]
     layer._modules["forward_lstm"] = partial(layer.forward_lstm)
     assert torch.equal(model(ids, tiny.MASK).sentence_embedding, before)
-
-
-@pytest.mark.parametrize("cost", [*tiny.COSTS, 3])
-@pytest.mark.parametrize("num_layers", [1, 2, 3])
-def test_bilstm_states_and_gradients_equal_torchs_packed_lstm(
-    monkeypatch: pytest.MonkeyPatch, num_layers: int, cost: int
-) -> None:
-    monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", cost)
-    encoder = BiLSTMEncoder(tiny.tiny_config(num_lstm_layers=num_layers))
-    lstm = _torch_bilstm(encoder, width=6, units=4)
-    lengths = torch.tensor([9, 1, 4, 6, 4])
-    packing = Packing(torch.arange(9) < lengths.unsqueeze(1))
-    x = torch.randn(5, 9, 6)
-    ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
-
-    states = packing.restore(packing.unpack(encoder(packing.pack(ours), packing)[-1]))
-    packed = nn.utils.rnn.pack_padded_sequence(theirs, lengths, True, enforce_sorted=False)
-    expected, _ = nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)
-    torch.testing.assert_close(states, expected, **tiny.TOLERANCE)
-
-    probe = torch.randn_like(states)
-    (states * probe).sum().backward()
-    (expected * probe).sum().backward()
-    torch.testing.assert_close(ours.grad, theirs.grad, **tiny.TOLERANCE)
-    for number, layer in enumerate(encoder.layers):
-        for suffix, half in (("", layer.forward_lstm), ("_reverse", layer.backward_lstm)):
-            for name, weight in half.named_parameters():
-                packed_weight = getattr(lstm, name.replace("l0", f"l{number}{suffix}"))
-                torch.testing.assert_close(weight.grad, packed_weight.grad, **tiny.TOLERANCE)
 
 
 @pytest.mark.parametrize("encoder", [*tiny.ENCODERS, tiny.ON_BERT], ids=tiny.name_of)
@@ -88,6 +45,33 @@ def test_encoders_never_read_padding(encoder: dict[str, Any]) -> None:
         assert tensor.isfinite().all()
 
 
+def test_packing_has_few_lengths_in_half_precision() -> None:
+    """So that oneDNN, which keeps the code that it compiles for each, does not fill the memory."""
+    positions, steps = set(), set()
+    for length in range(1, 1025):
+        mask = torch.arange(length) < torch.tensor([[length], [length // 3]])
+        packing = Packing(mask, torch.bfloat16)
+        assert len(packing.rank) <= max(sum(s * rows for s, rows in packing.blocks) * 17 / 16, 31)
+        assert packing.real.sum() == length + length // 3
+        assert Packing(mask).spare == 0
+        positions.add(len(packing.rank))
+        steps.add(packing.real.shape[1])
+    assert len(steps) == 31 + 5 * 16 + 1, "one to 31, and 16 in each octave"
+    assert len(positions) <= 31 + 6 * 16 + 1
+
+
+def record_masks(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Return a list that gets the mask (n, q, s) of every block of pairs that is related."""
+    masks: list[Tensor] = []
+    relate = PairFunction.relate
+    monkeypatch.setattr(
+        PairFunction,
+        "relate",
+        lambda self, mask, *inputs: masks.append(mask) or relate(self, mask, *inputs),
+    )
+    return masks
+
+
 @pytest.mark.parametrize("window", [None, 1])
 @pytest.mark.parametrize("relation_weights", ["none", "sigmoid", "softmax"])
 def test_relation_network_blocks_change_no_state_and_no_gradient(
@@ -98,13 +82,7 @@ def test_relation_network_blocks_change_no_state_and_no_gradient(
     fields = {"relation_weights": relation_weights, "relation_window": window}
     model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", **fields)
     embeds, probe = torch.randn(5, 5, 6, requires_grad=True), torch.randn(5, 5, 8)
-    asked: list[int] = []
-    relate = PairFunction.relate
-    monkeypatch.setattr(
-        PairFunction,
-        "relate",
-        lambda self, *inputs: asked.append(inputs[1].shape[1]) or relate(self, *inputs),
-    )
+    asked = record_masks(monkeypatch)
     outcomes = []
     for block_size, most in ((2**22, 5), (100, 2), (1, 1)):
         monkeypatch.setattr(relation_network_self_attentive, "BLOCK_SIZE", block_size)
@@ -112,7 +90,7 @@ def test_relation_network_blocks_change_no_state_and_no_gradient(
         embeds.grad = None
         asked.clear()
         states = model(inputs_embeds=embeds, attention_mask=tiny.MASK).last_hidden_state
-        assert max(asked) == most
+        assert max(mask.shape[1] for mask in asked) == most
         (states * probe).sum().backward()
         gradients = [p.grad for p in model.token_encoder.parameters()]
         outcomes.append([states, embeds.grad, *gradients])
@@ -150,15 +128,9 @@ def test_relation_network_with_a_window_relates_no_more_than_that(
     """The time is then linear in the length: of 400 tokens, a pair for 33 each and not 400."""
     fields = {"relation_window": 16, "relation_weights": "softmax"}
     model = tiny.tiny_model(SelfAttentiveModel, encoder="relation_network", **fields)
-    pairs: list[int] = []
-    relate = PairFunction.relate
-    monkeypatch.setattr(
-        PairFunction,
-        "relate",
-        lambda self, mask, *inputs: pairs.append(mask.numel()) or relate(self, mask, *inputs),
-    )
+    masks = record_masks(monkeypatch)
     model(torch.ones(1, 400, dtype=torch.long))
-    assert sum(pairs) <= 400 * 3 * 16
+    assert sum(mask.numel() for mask in masks) <= 400 * 3 * 16
 
 
 def test_relation_network_training_keeps_less_than_a_tensor_of_all_pairs() -> None:

@@ -99,21 +99,32 @@ def test_head_is_the_papers(
     assert_head_agrees(model, tiny.pair_batch(pairs, padding, rng, extra=2), pairs, labels)
 
 
+SINGLE = {"num_labels": 3, "problem_type": "single_label_classification"}
+TARGETS = {"target_mean": [1000, -3], "target_deviation": [50, 2]}
+
+
 @pytest.mark.parametrize(
-    "fields",
-    [{"label_smoothing": 0.2}, {"class_weights": [0.5, 1.0, 3.0]}, {"pooling": "mean"}],
+    ("fields", "labels"),
+    [
+        ({**SINGLE, "label_smoothing": 0.2}, [2, 0, 1]),
+        ({**SINGLE, "class_weights": [0.5, 1.0, 3.0]}, [2, 0, 1]),
+        ({**SINGLE, "pooling": "mean"}, [2, 0, 1]),
+        (
+            {"num_labels": 2, "problem_type": "regression", **TARGETS},
+            [[1010.0, -2.0], [930.0, 0.5], [1000.0, -3.0]],
+        ),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("head", HEADS)
-def test_loss_with_label_smoothing_or_class_weights_and_without_attention(
-    head: type[SelfAttentivePreTrainedModel], fields: dict[str, Any]
+def test_loss_with_smoothing_class_weights_and_scaled_targets_is_the_references(
+    head: type[SelfAttentivePreTrainedModel], fields: dict[str, Any], labels: list[Any]
 ) -> None:
-    """Smoothing spreads over all labels and leaves the penalty as it is, as do weights."""
+    """Smoothing and weights leave the penalty as it is; without attention there is none."""
     rng = random.Random(0)
-    single = {"num_labels": 3, "problem_type": "single_label_classification"}
-    model = tiny.tiny_model(head, **fields, **single)
+    model = tiny.tiny_model(head, **fields).double()
     pairs = [tiny.random_pair(rng) for _ in range(3)]
-    assert_head_agrees(model, tiny.pair_batch(pairs), pairs, [2, 0, 1])
+    assert_head_agrees(model, tiny.pair_batch(pairs), pairs, labels)
 
 
 def test_loss_of_one_output_takes_flat_labels() -> None:
@@ -126,19 +137,6 @@ def test_loss_of_one_output_takes_flat_labels() -> None:
     flat = model(**batch, labels=labels).loss
     assert torch.equal(flat, model(**batch, labels=labels.unsqueeze(1)).loss)
     assert_head_agrees(model, batch, pairs, [[2.5], [-1.0], [0.0]])
-
-
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("classifier", CLASSIFIERS)
-def test_head_gives_targets_their_mean_and_deviation(
-    head: type[SelfAttentivePreTrainedModel], classifier: str
-) -> None:
-    fields = {"problem_type": "regression", "target_mean": [1000, -3], "target_deviation": [50, 2]}
-    model = tiny.tiny_model(head, num_labels=2, classifier=classifier, **fields).double()
-    rng = random.Random(0)
-    pairs = [tiny.random_pair(rng) for _ in range(3)]
-    labels = [[1010.0, -2.0], [930.0, 0.5], [1000.0, -3.0]]
-    assert_head_agrees(model, tiny.pair_batch(pairs), pairs, labels)
 
 
 @tiny.needs_bfloat16_lstm
@@ -155,14 +153,6 @@ def test_head_computes_its_outputs_in_float32_under_autocast() -> None:
     assert model.bfloat16()(**batch).logits.dtype == torch.float32
 
 
-def test_loss_of_class_ids_needs_no_problem_type() -> None:
-    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, num_labels=3)
-    batch, labels = tiny.text_batch([[1, 2, 3], [4, 5]]), torch.tensor([0, 2])
-    inferred = model(**batch, labels=labels).loss
-    model.config.problem_type = "single_label_classification"
-    assert torch.equal(inferred, model(**batch, labels=labels).loss)
-
-
 @pytest.mark.parametrize(
     ("problem_type", "labels", "message"),
     [
@@ -175,12 +165,19 @@ def test_loss_of_class_ids_needs_no_problem_type() -> None:
 def test_loss_refuses_labels_it_cannot_read(
     problem_type: str | None, labels: Tensor, message: str
 ) -> None:
-    """Floats may be sets or targets; another shape would train on wrong targets unnoticed."""
-    model = tiny.tiny_model(
-        SelfAttentiveForSequenceClassification, num_labels=3, problem_type=problem_type
-    )
+    """Floats may be sets or targets; another shape would train on wrong targets unnoticed.
+
+    Class ids alone need no problem type.
+    """
+    fields = {"num_labels": 3, "problem_type": problem_type}
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, **fields)
+    batch, ids = tiny.text_batch([[1, 2, 3], [4, 5]]), torch.tensor([0, 2])
     with pytest.raises(ValueError, match=message):
-        model(**tiny.text_batch([[1, 2, 3], [4, 5]]), labels=labels)
+        model(**batch, labels=labels)
+    if problem_type is None:
+        inferred = model(**batch, labels=ids).loss
+        model.config.problem_type = "single_label_classification"
+        assert torch.equal(inferred, model(**batch, labels=ids).loss)
 
 
 @pytest.mark.parametrize("ignored", [False, True])

@@ -23,13 +23,23 @@ from sase_hf import (
     build_on_encoder,
     build_tokenizer,
 )
-from sase_hf.models.configuration_self_attentive import INNER_TYPES
+from sase_hf.models.configuration_self_attentive import INNER_TYPES, UNDECLARED_FIELDS
 from sase_hf.utils.loading import load_any_model
 
 WORDS = (
     "the a meal room was were and but not very service table cold warm slow quick poor fine great"
 )
 LAYERS = (SelfAttention, GeneralizedPooling)
+# As in its config.json; three of these its config class does not declare.
+DEBERTA_V3 = {
+    "relative_attention": True,
+    "position_buckets": 4,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+}
 
 
 def bert(**fields: Any) -> Any:
@@ -77,17 +87,20 @@ def test_layer_without_a_mask_reads_all_and_trains_what_is_below(layer_class: ty
         layer(states, torch.ones(2, 5))
 
 
-@pytest.mark.parametrize("model_type", INNER_TYPES)
-def test_encoder_of_transformers_is_read_as_by_itself(model_type: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model_type", "fields"), [*((name, {}) for name in INNER_TYPES), ("deberta-v2", DEBERTA_V3)]
+)
+def test_encoder_of_transformers_is_read_as_by_itself(
+    model_type: str, fields: dict[str, Any], tmp_path: Path
+) -> None:
     """The states of a padded row are those that the model alone makes of the ids."""
     sizes = {k: v for k, v in tiny.BERT.items() if k not in ("model_type", "vocab_size")}
     small = {"vocab_size": 60, "embedding_size": 8, "pad_token_id": 0, **sizes}
     if model_type == "distilbert":
         small |= {"dim": 8, "hidden_dim": 12, "n_heads": 2, "n_layers": 2}
     known = AutoConfig.for_model(model_type)
-    inner = AutoModel.from_config(
-        AutoConfig.for_model(model_type, **{k: v for k, v in small.items() if hasattr(known, k)})
-    )
+    small = {k: v for k, v in small.items() if hasattr(known, k)}
+    inner = AutoModel.from_config(AutoConfig.for_model(model_type, **small, **fields))
     inner.save_pretrained(tmp_path)
     model = build_on_encoder(SelfAttentiveModel, str(tmp_path), num_hops=3).eval()
     ids = torch.randint(4, 60, (2, 7))
@@ -100,6 +113,18 @@ def test_encoder_of_transformers_is_read_as_by_itself(model_type: str, tmp_path:
     model.train()(ids, mask).sentence_embedding.square().sum().backward()
     missing = [name for name, weight in model.named_parameters() if weight.grad is None]
     assert not missing, "every weight is trained, as several processes need it"
+
+
+def test_encoder_of_transformers_with_an_unknown_part_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without its layer norm, this encoder would have other states, and nobody would know."""
+    sizes = {k: v for k, v in tiny.BERT.items() if k != "model_type"}
+    inner = AutoConfig.for_model("deberta-v2", **sizes, **DEBERTA_V3)
+    AutoModel.from_config(inner).save_pretrained(tmp_path)
+    monkeypatch.setitem(UNDECLARED_FIELDS, "deberta-v2", {})
+    with pytest.raises(ValueError, match=r"config does not describe encoder\.LayerNorm"):
+        build_on_encoder(SelfAttentiveModel, str(tmp_path))
 
 
 @pytest.fixture(scope="module")

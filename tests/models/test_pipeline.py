@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,6 +30,14 @@ def random_reader(model_class: type[Any], tokenizer: TokenizersBackend, **fields
     names = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}}
     config = tiny_config(vocab_size=len(tokenizer), **{**names, **fields})
     return pipeline("self-attention", model=model_class(config).eval(), tokenizer=tokenizer)
+
+
+def sides(result: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return tokens, attention and any attention of pairs of each text of a result."""
+    names = ("tokens", "attention", "pair_attention")
+    columns = [result[name] for name in names if name in result]
+    is_pair = isinstance(result["text"], list)
+    return list(zip(*columns, strict=True)) if is_pair else [tuple(columns)]
 
 
 @pytest.fixture
@@ -74,21 +81,11 @@ def test_pipeline_result_has_the_weights_of_pairs_of_tokens(
     fields = {"encoder": "relation_network", "relation_weights": "softmax"}
     reader = random_reader(head, tokenizer, **fields)
     for alone, result in zip(map(reader, inputs), reader(inputs, batch_size=4), strict=True):
-        is_pair = head is SelfAttentiveForNLI
-        sides = zip(result["tokens"], result["pair_attention"], strict=True)
-        for tokens, weights in sides if is_pair else [(result["tokens"], result["pair_attention"])]:
+        for (tokens, _, weights), (*_, batched) in zip(sides(alone), sides(result), strict=True):
             assert [len(row) for row in weights] == [len(tokens)] * len(tokens)
             assert [sum(row) for row in weights] == pytest.approx([1] * len(tokens))
-        found, expected = (
-            torch.tensor(list(flatten(one["pair_attention"]))) for one in (result, alone)
-        )
-        torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(torch.tensor(batched), torch.tensor(weights))
     assert "pair_attention" not in random_reader(head, tokenizer)(inputs[0])
-
-
-def flatten(nested: Any) -> Iterator[float]:
-    for part in nested:
-        yield from flatten(part) if isinstance(part, list) else [part]
 
 
 def test_pipeline_tokens_are_slices_of_the_text(reader: Any) -> None:
@@ -129,7 +126,9 @@ def test_pipeline_batches_equal_single_texts(
             for one, other in zip(alone, together, strict=True):
                 assert (one["tokens"], one["truncated"]) == (other["tokens"], other["truncated"])
                 assert one["scores"] == pytest.approx(other["scores"], abs=1e-6)
-                assert_nested_close(other["attention"], one["attention"])
+                for (_, found), (_, expected) in zip(sides(other), sides(one), strict=True):
+                    found, expected = torch.tensor(found), torch.tensor(expected)
+                    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_pipeline_reads_texts_of_similar_length_together(reader: Any) -> None:
@@ -143,14 +142,6 @@ def test_pipeline_reads_texts_of_similar_length_together(reader: Any) -> None:
     hook.remove()
     assert shapes == [(2, 11), (2, 1)]
     assert [result["text"] for result in results] == texts
-
-
-def assert_nested_close(found: Any, expected: Any) -> None:
-    if isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
-    else:
-        for one, other in zip(found, expected, strict=True):
-            assert_nested_close(one, other)
 
 
 def test_pipeline_answers_an_empty_text_and_no_texts(reader: Any) -> None:
@@ -228,7 +219,11 @@ def test_pipeline_reads_a_long_text_whole(reader: Any, caplog: pytest.LogCapture
     [({"truncation": True}, 6), ({"max_length": 4}, 4), ({"max_length": 99}, 11)],
 )
 def test_pipeline_truncates_on_request(
-    reader: Any, options: dict[str, Any], kept: int, caplog: pytest.LogCaptureFixture
+    reader: Any,
+    pair_reader: Any,
+    options: dict[str, Any],
+    kept: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """At the tokenizer's own limit or at another; one warning, and the count in each result."""
     results = reader([TEXT, TEXT, "good"], batch_size=3, **options)
@@ -236,12 +231,7 @@ def test_pipeline_truncates_on_request(
     assert len(results[0]["tokens"]) == len(results[0]["overall"]) == kept
     assert len(caplog.records) == (1 if kept < 11 else 0)
     assert all("of 11 tokens are not read" in said.getMessage() for said in caplog.records)
-
-
-def test_pipeline_counts_truncated_tokens_of_each_text_of_a_pair(pair_reader: Any) -> None:
-    result = pair_reader(PAIR, max_length=10)
-    assert result["truncated"] == [2, 0]
-    assert [len(tokens) for tokens in result["tokens"]] == [5, 5]
+    assert pair_reader(PAIR, max_length=10)["truncated"] == [2, 0], "a count for each text"
 
 
 def test_most_attended_joins_neighbouring_tokens() -> None:
@@ -253,26 +243,18 @@ def test_most_attended_joins_neighbouring_tokens() -> None:
         {"text": "was  not", "start": 0, "end": 8, "weight": pytest.approx(0.64)},
         {"text": "slow", "start": 19, "end": 23, "weight": 0.3},
     ]
+    assert most_attended(text, offsets, [1 / 6] * 6) == [], "an evenly read text has no span"
 
 
-@pytest.mark.parametrize("weights", [[], [1.0], [0.25] * 4, [0.3, 0.2, 0.3, 0.2]])
-def test_most_attended_is_empty_for_an_evenly_read_text(weights: list[float]) -> None:
-    """Every word but the weakest would otherwise be one long span."""
-    offsets = [[2 * place, 2 * place + 1] for place in range(len(weights))]
-    assert most_attended("a b c d", offsets, weights) == []
-
-
-def test_stock_pipelines_answer_the_same_alone_and_in_batches(
+def test_stock_pipelines_read_our_models(
     reader: Any, pair_reader: Any, tokenizer: TokenizersBackend
 ) -> None:
-    """text-classification on texts and pairs, zero-shot on the entailment model, and features."""
+    """text-classification and zero-shot on pairs, alone and in batches, and features."""
     classifier, nli = reader.model, pair_reader.model
-    for model, inputs in ((classifier, TEXTS), (nli, PAIRS)):
-        pipe = pipeline("text-classification", model=model, tokenizer=tokenizer)
-        singly = [pipe(item)[0] if isinstance(item, str) else pipe(item) for item in inputs]
-        for one, other in zip(singly, pipe(inputs, batch_size=3), strict=True):
-            assert one["label"] == other["label"]
-            assert one["score"] == pytest.approx(other["score"], abs=1e-6)
+    pipe = pipeline("text-classification", model=nli, tokenizer=tokenizer)
+    for one, other in zip(map(pipe, PAIRS), pipe(PAIRS, batch_size=3), strict=True):
+        assert one["label"] == other["label"]
+        assert one["score"] == pytest.approx(other["score"], abs=1e-6)
     pipe = pipeline("zero-shot-classification", model=nli, tokenizer=tokenizer)
     alone = pipe(TEXT, candidate_labels=["dogs", "bread"])
     batched = pipe([TEXT, "good"], candidate_labels=["dogs", "bread"], batch_size=4)[0]

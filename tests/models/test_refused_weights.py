@@ -13,16 +13,15 @@ import pytest
 import torch
 from checkpoints import TEXTS, change_weights
 from isolated import run_isolated
-from safetensors.torch import load_file, save_file
-from tiny import tiny_config, tiny_model
+from safetensors.torch import load_file
+from tiny import tiny_model
 from tiny_translation import tiny_translator
 from torch import Tensor
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel
 
 from sase_hf import (
     SelfAttentiveForNLI,
     SelfAttentiveForSequenceClassification,
-    SelfAttentiveModel,
     build_tokenizer,
     build_translation_tokenizer,
 )
@@ -135,22 +134,8 @@ def test_transformers_alone_loads_what_is_refused(
     save_head("self_attentive", tmp_path)
     change_weights(tmp_path, lambda weights: DAMAGE[kind][0](weights, "encoder.embeddings.weight"))
     (tmp_path / "SHA256SUMS").write_text("", encoding="utf-8")
-    monkeypatch.delattr(CheckedPreTrainedModel, "_load_pretrained_model")
-    AutoModel.from_pretrained(tmp_path)
-
-
-@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
-def test_transformers_alone_loads_shards_unchecked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once it does not, the method need not be replaced; 5.15 does not know such shards."""
-    method = "_load_and_finalize_distributed_pretrained_model"
-    if not hasattr(PreTrainedModel, method):
-        pytest.skip("this transformers does not load shards of torch.distributed")
-    SelfAttentiveModel(tiny_config()).save_pretrained(tmp_path)
-    shard = "shard-00000-model-00001-of-00001.safetensors"
-    os.replace(tmp_path / "model.safetensors", tmp_path / shard)
-    monkeypatch.delattr(CheckedPreTrainedModel, method)
+    for method in ("_load_pretrained_model", "from_pretrained"):
+        monkeypatch.delattr(CheckedPreTrainedModel, method)
     AutoModel.from_pretrained(tmp_path)
 
 
@@ -172,9 +157,7 @@ def test_a_begun_head_is_refused_whatever_the_config_names(
 @every_family
 def test_a_quantizer_in_the_config_lets_no_nan_in(family: str, tmp_path: Path) -> None:
     save_head(family, tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["quantization_config"] = {"quant_method": "fp8"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    change_config(tmp_path, quantization_config={"quant_method": "fp8"})
     change_weights(tmp_path, lambda w: w[NAMES[family][1]].view(-1)[0].fill_(math.nan))
     with pytest.raises(ValueError, match="are not finite"):
         FAMILIES[family].auto_class.from_pretrained(tmp_path)
@@ -190,6 +173,7 @@ def test_shapes_are_compared_before_memory_is_taken(family: str, tmp_path: Path)
             load()
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 @every_family
 def test_other_files_than_safetensors_of_the_folder_are_refused(
     family: str, tmp_path: Path
@@ -212,11 +196,13 @@ def test_other_files_than_safetensors_of_the_folder_are_refused(
     for load in ways_in(family, folder).values():
         with pytest.raises(ValueError, match=r"pytorch_model\.bin is not a safetensors file"):
             load()
-    save_file({"a": torch.ones(1)}, folder / "shard-00000-model-00001-of-00001.safetensors")
-    for load in ways_in(family, folder).values():
-        # transformers 5.15 does not know shards of this kind, and finds the other file.
-        with pytest.raises(ValueError, match=r"shards of torch\.distributed|not a safetensors"):
-            load()
+    save_head(family, folder)
+    os.replace(
+        folder / "model.safetensors", folder / "shard-00000-model-00001-of-00001.safetensors"
+    )
+    # transformers 5.15 does not know shards of this kind, and finds the other file.
+    with pytest.raises(ValueError, match=r"shards of torch\.distributed|not a safetensors"):
+        ways_in(family, folder)["class"]()
 
 
 def test_checksums_are_those_of_sha256sum_and_name_each_file(tmp_path: Path) -> None:

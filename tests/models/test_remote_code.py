@@ -20,17 +20,8 @@ from sase_hf import (
     SelfAttentiveModel,
     build_tokenizer,
 )
+from sase_hf.models import FAMILIES
 
-CODE = {
-    "checked_model.py",
-    "configuration_self_attentive.py",
-    "encoders_self_attentive.py",
-    "modeling_self_attentive.py",
-    "packing_self_attentive.py",
-    "pooling_self_attentive.py",
-    "pipeline_self_attentive.py",
-    "relation_network_self_attentive.py",
-}
 NLI_LABELS = dict(enumerate(["entailment", "neutral", "contradiction"]))
 # A base model, all heads, and a classifier of another architecture with a list in its config. The
 # first four share the sizes of their encoder.
@@ -92,7 +83,8 @@ def test_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path, name: s
     kind = KINDS[name][0]
     head = SelfAttentiveForSequenceClassification if name == "base" else kind
     files = {path.name for path in (folder / name).iterdir()}
-    assert files >= CODE | {"config.json", "model.safetensors", "tokenizer.json"}
+    code = FAMILIES["self_attentive"].files.keys()
+    assert files >= code | {"config.json", "model.safetensors", "tokenizer.json"}
     assert not [file for file in files if file.endswith((".bin", ".pt", ".pkl"))]
     config = json.loads((folder / name / "config.json").read_text(encoding="utf-8"))
     assert config["auto_map"] == {
@@ -100,16 +92,13 @@ def test_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path, name: s
         "AutoModel": "modeling_self_attentive.SelfAttentiveModel",
         "AutoModelForSequenceClassification": f"modeling_self_attentive.{head.__name__}",
     }
+    auto_class = AutoModel if name == "base" else AutoModelForSequenceClassification
+    model = auto_class.from_pretrained(folder / name)
+    assert type(model) is kind, "the heads share one Auto class; `architectures` decides"
+    assert name != "nli" or model.config.id2label == NLI_LABELS
 
 
-def test_each_checkpoint_loads_as_the_head_it_was_saved_from(folder: Path) -> None:
-    """The heads share one Auto class; `architectures` decides, by default for the classifier."""
-    load = AutoModelForSequenceClassification.from_pretrained
-    assert type(load(folder / "classifier")) is SelfAttentiveForSequenceClassification
-    nli = load(folder / "nli")
-    assert type(nli) is SelfAttentiveForNLI
-    assert nli.config.id2label == NLI_LABELS
-    assert type(load(folder / "retrieval")) is SelfAttentiveForRetrieval
+def test_new_models_of_the_auto_classes_are_base_model_and_classifier() -> None:
     fresh = AutoModelForSequenceClassification.from_config(tiny_config())
     assert type(fresh) is SelfAttentiveForSequenceClassification
     assert type(AutoModel.from_config(tiny_config())) is SelfAttentiveModel

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from .configuration_self_attentive import SelfAttentiveConfig
-from .modeling_self_attentive import check_one_per_token
-from .packing_self_attentive import Packing
-from .pooling_self_attentive import POOLINGS, init_glorot_uniform
+from .models.checked_model import check_one_per_token
+from .models.configuration_self_attentive import SelfAttentiveConfig
+from .models.packing_self_attentive import Packing
+from .models.pooling_self_attentive import POOLINGS, init_glorot_uniform
 
 
 class _PoolingLayer(nn.Module):
@@ -38,16 +38,15 @@ class _PoolingLayer(nn.Module):
     def forward(
         self, states: Tensor, attention_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the sentence matrix, the attention and the penalty.
+        """Return M (B, r, H), A (B, r, T) in at least float32, and the penalty (B,).
+
+        The penalty is for a loss: `coefficient * penalty.mean()`. A is zero on padding; a row
+        without tokens has zeros.
 
         Args:
             states: Shape (B, T, H), T >= 1; what stands on padding is never read.
             attention_mask: Nonzero on real tokens, anywhere in a row, shape (B, T). Without it
                 every token is real.
-
-        Returns:
-            M (B, r, H); A (B, r, T) in at least float32, zero on padding; the penalty (B,), to be
-            added to a loss as `coefficient * penalty.mean()`. A row without tokens has zeros.
 
         Raises:
             ValueError: If the mask has another shape.
@@ -71,8 +70,8 @@ class SelfAttention(_PoolingLayer):
         hidden_size: H, the width of the states.
         attention_size: Hidden units of the attention MLP.
         num_hops: r, the rows of A and M.
-        **choices: `attention_function`, `normalize_states` and `penalty`, as in
-            `SelfAttentiveConfig`.
+        **choices: Fields of `SelfAttentiveConfig`: `attention_function`, `normalize_states`,
+            `penalty`.
     """
 
     _name = "self_attention"
@@ -86,6 +85,3 @@ class GeneralizedPooling(_PoolingLayer):
     """
 
     _name = "generalized"
-
-
-__all__ = ["GeneralizedPooling", "SelfAttention"]

@@ -1,0 +1,72 @@
+"""What the configs of both families have in common: fields with help, and their checks."""
+
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import field
+from numbers import Integral
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+MAX_LAYER_SIZE, MAX_VOCAB_SIZE = 2**20, 2**27
+MAX_NUM_LABELS = 2**16  # without names
+
+
+def flag(default: Any, text: str) -> Any:
+    """Return a field of a config that is also a flag of the scripts, with this help."""
+    return field(default=default, metadata={"help": text})
+
+
+class CheckedConfig(PreTrainedConfig):
+    """A config that refuses misspelt fields and numbers that no model can have."""
+
+    # Read by transformers.
+    bos_token_id = sep_token_id = None
+    # Pipeline tasks that an installed package provides, so that a checkpoint's code is not needed.
+    local_pipelines = tuple[str, ...]()
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        """Refuse misspelt names; leave out the pipelines that the package provides."""
+        own = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
+        for name in sorted(kwargs.keys() - self.attribute_map.keys()):
+            close = difflib.get_close_matches(name, own, n=1, cutoff=0.8)
+            if close and not hasattr(type(self), name):
+                raise TypeError(f"there is no field {name!r}; did you mean {close[0]!r}?")
+        tasks = kwargs.pop("custom_pipelines", None) or {}
+        if kept := {task: tasks[task] for task in tasks if task not in self.local_pipelines}:
+            kwargs["custom_pipelines"] = kept
+        super().__post_init__(**kwargs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field."""
+        if name == "num_labels":  # before transformers makes a name for each
+            is_number = isinstance(value, Integral) and not isinstance(value, bool)
+            if not is_number or not 1 <= value <= MAX_NUM_LABELS:
+                raise ValueError(
+                    f"num_labels is {value!r}; give an integer from 1 to {MAX_NUM_LABELS}, or "
+                    "id2label"
+                )
+        super().__setattr__(name, value)
+
+    def check_sizes(self, names: Iterable[str], largest: dict[str, int]) -> None:
+        """Refuse sizes below 1, or above `largest` or what a machine could hold.
+
+        Their type is checked again, because an alias of `attribute_map` bypasses `strict`.
+        """
+        for name in names:
+            most, size = largest.get(name, MAX_LAYER_SIZE), getattr(self, name)
+            if not isinstance(size, int) or not 1 <= size <= most:
+                raise ValueError(f"{name} is {size!r}; it must be from 1 to {most}, an integer")
+
+    def check_rates(self, *names: str) -> None:
+        """Refuse rates outside [0, 1)."""
+        for name in names:
+            if not 0 <= (rate := getattr(self, name)) < 1:
+                raise ValueError(f"{name} is {rate}; it must be at least 0 and below 1")
+
+    def check_weights(self, *names: str) -> None:
+        """Refuse numbers that are negative or not finite."""
+        for name in names:
+            if not 0 <= (value := getattr(self, name)) < math.inf:
+                raise ValueError(f"{name} is {value}; it must be a finite number, 0 or more")
