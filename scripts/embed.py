@@ -17,6 +17,7 @@ With --ray a Ray cluster does the work (`pip install 'sase_hf[ray]'`): one actor
 for each core without a GPU. All machines must see the input and the output folder.
 """
 
+import argparse
 import logging
 import os
 from collections.abc import Sequence
@@ -28,6 +29,22 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Embed a corpus."""
+    settings = vars(_parser().parse_intermixed_args(argv))
+    ray, inputs = settings.pop("ray"), tuple(settings.pop("inputs"))
+    # torchrun and accelerate launch set the number of this process in the environment.
+    process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("sase_hf.embedding.run").setLevel(logging.INFO)
+    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
+        job = EmbeddingJob(inputs=inputs, **settings)
+        if ray is None:
+            embed_corpus(job, process, processes)
+        else:
+            embed_with_ray(job, ray or None)
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the flags: the fields of `EmbeddingJob`, and `--ray`."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub; of a head the base model is used")
@@ -74,19 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         metavar="ADDRESS",
         help="run on a Ray cluster, by default the one of this machine, started if needed",
     )
-    flags = parser.parse_intermixed_args(argv)
-    # torchrun and accelerate launch set the number of this process in the environment.
-    process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("sase_hf.embedding.run").setLevel(logging.INFO)
-    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
-        settings = vars(flags)
-        ray = settings.pop("ray")
-        job = EmbeddingJob(**{**settings, "inputs": tuple(flags.inputs)})
-        if ray is None:
-            embed_corpus(job, process, processes)
-        else:
-            embed_with_ray(job, ray or None)
+    return parser
 
 
 def _names(given: str) -> tuple[str, ...]:

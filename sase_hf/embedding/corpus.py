@@ -1,8 +1,7 @@
 """The rows of files, or of a dataset on the Hub, read slice by slice and never held as a whole.
 
-A Parquet file is read one row group at a time. A dataset on the Hub is in the cache of `datasets`,
-mapped into memory. A text file is checked row by row and copied to a temporary file, which is
-mapped into memory too.
+A Parquet file is read one row group at a time. A dataset on the Hub is mapped from the cache of
+`datasets`, and a text file from a temporary file, to which its rows are copied and checked.
 """
 
 import hashlib
@@ -10,7 +9,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, islice
+from itertools import accumulate, count, islice
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -50,9 +49,8 @@ class Corpus:
         while start < stop:
             number = bisect_right(self._starts, start) - 1
             part = _read(self._parts[number][0], schema)
-            table = part.slice(start - self._starts[number], stop - start)
-            tables.append(table)
-            start += table.num_rows
+            tables.append(part.slice(start - self._starts[number], stop - start))
+            start += tables[-1].num_rows
         return pa.concat_tables(tables)
 
     def check_columns(self, text_column: str, kept: Sequence[str]) -> None:
@@ -66,8 +64,7 @@ class Corpus:
                 )
         kind = self.schema.field(text_column).type
         values = kind.value_type if pa.types.is_dictionary(kind) else kind
-        is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-        if not any(test(values) for test in is_text):
+        if values not in (pa.string(), pa.large_string(), pa.string_view()):
             raise ValueError(f"column {text_column!r} holds values of type {kind}, not texts")
         is_null = pds.field(text_column).is_null()
         for name, data in self._sources:
@@ -157,15 +154,14 @@ def _map(file: str, text_column: str, wanted: list[str] | None) -> pa.Table:
         while chunk := list(islice(rows, ROWS_PER_CHUNK)):
             yield chunk
 
-    schemas, num_rows = [], 0
+    schemas, numbers = [], count()
     for chunk in chunks():
-        for number, row in enumerate(chunk, start=num_rows):
+        for row, number in zip(chunk, numbers, strict=False):
             if fault := text_fault(row.get(text_column)):
                 raise ValueError(
                     f"row {number} (counted from 0), column {text_column!r}: {fault}; choose one "
                     f"of {', '.join(map(repr, row))} with --text_column_names"
                 )
-        num_rows += len(chunk)
         if wanted is not None:
             chunk = [{name: row[name] for name in wanted if name in row} for row in chunk]
         try:

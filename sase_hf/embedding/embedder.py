@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..utils.loading import load_encoder
 # On a CPU larger batches do not fit the caches, smaller ones call the LSTM more often. A GPU is
 # faster with more.
 DEFAULT_BATCH_TOKENS = 4_096
-TEXTS_PER_CALL = 10_000  # of the tokenizer; its lists of Python integers take much memory
+TEXTS_PER_CALL = 10_000  # the tokenizer's lists of Python integers take much memory
 # Config fields that do not affect embeddings.
 _UNRELATED_FIELDS = {"_name_or_path", "architectures", "auto_map", "custom_pipelines", "dtype"}
 _UNRELATED_FIELDS |= {"score_mode", "score_temperature", "transformers_version"}
@@ -37,7 +36,7 @@ class Embedder:
         checkpoint: A folder or a name on the Hub.
         revision: Commit, tag or branch on the Hub.
         max_seq_length: Tokens after which a text is cut; None for the tokenizer's own limit.
-        normalize: Scale every embedding to length 1. That of a text without tokens stays zero.
+        normalize: Scale embeddings to length 1; the one of a text without tokens stays zero.
         precision: What to compute in, "float32" or "bf16".
         dtype: The type of the embeddings, "float32" or "float16".
         batch_tokens: Max tokens in a batch, padding included.
@@ -63,13 +62,12 @@ class Embedder:
         if precision not in TORCH_DTYPES:
             raise ValueError(f"precision is {precision!r}; allowed are {', '.join(TORCH_DTYPES)}")
         self.model, self.tokenizer = load_encoder(checkpoint, revision)
-        # The commit that was loaded, if it is known.
-        self.revision: str | None = getattr(self.model.config, "_commit_hash", None) or revision
+        commit = getattr(self.model.config, "_commit_hash", None)
+        self.revision: str | None = commit or revision
         self.size = int(self.model.config.projection_dim)
         self.dtype = np.dtype(dtype)
         self.normalize, self.batch_tokens = normalize, batch_tokens
-        cut = truncation(self.tokenizer, max_seq_length)
-        self._tokenize = partial(self.tokenizer.__call__, **cut)
+        self._cut = truncation(self.tokenizer, max_seq_length)
         self.identity = self._identify()
         try:
             place = torch.device(device) if device else _own_device()
@@ -104,16 +102,16 @@ class Embedder:
 
         `progress` is called after each batch with the number of its texts.
         """
+        calls = (texts[at : at + TEXTS_PER_CALL] for at in range(0, len(texts), TEXTS_PER_CALL))
         ids = [
             torch.tensor(row, dtype=torch.int32)
-            for start in range(0, len(texts), TEXTS_PER_CALL)
-            for row in self._tokenize(list(texts[start : start + TEXTS_PER_CALL]))["input_ids"]
+            for call in calls
+            for row in self.tokenizer(list(call), **self._cut)["input_ids"]
         ]
         embeddings = np.empty((len(texts), self.size), self.dtype)
-        # An embedding takes as much memory as the states of so many tokens.
+        # The states of this number of tokens take as much memory as an embedding.
         least = self.size // self.model.config.hidden_size
-        batches = batches_by_length([len(row) for row in ids], self.batch_tokens, least)
-        for rows in batches:
+        for rows in batches_by_length([len(row) for row in ids], self.batch_tokens, least):
             with np.errstate(over="ignore"):  # too large for float16 becomes infinite
                 embeddings[rows] = self._embed([ids[row] for row in rows])
             if progress is not None:

@@ -17,8 +17,8 @@ def compare_precisions(embedder: Embedder, texts: Sequence[str]) -> tuple[float,
     """Embed texts in float32 and in bfloat16 by turns, for about a second.
 
     Args:
-        embedder: One that computes in float32, and still does so afterwards.
-        texts: One or more, of which the first n are embedded, as many as the time allows.
+        embedder: An embedder that computes in float32, and still does so afterwards.
+        texts: At least one; the first n are embedded, as many as the time allows.
 
     Returns:
         How many times as fast bfloat16 is, tokenizing included, and the cosines of the two
@@ -39,8 +39,8 @@ def compare_precisions(embedder: Embedder, texts: Sequence[str]) -> tuple[float,
             found.append(torch.from_numpy(one(texts[:num_texts])).double())
             times.append(perf_counter())
         rounds.append([times[1] - times[0], times[2] - times[1]])
-    # Whatever else the machine does makes a round longer, never shorter.
+    # Other work of the machine makes a round longer, never shorter.
     plain_seconds, coarse_seconds = map(min, zip(*rounds, strict=True))
-    is_same = (found[0] == found[1]).all(dim=1)  # those of texts without tokens are zero
+    is_same = (found[0] == found[1]).all(dim=1)  # zeros for texts without tokens
     cosines = F.cosine_similarity(found[0], found[1]).masked_fill(is_same, 1.0)
     return plain_seconds / coarse_seconds, cosines

@@ -2,8 +2,8 @@
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,13 +22,13 @@ logger = logging.get_logger(__name__)
 DTYPES = ("float32", "float16")
 AUTO = "auto"  # the precision that is faster here
 PRECISIONS = (*TORCH_DTYPES, AUTO)
-MIN_SPEEDUP = 1.1  # of bfloat16, for which it is chosen
-NUM_TEXTS = 256  # that are measured at most
-# Of shards that no flag sizes. There are enough to share among processes; each has enough rows to
-# fill its batches with texts of similar length, and its embeddings fit into memory.
+MIN_SPEEDUP = 1.1  # `auto` chooses bfloat16 from here on
+MAX_TIMED_TEXTS = 256
+# Sizes of shards by default: enough shards to share among processes, each with enough rows to fill
+# batches with texts of similar length, and with embeddings that fit into memory.
 NUM_SHARDS, MIN_ROWS, MAX_ROWS = 16, 1_000, 100_000
-MAX_BYTES = 2**28  # of the embeddings in it
-# What the output folder must have in common with a run that continues it, beside model and input.
+MAX_BYTES = 2**28  # of the embeddings in a shard
+# A run that continues a folder must repeat these fields, the model and the input.
 SETTINGS = (
     "text_column_names",
     "keep_columns",
@@ -92,58 +92,21 @@ class EmbeddingRun:
             self.corpus, source = open_hub_split(
                 job.dataset_name, job.dataset_config_name, job.dataset_revision, job.split
             )
-        settings = {name: getattr(job, name) for name in SETTINGS}
-        # What the job leaves open is as the folder has it, and chosen for a new one.
-        if job.precision == AUTO:
-            del settings["precision"]
-        if job.rows_per_shard is None:
-            del settings["rows_per_shard"]
-        wanted = {"model": self.embedder.identity, "input": source, "settings": settings}
-        chosen = settings
+        # The folder decides what the job leaves open.
+        is_open = {"precision": job.precision == AUTO, "rows_per_shard": job.rows_per_shard is None}
+        given = {name: getattr(job, name) for name in SETTINGS if not is_open.get(name)}
+        wanted = {"model": self.embedder.identity, "input": source, "settings": given}
+        chosen: dict[str, Any] = {}
         # Of processes that start at the same time, the first to write decides for all.
         while (manifest := read_manifest(job.output, wanted)) is None:
             description = self._describe()
-            chosen = {**self._choose(), **settings}
+            chosen = {**self._choose(), **given}
             write_manifest(job.output, {**description, **wanted, "settings": chosen})
         found = manifest["settings"]
         if job.precision == AUTO and chosen.get("precision") != found["precision"]:
             logger.info(f"precision: {found['precision']}, in which {job.output} was begun")
         self.embedder.set_precision(found["precision"])
         self.shards = list_shards(job.output, manifest["rows"], found["rows_per_shard"])
-
-    def _choose(self) -> dict[str, Any]:
-        """Return what the job leaves open, for a new folder."""
-        bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
-        rows = max(math.ceil(self.corpus.num_rows / NUM_SHARDS), MIN_ROWS)
-        rows = max(min(rows, MAX_ROWS, MAX_BYTES // bytes_per_row), 1)
-        precision = self._faster_precision() if self.job.precision == AUTO else self.job.precision
-        return {"precision": precision, "rows_per_shard": rows}
-
-    def _faster_precision(self) -> str:
-        """Measure which precision is faster on this device; log it, and what it changes."""
-        num_texts, column = min(NUM_TEXTS, self.corpus.num_rows), self.job.text_column_names
-        texts = self.corpus.read(0, num_texts, [column])[column].to_pylist()
-        speedup, cosines = compare_precisions(self.embedder, texts)
-        if speedup < MIN_SPEEDUP:
-            logger.info(f"precision: float32; bf16 is {speedup:.2f} times as fast here")
-            return "float32"
-        logger.info(
-            f"precision: bf16, {speedup:.2f} times as fast here as float32; the cosine between the "
-            f"two embeddings of a text is {cosines.mean():.5f} on average and "
-            f"{cosines.min():.5f} or more, for the first {len(cosines)}"
-        )
-        return "bf16"
-
-    def _describe(self) -> dict[str, Any]:
-        """Check the input; return what the manifest tells its readers."""
-        self.corpus.check_columns(self.job.text_column_names, self.kept)
-        if COLUMN in self.kept:
-            raise ValueError(f"the input has a column {COLUMN!r}; leave it out with --keep_columns")
-        folder = Path(self.job.checkpoint)
-        name = folder.resolve().name if folder.is_dir() else self.job.checkpoint
-        checkpoint = {"name": name, "revision": self.embedder.revision}
-        size = self.embedder.size
-        return {"rows": self.corpus.num_rows, "embedding_size": size, "checkpoint": checkpoint}
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -155,6 +118,40 @@ class EmbeddingRun:
         """The columns of the input that the output has too."""
         given = self.job.keep_columns
         return self.corpus.schema.names if given is None else list(dict.fromkeys(given))
+
+    def _describe(self) -> dict[str, Any]:
+        """Check the input; return the part of the manifest that no run compares."""
+        self.corpus.check_columns(self.job.text_column_names, self.kept)
+        if COLUMN in self.kept:
+            raise ValueError(f"the input has a column {COLUMN!r}; leave it out with --keep_columns")
+        folder = Path(self.job.checkpoint)
+        name = folder.resolve().name if folder.is_dir() else self.job.checkpoint
+        checkpoint = {"name": name, "revision": self.embedder.revision}
+        size = self.embedder.size
+        return {"rows": self.corpus.num_rows, "embedding_size": size, "checkpoint": checkpoint}
+
+    def _choose(self) -> dict[str, Any]:
+        """Return the settings of a new folder that the job leaves open."""
+        bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
+        rows = max(math.ceil(self.corpus.num_rows / NUM_SHARDS), MIN_ROWS)
+        rows = max(min(rows, MAX_ROWS, MAX_BYTES // bytes_per_row), 1)
+        precision = self._faster_precision() if self.job.precision == AUTO else self.job.precision
+        return {"precision": precision, "rows_per_shard": rows}
+
+    def _faster_precision(self) -> str:
+        """Measure which precision is faster on this device; log it, and what it changes."""
+        num_texts, column = min(MAX_TIMED_TEXTS, self.corpus.num_rows), self.job.text_column_names
+        texts = self.corpus.read(0, num_texts, [column])[column].to_pylist()
+        speedup, cosines = compare_precisions(self.embedder, texts)
+        if speedup < MIN_SPEEDUP:
+            logger.info(f"precision: float32; bf16 is {speedup:.2f} times as fast here")
+            return "float32"
+        logger.info(
+            f"precision: bf16, {speedup:.2f} times as fast here as float32; the cosine between the "
+            f"two embeddings of a text is {cosines.mean():.5f} on average and "
+            f"{cosines.min():.5f} or more, for the first {len(cosines)}"
+        )
+        return "bf16"
 
     def make(self, shard: Shard, progress: Callable[[int], object] | None = None) -> int:
         """Embed the rows of a shard and write it; return their number."""
@@ -190,10 +187,9 @@ def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> Non
         FloatingPointError: If an embedding is not finite.
     """
     run = EmbeddingRun(job)
-    own = run.shards[process::processes]
-    missing = [shard for shard in own if not shard.is_finished()]
+    shards = run.shards[process::processes]
     name = "Embedding" if processes == 1 else f"Embedding, process 1 of {processes}"
-    with _progress_bar(name, own, missing, is_hidden=process > 0) as bar:
+    with _progress_bar(name, shards, is_hidden=process > 0) as (bar, missing):
         for shard in missing:
             run.make(shard, bar.update)
     run.remove_drafts()
@@ -203,11 +199,8 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
     """Embed a corpus on a Ray cluster, one actor for each GPU, or for each core without a GPU.
 
     All machines of the cluster must see input and output. Shards and manifest are those of
-    `embed_corpus`, so either can continue where the other stopped.
-
-    Args:
-        job: The settings.
-        address: As `ray.init` takes it; not needed after a `ray.init` of your own.
+    `embed_corpus`, so either can continue where the other stopped. `address` is that of
+    `ray.init`; it is not needed after a `ray.init` of your own.
 
     Raises:
         ImportError: If Ray is not installed; other errors are those of `embed_corpus`.
@@ -224,28 +217,30 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
     if os.path.isdir(job.checkpoint):
         job = replace(job, checkpoint=os.path.abspath(job.checkpoint))
     run = EmbeddingRun(job)
-    missing = [shard for shard in run.shards if not shard.is_finished()]
-    is_ours = missing and not ray.is_initialized()
-    cluster = ray.init(address=address, include_dashboard=False) if is_ours else nullcontext()
-    with cluster, _progress_bar("Embedding with Ray", run.shards, missing) as bar:
+    with _progress_bar("Embedding with Ray", run.shards) as (bar, missing), ExitStack() as stack:
         if missing:
+            if not ray.is_initialized():
+                stack.enter_context(ray.init(address=address, include_dashboard=False))
             resources = ray.cluster_resources()
             gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
-            options = {"num_cpus": 1, "num_gpus": 1 if gpus else 0}
+            options: dict[str, Any] = {"num_cpus": 1, "num_gpus": 1 if gpus else 0}
             options |= {"max_restarts": -1, "max_task_retries": -1}  # if a machine is lost
             make_actor: Any = ray.remote(EmbeddingRun)
-            make_actor = make_actor.options(**options)
-            actors = [make_actor.remote(job) for _ in missing[: gpus or cores]]
+            actors = [make_actor.options(**options).remote(job) for _ in missing[: gpus or cores]]
             pool = ActorPool(actors)
             for rows in pool.map_unordered(lambda actor, shard: actor.make.remote(shard), missing):
                 bar.update(rows)
     run.remove_drafts()
 
 
+@contextmanager
 def _progress_bar(
-    name: str, shards: Sequence[Shard], missing: Sequence[Shard], *, is_hidden: bool = False
-) -> Any:
-    """Return a bar that counts rows, those of finished shards at once."""
+    name: str, shards: Sequence[Shard], *, is_hidden: bool = False
+) -> Iterator[tuple[Any, list[Shard]]]:
+    """Yield a bar that counts rows, those of finished shards at once, and the missing shards."""
+    missing = [shard for shard in shards if not shard.is_finished()]
     total = sum(map(len, shards))
     done = total - sum(map(len, missing))
-    return logging.tqdm(total=total, initial=done, desc=name, unit=" rows", disable=is_hidden)
+    options = {"total": total, "initial": done, "unit": " rows", "disable": is_hidden}
+    with logging.tqdm(desc=name, **options) as bar:
+        yield bar, missing

@@ -10,6 +10,7 @@ import logging
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -59,48 +60,39 @@ class Shard:
             features = Features.from_arrow_schema(kept.schema)
             features[COLUMN] = List(Value(embeddings.dtype.name), length=size)
             metadata = features.arrow_schema.metadata
+        table = table.replace_schema_metadata(metadata)
+        repeating = names or False  # embeddings do not repeat
         with atomic_write(self.path) as draft:
-            pq.write_table(
-                table.replace_schema_metadata(metadata),
-                draft,
-                use_dictionary=names or False,  # embeddings do not repeat
-                write_page_checksum=True,
-            )
+            pq.write_table(table, draft, use_dictionary=repeating, write_page_checksum=True)
 
 
 def list_shards(folder: Path, num_rows: int, rows_per_shard: int) -> list[Shard]:
     """Return all shards of a corpus, finished or not; the last one may have fewer rows."""
     starts = range(0, num_rows, rows_per_shard)
     width = max(5, len(str(len(starts))))  # so that the names sort like the rows
+    names = (f"embeddings-{n:0{width}}-of-{len(starts):0{width}}.parquet" for n in count())
     return [
-        Shard(
-            folder / f"embeddings-{number:0{width}}-of-{len(starts):0{width}}.parquet",
-            start,
-            min(start + rows_per_shard, num_rows),
-        )
-        for number, start in enumerate(starts)
+        Shard(folder / name, start, min(start + rows_per_shard, num_rows))
+        for name, start in zip(names, starts, strict=False)
     ]
 
 
 def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the manifest of a folder, None if the folder holds no embeddings yet.
 
-    Raises ValueError if a section of it is not as wanted, it is damaged, or it is missing where
-    there are embeddings.
+    Raises ValueError if the manifest is damaged, differs from a section that is wanted, or is
+    missing beside embeddings.
     """
     path = folder / MANIFEST_NAME
     try:
         found: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        if any(folder.glob("embeddings-*.parquet")):
-            reason = f"{folder} holds embeddings without {MANIFEST_NAME}"
-            raise ValueError(f"{reason}; name another --output") from None
-        return None
+        if not any(folder.glob("embeddings-*.parquet")):
+            return None
+        reason = f"{folder} holds embeddings without {MANIFEST_NAME}"
+        raise ValueError(f"{reason}; name another --output") from None
     except (TypeError, ValueError) as reason:
         raise ValueError(f"{path} is damaged: {reason}; name another --output") from reason
-    settings = found.get("settings", {})
-    if "bf16" in settings:  # an older name and value of the precision
-        settings["precision"] = "bf16" if settings.pop("bf16") else "float32"
     differences = [
         f"{section}.{name} was {reprlib.repr(old)} and is {reprlib.repr(value)}"
         for section, values in wanted.items()

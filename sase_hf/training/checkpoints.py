@@ -29,14 +29,12 @@ ROWS_NAME = "training_rows.json"  # where the rows of a run come from
 
 def write_manifest(folder: FilePath) -> None:
     """Declare a checkpoint complete, all its files written."""
-    folder = Path(folder)
     files = {}
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(Path(folder).rglob("*")):
         if path.is_file() and path.name != MANIFEST_NAME:
             flush_to_disk(path)  # or after a power cut the manifest could outlive its files
-            name = path.relative_to(folder).as_posix()
-            files[name] = {"sha256": sha256_of(path)}
-    write_text(folder / MANIFEST_NAME, json.dumps({"files": files}, indent=2))
+            files[path.relative_to(folder).as_posix()] = {"sha256": sha256_of(path)}
+    write_text(Path(folder, MANIFEST_NAME), json.dumps({"files": files}, indent=2))
 
 
 def why_incomplete(folder: FilePath) -> str | None:
@@ -46,16 +44,15 @@ def why_incomplete(folder: FilePath) -> str | None:
         return "there is no such folder"
     try:
         files = json.loads((folder / MANIFEST_NAME).read_text(encoding="utf-8"))["files"]
-        expected = {name: entry["sha256"] for name, entry in files.items()}
+        for name, entry in files.items():
+            if not (folder / name).is_file():
+                return f"{name} is missing"
+            if sha256_of(folder / name) != entry["sha256"]:
+                return f"{name} is damaged: its SHA-256 differs"
     except FileNotFoundError:
         return f"{MANIFEST_NAME}, written last, is missing"
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{MANIFEST_NAME} is damaged"
-    for name, digest in expected.items():
-        if not (folder / name).is_file():
-            return f"{name} is missing"
-        if sha256_of(folder / name) != digest:
-            return f"{name} is damaged: its SHA-256 differs"
     return None
 
 
@@ -119,10 +116,10 @@ def _was_complete(checkpoint: Path) -> bool:
 
 
 def check_unused(output_dir: FilePath) -> None:
-    """Raise ValueError if a folder holds anything but the beginning of a run without a checkpoint.
+    """Raise ValueError if a folder holds more than the beginning of a run without a checkpoint.
 
-    The torn checkpoints of such a beginning, none of which was ever complete, are deleted; a model
-    whose saving was cut off is overwritten by the next.
+    Torn checkpoints of such a beginning are deleted. A model whose saving was cut off stays, and
+    the run overwrites it.
     """
     folder = Path(output_dir)
     if not folder.is_dir():
@@ -146,27 +143,23 @@ def check_unused(output_dir: FilePath) -> None:
 
 
 def check_same_rows(output_dir: FilePath, source: Mapping[str, Any], process: int = 0) -> None:
-    """Raise ValueError if the run in a folder trains on other rows; the first one writes which.
+    """Raise ValueError if the run in a folder trains on other rows; the first run writes which.
 
-    Args:
-        output_dir: The folder of the run.
-        source: Where the training rows come from, of `TaskData.sources`.
-        process: The number of this process, of which only 0 writes.
+    `source` is where the rows come from, as `TaskData.sources` has it. Only process 0 writes.
     """
     path, given = Path(output_dir, ROWS_NAME), json.loads(json.dumps(redact(source)))
     if path.is_file():
         began = json.loads(path.read_text(encoding="utf-8"))
         if began != given:
+            old, new = (
+                f"{x['rows']:,} of {x.get('file') or x.get('dataset')}" for x in (began, given)
+            )
             raise ValueError(
-                f"the run in {output_dir} trains on other rows, {_described(began)} and not "
-                f"{_described(given)}; choose another --output_dir"
+                f"the run in {output_dir} trains on other rows, {old} and not {new}; choose "
+                "another --output_dir"
             )
     elif process == 0:
         write_text(path, json.dumps(given))
-
-
-def _described(source: Mapping[str, Any]) -> str:
-    return f"{source['rows']:,} of {source.get('file') or source.get('dataset')}"
 
 
 def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:

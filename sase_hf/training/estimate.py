@@ -27,7 +27,7 @@ def estimate_seconds(trainer: SelfAttentiveTrainer) -> float:
     starts = np.linspace(0, len(counts) - size, NUM_TIMED).astype(int)
     batches = [by_length[start : start + size] for start in [starts[-1], *starts]]
     trained, trainer.model = trainer.model, copy.deepcopy(trainer.model).to(trainer.args.device)
-    sums = trainer._train_sums.clone()
+    sums = trainer.output_sums.clone()
     args, model = trainer.args, trainer.model
     if getattr(args, "activation_checkpointing", False) or args.gradient_checkpointing:
         enable = getattr(model, "activation_checkpointing_enable", None)  # of transformers 5.23 on
@@ -52,7 +52,7 @@ def estimate_seconds(trainer: SelfAttentiveTrainer) -> float:
             per_row = (time.perf_counter() - start) / (NUM_TIMED * size)
     finally:
         trainer.model = trained
-        trainer._train_sums.copy_(sums)
+        trainer.output_sums.copy_(sums)
     evaluation: Any = trainer.eval_dataset
     evaluated = 0 if evaluation is None else len(evaluation)
     per_epoch = len(counts) + EVALUATION_SHARE * evaluated

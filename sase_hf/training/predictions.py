@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from ..data.arguments import DataArguments, SourceArguments
+from ..data.arguments import SourceArguments
 from ..data.csv_rows import CsvForm
 from ..data.labels import MULTI_LABEL, REGRESSION
 from ..data.rows import read_rows
@@ -28,71 +28,58 @@ _HALVES = re.compile("[\ud800-\udfff]")  # lone surrogates
 def write_predictions(
     added: Sequence[Row], task: TaskData, arguments: SourceArguments, output_dir: str
 ) -> Path:
-    """Write the test rows with more columns: `predictions` with the file's ending.
+    """Write the test rows with the added columns: `predictions` with the ending of `test_file`.
 
     The columns of the file are kept. In CSV, TSV and Parquet, lists and scores are JSON texts. Rows
     that are not those of one file, because they come from the Hub or because some were left out,
     become JSON Lines with the columns `text`, `text_pair` and `label`.
-
-    Args:
-        added: The new columns of the test rows in their order.
-        task: The test rows.
-        arguments: Names the file.
-        output_dir: The folder to write into.
     """
     source = arguments.test_file
-    drops_rows = isinstance(arguments, DataArguments) and arguments.drop_unlabelled
-    if source is None or drops_rows:
-        rows, ending = task.splits["test"].to_list(), ".jsonl"
-    elif source.lower().endswith(".parquet"):
-        rows, ending = pq.read_table(source), ".parquet"
+    rows: Iterable[Row]
+    if source is None or getattr(arguments, "drop_unlabelled", False):
+        ending, rows = ".jsonl", task.splits["test"].to_list()
     else:
-        rows = islice(read_rows(source), len(added))
         path = Path(source.lower())
         ending = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:])
+        rows = () if ending == ".parquet" else islice(read_rows(source), len(added))
     target = Path(output_dir, f"predictions{ending}")
     with atomic_write(target) as draft:
         if ending == ".parquet":
-            _write_parquet(draft, rows, added)
+            _write_parquet(draft, pq.read_table(source), added)
             return target
         form = CsvForm.of(str(source)) if ending.startswith((".csv", ".tsv")) else None
         opener = gzip.open if ending.endswith(".gz") else open
         encoding = "utf-8" if form is None else form.encoding
         with opener(draft, "wt", encoding=encoding, newline="") as file:
             if form is not None:
-                _write_csv(file, rows, added, form)
+                _write_csv(file, _joined(rows, added), form)
+            elif ending.startswith(".jsonl"):
+                file.writelines(f"{_json_line(row)}\n" for row in _joined(rows, added))
             else:
-                _write_json(file, rows, added, is_array=ending in (".json", ".json.gz"))
+                file.write("[\n" + ",\n".join(map(_json_line, _joined(rows, added))) + "\n]\n")
     return target
 
 
 def predicted_labels(logits: Tensor, task: TaskData) -> list[dict[str, Any]]:
-    """Return what a model says of each row, as columns.
+    """Return the columns of predictions for rows with these logits (B, C).
 
-    `predicted_label` and `confidence`, its probability; for sets of labels `predicted_labels`; for
-    numbers `predicted_` and the name of each. The probability of every label is in `scores`.
-
-    Args:
-        logits: Shape (B, C).
-        task: Names the labels.
+    They are `predicted_label` and `confidence`, its probability; for sets of labels
+    `predicted_labels`; for numbers `predicted_` and the name of each. The probability of every
+    label is in `scores`.
     """
-    return list(_predicted(logits, task))
-
-
-def _predicted(logits: Tensor, task: TaskData) -> Iterator[dict[str, Any]]:
+    names = task.label_names
     if task.problem_type == REGRESSION:
-        for row in logits.float().tolist():
-            yield {f"predicted_{n}": value for n, value in zip(task.label_names, row, strict=True)}
-        return
-    is_multi = task.problem_type == MULTI_LABEL
-    probabilities = logits.float().sigmoid() if is_multi else logits.float().softmax(-1)
-    for row in probabilities.tolist():
-        scores = dict(zip(task.label_names, row, strict=True))
-        if is_multi:
-            yield {"predicted_labels": [n for n, p in scores.items() if p > 0.5], "scores": scores}
-        else:
-            best = max(scores, key=scores.__getitem__)
-            yield {"predicted_label": best, "confidence": scores[best], "scores": scores}
+        columns = [f"predicted_{name}" for name in names]
+        return [dict(zip(columns, row, strict=True)) for row in logits.float().tolist()]
+    if task.problem_type == MULTI_LABEL:
+        rows = [dict(zip(names, row, strict=True)) for row in logits.float().sigmoid().tolist()]
+        return [{"predicted_labels": [n for n in s if s[n] > 0.5], "scores": s} for s in rows]
+    rows = [dict(zip(names, row, strict=True)) for row in logits.float().softmax(-1).tolist()]
+    best = [max(scores, key=scores.__getitem__) for scores in rows]
+    return [
+        {"predicted_label": name, "confidence": scores[name], "scores": scores}
+        for name, scores in zip(best, rows, strict=True)
+    ]
 
 
 def _joined(rows: Iterable[Row], added: Iterable[Row]) -> Iterator[dict[str, Any]]:
@@ -111,16 +98,16 @@ def _as_text(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
-def _write_csv(file: TextIO, rows: Iterable[Row], added: Sequence[Row], form: CsvForm) -> None:
+def _write_csv(file: TextIO, rows: Iterable[Row], form: CsvForm) -> None:
     options: dict[str, Any] = {"delimiter": form.separator, "lineterminator": form.line_end}
     writer = csv.writer(file, **options)
     quoting = csv.writer(file, **options, quoting=csv.QUOTE_ALL)
     file.write(form.above)
-    for number, row in enumerate(_joined(rows, added)):
+    for number, row in enumerate(rows):
         if number == 0:
             writer.writerow(row)
         cells = [*map(_as_text, row.values())]
-        # By itself it quotes only the line ends that it writes, but readers know others too.
+        # The writer quotes only the line ends that it writes, and readers know others too.
         breaks = any("\r" in cell or "\n" in cell for cell in cells if isinstance(cell, str))
         (quoting if breaks else writer).writerow(cells)
 
@@ -128,15 +115,7 @@ def _write_csv(file: TextIO, rows: Iterable[Row], added: Sequence[Row], form: Cs
 def _json_line(row: Row) -> str:
     """Return a row as JSON, in ASCII if it holds half a character, which UTF-8 cannot write."""
     line = json.dumps(row, ensure_ascii=False)
-    return line if line.isascii() or not _HALVES.search(line) else json.dumps(row)
-
-
-def _write_json(file: TextIO, rows: Iterable[Row], added: Sequence[Row], is_array: bool) -> None:
-    lines = map(_json_line, _joined(rows, added))
-    if is_array:
-        file.write("[\n" + ",\n".join(lines) + "\n]\n")
-    else:
-        file.writelines(f"{line}\n" for line in lines)
+    return json.dumps(row) if _HALVES.search(line) else line
 
 
 def _write_parquet(path: Path, table: pa.Table, added: Sequence[Row]) -> None:

@@ -1,6 +1,6 @@
 """The end of a run: probabilities that fit the validation rows, and a report about these."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from .trainer import SelfAttentiveTrainer
 
 REPORT_NAME = "report.html"
 NUM_EXAMPLES = 10
-MAX_LABELS = 20  # whose scores the terminal shows; the page shows all
+MAX_LABELS = 20  # rows of scores in the terminal; the page shows all
 LEAST, MOST = 0.25, 10.0  # of the temperature
 MAX_PAGE_MATRIX = 40  # labels up to which the page shows the whole confusion matrix
 
@@ -30,7 +30,7 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     """Divide the logits by the temperature that fits the validation rows best (Guo et al., 2017).
 
     The last layer is divided, so that the saved model, its export and its pipelines need no more.
-    No prediction changes. Only for one label per row; others are left as they are.
+    No prediction changes. Only for one label per row; other models stay as they are.
 
     Returns:
         `temperature`, and the calibration error without it and with it.
@@ -40,33 +40,31 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     rows = setup.rows["validation"]
     logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
     labels = torch.tensor(rows["labels"][:])
-    # A few rows that are all right ask for no limit of confidence, random ones for none at all.
+    # A few rows that are all right would ask for boundless confidence, random rows for none.
     temperature = min(max(fit_temperature(logits, labels), LEAST), MOST)
     if bool((logits.argmax(-1) == labels).all()):
         temperature = 1.0
     with torch.no_grad():
         for parameter in setup.model.classifier.output.parameters():
             parameter /= temperature
-    before, after = (
-        expected_calibration_error(scaled.softmax(-1), labels)
-        for scaled in (logits, logits / temperature)
-    )
     return {
         "temperature": temperature,
-        "eval_calibration_error_before": before,
-        "eval_calibration_error": after,
+        "eval_calibration_error_before": expected_calibration_error(logits.softmax(-1), labels),
+        "eval_calibration_error": expected_calibration_error(
+            (logits / temperature).softmax(-1), labels
+        ),
     }
 
 
 def write_report(
-    trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: dict[str, float]
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: Mapping[str, float]
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
     Args:
-        trainer: Of the trained model.
+        trainer: The trainer of the trained model.
         setup: Its rows and labels.
-        known: What `calibrate` returned, among other metrics.
+        known: The metrics so far, with those of `calibrate`.
 
     Returns:
         The metrics of `Trainer.evaluate`, and the tables of the report, none in processes but the
@@ -74,20 +72,8 @@ def write_report(
     """
     task, rows = setup.task, setup.rows["validation"]
     output: Any = trainer.predict(rows, metric_key_prefix="eval")
-    metrics: dict[str, float] = output.metrics
     if not trainer.is_world_process_zero():
-        return metrics, []
-    facts = {}
-    if "eval_penalty" in metrics:
-        penalty = setup.model.config.penalty_coef * metrics["eval_penalty"]
-        facts["loss without the penalty"] = metrics["eval_loss"] - penalty
-    is_limit = known.get("temperature") in (LEAST, MOST)  # as of a model at chance
-    titles = {
-        "temperature": "temperature" + (", bound of the search" if is_limit else ""),
-        "eval_calibration_error_before": "calibration error without",
-        "eval_calibration_error": "calibration error on the same rows",
-    }
-    facts |= {title: known[name] for name, title in titles.items() if name in known}
+        return output.metrics, []
     measure: Any = trainer.compute_metrics
     report = measure_report(
         output.predictions,
@@ -98,53 +84,63 @@ def write_report(
         problem_type=task.problem_type,
         vocab_size=len(setup.tokenizer),
         compute_metrics=measure,
-        facts=facts,
+        facts=dict(_facts(trainer, output, known)),
     )
     examples: dict[str, Any] = {}
     tables = list(report_tables(report, MAX_PAGE_MATRIX))
-    kinds = {"wrong": report.wrong, "right": report.right}
-    if task.problem_type == REGRESSION:
-        kinds = {"far off": report.wrong, "close": report.right}
-    for kind, numbers in kinds.items():
+    is_regression = task.problem_type == REGRESSION
+    kinds = ("far off", "close") if is_regression else ("wrong", "right")
+    for kind, numbers in zip(kinds, (report.wrong, report.right), strict=True):
         heading, some = f"Predictions that are {kind}", numbers[:NUM_EXAMPLES]
         if getattr(setup.model.config, "has_attention", False):
             examples[heading] = _read(setup, some)
         else:
             tables.append(_listed(heading, setup, output.predictions, some))
-    title = f"{Path(str(trainer.args.output_dir)).name}: what it gets right and wrong"
-    page = tables_html(tables, examples, title)
-    write_text(Path(str(trainer.args.output_dir), REPORT_NAME), page)
-    return metrics, list(report_tables(report, max_labels=MAX_LABELS))
+    folder = Path(str(trainer.args.output_dir))
+    page = tables_html(tables, examples, f"{folder.name}: what it gets right and wrong")
+    write_text(folder / REPORT_NAME, page)
+    return output.metrics, list(report_tables(report, max_labels=MAX_LABELS))
+
+
+def _facts(
+    trainer: SelfAttentiveTrainer, output: Any, known: Mapping[str, float]
+) -> Iterator[tuple[str, float]]:
+    """Yield further numbers of the report, by name."""
+    if trainer.family.loss is not None:
+        loss = trainer.family_loss(output, dict.fromkeys(trainer.family.logged_outputs, 0.0))
+        yield f"loss without the {' and '.join(trainer.family.logged_outputs)}", loss
+    if "temperature" in known:
+        is_limit = known["temperature"] in (LEAST, MOST)  # as of a model at chance
+        yield "temperature" + (", bound of the search" if is_limit else ""), known["temperature"]
+        yield "calibration error without", known["eval_calibration_error_before"]
+        yield "calibration error on the same rows", known["eval_calibration_error"]
 
 
 def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
     """Return the attention of the model on some validation rows, with their true labels."""
     rows = setup.task.splits["validation"].select(numbers).to_list()
-    labels = [row.pop("label") for row in rows]
+    labels = [setup.task.labels.decode(row.pop("label")) for row in rows]
     model: Any = setup.model.eval()
     task: Any = FAMILIES[model.config.model_type].pipeline_task
     read = pipeline(task, model=model, tokenizer=setup.tokenizer, device=model.device)
     texts = [row if "text_pair" in row else row["text"] for row in rows]
     results = read(texts, **truncation(setup.tokenizer, None)) if rows else []
-    return [
-        {**result, "true_label": setup.task.labels.decode(label)}
-        for result, label in zip(results, labels, strict=True)
-    ]
+    return [{**result, "true_label": label} for result, label in zip(results, labels, strict=True)]
 
 
 def _listed(heading: str, setup: TrainingSetup, logits: Any, numbers: Sequence[int]) -> Table:
     """Return a table of some validation rows, for models that attend to nothing."""
-    names, problem = setup.task.label_names, setup.task.problem_type
+    labels, problem = setup.task.labels, setup.task.problem_type
     rows = []
-    for number, row in zip(
-        numbers, setup.task.splits["validation"].select(numbers).to_list(), strict=True
+    for row, scores in zip(
+        setup.task.splits["validation"].select(numbers).to_list(), logits[numbers], strict=True
     ):
-        predicted: Any = logits[number].round(3).tolist()
+        predicted: Any = scores.round(3).tolist()
         if problem == SINGLE_LABEL:
-            predicted = names[int(logits[number].argmax())]
+            predicted = labels.names[int(scores.argmax())]
         elif problem == MULTI_LABEL:
-            predicted = setup.task.labels.decode(logits[number] > 0)
-        known = setup.task.labels.decode(row.pop("label"))
+            predicted = labels.decode(scores > 0)
+        known = labels.decode(row.pop("label"))
         rows.append([" / ".join(row.values()), label_text(predicted), label_text(known)])
     return Table(heading, ["", "predicted", "true label"], rows)
 

@@ -72,7 +72,7 @@ class TranslationRunArguments(RunArguments, Seq2SeqTrainingArguments):
     )
 
 
-class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):  # type: ignore[misc]
+class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     """`Seq2SeqTrainer` for translation, with all that `SelfAttentiveTrainer` adds.
 
     The loss of an evaluation is the mean over all its target words, without smoothing, and

@@ -26,7 +26,7 @@ from datasets import ClassLabel, Dataset, load_dataset
 from rows import write_csv, write_jsonl
 from transformers import AutoModel, AutoTokenizer
 
-from sase_hf.embedding import Embedder, EmbeddingJob, corpus, precision
+from sase_hf.embedding import Embedder, corpus, precision
 
 CORPUS = make_corpus()
 TEXTS = [row["text"] for row in CORPUS]
@@ -84,6 +84,8 @@ def test_embedder_cuts_normalizes_and_rounds(checkpoint: str) -> None:
     assert half.dtype == np.float16
     np.testing.assert_allclose(half, plain, atol=1e-3)
 
+    with pytest.raises(ValueError, match="precision is 'auto'; allowed are float32, bf16"):
+        Embedder(checkpoint, precision="auto")
     coarse = Embedder(checkpoint, precision="bf16")(TEXTS)
     np.testing.assert_allclose(coarse, plain, atol=0.05)
     assert np.abs(coarse - plain).max() > 1e-5, "the premise: bfloat16 is at work"
@@ -131,6 +133,10 @@ def test_embed_corpus_gives_the_same_for_every_format(
     assert table["embedding"].equals(expected["embedding"])
     assert list(map(int, table["id"].to_pylist())) == list(range(NUM_ROWS))
     assert set(contents(tmp_path / "out")) == set(contents(tmp_path / "expected"))
+    for keep in ((), ("id",)):
+        kept = embed(checkpoint, str(given), tmp_path / f"{len(keep)}", keep_columns=keep)
+        assert kept.column_names == [*keep, "embedding"]
+        assert kept["embedding"].equals(expected["embedding"])
 
 
 def test_embed_corpus_reads_files_one_after_the_other(checkpoint: str, tmp_path: Path) -> None:
@@ -178,15 +184,6 @@ def test_embed_corpus_keeps_class_names_of_a_dataset_on_the_hub(
     np.testing.assert_allclose(output["embedding"][:], expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(("keep", "names"), [(None, ["id", "text"]), (("id",), ["id"]), ((), [])])
-def test_embed_corpus_keeps_the_named_columns(
-    keep: tuple[str, ...] | None, names: list[str], checkpoint: str, file: str, tmp_path: Path
-) -> None:
-    table = embed(checkpoint, file, tmp_path / "out", keep_columns=keep)
-    assert table.column_names == [*names, "embedding"]
-    assert table.num_rows == NUM_ROWS
-
-
 @pytest.mark.parametrize(
     ("rows", "settings", "message"),
     [
@@ -214,33 +211,35 @@ def test_embed_corpus_refuses_bad_rows_and_columns(
 def test_embed_corpus_names_a_file_that_it_cannot_use(
     checkpoint: str, file: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "bad.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"text": ""}\n')[:-9])
-    with pytest.raises(ValueError, match=r"cannot read '.*bad\.jsonl\.gz'.*; is the file compl"):
-        embed(checkpoint, str(path), tmp_path / "out")
+    torn = tmp_path / "bad.jsonl.gz"
+    torn.write_bytes(gzip.compress(b'{"text": ""}\n')[:-9])
     bad = write_parquet(tmp_path / "bad.parquet", [*CORPUS[:9], {"id": 9, "text": None}])
-    with pytest.raises(ValueError, match=r"row 9 \(.*\) of .*/bad\.parquet, column 'text'"):
-        embed(checkpoint, (file, bad), tmp_path / "out")
     numbers = write_parquet(tmp_path / "numbers.parquet", [{"id": "one", "text": 1}])
-    with pytest.raises(ValueError, match="column 'text' holds values of type int64, not texts"):
-        embed(checkpoint, numbers, tmp_path / "out")
-    with pytest.raises(ValueError, match=r"the columns do not go together: .*; leave this one out"):
-        embed(checkpoint, (file, numbers), tmp_path / "out")
+    for files, message in [
+        (str(torn), r"cannot read '.*bad\.jsonl\.gz'.*; is the file compl"),
+        ((file, bad), r"row 9 \(.*\) of .*/bad\.parquet, column 'text'"),
+        (numbers, "column 'text' holds values of type int64, not texts"),
+        ((file, numbers), r"the columns do not go together: .*; leave this one out"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            embed(checkpoint, files, tmp_path / "out")
 
 
-def test_embedder_and_job_name_bad_settings(checkpoint: str, file: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"files are \[\] and --dataset_name is None; give either"):
-        EmbeddingJob(checkpoint, tmp_path)
-    with pytest.raises(ValueError, match="--batch_tokens is 0; it must be 1 or more"):
-        EmbeddingJob(checkpoint, tmp_path, (file,), batch_tokens=0)
-    with pytest.raises(ValueError, match="--precision is 'int8'; allowed are float32, bf16, auto"):
-        EmbeddingJob(checkpoint, tmp_path, (file,), precision="int8")
-    with pytest.raises(ValueError, match="is a folder; leave the revision 'main' out"):
-        Embedder(checkpoint, "main")
-    with pytest.raises(ValueError, match="precision is 'auto'; allowed are float32, bf16"):
-        Embedder(checkpoint, precision="auto")
-    with pytest.raises(ValueError, match="cannot compute on device 'abacus'"):
-        Embedder(checkpoint, device="abacus")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"inputs": ()}, r"files are \[\] and --dataset_name is None; give either"),
+        ({"batch_tokens": 0}, "--batch_tokens is 0; it must be 1 or more"),
+        ({"precision": "int8"}, "--precision is 'int8'; allowed are float32, bf16, auto"),
+        ({"revision": "main"}, "is a folder; leave the revision 'main' out"),
+        ({"device": "abacus"}, "cannot compute on device 'abacus'"),
+    ],
+)
+def test_embed_corpus_names_bad_settings(
+    settings: dict[str, Any], message: str, checkpoint: str, file: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        embed(checkpoint, file, tmp_path, **settings)
 
 
 def test_embed_corpus_stops_at_an_embedding_that_is_not_finite(

@@ -1,6 +1,5 @@
 """Manifests, and the search for a checkpoint to resume."""
 
-import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -55,30 +54,25 @@ def test_why_incomplete_names_a_torn_file(
     assert (why_incomplete(folder) or "").startswith(reason)
 
 
-def test_newest_complete_checkpoint_warns_of_torn_ones(
+def test_newest_complete_checkpoint_warns_of_torn_ones_and_raises_if_there_is_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Resuming from an older one costs time, so the log says why it was done."""
-    complete = make_checkpoint(tmp_path, 8)
+    """Resuming from an older one costs time; training from the start would look like a success."""
+    with pytest.raises(FileNotFoundError, match=r"no complete checkpoint in .*it holds none"):
+        newest_complete_checkpoint(tmp_path)
     (make_checkpoint(tmp_path, 9) / "optimizer.pt").unlink()
     (make_checkpoint(tmp_path, 10) / MANIFEST_NAME).unlink()
-    with caplog.at_level(logging.WARNING):
-        assert newest_complete_checkpoint(tmp_path) == complete
+    with pytest.raises(
+        FileNotFoundError, match=r"checkpoint-9: optimizer\.pt is missing.*auto begins anew"
+    ):
+        newest_complete_checkpoint(tmp_path)
+    caplog.clear()
+    complete = make_checkpoint(tmp_path, 8)
+    assert newest_complete_checkpoint(tmp_path) == complete
     assert [record.getMessage().rpartition("/")[2] for record in caplog.records] == [
         "checkpoint-10: manifest.json, written last, is missing",
         "checkpoint-9: optimizer.pt is missing",
     ]
-
-
-def test_newest_complete_checkpoint_raises_if_there_is_none(tmp_path: Path) -> None:
-    """Training from the start instead would look like a success."""
-    with pytest.raises(FileNotFoundError, match=r"no complete checkpoint in .*it holds none"):
-        newest_complete_checkpoint(tmp_path)
-    (make_checkpoint(tmp_path, 2) / "optimizer.pt").unlink()
-    with pytest.raises(
-        FileNotFoundError, match=r"checkpoint-2: optimizer\.pt is missing.*auto begins anew"
-    ):
-        newest_complete_checkpoint(tmp_path)
 
 
 def test_checkpoint_to_resume_is_a_folder_or_the_newest_or_none(tmp_path: Path) -> None:
@@ -95,42 +89,43 @@ def test_checkpoint_to_resume_is_a_folder_or_the_newest_or_none(tmp_path: Path) 
         checkpoint_to_resume(str(old), tmp_path)
 
 
+NOT_EMPTY = r"is not empty\. Continue its run with"
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["checkpoint-5"], NOT_EMPTY),  # it may be another program's
+        (["training_rows.json", "checkpoint-4/manifest.json"], NOT_EMPTY),
+        (["training_rows.json", "config.json", "trainer_state.json"], "it holds a trained model"),
+        (["config.json"], "it holds a trained model"),
+    ],
+)
+def test_folder_of_another_program_run_or_model_is_not_written_into(
+    names: list[str], message: str, tmp_path: Path
+) -> None:
+    """A checkpoint with a manifest is hours of work, also if a file of it was damaged later."""
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    with pytest.raises(ValueError, match=message):
+        check_unused(tmp_path)
+    assert all((tmp_path / name).exists() for name in names)
+    if "manifest.json" in names[-1]:
+        with pytest.raises(FileNotFoundError, match=r"checkpoint-4: manifest\.json is .*Restore"):
+            checkpoint_to_resume("auto", tmp_path)
+
+
 def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:
-    """A folder with a whole checkpoint, or with a file of the user, is not a torn beginning."""
-    torn = tmp_path / "checkpoint-5"
-    torn.mkdir()
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(ValueError, match=r"is not empty\. Continue its run with"):
-        check_unused(tmp_path)
-    (tmp_path / "notes.txt").unlink()
-    with pytest.raises(ValueError, match=r"is not empty"):
-        check_unused(tmp_path)  # it may be another program's
+    """The run began, and was killed before a checkpoint or the model was whole."""
     check_same_rows(tmp_path, {"file": "a.csv", "rows": 3})
-    whole = tmp_path / "checkpoint-4"
-    whole.mkdir()
-    (whole / "optimizer.pt").touch()
-    write_manifest(whole)
-    with pytest.raises(ValueError, match=r"is not empty\. Continue its run with"):
-        check_unused(tmp_path)
-    (whole / "optimizer.pt").unlink()  # hours of work, damaged later
-    with pytest.raises(ValueError, match=r"is not empty\. Continue its run with"):
-        check_unused(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"checkpoint-4: optimizer\.pt is missing.*Restore"):
-        checkpoint_to_resume("auto", tmp_path)
-    assert torn.is_dir()
-    (whole / "manifest.json").unlink()
-    (tmp_path / ".draft.tmp").touch()
-    (tmp_path / "runs").mkdir()  # of a tracker
-    check_unused(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "training_rows.json",
-        "runs",
-        ".draft.tmp",
-    }
     with pytest.raises(ValueError, match=r"other rows, 3 of a\.csv and not 3 of b\.csv"):
         check_same_rows(tmp_path, {"file": "b.csv", "rows": 3})
-    (tmp_path / "config.json").touch()
-    check_unused(tmp_path)  # a kill cut off the saving of the model
-    (tmp_path / "trainer_state.json").touch()
-    with pytest.raises(ValueError, match=r"it holds a trained model; choose another"):
-        check_unused(tmp_path)
+    for name in ("checkpoint-5", "runs"):  # the latter of a tracker
+        (tmp_path / name).mkdir()
+    for name in (".draft.tmp", "config.json"):
+        (tmp_path / name).touch()
+    check_unused(tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"training_rows.json", "runs", ".draft.tmp", "config.json"}

@@ -70,62 +70,43 @@ def make_model(problem: str) -> PreTrainedModel:
     return head(tiny_config(penalty_coef=0.5, **PROBLEMS.get(problem, {})))
 
 
-def arguments(folder: Path, **options: Any) -> TrainingArguments:
-    """Return arguments for the CPU that neither log to a screen nor save by themselves."""
+def make_trainer(
+    model: PreTrainedModel, folder: Path, problem: str, kind: Callable[..., Trainer], **options: Any
+) -> Any:
+    """Return a trainer for the CPU that neither logs to a screen nor saves by itself."""
     quiet = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True}
-    return TrainingArguments(str(folder), **{**quiet, **options})
+    settings = TrainingArguments(str(folder), **{**quiet, **options})
+    return kind(
+        model,
+        settings,
+        train_dataset=make_rows(problem),
+        data_collator=collate,
+        compute_metrics=count_rows,
+    )
 
 
 def two_updates(
-    problem: str,
-    folder: Path,
-    batch_size: int,
-    accumulated: int = 1,
-    trainer_class: Callable[..., Trainer] = Trainer,
-    **options: Any,
+    problem: str, folder: Path, batch_size: int, accumulated: int = 1, **options: Any
 ) -> tuple[Weights, list[dict[str, float]]]:
     """Train for two updates of plain SGD on 32 rows each; return weights and logs."""
-    model = make_model(problem)
-    settings = arguments(
-        folder,
-        per_device_train_batch_size=batch_size,
-        gradient_accumulation_steps=accumulated,
-        max_steps=2,
-        optim="sgd",
-        learning_rate=0.5,
-        lr_scheduler_type="constant",
-        max_grad_norm=0,
-        logging_steps=1,
-        **options,
-    )
-    rows = make_rows(problem)
-    trainer = trainer_class(model, settings, train_dataset=rows, data_collator=collate)
+    model, kind = make_model(problem), options.pop("trainer_class", Trainer)
+    sgd = {"optim": "sgd", "learning_rate": 0.5, "lr_scheduler_type": "constant"}
+    sgd |= {"max_steps": 2, "max_grad_norm": 0, "logging_steps": 1, **options}
+    sizes = {"per_device_train_batch_size": batch_size, "gradient_accumulation_steps": accumulated}
+    trainer = make_trainer(model, folder, problem, kind, **sizes, **sgd)
     trainer.train()
     return model.state_dict(), trainer.state.log_history
 
 
-def two_epochs(
-    folder: Path, batch_size: int, **options: Any
-) -> tuple[SelfAttentiveTrainer, Weights]:
+def two_epochs(folder: Path, **options: Any) -> tuple[SelfAttentiveTrainer, Weights]:
     """Train with dropout and batches of like lengths, saving in the middle of each epoch."""
     set_seed(0)
     config = tiny_config(classifier_dropout=0.5, **PROBLEMS["single_label"])
     model = SelfAttentiveForSequenceClassification(config)
-    settings = {
-        "per_device_train_batch_size": batch_size,
-        "num_train_epochs": 2,
-        "train_sampling_strategy": "group_by_length",
-        "save_strategy": "steps",
-        "save_steps": 3,
-        "learning_rate": 0.01,
-    }
-    trainer = SelfAttentiveTrainer(
-        model,
-        arguments(folder, **settings),
-        train_dataset=make_rows("single_label"),
-        data_collator=collate,
-        compute_metrics=count_rows,
-    )
+    settings = {"save_strategy": "steps", "save_steps": 3, "per_device_train_batch_size": 8}
+    settings |= {"train_sampling_strategy": "group_by_length"}
+    settings |= {"num_train_epochs": 2, "learning_rate": 0.01}
+    trainer = make_trainer(model, folder, "single_label", SelfAttentiveTrainer, **settings)
     trainer.train(**options)
     return trainer, {name: weight.clone() for name, weight in model.state_dict().items()}
 
@@ -140,15 +121,13 @@ def work(folder: Path) -> None:
     _, results["logs"] = two_updates("pairs", folder / "logs", 16, **WITH_PENALTY)
 
     results["sharded"] = sharded_updates()
-    trainer, results["uninterrupted"] = two_epochs(folder / "run", batch_size=8)
+    trainer, results["uninterrupted"] = two_epochs(folder / "run")
     # 61 rows: the last batches are filled up with repeated rows, which must not count.
     odd_rows = make_rows("single_label").select(range(61))
     results["evaluated"] = trainer.evaluate(odd_rows)
     results["predicted"] = trainer.predict(odd_rows).predictions
     checkpoint = str(folder / "run" / "checkpoint-6")  # after 2 of 4 updates of the second epoch
-    trainer, results["resumed"] = two_epochs(
-        folder / "run", batch_size=8, resume_from_checkpoint=checkpoint
-    )
+    trainer, results["resumed"] = two_epochs(folder / "run", resume_from_checkpoint=checkpoint)
     results["times_seen"] = times_seen(trainer)
     is_first = trainer.is_world_process_zero()
     del trainer  # it shares the connection, which the last run closes
@@ -189,18 +168,11 @@ def whole_run(folder: Path) -> dict[str, float]:
     """
     rows_of_one = 12 // int(os.environ.get("WORLD_SIZE", "1"))
     files = {f"{split}_file": folder / f"{split}.jsonl" for split in SIZES}
-    options = {
-        **files,
-        "use_cpu": None,
-        "do_eval": True,
-        "do_predict": True,
-        "num_train_epochs": 2,
-        "per_device_train_batch_size": rows_of_one,
-        "embedding_dropout": 0.0,
-        "classifier_dropout": 0.0,
-        "record": folder / "record.json",
-    }
-    metrics: dict[str, float] = train_tiny(folder / "whole_run", **options)["metrics"]
+    steps = {"do_eval": True, "do_predict": True, "num_train_epochs": 2, "use_cpu": None}
+    options = {**files, **steps, "per_device_train_batch_size": rows_of_one}
+    options |= {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
+    outcome = train_tiny(folder / "whole_run", **options, record=folder / "record.json")
+    metrics: dict[str, float] = outcome["metrics"]
     return metrics
 
 

@@ -20,11 +20,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from sase_hf.evaluation.calibration import fit_temperature
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
-from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.estimate import estimate_seconds
 from sase_hf.training.report import write_report
-from sase_hf.training.run import make_trainer, run
-from sase_hf.training.setup import assemble
+from sase_hf.training.trainer import SelfAttentiveTrainer
 from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
@@ -80,16 +77,14 @@ def test_train_says_what_to_do_next(
     assert Path(script).samefile(SCRIPT), "the scripts are elsewhere than the folder"
     main([*words, *flags(**QUIET)])
     assert Path("runs/new-results/predictions.csv").is_file()
-    with pytest.raises(SystemExit, match=r"runs/reviews is not empty, it holds a trained model"):
-        main(flags(train_file="reviews.csv", **TINY))
 
 
 def test_calibration_leaves_no_better_temperature_and_no_other_prediction(
     tmp_path: Path, folder: Path
 ) -> None:
     """The saved model has it in its weights: the best temperature of its logits is 1."""
-    options: dict[str, Any] = {**TINY, "do_train": True, "do_eval": True}
-    options |= {"train_file": str(folder / "reviews.csv"), "validation_fraction": 0.4}
+    options = {**TINY, "train_file": folder / "reviews.csv", "validation_fraction": 0.4}
+    options |= {"do_train": True, "do_eval": True}
     logits = {}
     for name in ("plain", "calibrated"):
         output = tmp_path / name
@@ -121,37 +116,32 @@ def test_class_weights_are_those_of_the_training_rows_or_given(
 @pytest.mark.parametrize(
     ("step", "saved", "message"),
     [
-        ("log_estimate", "no", "stopped; the same command begins anew"),
-        (
-            "write_report",
-            "no",
-            "stopped; the trained model is in .*--model_name_or_path evaluates it",
-        ),
-        (
-            "write_report",
-            "epoch",
-            "stopped; the same command with --resume_from_checkpoint goes on",
-        ),
+        ("train", "no", "the same command begins anew"),
+        ("predict", "no", "the trained model is in .*--model_name_or_path evaluates it"),
+        ("predict", "epoch", "the same command with --resume_from_checkpoint goes on"),
     ],
 )
-def test_run_that_is_interrupted_at_any_step_says_how_to_go_on(
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_run_that_is_interrupted_says_how_to_go_on(
     step: str,
     saved: str,
     message: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def interrupt(*_: Any) -> None:
+    """In training, and in the report, whose rows it predicts."""
+
+    def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules[run.__module__], step, interrupt)
+    monkeypatch.setattr(SelfAttentiveTrainer, step, interrupt)
     options = {"train_file": folder / "reviews.csv", "output_dir": tmp_path / "run"}
-    options |= {"save_strategy": saved, "validation_fraction": 0.2}
-    options |= {"do_train": True, "do_eval": True}
-    arguments = parse_arguments(flags(**{**TINY, **options}, report=True, max_steps=1))
-    with pytest.raises(KeyboardInterrupt, match=message):
-        run(*arguments)
+    options |= {"save_strategy": saved, "validation_fraction": 0.2, "report": True}
+    words = flags(**{**TINY, **options}, do_train=True, do_eval=True, max_steps=1)
+    with pytest.raises(SystemExit):
+        main(words)
+    assert re.search(f"stopped; {message}", capsys.readouterr().err)
 
 
 @pytest.mark.slow
@@ -197,7 +187,7 @@ def test_train_that_is_terminated_saves_and_says_how_to_go_on(folder: Path, tmp_
 # A limit on the size of files stands for a full disk: no large file can be written any more.
 FULL_DISK = """
 import resource, runpy, signal, sys
-from sase_hf.training import trainer
+from sase_hf.training import resume
 
 def fill(*_):
     resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
@@ -207,8 +197,8 @@ when, *sys.argv = sys.argv[1:]
 if when == "from the start":
     fill()
 else:
-    write_manifest = trainer.write_manifest
-    trainer.write_manifest = lambda folder: fill(write_manifest(folder))
+    write_manifest = resume.write_manifest
+    resume.write_manifest = lambda folder: fill(write_manifest(folder))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
@@ -303,41 +293,21 @@ def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
     assert float(simple.replace(",", "")) < 6000
 
 
-def test_estimate_reads_batches_in_parts_as_training_does(tmp_path: Path) -> None:
-    rows = write_rows(tmp_path / "rows.jsonl", review_rows(60))
-    options = {"train_file": rows, "output_dir": tmp_path / "run", "do_train": True}
-    arguments = parse_arguments(flags(**TINY, **options, max_batch_tokens=32))
-    setup = assemble(*arguments[:2])
-    trainer = make_trainer(setup, arguments[2])
-    sizes, read = [], trainer.compute_loss
-
-    def count(model: Any, inputs: Any, *rest: Any) -> Any:
-        sizes.append(inputs["input_ids"].numel())
-        return read(model, inputs, *rest)
-
-    trainer.compute_loss = count  # type: ignore[method-assign]
-    assert estimate_seconds(trainer) > 0
-    assert max(sizes) <= 32
-
-
-def test_train_resumes_no_run_on_other_rows(folder: Path, tmp_path: Path) -> None:
-    """The weights of one file would be given out as those of another."""
-    run = tmp_path / "run"
-    main(flags(**TINY, train_file=folder / "reviews.csv", output_dir=run))
-    other = tmp_path / "other.csv"
-    other.write_text((folder / "reviews.csv").read_text().replace("was", "is"))
-    with pytest.raises(SystemExit, match=r"trains on other rows, .* choose another --output_dir"):
-        main([*flags(**TINY, train_file=other, output_dir=run), "--resume_from_checkpoint"])
-
-
-def test_train_writes_no_results_into_the_folder_of_a_model(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_train_writes_into_no_folder_of_other_rows_or_of_a_model(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(folder)
-    main(flags(**TINY, train_file="reviews.csv", output_dir="runs/other-results"))
-    (folder / "other.csv").write_text((folder / "new.csv").read_text())
+    """The weights of one file would be given out as those of another."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder / "runs" / "reviews", "runs/other-results")
+    other = (folder / "reviews.csv").read_text().replace("was", "is")
+    Path("other.csv").write_text(other)
+    words = flags(**TINY, train_file="other.csv", output_dir="runs/other-results")
+    with pytest.raises(SystemExit, match=r"trains on other rows, .* choose another --output_dir"):
+        main([*words, "--resume_from_checkpoint"])
+    with pytest.raises(SystemExit, match=r"other-results is not empty, it holds a trained model"):
+        main(words)
     with pytest.raises(SystemExit, match="would go into runs/other-results, which holds a model"):
-        main(flags(**QUIET, model_name_or_path="runs/reviews", test_file="other.csv"))
+        main(flags(**QUIET, model_name_or_path="runs/other-results", test_file="other.csv"))
 
 
 def test_predictions_read_no_labels_that_the_model_does_not_know(

@@ -1,15 +1,15 @@
 """Predictions in the form of their file."""
 
 import csv
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from datasets import Dataset
+from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.rows import read_rows
@@ -25,31 +25,27 @@ LOGITS = torch.tensor([[2.0, 0.0], [0.0, 3.0]])
 
 def write(path: Path) -> str:
     """Write `ROWS` in the form that the ending names."""
-    opener: Any = gzip.open if path.suffix == ".gz" else open
     if path.suffix == ".parquet":
-        Dataset.from_list(ROWS).to_parquet(path)
-        return str(path)
-    with opener(path, "wt", newline="") as file:
-        if ".json" in path.name:
-            text = "".join(json.dumps(row) + "\n" for row in ROWS)
-            file.write(text if "jsonl" in path.name else json.dumps(ROWS))
-        else:
-            separator = "\t" if ".tsv" in path.name else ","
-            writer = csv.DictWriter(file, ROWS[0], delimiter=separator)
-            writer.writeheader()
-            writer.writerows(ROWS)
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(ROWS))
+    elif ".jsonl" in path.name:
+        write_jsonl(path, ROWS)
+    else:
+        write_csv(path, ROWS, "\t" if ".tsv" in path.name else ",")
     return str(path)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    opener: Any = gzip.open if path.suffix == ".gz" else open
     if path.suffix == ".parquet":
         return pq.read_table(path).to_pylist()
-    with opener(path, "rt", newline="") as file:
-        if ".json" in path.name:
-            text = file.read()
-            return json.loads(text if text[0] == "[" else f"[{','.join(text.splitlines())}]")
-        return list(csv.DictReader(file, delimiter="\t" if ".tsv" in path.name else ","))
+    return [dict(row) for row in read_rows(str(path))]
+
+
+def add(file: Path, added: list[dict[str, Any]], folder: Path, **options: Any) -> Path:
+    """Write columns beside those of a file."""
+    arguments = DataArguments(test_file=str(file), label_names=["no", "yes"], **options)
+    return write_predictions(added, load_task(arguments), arguments, str(folder))
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "jsonl", "jsonl.gz", "json", "parquet"])
@@ -57,22 +53,20 @@ def test_predictions_keep_the_columns_and_the_form_of_their_file(
     ending: str, tmp_path: Path
 ) -> None:
     """A name that is taken gets an underscore; nothing of the input is lost."""
-    arguments = DataArguments(
-        test_file=write(tmp_path / f"New.Rows.{ending}"), label_names=["no", "yes"]
-    )
+    names = ["no", "yes"]
+    arguments = DataArguments(test_file=write(tmp_path / f"New.Rows.{ending}"), label_names=names)
     task = load_task(arguments)
     added = predicted_labels(LOGITS, task)
     path = write_predictions(added, task, arguments, str(tmp_path / "out"))
     assert path == tmp_path / "out" / f"predictions.{ending}"
+    assert path.read_bytes()[:1] == b"[" or ending != "json"
     rows = read(path)
     assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS
-    assert [row["predicted_label"] for row in rows] == ["no", "yes"]
+    assert [row["predicted_label"] for row in rows] == names
     assert float(rows[0]["confidence"]) == pytest.approx(LOGITS[0].softmax(0)[0].item())
     scores = rows[1]["scores_"]
     scores = json.loads(scores) if isinstance(scores, str) else scores
-    assert scores == pytest.approx(
-        dict(zip(["no", "yes"], LOGITS[1].softmax(0).tolist(), strict=True))
-    )
+    assert scores == pytest.approx(dict(zip(names, LOGITS[1].softmax(0).tolist(), strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -87,8 +81,7 @@ def test_predictions_keep_the_columns_and_the_form_of_their_file(
 def test_predictions_keep_marks_separators_and_line_ends(given: bytes, tmp_path: Path) -> None:
     """A carriage return in a cell does not end its row either."""
     (tmp_path / "rows.csv").write_bytes(given)
-    arguments = DataArguments(test_file=str(tmp_path / "rows.csv"), label_names=["no", "yes"])
-    path = write_predictions([{"score": 1}], load_task(arguments), arguments, str(tmp_path))
+    path = add(tmp_path / "rows.csv", [{"score": 1}], tmp_path)
     separator = b"," if b"," in given else b"|" if b"|" in given else b";"
     *above, row, end = given.replace(b"\r\n", b"\n").split(b"\n")
     above[-1] += separator + b"score"
@@ -102,28 +95,22 @@ def test_predictions_keep_quotes_that_are_text(tmp_path: Path) -> None:
     """They are quoted in turn, so that readers that know quotes and those here see the same."""
     texts = ['"Fine.', '"so"', 'she said "yes"', '"a" b', 'no"']
     (tmp_path / "rows.tsv").write_text("".join(f"{t}\t7\n" for t in ["text", *texts]))
-    arguments = DataArguments(test_file=str(tmp_path / "rows.tsv"), label_names=["no", "yes"])
-    added = [{"score": 1}] * len(texts)
-    path = write_predictions(added, load_task(arguments), arguments, str(tmp_path / "out"))
+    path = add(tmp_path / "rows.tsv", [{"score": 1}] * len(texts), tmp_path / "out")
     assert [row["text"] for row in read(path)] == texts
-    assert [row["text"] for row in read_rows(str(path))] == texts
+    with path.open(newline="") as file:
+        assert [row["text"] for row in csv.DictReader(file, delimiter="\t")] == texts
 
 
 def test_predictions_keep_half_a_character(tmp_path: Path) -> None:
     """A lone surrogate in a column that is not read; other rows stay as they are."""
     rows = '{"text": "Zoë", "note": "\\ud83d"}\n{"text": "Zoë", "note": ""}\n'
     (tmp_path / "rows.jsonl").write_text(rows, encoding="utf-8")
-    arguments = DataArguments(test_file=str(tmp_path / "rows.jsonl"), label_names=["no", "yes"])
-    path = write_predictions([{"a": 1}] * 2, load_task(arguments), arguments, str(tmp_path))
+    path = add(tmp_path / "rows.jsonl", [{"a": 1}] * 2, tmp_path / "out")
     assert [row["note"] for row in read(path)] == ["\ud83d", ""]
     assert "Zoë" in path.read_text(encoding="utf-8").splitlines()[1]
 
 
 def test_predictions_of_some_rows_only_are_of_the_first(tmp_path: Path) -> None:
-    arguments = DataArguments(
-        test_file=write(tmp_path / "rows.csv"), label_names=["no", "yes"], max_predict_samples=1
-    )
-    task = load_task(arguments)
-    added = predicted_labels(LOGITS[:1], task)
-    path = write_predictions(added, task, arguments, str(tmp_path))
+    file = Path(write(tmp_path / "rows.csv"))
+    path = add(file, [{"score": 1}], tmp_path, max_predict_samples=1)
     assert [row["id"] for row in read(path)] == ["7"]

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from runs import collate, count_rows, make_rows, same_weights
+from runs import collate, count_rows, make_rows, same_weights, weights
 from tiny import tiny_config
-from tiny_translation import tiny_translator
 from torch import Tensor
 from transformers import (
     EarlyStoppingCallback,
@@ -23,7 +22,7 @@ from transformers import (
 )
 
 from sase_hf import SelfAttentiveForSequenceClassification
-from sase_hf.training import trainer
+from sase_hf.training import resume
 from sase_hf.training.checkpoints import newest_complete_checkpoint, why_incomplete
 from sase_hf.training.trainer import SelfAttentiveTrainer
 from sase_hf.utils.signals import Terminated
@@ -32,7 +31,7 @@ from sase_hf.utils.signals import Terminated
 TIMINGS = ("_runtime", "_per_second", "_preparation_time")
 
 ROWS = make_rows("single_label")
-Weights = dict[str, Tensor]
+EVERY_FIVE = {"save_strategy": "steps", "save_steps": 5}
 
 
 def make_trainer(
@@ -60,7 +59,7 @@ def make_trainer(
     )
 
 
-def weights_of(finished: SelfAttentiveTrainer) -> Weights:
+def weights_of(finished: Trainer) -> dict[str, Tensor]:
     return {name: weight.clone() for name, weight in finished.model.state_dict().items()}
 
 
@@ -78,78 +77,40 @@ def spoil(model: torch.nn.Module, at_call: int, how: Callable[[Tensor], Tensor])
     model.forward = broken
 
 
-@pytest.mark.parametrize("family", ["self_attentive", "rnnsearch"])
-def test_trainer_gives_loaded_weights_aligned_memory(family: str, tmp_path: Path) -> None:
-    """As that of new weights, so that a resumed run adds up in the same order."""
-    model: Any = tiny_translator() if family == "rnnsearch" else make_trainer(tmp_path).model
-    model.save_pretrained(tmp_path)
-    loaded = type(model).from_pretrained(tmp_path)
-    SelfAttentiveTrainer(loaded, TrainingArguments(str(tmp_path), report_to="none", use_cpu=True))
-    addresses = [tensor.data_ptr() for tensor in loaded.state_dict().values()]
-    assert not [address for address in addresses if address % 64]
-
-
-def test_trainer_stops_before_an_update_with_a_loss_that_is_not_finite(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("updates", "spoilt", "message"),
+    [
+        (3, lambda loss: loss * math.nan, r"loss is nan after 3 updates.*checkpoint-3"),
+        # A finite loss with an infinite gradient, that of a square root at zero.
+        (0, lambda loss: loss + (loss - loss.detach()).sqrt(), r"gradient is not .*none yet"),
+    ],
+    ids=["loss", "gradient"],
+)
+def test_trainer_stops_before_an_update_with_a_value_that_is_not_finite(
+    updates: int, spoilt: Callable[[Tensor], Tensor], message: str, tmp_path: Path
+) -> None:
     """The stock Trainer logs 0.0, spoils every weight and ends well."""
     training = make_trainer(tmp_path, save_strategy="steps", save_steps=1, max_steps=5)
-    spoil(training.model, at_call=3, how=lambda loss: loss * math.nan)
-    with pytest.raises(FloatingPointError, match=r"loss is nan after 3 updates.*checkpoint-3"):
-        training.train()
-    reference = make_trainer(tmp_path / "reference", max_steps=5)
-    reference.add_callback(StopAfter(3))
-    reference.train()
-    assert same_weights(weights_of(training), weights_of(reference))
-
-
-class StopAfter(TrainerCallback):
-    """Ends training after some updates, the schedule of the whole run kept."""
-
-    def __init__(self, updates: int) -> None:
-        self.updates = updates
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Stop if it is time."""
-        control.should_training_stop = state.global_step >= self.updates
-
-
-def test_trainer_stops_before_an_update_with_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
-    """A finite loss can have an infinite gradient, such as that of a square root at zero."""
-    training = make_trainer(tmp_path, max_steps=5)
     before = weights_of(training)
-    spoil(training.model, at_call=0, how=lambda loss: loss + (loss - loss.detach()).sqrt())
-    with pytest.raises(FloatingPointError, match=r"gradient norm is \w+ after 0 updates.*none yet"):
+    spoil(training.model, at_call=updates, how=spoilt)
+    with pytest.raises(FloatingPointError, match=message):
         training.train()
-    assert same_weights(weights_of(training), before)
+    saved = weights(tmp_path / f"checkpoint-{updates}") if updates else before
+    assert same_weights(weights_of(training), saved)
 
 
-def test_stock_trainer_still_needs_each_private_method_that_is_replaced(tmp_path: Path) -> None:
-    """If an assertion fails, delete the method named beside it."""
-    spoilt = make_trainer(tmp_path / "spoilt", kind=Trainer, max_steps=1)
-    spoil(spoilt.model, at_call=0, how=lambda loss: loss + (loss - loss.detach()).sqrt())
-    spoilt.train()
-    assert not all(w.isfinite().all() for w in spoilt.model.parameters()), "_get_grad_norm"
-
+def test_stock_trainer_still_needs_the_private_method_that_is_replaced(tmp_path: Path) -> None:
+    """If it keeps the older checkpoint until `on_save`, delete `_save_checkpoint`."""
     kept: list[int] = []
-    options = {"max_steps": 11, "save_strategy": "steps", "save_steps": 1, "save_total_limit": 1}
-    ended = make_trainer(tmp_path / "ended", kind=Trainer, **options)
-    ended.add_callback(CountCheckpoints(kept))
-    ended.train()
-    assert kept == [1] * 11, "_save_checkpoint"
 
-    resumed = make_trainer(tmp_path / "ended", kind=Trainer, **options)
-    resumed.train(resume_from_checkpoint=True)
-    assert resumed.state.global_step > 11, "_run_epoch"
+    class Count(TrainerCallback):
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            kept.append(len(list(tmp_path.glob("checkpoint-*"))))
 
-
-class CountCheckpoints(TrainerCallback):
-    """Counts the checkpoints that are there after each save."""
-
-    def __init__(self, counts: list[int]) -> None:
-        self.counts = counts
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Count."""
-        self.counts.append(len(list(Path(args.output_dir).glob("checkpoint-*"))))
+    stock = make_trainer(tmp_path, kind=Trainer, save_total_limit=1, **EVERY_FIVE)
+    stock.add_callback(Count())
+    stock.train()
+    assert kept == [1] * 4
 
 
 def test_trainer_does_not_save_weights_that_are_not_finite(tmp_path: Path) -> None:
@@ -172,34 +133,6 @@ def test_trainer_refuses_several_gpus_in_one_process_and_pushes(tmp_path: Path) 
         SelfAttentiveTrainer(training.model, training.args)
 
 
-RESUMABLE = {"save_strategy": "steps", "save_steps": 4, "eval_strategy": "epoch"}
-
-
-@pytest.fixture(scope="module", params=["random", "group_by_length"])
-def whole(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SelfAttentiveTrainer:
-    folder = tmp_path_factory.mktemp("whole")
-    training = make_trainer(folder, train_sampling_strategy=request.param, **RESUMABLE)
-    training.train()
-    return training
-
-
-@pytest.mark.parametrize("step", [8, 12], ids=["between epochs", "in epoch 2"])
-def test_trainer_resumes_bit_for_bit(
-    step: int, whole: SelfAttentiveTrainer, tmp_path: Path
-) -> None:
-    """The run has dropout, shuffling, momentum and evaluations between its updates."""
-    strategy = whole.args.train_sampling_strategy
-    resumed = make_trainer(tmp_path, train_sampling_strategy=strategy, **RESUMABLE)
-    resumed.train(resume_from_checkpoint=f"{whole.args.output_dir}/checkpoint-{step}")
-    assert same_weights(weights_of(resumed), weights_of(whole))
-    losses, expected = (
-        [entry["loss"] for entry in training.state.log_history if "loss" in entry]
-        for training in (resumed, whole)
-    )
-    assert losses == expected
-    assert len(set(expected)) == 16, "the premise: every update was logged"
-
-
 class AskToStop(TrainerCallback):
     """Asks to stop during an update, as SIGTERM does."""
 
@@ -212,15 +145,20 @@ class AskToStop(TrainerCallback):
             self.training.stop()
 
 
-@pytest.mark.parametrize("step", [3, 8, 14, 16], ids="stopped at {}".format)
+@pytest.mark.parametrize(
+    ("step", "strategy"),
+    [(3, "random"), (8, "group_by_length"), (14, "group_by_length"), (16, "random")],
+)
 def test_trainer_that_is_stopped_saves_at_once_and_goes_on_as_if_it_was_not(
-    step: int, tmp_path: Path
+    step: int, strategy: str, tmp_path: Path
 ) -> None:
-    """The logs, whose means reach over the stop, and the mean loss of training included.
+    """Bit for bit: weights, logs, whose means reach over the stop, and the mean training loss.
 
-    Where an evaluation is due, it comes before the checkpoint: no resumed run would make up for it.
+    The run has dropout, shuffling, momentum and evaluations. Where an evaluation is due, it comes
+    before the checkpoint: no resumed run would make up for it.
     """
     options = {"logging_steps": 5, "eval_strategy": "epoch", "save_strategy": "epoch"}
+    options["train_sampling_strategy"] = strategy
     whole = make_trainer(tmp_path / "whole", **options)
     expected = whole.train()
     stopped = make_trainer(tmp_path, **options)
@@ -279,13 +217,12 @@ def test_trainer_warns_of_a_loss_that_grew_and_stayed_finite(
 
 def test_trainer_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> None:
     """The stock Trainer takes the highest number and fails on a torn folder."""
-    options = {"save_strategy": "steps", "save_steps": 5}
-    whole = make_trainer(tmp_path, **options)
+    whole = make_trainer(tmp_path, **EVERY_FIVE)
     whole.train()
     (tmp_path / "checkpoint-16" / "scheduler.pt").unlink()
     (tmp_path / "checkpoint-15" / "trainer_state.json").write_text("{")
     assert newest_complete_checkpoint(str(tmp_path)) == tmp_path / "checkpoint-10"
-    resumed = make_trainer(tmp_path, **options)
+    resumed = make_trainer(tmp_path, **EVERY_FIVE)
     resumed.train(resume_from_checkpoint=True)
     assert same_weights(weights_of(resumed), weights_of(whole))
     assert why_incomplete(tmp_path / "checkpoint-16") is None, "torn folders are written anew"
@@ -295,15 +232,14 @@ def test_trainer_deletes_older_checkpoints_after_the_new_one_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one checkpoint kept, the other order leaves a moment without any."""
-    rotate, seen = trainer.rotate_checkpoints, []
+    rotate, seen = resume.rotate_checkpoints, []
 
     def watch(run: str, *args: Any, **kwargs: Any) -> None:
         seen.append([why_incomplete(path) for path in Path(run).glob("checkpoint-*")])
         rotate(run, *args, **kwargs)
 
-    monkeypatch.setattr(trainer, "rotate_checkpoints", watch)
-    options = {"save_strategy": "steps", "save_steps": 5, "save_total_limit": 1}
-    make_trainer(tmp_path, **options).train()
+    monkeypatch.setattr(resume, "rotate_checkpoints", watch)
+    make_trainer(tmp_path, save_total_limit=1, **EVERY_FIVE).train()
     assert seen == [[None], [None, None], [None, None], [None, None]]
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-16"]
 
@@ -318,52 +254,36 @@ def test_trainer_learns_the_same_with_evaluations(tmp_path: Path) -> None:
     assert same_weights(weights_of(watched), weights_of(alone))
 
 
-def test_trainer_predicts_in_the_order_of_the_rows(tmp_path: Path) -> None:
-    """The stock Trainer returns them in the order of the batches, which sorting changes."""
-    training = make_trainer(tmp_path, train_sampling_strategy="group_by_length")
-    output = training.predict(ROWS)
-    training.model.eval()
-    with torch.no_grad():
-        expected = training.model(**collate(list(ROWS))).logits
-    torch.testing.assert_close(torch.from_numpy(output.predictions), expected)
-    assert output.label_ids.tolist() == ROWS["labels"][:]
-    unlabelled = training.predict(ROWS.remove_columns("labels"))
-    torch.testing.assert_close(torch.from_numpy(unlabelled.predictions), expected)
-    assert unlabelled.label_ids is None
-
-
-def test_trainer_evaluates_the_same_in_parts(tmp_path: Path) -> None:
-    """Loss and penalty weigh each row alike, however few of them fit into memory at once."""
-    whole, parts = make_trainer(tmp_path), make_trainer(tmp_path)
-    parts.max_batch_tokens = 20
+@pytest.mark.parametrize(
+    ("strategy", "max_batch_tokens"),
+    [("random", None), ("random", 20), ("group_by_length", None), ("group_by_length", 20)],
+)
+def test_trainer_evaluates_means_of_rows_and_predicts_in_their_order(
+    strategy: str, max_batch_tokens: int | None, tmp_path: Path
+) -> None:
+    """Batches of unlike sizes, their parts, sorting and rows without a label change nothing."""
+    training = make_trainer(tmp_path, train_sampling_strategy=strategy)
+    training.max_batch_tokens = max_batch_tokens
     labels = [-100 if i % 5 == 0 or i < 8 else label for i, label in enumerate(ROWS["labels"])]
     rows = ROWS.remove_columns("labels").add_column("labels", labels)
-    calls: list[int] = []
-    parts.model.register_forward_hook(lambda *_: calls.append(1))
-    for name, value in whole.evaluate(rows).items():
-        if not name.endswith(TIMINGS):
-            assert parts.evaluate(rows)[name] == pytest.approx(value, abs=1e-5), name
-    assert len(calls) > 2 * len(whole.get_eval_dataloader(rows)), "the premise: many parts"
-    whole_predictions, parts_predictions = (
-        training.predict(ROWS, ignore_keys=["attentions"]).predictions
-        for training in (whole, parts)
-    )
-    for expected, predicted in zip(whole_predictions, parts_predictions, strict=True):
-        np.testing.assert_allclose(predicted, expected, atol=1e-5)
-    for split in (rows, ROWS.remove_columns("labels")):
-        expected = whole.predict(split).predictions
-        np.testing.assert_allclose(parts.predict(split).predictions, expected, atol=1e-6)
-
-
-def test_trainer_evaluates_the_mean_loss_and_penalty_of_rows(tmp_path: Path) -> None:
-    """The mean is over rows, not over batches: the last batch is smaller."""
-    training = make_trainer(tmp_path, dropout=0.0)
-    metrics = training.evaluate()
-    training.model.eval()
+    model = training.model.eval()
     with torch.no_grad():
-        output = training.model(**collate(list(ROWS.select(range(13)))))
-    expected = (output.loss.item(), output.penalty.mean().item())
+        output = model(**collate(list(rows)))
+    calls: list[int] = []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    metrics = training.evaluate(rows)
+    num_batches = len(training.get_eval_dataloader(rows))
+    assert (len(calls) > 2 * num_batches) is (max_batch_tokens == 20), "the premise: many parts"
+    penalty = output.penalty[torch.tensor(labels) != -100].mean().item()
+    expected = (output.loss.item(), penalty)
     assert (metrics["eval_loss"], metrics["eval_penalty"]) == pytest.approx(expected, abs=1e-5)
+    both = training.predict(rows, ignore_keys=["attentions"])
+    for found, wanted in zip(both.predictions, (output.logits, output.penalty), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    assert both.label_ids.tolist() == labels
+    unlabelled = training.predict(ROWS.remove_columns("labels"))
+    np.testing.assert_allclose(unlabelled.predictions, output.logits, atol=1e-5)
+    assert unlabelled.label_ids is None
 
 
 def test_trainer_keeps_another_loss_than_the_models(tmp_path: Path) -> None:

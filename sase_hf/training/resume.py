@@ -1,0 +1,179 @@
+"""A `Trainer` that stops at any update and goes on as if it had not stopped."""
+
+import gc
+import json
+import logging
+import math
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import Trainer, TrainerCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
+
+from ..utils.cli import Terminated
+from .checkpoints import newest_complete_checkpoint, write_manifest
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_NAME = "progress.json"
+
+
+@dataclass
+class Progress:
+    """The state of a run that the stock `Trainer` forgets at a stop."""
+
+    before: int = 0  # updates of the stock `Trainer`, whose losses are unknown
+    first_loss: float = math.nan  # of the first update
+    logged_updates: int = 0  # up to the last log
+    logged_loss: float = 0.0  # the sum of their losses, over all processes
+    loss: float = 0.0  # the sum of the losses since then
+    sums: list[float] = field(default_factory=list)  # `output_sums` of all processes
+    updates: int = 0  # up to the checkpoint
+    has_stopped_early: bool = False
+
+
+class ResumableTrainer(Trainer):
+    """`Trainer` whose resumed runs equal unbroken ones: weights, logs and mean losses.
+
+    A subclass adds the loss of each step to `loss_sum`, and what it logs besides to `output_sums`.
+    """
+
+    model: Any  # the base class promises less than a PreTrainedModel
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.progress = Progress()
+        self.loss_sum = torch.zeros((), device=self.args.device)  # of this process since a log
+        self.output_sums = torch.zeros(0, device=self.args.device)
+        self._must_stop = False
+        self.add_callback(_Continuation(self))
+
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
+    ) -> TrainOutput:
+        """Train; True resumes from the newest checkpoint that is complete."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = str(newest_complete_checkpoint(str(self.args.output_dir)))
+        self.progress = Progress()
+        if resume_from_checkpoint:
+            path = Path(resume_from_checkpoint, PROGRESS_NAME)
+            if path.is_file():  # not in a checkpoint of the stock Trainer
+                self.progress = Progress(**json.loads(path.read_text(encoding="utf-8")))
+        output: TrainOutput = super().train(resume_from_checkpoint, *args, **kwargs)
+        # Without a checkpoint of the last update, the rest of the run saves what was learned.
+        last = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        if self.is_asked_to_stop() and Path(str(self.args.output_dir), last).is_dir():
+            self.end()
+            raise Terminated
+        return output._replace(training_loss=output.metrics["train_loss"])  # as `log` corrected it
+
+    def set_initial_training_values(self, args: Any, dataloader: Any) -> Any:
+        """Plan no more epochs for a run that had ended; the stock `Trainer` makes an update."""
+        values = super().set_initial_training_values(args, dataloader)
+        updates_per_epoch, max_steps = values[1], values[-1]
+        if self.progress.updates < max_steps and not self.progress.has_stopped_early:
+            return values
+        logger.warning("the resumed run had come to its end; no update is made")
+        return (self.progress.updates // updates_per_epoch, *values[1:])
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log mean losses over the updates before a stop and after it."""
+        progress, updates = self.progress, self.state.global_step
+        if "loss" in logs:
+            loss = self._gathered_loss()
+            logs["loss"] = loss / (updates - progress.logged_updates)
+            progress.logged_loss += loss
+            progress.logged_updates = updates
+            self.loss_sum.zero_()
+        if "train_loss" in logs:
+            total = progress.logged_loss + self._gathered_loss()
+            logs["train_loss"] = total / max(updates - progress.before, 1)
+        super().log(logs, start_time)
+
+    def _gathered_loss(self) -> float:
+        """Return the sum of the losses since the last log, averaged over processes."""
+        return float(self.accelerator.reduce(self.loss_sum, reduction="mean").item())
+
+    def stop(self) -> None:
+        """Let training evaluate if it is due, save a checkpoint and raise `Terminated`.
+
+        It is enough to call this in one of the processes.
+        """
+        self._must_stop = True
+
+    def is_asked_to_stop(self) -> bool:
+        """Say whether `stop` was called in any of the processes."""
+        asked = torch.tensor(float(self._must_stop), device=self.args.device)
+        return bool(self.accelerator.reduce(asked, reduction="sum").item() > 0)
+
+    # Replaced because the stock Trainer deletes older checkpoints before its callback `on_save`,
+    # the first moment in which the new one can be declared complete.
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Save a checkpoint, declare it complete, and only then delete older ones."""
+        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self.args.save_total_limit = limit
+        run, updates = self._get_output_dir(trial), self.state.global_step
+        progress = replace(
+            self.progress,
+            loss=self._gathered_loss(),
+            sums=self.accelerator.reduce(self.output_sums, reduction="sum").tolist(),
+            updates=updates,
+            has_stopped_early=self.control.should_training_stop and updates < self.state.max_steps,
+        )
+        self.accelerator.wait_for_everyone()  # every process writes its own random state
+        if self.args.should_save:
+            folder = Path(run, f"{PREFIX_CHECKPOINT_DIR}-{updates}")
+            (folder / PROGRESS_NAME).write_text(json.dumps(asdict(progress)), encoding="utf-8")
+            write_manifest(folder)
+            best = self.state.best_model_checkpoint
+            rotate_checkpoints(run, limit, best_model_checkpoint=best, use_mtime=True)
+
+    def end(self) -> None:
+        """Free what the processes share, then close their connection.
+
+        In the other order, freeing a DistributedDataParallel can wait forever for its closed group.
+        """
+        self.model_wrapped = self.model
+        self.accelerator.free_memory()
+        gc.collect()
+        self.accelerator.wait_for_everyone()
+        self.accelerator.end_training()
+
+
+class _Continuation(TrainerCallback):
+    """Continues the sums of a resumed run, and stops a run where it can be resumed."""
+
+    def __init__(self, trainer: ResumableTrainer) -> None:
+        self.trainer = trainer
+        self.stops = False  # the same in all processes
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        trainer, progress = self.trainer, self.trainer.progress
+        if progress.updates != state.global_step:  # a checkpoint of the stock Trainer
+            progress.before = progress.logged_updates = state.global_step
+        trainer.loss_sum.fill_(progress.loss)
+        trainer.output_sums.zero_()
+        if progress.sums and trainer.accelerator.is_main_process:  # a log adds those of processes
+            trainer.output_sums += torch.tensor(progress.sums, device=args.device)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == 1:
+            self.trainer.progress.first_loss = self.trainer._gathered_loss()
+        self.stops = self.trainer.is_asked_to_stop()
+        # A checkpoint of the last update of an epoch would lack the evaluation after it.
+        is_last = control.should_training_stop or state.epoch == int(state.epoch)
+        control.should_save |= self.stops and not is_last
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_save |= self.stops
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.stops:
+            self.trainer.end()  # the checkpoint is complete only when the first process says so
+            raise Terminated
