@@ -1,4 +1,4 @@
-"""What do the hops read, and does their attention explain the predictions?
+"""Measure which words the hops read, and whether their attention explains the predictions.
 
     python scripts/measure.py attention runs/penalty runs/no_penalty --file dev.jsonl
         --word_list opinion_words.tsv --output attention.json --plot attention.png
@@ -74,9 +74,21 @@ def build_parser() -> argparse.ArgumentParser:
     def command(measure: Any, text: str, checkpoints: str, **several: Any) -> Any:
         own = commands.add_parser(measure.__name__, help=text, description=text, allow_abbrev=False)
         own.set_defaults(measure=measure, parser=own)
-        own.add_argument(checkpoints, help="a folder or a name on the Hub", **several)
-        add_row_flags(own)
-        return own.add_argument
+        add = own.add_argument
+        add(checkpoints, help="a folder or a name on the Hub", **several)
+        add("--file", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
+        split = "the name of the rows in the record; changes nothing else (default: %(default)s)"
+        add("--split", choices=SPLITS, default="validation", help=split)
+        add_text_column_names(own)
+        add("--label_column_name", help="of labels, may be missing (default: found by name)")
+        cut = "tokens after which a text, or a pair, is cut"
+        add("--max_seq_length", type=positive_int, help=cut)
+        drawn = "read only this number of rows, drawn at random"
+        add("--max_samples", type=positive_int, help=drawn)
+        add("--seed", type=int, default=42, help="of all random draws (default: %(default)s)")
+        size = "rows in a batch (default: %(default)s)"
+        add("--per_device_eval_batch_size", type=positive_int, default=32, help=size)
+        return add
 
     text = "how many words the hops read, how much alike they are"
     add = command(attention, text, "checkpoints", nargs="+")
@@ -93,25 +105,19 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_row_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that choose the rows."""
-    add = parser.add_argument
-    add("--file", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
-    split = "the name of the rows in the record; changes nothing else (default: %(default)s)"
-    add("--split", choices=SPLITS, default="validation", help=split)
-    add_text_column_names(parser)
-    add("--label_column_name", help="of labels, may be missing (default: found by name)")
-    add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
-    add("--max_samples", type=positive_int, help="read only this number of rows, drawn at random")
-    add("--seed", type=int, default=42, help="of all random draws (default: %(default)s)")
-    batch_size = "--per_device_eval_batch_size"
-    add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
-
-
 def load(checkpoint: str, flags: argparse.Namespace) -> EvaluationDataset:
     """Load a checkpoint and the rows that the flags choose."""
     chosen = {name: getattr(flags, name) for name in ROWS}
     return load_evaluation_dataset(checkpoint, seed=flags.seed, **chosen)
+
+
+def record_of(
+    flags: argparse.Namespace, dataset: EvaluationDataset, checkpoint: str, start: float, **own: Any
+) -> dict[str, Any]:
+    """Return the record of a measurement since `start`, with its own `name` and `metrics`."""
+    own |= {"seed": flags.seed, "arguments": given_flags(flags.parser, flags)}
+    seconds = time.perf_counter() - start
+    return dataset.record(checkpoint=checkpoint, wall_seconds=seconds, **own)
 
 
 def attention(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str], Any]:
@@ -124,14 +130,8 @@ def attention(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str],
     for name, dataset in datasets.items():
         start = time.perf_counter()
         statistics = measure_attention(dataset, flags.per_device_eval_batch_size, words)
-        record = dataset.record(
-            name=name,
-            checkpoint=named[name],
-            metrics={kind: statistics[kind]["mean"] for kind in KINDS if kind in statistics},
-            seed=flags.seed,
-            arguments=given_flags(flags.parser, flags),
-            wall_seconds=time.perf_counter() - start,
-        )
+        means = {kind: statistics[kind]["mean"] for kind in KINDS if kind in statistics}
+        record = record_of(flags, dataset, named[name], name=name, metrics=means, start=start)
         records[name] = record | statistics
     return records, attention_table(records), partial(statistics_figure, records)
 
@@ -165,14 +165,8 @@ def faithfulness(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[st
         batch_size=flags.per_device_eval_batch_size,
         seed=flags.seed,
     )
-    record = dataset.record(
-        name=f"{Path(flags.checkpoint).name} faithfulness",
-        checkpoint=flags.checkpoint,
-        metrics=results.pop("metrics"),
-        seed=flags.seed,
-        arguments=given_flags(flags.parser, flags),
-        wall_seconds=time.perf_counter() - start,
-    )
+    name, metrics = f"{Path(flags.checkpoint).name} faithfulness", results.pop("metrics")
+    record = record_of(flags, dataset, flags.checkpoint, name=name, metrics=metrics, start=start)
     if flags.integrated_gradients_steps:
         record["versions"]["captum"] = version("captum")
     record |= results

@@ -27,8 +27,8 @@ def measure_attention(
 ) -> dict[str, Any]:
     """Measure the attention of a model over many texts; both sentences of a pair are texts.
 
-    A text of fewer than two tokens is left out, because it gives attention no choice. `words` is
-    the list of words for `lift`, without regard to case; none for no `lift`.
+    A text of fewer than two tokens is left out, because it gives attention no choice. `lift` needs
+    a list of `words`, whose case does not matter.
 
     Returns:
         `num_texts`, `num_left_out`, and four numbers, each with `mean` over texts and hops, and
@@ -42,12 +42,12 @@ def measure_attention(
         - `lift`: the attention on listed words over their share of the tokens, both averaged over
           the texts: 1 if listed words get as much as others.
 
-    Raises:
-        ValueError: If no text has two tokens, attention is not finite, or no text has a listed
-            word.
+    Raises ValueError if no text has two tokens or a listed word, or attention is not finite.
     """
     parts: dict[str, list[Tensor]] = defaultdict(list)
-    listed_ids = _ids_of(words, dataset)
+    wanted = {word.casefold() for word in words}
+    vocabulary = dataset.tokenizer.get_vocab().items()
+    listed_ids = torch.tensor([i for token, i in vocabulary if token.casefold() in wanted]).long()
     num_left_out = 0
     for _, batch in dataset.batches(batch_size, "Reading attention"):
         attention, real, ids = _read(dataset, batch)
@@ -61,16 +61,18 @@ def measure_attention(
         raise ValueError("no text has two tokens, so attention has no choice; give longer texts")
     measured = {name: _distribution(values[name]) for name in DISTRIBUTIONS}
     if words:
-        measured["lift"] = _lift(values["listed"], values["share"], len(words))
+        if not values["share"].any():
+            raise ValueError(
+                f"no text has one of the {len(words)} listed words as a token; name another list"
+            )
+        lifts = values["listed"].mean(0) / values["share"].mean()
+        hops = [{"mean": lift} for lift in lifts.tolist()]
+        measured["lift"] = {"mean": float(lifts.mean()), "hops": hops}
     return {"num_texts": num_texts, "num_left_out": num_left_out, **measured}
 
 
 def hop_cosine(attention: Tensor) -> Tensor:
-    """Return the mean cosine between each hop and the others, shape (B, r); 0 for one hop.
-
-    Args:
-        attention: A, zero on padding, shape (B, r, T).
-    """
+    """Return the mean cosine of each hop with the others (B, r), 0 if alone, from A (B, r, T)."""
     directions = F.normalize(attention, dim=-1)
     cosines = directions @ directions.mT  # (B, r, r)
     own = cosines.diagonal(dim1=1, dim2=2)
@@ -78,10 +80,7 @@ def hop_cosine(attention: Tensor) -> Tensor:
 
 
 def read_word_list(file: FilePath) -> set[str]:
-    """Return the first word of each line of a file, up to a tab.
-
-    Raises ValueError if the file has no words or is not UTF-8.
-    """
+    """Return the first word of each line of a file, up to a tab."""
     way_out = "give a text file with a word on each line"
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
@@ -91,13 +90,6 @@ def read_word_list(file: FilePath) -> set[str]:
     if not words:
         raise ValueError(f"{file} has no words; {way_out}")
     return words
-
-
-def _ids_of(words: Collection[str], dataset: EvaluationDataset) -> Tensor:
-    """Return the ids of the listed words among the tokens."""
-    wanted = {word.casefold() for word in words}
-    vocabulary = dataset.tokenizer.get_vocab().items()
-    return torch.tensor([index for token, index in vocabulary if token.casefold() in wanted]).long()
 
 
 @torch.no_grad()
@@ -133,20 +125,11 @@ def _of_texts(attention: Tensor, real: Tensor, listed: Tensor) -> dict[str, Tens
 
 
 def _distribution(values: np.ndarray) -> dict[str, Any]:
-    """Return mean and percentiles of numbers of shape (B, r)."""
+    """Return the mean and percentiles of numbers (B, r)."""
     names = ["mean", *(f"p{level}" for level in QUANTILES)]
     rows = np.vstack([values.mean(0), np.percentile(values, QUANTILES, axis=0)])
     hops = [dict(zip(names, column, strict=True)) for column in rows.T.tolist()]
     return {"mean": float(values.mean()), "hops": hops}
-
-
-def _lift(listed: np.ndarray, share: np.ndarray, num_words: int) -> dict[str, Any]:
-    if not share.any():
-        raise ValueError(
-            f"no text has one of the {num_words} listed words as a token; name another list"
-        )
-    lifts = listed.mean(0) / share.mean()
-    return {"mean": float(lifts.mean()), "hops": [{"mean": lift} for lift in lifts.tolist()]}
 
 
 __all__ = ["DISTRIBUTIONS", "hop_cosine", "measure_attention", "read_word_list"]

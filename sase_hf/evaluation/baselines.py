@@ -1,4 +1,4 @@
-"""Baselines of a trained model: the most frequent label, and a linear model over words.
+"""Simple models beside a trained one: the most frequent label, and a linear model over words.
 
 They need no scikit-learn. Shapes: B rows, C labels or outputs, V words.
 """
@@ -16,6 +16,7 @@ from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 LOSSES: dict[str, Callable[..., Tensor]] = {
     SINGLE_LABEL: F.cross_entropy,
     MULTI_LABEL: F.binary_cross_entropy_with_logits,
+    REGRESSION: F.mse_loss,
 }
 MIN_STEPS = 200
 EPOCHS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 8, 256, 0.05, 6e-3
@@ -49,14 +50,8 @@ def bag_of_words(
     The two texts of a pair have separate counts. Settings are fixed, not tuned on the evaluated
     rows; a fixed seed draws the order of the batches.
     """
-    is_pair = "token_type_ids" in train.column_names
-    width = vocab_size * (2 if is_pair else 1)
-    bags = [_Bags(split, vocab_size) for split in (train, rows)]
-    frequency = np.bincount(bags[0].words, minlength=width)
-    idf = np.log((1 + train.num_rows) / (1 + frequency)) + 1
-    for bag in bags:
-        bag.weigh(idf)
-    weights = torch.zeros(width, num_labels, requires_grad=True)
+    bags = _Bags(train, vocab_size)
+    weights = torch.zeros(len(bags.idf), num_labels, requires_grad=True)
     bias = torch.zeros(num_labels, requires_grad=True)
     labels = label_tensor(train, problem_type, num_labels)
     center, scale = torch.zeros(num_labels), torch.ones(num_labels)
@@ -66,30 +61,29 @@ def bag_of_words(
         labels = (labels - center) / scale
     per_epoch = -(-train.num_rows // BATCH_SIZE)
     epochs = max(EPOCHS, MIN_STEPS // per_epoch)
-    steps = epochs * per_epoch
     optimizer = torch.optim.Adam([weights, bias], LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, epochs * per_epoch)
     order = np.random.default_rng(0)
     for _ in range(epochs):
         for numbers in np.array_split(order.permutation(train.num_rows), per_epoch):
-            batch = bags[0].batch(numbers)
-            logits = _logits(batch, weights, bias)
-            loss = LOSSES.get(problem_type, F.mse_loss)(logits, labels[torch.from_numpy(numbers)])
+            logits = bags.logits(numbers, weights, bias)
+            loss = LOSSES[problem_type](logits, labels[torch.from_numpy(numbers)])
             optimizer.zero_grad()
             (loss + WEIGHT_DECAY * weights.square().sum() / BATCH_SIZE).backward()
             optimizer.step()
             schedule.step()
+    others = _Bags(rows, vocab_size, bags.idf)
+    parts = np.split(np.arange(rows.num_rows), range(1024, rows.num_rows, 1024))
     with torch.no_grad():
-        numbers = np.arange(rows.num_rows)
-        parts = [numbers[start : start + 1024] for start in range(0, rows.num_rows, 1024)]
-        logits = torch.cat([_logits(bags[1].batch(part), weights, bias) for part in parts])
+        logits = torch.cat([others.logits(part, weights, bias) for part in parts])
     return logits * scale + center
 
 
 class _Bags:
-    """The distinct words of every row and their weights, one row after the other."""
+    """The distinct words of all rows, row by row, and their TF-IDF weights of length 1 per row."""
 
-    def __init__(self, rows: Dataset, vocab_size: int) -> None:
+    def __init__(self, rows: Dataset, vocab_size: int, idf: np.ndarray | None = None) -> None:
+        """Weigh the words by `idf` (V,), or by the IDF of these rows."""
         ids = rows["input_ids"][:]
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         words = np.fromiter((word for row in ids for word in row), np.int64, int(lengths.sum()))
@@ -100,29 +94,22 @@ class _Bags:
             width *= 2
         keys = np.repeat(np.arange(len(ids)), lengths) * width + words
         keys, counts = np.unique(keys, return_counts=True)
-        self.rows, self.words = np.divmod(keys, width)
-        self.weights = 1 + np.log(counts)
-        self.starts = np.searchsorted(self.rows, np.arange(len(ids) + 1))
+        numbers, self.words = np.divmod(keys, width)
+        self.starts = np.searchsorted(numbers, np.arange(len(ids) + 1))
+        frequency = np.bincount(self.words, minlength=width)
+        self.idf = np.log((1 + len(ids)) / (1 + frequency)) + 1 if idf is None else idf
+        weights = (1 + np.log(counts)) * self.idf[self.words]
+        squares = np.bincount(numbers, weights**2, minlength=len(ids))
+        self.weights = weights / np.sqrt(squares)[numbers]
 
-    def weigh(self, idf: np.ndarray) -> None:
-        """Multiply the weights by the IDF of the words (V,), and scale every row to length 1."""
-        weights = self.weights * idf[self.words]
-        squares = np.bincount(self.rows, weights**2, minlength=len(self.starts) - 1)
-        self.weights = weights / np.sqrt(squares)[self.rows]
-
-    def batch(self, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the words and weights of some rows, and the place where each row begins."""
+    def logits(self, numbers: np.ndarray, weights: Tensor, bias: Tensor) -> Tensor:
+        """Return the logits (B, C) of some rows, by their numbers (B,)."""
         starts, lengths = self.starts[numbers], np.diff(self.starts)[numbers]
         offsets = np.concatenate([[0], lengths.cumsum()[:-1]])
         places = np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())
-        weights = self.weights[places].astype(np.float32)
-        words = torch.from_numpy(self.words[places])
-        return words, torch.from_numpy(weights), torch.from_numpy(offsets)
-
-
-def _logits(batch: tuple[Tensor, Tensor, Tensor], weights: Tensor, bias: Tensor) -> Tensor:
-    words, counts, offsets = batch
-    return F.embedding_bag(words, weights, offsets, mode="sum", per_sample_weights=counts) + bias
+        words, first = torch.from_numpy(self.words[places]), torch.from_numpy(offsets)
+        own = torch.from_numpy(self.weights[places].astype(np.float32))
+        return F.embedding_bag(words, weights, first, mode="sum", per_sample_weights=own) + bias
 
 
 __all__ = ["bag_of_words", "label_tensor", "most_frequent"]

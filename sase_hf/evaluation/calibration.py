@@ -19,14 +19,10 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> f
     The confidence of a row is its largest probability. Rows fall into 15 bins of equal width by
     confidence; each bin counts with its share of the rows (equation 3 of the paper).
 
-    Args:
-        probabilities: Shape (B, C); each row sums to 1.
-        labels: Class ids, shape (B,).
-
-    Raises:
-        ValueError: If the shapes differ from these, or a row is no distribution.
+    Raises ValueError if a row of `probabilities` (B, C) is no distribution. `labels` (B,) are class
+    ids.
     """
-    probabilities, labels = _checked(probabilities, labels, "probabilities")
+    probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if (probabilities < 0).any() or not np.allclose(probabilities.sum(1), 1, atol=1e-3):
         fault = "each row of probabilities must sum to 1 without a negative number"
         raise ValueError(f"{fault}; take the softmax of logits")
@@ -41,20 +37,14 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> f
 def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
     """Return the temperature T that makes the labels most likely under softmax(logits / T).
 
-    The mean negative log-likelihood is convex in 1 / T, so its slope has one root, which bisection
-    finds (section 4.2 of the paper). Dividing by T changes no prediction.
+    T lies between 0.01 and 100, above 1 where the model is too confident; dividing by T changes no
+    prediction. The mean negative log-likelihood is convex in 1 / T, so its slope has one root,
+    which bisection finds (section 4.2 of the paper).
 
-    Args:
-        logits: Shape (B, C), of rows outside the training.
-        labels: Class ids, shape (B,).
-
-    Returns:
-        T, between 0.01 and 100; above 1 where the model is too confident.
-
-    Raises:
-        ValueError: If the shapes differ from these, or a logit is not finite.
+    Raises ValueError if one of the `logits` (B, C) is not finite. `labels` (B,) are class ids. The
+    rows are outside the training.
     """
-    logits, labels = _checked(logits, labels, "logits")
+    logits, labels = np.asarray(logits, dtype=np.float64), np.asarray(labels)
     if not np.isfinite(logits).all():
         raise ValueError("logits must be finite numbers; some are not")
     shifted = logits - logits.max(1, keepdims=True)  # exp never overflows
@@ -69,16 +59,6 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
         else:
             high = middle
     return float(np.exp((low + high) / 2))
-
-
-def _checked(scores: ArrayLike, labels: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
-    scores, labels = np.asarray(scores, dtype=np.float64), np.asarray(labels)
-    if scores.ndim != 2 or labels.shape != scores.shape[:1] or not len(labels):
-        raise ValueError(
-            f"{name} have the shape {scores.shape} and labels {labels.shape}; they need (B, C) and "
-            "(B,) with at least one row"
-        )
-    return scores, labels
 
 
 __all__ = ["expected_calibration_error", "fit_temperature"]

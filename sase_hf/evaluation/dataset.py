@@ -24,10 +24,10 @@ Batch = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class EvaluationDataset:
-    """A head with self-attention in evaluation mode, and rows that its tokenizer has encoded.
+    """A head with attention in evaluation mode, and rows of one split that its tokenizer encoded.
 
-    The rows have columns `input_ids` and, for pairs, `token_type_ids`; `sources` holds their
-    origin, as in `TaskData.sources`, for one split.
+    The rows have columns `input_ids` and, for pairs, `token_type_ids`; `sources` is as in
+    `TaskData`.
     """
 
     model: PreTrainedModel
@@ -36,10 +36,7 @@ class EvaluationDataset:
     sources: dict[str, dict[str, Any]]
 
     def batches(self, batch_size: int, description: str) -> Iterator[tuple[list[int], Batch]]:
-        """Yield the numbers of rows and their padded batch, shape (B, T), the longest rows first.
-
-        `description` is the label of the progress bar.
-        """
+        """Yield the numbers of rows and their padded batch (B, T), the longest rows first."""
         order = longest_first(self.rows)
         collate, device = DataCollatorWithPadding(self.tokenizer), self.model.device
         with logging.tqdm(total=len(order), desc=description, unit=" rows") as bar:
@@ -52,10 +49,7 @@ class EvaluationDataset:
                 bar.update(len(numbers))
 
     def record(self, *, checkpoint: str, **fields: Any) -> dict[str, Any]:
-        """Return the `measured_record` of a measurement on these rows, with its checkpoint.
-
-        `fields` are its `name`, `metrics`, `seed`, `arguments` and `wall_seconds`.
-        """
+        """Return the `measured_record` of a measurement on these rows, with its checkpoint."""
         [split] = self.sources
         config, size = self.model.config, self.model.num_parameters()
         origin: Any = {"split": split, "sources": self.sources}
@@ -73,11 +67,7 @@ def read_file(
     """Read the rows of a file for a model, as a test split, which may lack labels.
 
     Columns that are None are found by name; a `label_column_name` of "" reads no labels. Errors
-    name the `checkpoint` of the model.
-
-    Raises:
-        ValueError: If the rows do not fit the model, or the file breaks its format.
-        OSError: If there is no such file.
+    name the `checkpoint` of the model. Raises ValueError if the rows do not fit the model.
     """
     labels: Any = model.config.id2label
     task = load_task(
@@ -107,18 +97,10 @@ def load_evaluation_dataset(
     seed: int = 42,
     **columns: Any,
 ) -> EvaluationDataset:
-    """Load a checkpoint and rows of a file, in an order that the seed draws, without labels.
+    """Load a head with attention and `max_samples` rows of a file, drawn without labels.
 
-    Args:
-        checkpoint: A head with attention: a folder, or a name on the Hub.
-        file: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.
-        split: The name of the rows in records.
-        max_seq_length: Tokens after which a text, or a pair, is cut; None for the tokenizer's own.
-        max_samples: The number of rows; None for all.
-        seed: Seed of the order.
-        columns: `text_column_names` and `label_column_name` of `read_file`.
-
-    Raises as `load_checkpoint` and `read_file` do.
+    Records name the rows by `split`. A text, or a pair, is cut after `max_seq_length` tokens, by
+    default those of the tokenizer. The `columns` are those of `read_file`.
     """
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     task = read_file(checkpoint, model, file, **columns)

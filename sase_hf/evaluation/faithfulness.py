@@ -46,61 +46,103 @@ def measure_faithfulness(
     Integrated Gradients are positive where a token supports the class; attention has no sign. So
     they are two attributions: with their sign, and without as `integrated_gradients_unsigned`. The
     tokens of both sentences of a pair are in one order; attention sums to the same in each, so the
-    tokens of the shorter one tend to come first. Each attribution has four measures, means over the
-    texts:
+    tokens of the shorter one tend to come first.
 
-    - `deletion_area` (lower is better), `insertion_area` (higher is better): the deletion AUC and
-      the insertion AUC, over the share of the text from 0 to 1, the empty text included;
-    - `comprehensiveness` (higher is better), `sufficiency` (lower is better): how far the
-      probability falls without its first tokens, or with these alone, mean over `EARLY_PERCENTS`.
-
-    Args:
-        dataset: A classifier and its texts.
-        integrated_gradients_steps: Steps of the integral; 0 leaves Integrated Gradients out.
-        random_orders: Random orders of each text; their curves are averaged.
-        batch_size: Texts in a batch.
-        seed: Seed of the random orders and of the resampling.
+    0 `integrated_gradients_steps` leave Integrated Gradients out. The curves of the `random_orders`
+    of a text are averaged. The seed draws these orders and the resamples.
 
     Returns:
-        `metrics`: the measures, named `<attribution>_<measure>`. `differences`: attention minus
-        each other attribution, `mean` with `low` and `high`, its 95 % confidence interval by the
-        bootstrap over texts. `curves`: mean probabilities at `percents`. With Integrated Gradients
-        `convergence_error`: the mean distance of their sum from the change of the probability.
+        `metrics`: the `measures`, means over the texts, named `<attribution>_<measure>`.
+        `differences`: attention minus each other attribution, `mean` with `low` and `high`, its
+        95 % confidence interval by the bootstrap over texts. `curves`: mean probabilities at
+        `percents`. With Integrated Gradients `convergence_error`: the mean distance of their sum
+        from the change of the probability.
 
     Raises:
-        ValueError: If the model is not a single-label classifier, an argument is out of range, or a
-            score is not finite.
+        ValueError: If the model is no single-label classifier, or a score is not finite.
         ImportError: If Captum is needed and missing.
     """
-    _check(dataset.model, integrated_gradients_steps, random_orders)
-    kinds = ["attention", *["random"] * random_orders]
-    if integrated_gradients_steps:
-        kinds += ["integrated_gradients", "integrated_gradients_unsigned"]
-    curves = np.zeros((len(kinds), len(DIRECTIONS), dataset.rows.num_rows, len(PERCENTS)))
-    errors: list[float] = []
-    for numbers, batch in dataset.batches(batch_size, "Removing tokens"):
-        classes, attention = predict(dataset.model, batch)
-        scores = [attention, *random_scores(attention, numbers, random_orders, seed)]
-        if steps := integrated_gradients_steps:
-            gradients, error = integrated_gradients(dataset.model, batch, classes, steps)
-            scores += [gradients, gradients.abs()]
-            errors += error.abs().tolist()
-        curves[:, :, numbers] = probability_curves(dataset.model, batch, classes, scores).cpu()
-    by_kind = {kind: curves[np.array(kinds) == kind].mean(0) for kind in dict.fromkeys(kinds)}
-    summary = summarise(by_kind, seed)
-    return summary | ({"convergence_error": float(np.mean(errors))} if errors else {})
-
-
-def _check(model: PreTrainedModel, steps: int, random_orders: int) -> None:
+    model, steps = dataset.model, integrated_gradients_steps
     # transformers leaves the problem type of a single-label model open.
-    problem_type = model.config.problem_type or SINGLE_LABEL
-    if problem_type != SINGLE_LABEL:
+    if (problem_type := model.config.problem_type or SINGLE_LABEL) != SINGLE_LABEL:
         raise ValueError(f"problem_type is {problem_type!r}; it must be {SINGLE_LABEL!r}")
     if steps < 0 or random_orders < 1:
         raise ValueError(
             f"integrated_gradients_steps is {steps} and random_orders is {random_orders}; they "
             "must be at least 0 and at least 1"
         )
+    kinds = ["attention", *["random"] * random_orders]
+    kinds += ["integrated_gradients", "integrated_gradients_unsigned"] if steps else []
+    curves = np.zeros((len(kinds), len(DIRECTIONS), dataset.rows.num_rows, len(PERCENTS)))
+    errors: list[float] = []
+    for numbers, batch in dataset.batches(batch_size, "Removing tokens"):
+        classes, attention = predict(model, batch)
+        scores = [attention, *random_scores(attention, numbers, random_orders, seed)]
+        if steps:
+            gradients, error = integrated_gradients(model, batch, classes, steps)
+            scores += [gradients, gradients.abs()]
+            errors += error.abs().tolist()
+        curves[:, :, numbers] = probability_curves(model, batch, classes, scores).cpu()
+    by_kind = {kind: curves[np.array(kinds) == kind].mean(0) for kind in dict.fromkeys(kinds)}
+    summary = summarise(by_kind, seed)
+    return summary | ({"convergence_error": float(np.mean(errors))} if errors else {})
+
+
+@torch.no_grad()
+def predict(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the predicted class of each text (B,), and the attention on its tokens (B, T).
+
+    The attention is summed over the hops, for a pair over both sentences.
+    """
+    outputs = model(**batch, output_attentions=True)
+    attention = outputs.attentions[0]  # (B, r, T) or (B, 2, r, T)
+    return outputs.logits.argmax(-1), attention.flatten(1, -2).sum(1)
+
+
+def random_scores(like: Tensor, numbers: Sequence[int], count: int, seed: int) -> list[Tensor]:
+    """Draw `count` attributions of shape (B, T), each text by its number and the seed."""
+    generators = [np.random.default_rng((seed, number)) for number in numbers]
+    # Token by token, so that padding does not change the scores of the real tokens.
+    drawn = np.stack([generator.random((like.shape[1], count)) for generator in generators])
+    return list(torch.as_tensor(drawn, device=like.device).unbind(-1))
+
+
+def integrated_gradients(
+    model: PreTrainedModel, batch: Batch, classes: Tensor, steps: int
+) -> tuple[Tensor, Tensor]:
+    """Attribute the probability of a class (B,) to tokens, from a baseline of zero word vectors.
+
+    `steps` are the points of the Gauss-Legendre rule. Returns scores (B, T), positive where a token
+    supports the class, and their sum minus the change of the probability (B,).
+    """
+    try:
+        from captum.attr import IntegratedGradients
+    except ImportError as reason:
+        raise ImportError(
+            "Integrated Gradients need captum: pip install 'sase_hf[captum]', or give "
+            "--integrated_gradients_steps 0"
+        ) from reason
+    others = {name: part for name, part in batch.items() if name != "input_ids"}
+
+    def probabilities(embeds: Tensor, *parts: Tensor) -> Tensor:
+        named = dict(zip(others, parts, strict=True))
+        return model(inputs_embeds=embeds, **named).logits.softmax(-1)
+
+    embeds = model.get_input_embeddings()(batch["input_ids"]).detach()
+    if embeds.shape[1] == 0:
+        return embeds.sum(-1), embeds.sum((1, 2))
+    # The gradient of cuDNN's LSTM exists in training mode only.
+    with torch.backends.cudnn.flags(enabled=False):
+        scores, errors = IntegratedGradients(probabilities).attribute(
+            embeds,
+            baselines=torch.zeros_like(embeds),
+            target=classes,
+            additional_forward_args=tuple(others.values()),
+            n_steps=steps,
+            internal_batch_size=max(MAX_GRADIENT_BATCH, len(embeds)),
+            return_convergence_delta=True,
+        )
+    return scores.sum(-1), errors
 
 
 @torch.no_grad()
@@ -137,103 +179,6 @@ def probability_curves(
     return stacked.unflatten(0, (len(scores), -1)).transpose(1, 2)
 
 
-def summarise(curves: Mapping[str, np.ndarray], seed: int) -> dict[str, Any]:
-    """Return the results of `measure_faithfulness` from curves (2, B, S) by attribution."""
-    metrics: dict[str, float] = {}
-    differences: dict[str, Any] = {}
-    means: dict[str, Any] = {"percents": list(PERCENTS), **{each: {} for each in DIRECTIONS}}
-    attention = measures(curves["attention"])
-    for name, own in curves.items():
-        measured = measures(own)
-        metrics |= {
-            f"{name}_{measure}": float(values.mean()) for measure, values in measured.items()
-        }
-        if name != "attention":
-            differences[f"attention_minus_{name}"] = {
-                measure: mean_with_interval(attention[measure] - values, seed)
-                for measure, values in measured.items()
-            }
-        for direction, mean in zip(DIRECTIONS, own.mean(1), strict=True):
-            means[direction][name] = mean.tolist()
-    return {"metrics": metrics, "differences": differences, "curves": means}
-
-
-def measures(curves: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the four measures of each text, by name, from curves of shape (2, B, S)."""
-    shares = np.array(PERCENTS) / 100
-    early = [PERCENTS.index(percent) for percent in EARLY_PERCENTS]
-    whole = curves[0, :, :1]
-    areas = np.trapezoid(curves, shares)
-    falls = (whole - curves[..., early]).mean(-1)
-    return dict(zip(MEASURES, (*areas, *falls), strict=True))
-
-
-def mean_with_interval(values: np.ndarray, seed: int) -> dict[str, float]:
-    """Return the mean of one number per text, with its 95 % percentile bootstrap interval."""
-    rng = np.random.default_rng(seed)
-    means = [rng.choice(values, len(values)).mean() for _ in range(NUM_RESAMPLES)]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
-
-
-@torch.no_grad()
-def predict(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the predicted class of each text (B,), and the attention on its tokens (B, T).
-
-    The attention is summed over the hops, for a pair over both sentences.
-    """
-    outputs = model(**batch, output_attentions=True)
-    attention = outputs.attentions[0]  # (B, r, T) or (B, 2, r, T)
-    return outputs.logits.argmax(-1), attention.flatten(1, -2).sum(1)
-
-
-def random_scores(like: Tensor, numbers: Sequence[int], count: int, seed: int) -> list[Tensor]:
-    """Draw `count` attributions of shape (B, T), each text by its number and the seed."""
-    generators = [np.random.default_rng((seed, number)) for number in numbers]
-    # Token by token, so that padding does not change the scores of the real tokens.
-    drawn = np.stack([generator.random((like.shape[1], count)) for generator in generators])
-    return list(torch.as_tensor(drawn, device=like.device).unbind(-1))
-
-
-def integrated_gradients(
-    model: PreTrainedModel, batch: Batch, classes: Tensor, steps: int
-) -> tuple[Tensor, Tensor]:
-    """Attribute the probability of a class (B,) to tokens, from a baseline of zero word vectors.
-
-    `steps` are the points of the Gauss-Legendre rule between the baseline and the text. Returns
-    scores (B, T), positive where a token supports the class, and the errors (B,) of the integral:
-    the sum of the scores of a text minus the change of its probability.
-    """
-    try:
-        from captum.attr import IntegratedGradients
-    except ImportError as reason:
-        raise ImportError(
-            "Integrated Gradients need captum: pip install 'sase_hf[captum]', or give "
-            "--integrated_gradients_steps 0"
-        ) from reason
-    others = {name: part for name, part in batch.items() if name != "input_ids"}
-
-    def probabilities(embeds: Tensor, *parts: Tensor) -> Tensor:
-        named = dict(zip(others, parts, strict=True))
-        return model(inputs_embeds=embeds, **named).logits.softmax(-1)
-
-    embeds = model.get_input_embeddings()(batch["input_ids"]).detach()
-    if embeds.shape[1] == 0:
-        return embeds.sum(-1), embeds.sum((1, 2))
-    # The gradient of cuDNN's LSTM exists in training mode only.
-    with torch.backends.cudnn.flags(enabled=False):
-        scores, errors = IntegratedGradients(probabilities).attribute(
-            embeds,
-            baselines=torch.zeros_like(embeds),
-            target=classes,
-            additional_forward_args=tuple(others.values()),
-            n_steps=steps,
-            internal_batch_size=max(MAX_GRADIENT_BATCH, len(embeds)),
-            return_convergence_delta=True,
-        )
-    return scores.sum(-1), errors
-
-
 def ranks_of(scores: Tensor, real: Tensor) -> Tensor:
     """Return the rank of each token in the order of the scores (B, T), 0 for the highest.
 
@@ -245,6 +190,47 @@ def ranks_of(scores: Tensor, real: Tensor) -> Tensor:
         raise ValueError(f"the scores of text {text} of the batch are not finite")
     order = scores.masked_fill(~real, -torch.inf).argsort(dim=1, descending=True, stable=True)
     return order.argsort(dim=1)
+
+
+def summarise(curves: Mapping[str, np.ndarray], seed: int) -> dict[str, Any]:
+    """Return the results of `measure_faithfulness` from curves (2, B, S) by attribution."""
+    metrics: dict[str, float] = {}
+    differences: dict[str, Any] = {}
+    means: dict[str, Any] = {"percents": list(PERCENTS), **{each: {} for each in DIRECTIONS}}
+    attention = measures(curves["attention"])
+    for name, own in curves.items():
+        found = measures(own)
+        metrics |= {f"{name}_{measure}": float(found[measure].mean()) for measure in MEASURES}
+        if name != "attention":
+            differences[f"attention_minus_{name}"] = {
+                measure: mean_with_interval(attention[measure] - found[measure], seed)
+                for measure in MEASURES
+            }
+        for direction, mean in zip(DIRECTIONS, own.mean(1), strict=True):
+            means[direction][name] = mean.tolist()
+    return {"metrics": metrics, "differences": differences, "curves": means}
+
+
+def measures(curves: np.ndarray) -> dict[str, np.ndarray]:
+    """Return four measures of each text, by name, from curves of shape (2, B, S).
+
+    - `deletion_area` (lower is better), `insertion_area` (higher is better): the deletion AUC and
+      the insertion AUC, over the share of the text from 0 to 1, the empty text included;
+    - `comprehensiveness` (higher is better), `sufficiency` (lower is better): how far the
+      probability falls without the first tokens, or with these alone, mean over `EARLY_PERCENTS`.
+    """
+    early = [PERCENTS.index(percent) for percent in EARLY_PERCENTS]
+    areas = np.trapezoid(curves, np.array(PERCENTS) / 100)
+    falls = (curves[0, :, :1] - curves[..., early]).mean(-1)
+    return dict(zip(MEASURES, (*areas, *falls), strict=True))
+
+
+def mean_with_interval(values: np.ndarray, seed: int) -> dict[str, float]:
+    """Return the mean of one number per text, with its 95 % percentile bootstrap interval."""
+    rng = np.random.default_rng(seed)
+    means = [rng.choice(values, len(values)).mean() for _ in range(NUM_RESAMPLES)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
 
 
 __all__ = ["DIRECTIONS", "MEASURES", "PERCENTS", "measure_faithfulness"]

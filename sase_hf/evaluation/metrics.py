@@ -29,7 +29,7 @@ DEFAULT_METRICS = {
 
 
 class _RowMetric(evaluate.Metric):  # type: ignore[misc]
-    """A metric of rows, with the name of its class; `_score` is the formula."""
+    """A metric with the name of its class; `_score` is the formula."""
 
     dtype = "int64"
 
@@ -50,10 +50,7 @@ class _RowMetric(evaluate.Metric):  # type: ignore[misc]
 
 
 class Accuracy(_RowMetric):
-    """Share of rows that are predicted right, from 0 to 1.
-
-    A row with several labels is right if every one of them is (subset accuracy).
-    """
+    """Share of rows whose labels are all predicted right (subset accuracy), from 0 to 1."""
 
     def _score(self, predicted: np.ndarray, true: np.ndarray) -> Any:
         return (predicted == true).reshape(len(true), -1).all(axis=1).mean()
@@ -62,9 +59,8 @@ class Accuracy(_RowMetric):
 class MacroF1(_RowMetric):
     """Plain mean over classes of F1 = 2 TP / (2 TP + FP + FN), from 0 to 1.
 
-    As scikit-learn's `f1_score(..., average="macro")`: a class that occurs neither in the
-    predictions nor in the references does not count, and one that occurs in only one of them counts
-    with 0. Every label of a multi-label problem counts, with 0 if it is neither predicted nor true.
+    As scikit-learn's `f1_score(..., average="macro")`: a class counts if it is predicted or true,
+    and every label of a multi-label problem counts, with 0 if it is neither.
     """
 
     def _score(self, predicted: np.ndarray, true: np.ndarray) -> Any:
@@ -86,9 +82,9 @@ class Mse(_RowMetric):
 
 
 class Pearson(_RowMetric):
-    """Pearson's correlation of predicted and true numbers, from -1 to 1, the mean over outputs.
+    """Pearson's correlation, from -1 to 1, the mean over outputs.
 
-    It is not defined (NaN) where all predictions or all references of an output are equal.
+    It is NaN where all predictions or all references of an output are equal.
     """
 
     dtype = "float64"
@@ -134,33 +130,31 @@ METRICS = {"accuracy": Accuracy, "macro_f1": MacroF1, "mse": Mse, "pearson": Pea
 
 
 def load_metrics(names: Sequence[str] | None, problem_type: str) -> list[evaluate.EvaluationModule]:
-    """Load metrics; those of this package need no download.
+    """Load the named metrics; by default those of this package that fit `problem_type`.
 
-    Args:
-        names: Names in `METRICS`, or for `evaluate.load`: a name on the Hub, or the path of a
-            module, whose code is then run. None for all own metrics that fit.
-        problem_type: A key of `DEFAULT_METRICS`.
+    Any other name goes to `evaluate.load`: a name on the Hub, or the path of a module. The code of
+    the module is then run.
 
     Raises:
         ValueError: If a metric does not fit the problem type or cannot be loaded.
     """
     fitting = DEFAULT_METRICS[problem_type]
-    modules: list[evaluate.EvaluationModule] = []
-    for name in names or fitting:
-        if name in METRICS:
-            if name not in fitting:
-                allowed = " or ".join(fitting)
-                raise ValueError(f"metric {name!r} does not fit {problem_type}; use {allowed}")
-            # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
-            with tempfile.TemporaryDirectory() as scratch:
-                modules.append(METRICS[name](keep_in_memory=True, cache_dir=scratch))
-            continue
+    return [_load_metric(name, problem_type, fitting) for name in names or fitting]
+
+
+def _load_metric(name: str, problem_type: str, fitting: Sequence[str]) -> evaluate.EvaluationModule:
+    if name not in METRICS:
         try:
-            modules.append(evaluate.load(name))
+            return evaluate.load(name)
         except (OSError, ImportError) as reason:
             fault = f"is not one of {', '.join(METRICS)}, and evaluate cannot load it: {reason}"
             raise ValueError(f"metric {name!r} {fault}") from reason
-    return modules
+    if name not in fitting:
+        allowed = " or ".join(fitting)
+        raise ValueError(f"metric {name!r} does not fit {problem_type}; use {allowed}")
+    # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
+    with tempfile.TemporaryDirectory() as scratch:
+        return METRICS[name](keep_in_memory=True, cache_dir=scratch)
 
 
 def metrics_function(
@@ -169,8 +163,8 @@ def metrics_function(
     """Return the `compute_metrics` of a `Trainer`.
 
     The modules get class ids (the largest logit); for multi-label problems a 1 for each label with
-    a probability above 0.5, else 0; for regression the outputs. A result that is not a number
-    raises ValueError, because a `Trainer` could not log it.
+    a probability above 0.5, else 0; for regression the outputs. It raises ValueError for a result
+    that is not a number, which a `Trainer` could not log.
     """
     combined = evaluate.combine(list(modules))
 

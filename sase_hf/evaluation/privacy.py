@@ -1,4 +1,4 @@
-"""What may leave the machine in a record: no folders, no names of users or machines, no tokens."""
+"""Taking folders, names of users and machines, and tokens out of records."""
 
 import math
 import re
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 # Settings that name a place, a user or a machine.
-PRIVATE_KEYS = frozenset(
-    ("token", "hub_token", "hub_model_id", "run_name", "output_dir", "logging_dir", "cache_dir")
-)
+PRIVATE_KEYS = {"token", "hub_token", "hub_model_id", "run_name"}
+PRIVATE_KEYS |= {"output_dir", "logging_dir", "cache_dir"}
 # Tokens of the Hugging Face Hub, with those of OAuth and of organisations.
 TOKEN = re.compile(r"hf_jwt_[\w.-]{20,}|(?:hf_(?:oauth_)?|api_org_)[A-Za-z0-9]{20,}")
 
@@ -26,17 +25,12 @@ def redact(value: Any) -> Any:
     """Return dictionaries, lists, texts and numbers as plain JSON without private parts.
 
     Keys in `PRIVATE_KEYS` are left out, absolute and dotted paths are cut to their last part,
-    "[token]" replaces tokens, and None replaces numbers that are not finite.
-
-    Raises:
-        TypeError: If JSON has no form for a value.
+    "[token]" replaces tokens, and None replaces numbers that are not finite. Raises TypeError if
+    JSON has no form for a value.
     """
     if isinstance(value, Mapping):
-        return {
-            _redact_text(str(key)): redact(item)
-            for key, item in value.items()
-            if key not in PRIVATE_KEYS
-        }
+        items = ((key, item) for key, item in value.items() if key not in PRIVATE_KEYS)
+        return {_redact_text(str(key)): redact(item) for key, item in items}
     if isinstance(value, list | tuple):
         return [redact(item) for item in value]
     if isinstance(value, Enum):

@@ -1,8 +1,7 @@
 """The record of a measurement.
 
-A record is a JSON file with all that is needed to judge and repeat a measurement: rows, code,
-settings, versions and hardware. It holds no absolute path, no name of a user or machine, and no
-token.
+A record is JSON with all that is needed to judge and repeat a measurement: rows, code, settings,
+versions and hardware. It holds no absolute path, no name of a user or machine, and no token.
 """
 
 import json
@@ -61,16 +60,9 @@ def measured_record(
 ) -> dict[str, Any]:
     """Return a measurement with versions, commit, hardware and date, as plain JSON values.
 
-    Args:
-        name: The name of the run.
-        metrics: The results.
-        split: The split they were measured on.
-        sources: `TaskData.sources`.
-        seed: The seed of the run.
-        arguments: All settings that differ from their defaults.
-        config: The config of the model.
-        num_parameters: Of the whole model.
-        wall_seconds: Duration; of a resumed run, that of its last part.
+    The `metrics` were measured on the `split`. `sources` are as in `TaskData`, and `arguments` are
+    the settings that differ from their defaults. The `wall_seconds` of a resumed run are those of
+    its last part.
     """
     return redact(
         {
@@ -89,7 +81,7 @@ def measured_record(
 
 
 def write_record(record: Mapping[str, Any], path: FilePath) -> None:
-    """Write a record as JSON, redacted, whole or not at all; the same record, the same bytes."""
+    """Write a record as redacted JSON, whole or not at all; equal records give equal bytes."""
     text = json.dumps(redact(record), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n")
 
@@ -147,12 +139,5 @@ def _checkout(root: Path) -> dict[str, Any] | None:
         return None
 
 
-__all__ = [
-    "NO_RESULTS",
-    "describe_environment",
-    "describe_hardware",
-    "evaluation_history",
-    "measured_record",
-    "results_of",
-    "write_record",
-]
+__all__ = ["NO_RESULTS", "describe_environment", "describe_hardware", "evaluation_history"]
+__all__ += ["measured_record", "results_of", "write_record"]

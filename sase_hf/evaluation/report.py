@@ -5,7 +5,7 @@ Shapes: B rows, C labels or outputs.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,8 +24,7 @@ MAX_CONFUSED = 10
 MAX_WEIGHTS = 4_000_000  # of the linear model; more take too long for a report
 
 
-@dataclass(frozen=True)
-class ClassScore:
+class ClassScore(NamedTuple):
     """Precision, recall and F1 of a label, from 0 to 1, and the number of its rows."""
 
     name: str
@@ -35,29 +34,17 @@ class ClassScore:
     rows: int
 
 
-@dataclass(frozen=True)
-class Report:
-    """The results of `measure_report`.
+class Report(NamedTuple):
+    """The results of `measure_report`."""
 
-    Attributes:
-        split: The split of the rows.
-        num_rows: B.
-        systems: The metrics of the simple models and of `this model`, by name.
-        classes: A score for each label; empty for numbers.
-        confusion: Rows by true and predicted label (C, C), for one label per row; else None.
-        facts: Further numbers, such as the loss without the penalty, by name.
-        wrong: Numbers of the wrong rows, the worst first; of a regression, the half furthest off.
-        right: Numbers of the other rows, in random order.
-    """
-
-    split: str
+    split: str  # of the rows
     num_rows: int
-    systems: Mapping[str, Mapping[str, float]]
-    classes: Sequence[ClassScore]
-    confusion: np.ndarray | None
-    facts: Mapping[str, float]
-    wrong: Sequence[int]
-    right: Sequence[int]
+    systems: Mapping[str, Mapping[str, float]]  # metrics of the simple models and `this model`
+    classes: Sequence[ClassScore]  # of each label; empty for numbers
+    confusion: np.ndarray | None  # rows by true and predicted label (C, C), for one label per row
+    facts: Mapping[str, float]  # further numbers, such as the loss without the penalty
+    wrong: Sequence[int]  # wrong rows, the worst first; of a regression, the half furthest off
+    right: Sequence[int]  # the other rows, in random order
 
 
 def measure_report(
@@ -73,19 +60,11 @@ def measure_report(
     facts: Mapping[str, float],
     max_weights: int = MAX_WEIGHTS,
 ) -> Report:
-    """Measure a model on labelled rows, beside simple models that learn from its training rows.
+    """Measure the logits (B, C) of a model on rows, beside simple models that learn from `train`.
 
-    Args:
-        logits: The outputs of the model, shape (B, C).
-        rows: Encoded rows with `labels`.
-        train: The training rows; None leaves the simple models out.
-        split: The name of `rows`.
-        label_names: The names of the C labels or outputs.
-        problem_type: One of `labels.PROBLEM_TYPES`.
-        vocab_size: V, the words of the tokenizer.
-        compute_metrics: As for `Trainer`.
-        facts: As in `Report`.
-        max_weights: The largest linear model; a larger one is left out.
+    The rows are encoded and have `labels`; `split` is their name in the report. Without `train` the
+    simple models are left out, and the linear one if it has more than `max_weights`.
+    `compute_metrics` is that of a `Trainer`.
     """
     num_labels = len(label_names)
     labels = label_tensor(rows, problem_type, num_labels)
@@ -99,9 +78,8 @@ def measure_report(
             systems["bag of words"] = words
         else:
             logger.warning(
-                "no bag of words stands beside the model: %d words for each of %d labels are more "
-                "than %d weights",
-                *(vocab_size, num_labels, max_weights),
+                f"no bag of words stands beside the model: {vocab_size} words for each of "
+                f"{num_labels} labels are more than {max_weights} weights"
             )
     given = np.array(rows["labels"][:])
     metrics = {
@@ -121,43 +99,35 @@ def report_tables(
     With more labels than `max_matrix`, the worst confusions replace the confusion matrix. With more
     than `max_labels`, only the most frequent ones have a row of scores.
     """
-    names = list(report.systems["this model"])
-    rows = [
-        [system, *(f"{metrics[name]:.3f}" for name in names)]
-        for system, metrics in report.systems.items()
-    ]
-    yield Table(f"{report.num_rows:,} {report.split} rows", ["", *names], rows)
+    title, heads = f"{report.num_rows:,} {report.split} rows", list(report.systems["this model"])
+    rows = [[system, *map(_shown, own.values())] for system, own in report.systems.items()]
+    yield Table(title, ["", *heads], rows)
     if report.facts:
-        facts = [[name, f"{value:.3f}"] for name, value in report.facts.items()]
+        facts = [[name, _shown(value)] for name, value in report.facts.items()]
         yield Table("this model", ["", ""], facts)
     if report.classes:
-        shown = report.classes
-        if max_labels is not None and len(shown) > max_labels:
-            shown = sorted(shown, key=lambda score: -score.rows)[:max_labels]
-        rows = [
-            [s.name, f"{s.precision:.3f}", f"{s.recall:.3f}", f"{s.f1:.3f}", f"{s.rows:,}"]
-            for s in shown
-        ]
+        classes = report.classes
+        if max_labels is not None and len(classes) > max_labels:
+            classes = sorted(classes, key=lambda score: -score.rows)[:max_labels]
+        rows = [[name, *map(_shown, shares), f"{n:,}"] for name, *shares, n in classes]
         yield Table("label", ["", "precision", "recall", "F1", "rows"], rows)
     if report.confusion is None:
         return
     labels, counts = [score.name for score in report.classes], report.confusion.tolist()
     if len(labels) > max_matrix:
-        pairs = [[labels[t], labels[p], f"{n:,}"] for t, p, n in _confused(report.confusion)]
-        yield Table("most confused, true label", ["", "predicted", "rows"], pairs)
+        mistakes = report.confusion - np.diag(report.confusion.diagonal())
+        worst = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_CONFUSED]
+        places = zip(*np.unravel_index(worst, mistakes.shape), strict=True)
+        rows = [[labels[t], labels[p], f"{mistakes[t, p]:,}"] for t, p in places if mistakes[t, p]]
+        yield Table("most confused, true label", ["", "predicted", "rows"], rows)
         return
     shares = [[count / max(sum(row), 1) for count in row] for row in counts]
     rows = [[name, *(f"{n:,}" for n in row)] for name, row in zip(labels, counts, strict=True)]
     yield Table("true label, by predicted", ["", *labels], rows, shares)
 
 
-def _confused(confusion: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Yield the most frequent mistakes: true label, predicted label and number of rows."""
-    mistakes = confusion - np.diag(confusion.diagonal())
-    for place in np.argsort(-mistakes, axis=None, kind="stable")[:MAX_CONFUSED]:
-        true, predicted = divmod(int(place), len(mistakes))
-        if rows := int(mistakes[true, predicted]):
-            yield true, predicted, rows
+def _shown(value: float) -> str:
+    return f"{value:.3f}"
 
 
 def _by_error(logits: Tensor, labels: Tensor, problem_type: str) -> tuple[list[int], list[int]]:
@@ -179,6 +149,7 @@ def _by_error(logits: Tensor, labels: Tensor, problem_type: str) -> tuple[list[i
 def _class_scores(
     logits: Tensor, labels: Tensor, problem_type: str, names: Sequence[str]
 ) -> tuple[list[ClassScore], np.ndarray | None]:
+    """Return the scores of each label, and for one label per row the confusion matrix (C, C)."""
     if problem_type == REGRESSION:
         return [], None
     confusion = None
@@ -189,12 +160,9 @@ def _class_scores(
     else:
         chosen, applies = (logits > 0).numpy(), (labels > 0).numpy()
         hits, true, predicted = (chosen & applies).sum(0), applies.sum(0), chosen.sum(0)
-    scores = []
-    for name, hit, has, got in zip(names, hits, true, predicted, strict=True):
-        f1 = 2 * hit / max(has + got, 1)
-        shares = (float(hit / max(got, 1)), float(hit / max(has, 1)), float(f1))
-        scores.append(ClassScore(name, *shares, int(has)))
-    return scores, confusion
+    shares = hits / np.maximum([predicted, true, (true + predicted) / 2], 1)
+    columns = zip(names, *shares.tolist(), true.tolist(), strict=True)
+    return [ClassScore(*column) for column in columns], confusion
 
 
 __all__ = ["ClassScore", "Report", "measure_report", "report_tables"]

@@ -2,17 +2,16 @@
 
     python scripts/lab/baselines.py SYSTEM FOLDER SEED
 
-FOLDER has train.jsonl, validation.jsonl and test.jsonl: `texts`, one or two, and `label`, a class
-id. The model goes beside them as model.*, and what was measured as result.json.
-
-Imports neither torch nor this package: the leaderboard measures the whole process.
+FOLDER has train.jsonl, validation.jsonl and test.jsonl: `text`, perhaps `text_pair`, and `label`, a
+class id. The program puts model.* and result.json beside them. It imports neither torch nor this
+package, because the leaderboard measures the whole process.
 """
 
 import json
 import re
 import resource
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,19 +35,12 @@ class Rows(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fitted model that is saved.
-
-    Attributes:
-        predict: Returns the probabilities of `classes` for B rows of texts, shape (B, C).
-        classes: Ids of the classes that the training rows have.
-        num_parameters: Of the model.
-        settings: For the record; those that were chosen among them.
-    """
+    """A fitted and saved model; `predict` returns the probabilities (B, C) of B rows of texts."""
 
     predict: Callable[[Sequence[Sequence[str]]], np.ndarray]
-    classes: Sequence[int]
+    classes: Sequence[int]  # ids of the C classes that the training rows have
     num_parameters: int
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # for the record
 
 
 def most_frequent(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
@@ -60,11 +52,7 @@ def most_frequent(train: Rows, validation: Rows, seed: int, model: Path) -> Fitt
 
 
 def tfidf(train: Rows, validation: Rows, seed: int, model: Path | None) -> Fitted:
-    """Logistic regression on TF-IDF of words and pairs of words; the best of four strengths.
-
-    Raises:
-        ImportError: If scikit-learn is missing.
-    """
+    """Logistic regression on TF-IDF of words and pairs of words; the best of four strengths."""
     try:
         from sklearn.compose import ColumnTransformer
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -95,8 +83,8 @@ def tfidf(train: Rows, validation: Rows, seed: int, model: Path | None) -> Fitte
 def _compared(rows: Sequence[Sequence[str]]) -> np.ndarray:
     """Return the columns that TF-IDF reads, shape (B, 1), or (B, 4) for pairs.
 
-    A linear model cannot compare the texts of a pair, so what it gets is compared: the second text,
-    and the words that only the second, both, and only the first text have.
+    A linear model cannot compare the texts of a pair. So it gets the second text, and the words
+    that only the second, both, and only the first text have.
     """
     if len(rows[0]) == 1:
         return np.array(rows, dtype=object)
@@ -142,14 +130,14 @@ def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
 
 
 def main(system: str, folder: Path, seed: int) -> None:
-    """Fit a system, save it and write what was measured.
+    """Fit a system, save it and write its measurements.
 
     Seconds are those of the processor: of training from the start of the process, imports included,
     to the saved model; of prediction from the texts of the test rows to their probabilities.
     """
-    train, validation, test = (
-        read_rows(folder / f"{split}.jsonl") for split in ("train", "validation", "test")
-    )
+    files = [folder / f"{split}.jsonl" for split in ("train", "validation", "test")]
+    lines = (file.read_text(encoding="utf-8").splitlines() for file in files)
+    train, validation, test = (rows_of(list(map(json.loads, own))) for own in lines)
     fit = {"most_frequent": most_frequent, "tfidf": tfidf, "fasttext": fasttext}[system]
     fitted = fit(train, validation, seed, folder / "model")
     trained = processor_seconds()
@@ -173,15 +161,14 @@ def line_of(texts: Sequence[str]) -> str:
     return " ".join([*first, *second])
 
 
-def read_rows(path: Path) -> Rows:
-    """Read the rows of a split."""
-    with path.open(encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    return Rows([row["texts"] for row in rows], [row["label"] for row in rows])
+def rows_of(rows: Sequence[Mapping[str, Any]]) -> Rows:
+    """Return rows with `text`, for pairs `text_pair`, and `label`."""
+    texts = [[row[name] for name in ("text", "text_pair") if name in row] for row in rows]
+    return Rows(texts, [row["label"] for row in rows])
 
 
 def processor_seconds() -> float:
-    """Return what this process and the children it waited for have used so far."""
+    """Return the processor time of this process and of the children that it waited for."""
     parts = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(part.ru_utime + part.ru_stime for part in parts)
 

@@ -36,12 +36,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 def render(source: Path) -> str:
     """Return the card of a YAML file.
 
-    Its `record` is an address relative to its folder, FILE.json or FILE.jsonl#RUN, and so is
-    `export`, if given: the export.json of the same model, measured on rows.
-
-    Raises:
-        ValueError: If a field is missing or unknown.
-        OSError: If a file cannot be read.
+    The `record` is an address relative to the folder, FILE.json or FILE.jsonl#RUN. So is `export`,
+    the export.json of the same model, measured on rows; it may be missing. Raises ValueError if a
+    field is missing or unknown.
     """
     about = yaml.safe_load(source.read_text(encoding="utf-8"))
     if missing := {"record", "checkpoint", "name"} - about.keys():

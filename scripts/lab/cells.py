@@ -20,27 +20,24 @@ Recipes = Mapping[str, Sequence[Record]]
 def by_recipe(records: Mapping[str, Record], split: str = "validation") -> Recipes:
     """Return records by the names of their recipes: those of their runs, without the seed.
 
-    Raises:
-        ValueError: If a record was measured on other rows than those of the split, or the seeds of
-            a recipe have different settings.
+    Raises ValueError if a record was measured on another split, or the seeds of a recipe have
+    different settings.
     """
     found: dict[str, list[Record]] = {}
     for run, record in records.items():
         if record["split"] != split:
-            raise ValueError(
-                f"{run} was measured on {record['split']} rows, but the tables show {split} rows"
-            )
+            fault = f"was measured on {record['split']} rows, but the tables show {split} rows"
+            raise ValueError(f"{run} {fault}")
         found.setdefault(re.sub(r"-seed\d+$", "", run), []).append(record)
     for name, seeds in found.items():
         if len({record["settings_sha"] for record in seeds}) > 1:
-            raise ValueError(
-                f"the seeds of {name} have different settings; run the recipe again with each seed"
-            )
+            fault = "have different settings; run the recipe again with each seed"
+            raise ValueError(f"the seeds of {name} {fault}")
     return found
 
 
 def numbers(seeds: Iterable[Record], *keys: str) -> list[Any]:
-    """Return what stands under nested keys, for each seed that has it."""
+    """Return the value under nested keys of each seed that has them."""
     none: Any = {}
     found = [reduce(lambda value, key: value.get(key, none), keys, seed) for seed in seeds]
     return [value for value in found if value is not none]
@@ -72,7 +69,7 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 class Page(ABC):
-    """A page of a study, whose template calls its methods as `page`."""
+    """A page of a study; its template calls its methods as `page`."""
 
     template: Path
     shown: Mapping[str, Any]  # more names for the template
@@ -82,19 +79,16 @@ class Page(ABC):
 
     def text(self) -> str:
         """Return the page."""
-        environment = Environment(
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
+        names = ("trim_blocks", "lstrip_blocks", "keep_trailing_newline")
+        options: dict[str, Any] = dict.fromkeys(names, True)
+        environment = Environment(undefined=StrictUndefined, **options)
         filters = {"cell": mean_cell, "percent": percent, "mean": mean, "numbers": numbers}
         environment.filters.update(filters)
         template = environment.from_string(self.template.read_text(encoding="utf-8"))
         return template.render(page=self, **self.shown)
 
     def measured(self, recipe: str, *keys: str) -> list[Any]:
-        """Return what stands under nested keys, for each seed of a recipe that has it."""
+        """Return the value under nested keys of each seed of a recipe that has them."""
         return numbers(self.records.get(recipe, ()), *keys)
 
     @abstractmethod

@@ -26,7 +26,7 @@ Points = dict[str, dict[str, Any]]  # task -> title -> a point or a curve
 
 
 class Experiments(Page):
-    """What the page shows of the records of study and leaderboard."""
+    """The cells and figures of the page, from the records of study and leaderboard."""
 
     template = LAB / "experiments.md"
     shown = {"titles": TITLES, "tasks": TASKS}  # noqa: RUF012
@@ -131,14 +131,10 @@ class Experiments(Page):
 
     def tuning(self) -> str:
         """Return the trials by which settings were chosen, from records named tuning/TASK/TRIAL."""
-        trials = [
-            (
-                [task, trial],
-                self.records[name][0]["arguments"],
-                self.accuracy(f"tuning/{task}", trial),
-            )
-            for name, task, trial in self._named("tuning")
-        ]
+        trials = []
+        for name, task, trial in self._named("tuning"):
+            settings = self.records[name][0]["arguments"]
+            trials.append(([task, trial], settings, self.accuracy(f"tuning/{task}", trial)))
         return _trials(("task", "trial"), trials)
 
     def searches(self) -> str:
@@ -167,7 +163,7 @@ class Experiments(Page):
 
 
 def _mean_point(seeds: Sequence[Record], key: str) -> tuple[float, float]:
-    """Return what the seeds have in common under a key, and their mean accuracy."""
+    """Return the value of all seeds under a key, and their mean accuracy."""
     return seeds[0][key], statistics.mean(one["accuracy"] for one in seeds)
 
 

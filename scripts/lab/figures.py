@@ -3,7 +3,7 @@
     python scripts/lab/study.py run "scripts/lab/recipes/yelp5.yaml#focused"
     python scripts/lab/figures.py runs/study/yelp5/focused-seed42
 
-It writes heatmap_light.svg and heatmap_dark.svg. The same model gives the same bytes.
+The files are heatmap_light.svg and heatmap_dark.svg. The same model gives the same bytes.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,10 @@ TEXT = "We waited an hour and the soup was cold, but the dessert was delicious a
 def main(argv: Sequence[str] | None = None) -> None:
     """Draw the figures and print where they are."""
     parser = make_parser(__doc__)
-    parser.add_argument("checkpoint", help="a folder or a name on the Hub")
-    parser.add_argument("--text", default=TEXT, help="what the model reads (default: %(default)s)")
-    parser.add_argument(
-        "--output_dir", type=Path, default=MODEL_CARDS, help="where to write (default: model_cards)"
-    )
+    add = parser.add_argument
+    add("checkpoint", help="a folder or a name on the Hub")
+    add("--text", default=TEXT, help="the text that the model reads (default: %(default)s)")
+    add("--output_dir", type=Path, default=MODEL_CARDS, help="a folder (default: model_cards)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         result = load_pipeline(flags.checkpoint)(flags.text)

@@ -1,12 +1,12 @@
-"""Compare this package with what people use instead, on the sets of a folder.
+"""Compare this package with TF-IDF and fastText on the sets of a folder.
 
     python scripts/lab/leaderboard.py data
     python scripts/lab/leaderboard.py data --sets sst2 trec --systems tfidf fasttext
 
 The folder holds a set as NAME.train.jsonl.gz and NAME.dev.jsonl.gz with the fields `text` and
-`label`, or `premise`, `hypothesis` and `label`. scripts/lab/README.md says what is measured. Runs
-with a record in model_cards/records/leaderboard.jsonl are skipped; after a stop, give the same
-command again. What is not installed is left out: pip install 'sase_hf[leaderboard]'
+`label`, or `premise`, `hypothesis` and `label`. scripts/lab/README.md describes the measurements.
+Runs with a record in model_cards/records/leaderboard.jsonl are skipped; after a stop, give the same
+command again. A system that is not installed is left out: pip install 'sase_hf[leaderboard]'
 """
 
 import gzip
@@ -14,9 +14,10 @@ import importlib.util
 import json
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import packages_distributions, version
+from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +25,7 @@ import numpy as np
 import torch
 import yaml
 from baselines import processor_seconds
+from datasets import DatasetDict
 from records import RECORDS, Record, read_record
 from runner import LAB, SCRIPTS, Run, call, complete
 from transformers import EvalPrediction
@@ -56,17 +58,12 @@ class Comparison(Run):
         return f"{self.stem}.{part}.jsonl.gz"
 
     def measure(self, log: IO[bytes]) -> Record:
-        """Measure anew: the processor's time of a part says nothing."""
+        """Measure anew, because processor time is that of the whole run."""
         start = time.perf_counter()
         self.start_over()
-        task = load_task(
-            DataArguments(
-                train_file=self.file("train"),
-                test_file=self.file("dev"),
-                text_column_names=self.columns,
-                validation_fraction=0.1,
-            )
-        )
+        files: Any = {"train_file": self.file("train"), "test_file": self.file("dev")}
+        columns = self.columns
+        task = load_task(DataArguments(**files, text_column_names=columns, validation_fraction=0.1))
         measure = self._measure_ours if "vectors" in self.settings else self._measure_baseline
         measured = measure(task, log)
         labels = np.array(task.splits["test"]["label"][:])
@@ -95,36 +92,24 @@ class Comparison(Run):
         """Return the flags of scripts/train.py for one of our systems."""
         flags = [f"--train_file={self.file('train')}", f"--test_file={self.file('dev')}"]
         flags += [f"--output_dir={model}", f"--seed={self.seed}", "--disable_tqdm=true"]
-        flags += self.settings.get("flags", ())
-        if len(self.columns) > 1:
-            flags.append(f"--text_column_names={','.join(self.columns)}")
-        if self.settings["vectors"]:
-            flags += [
-                "--word_vectors",
-                *(str(self.stem.parent / name) for name in COMPARED["vectors"]),
-            ]
-        return flags
+        flags += [f"--text_column_names={','.join(self.columns)}"] * (len(self.columns) > 1)
+        vectors = [str(self.stem.parent / name) for name in COMPARED["vectors"]]
+        flags += ["--word_vectors", *vectors] if self.settings["vectors"] else []
+        return [*flags, *self.settings.get("flags", ())]
 
     def _measure_baseline(self, task: TaskData, log: IO[bytes]) -> dict[str, Any]:
         """Run a baseline in a process of its own and return its part of the record."""
-        for split, own in task.splits.items():
-            columns = [own[name][:] for name in ("text", "text_pair") if name in own.column_names]
+        for split, rows in task.splits.items():
             with (self.folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
-                for *texts, label in zip(*columns, own["label"][:], strict=True):
-                    file.write(json.dumps({"texts": texts, "label": label}) + "\n")
-        call(
-            [str(LAB / "baselines.py"), self.settings["system"], str(self.folder), str(self.seed)],
-            log,
-        )
+                file.writelines(json.dumps(row) + "\n" for row in rows.to_list())
+        words = [self.settings["system"], str(self.folder), str(self.seed)]
+        call([str(LAB / "baselines.py"), *words], log)
         result = dict(read_record(self.folder / "result.json"))
         found = np.array(result["probabilities"])
         probabilities = np.zeros((len(found), len(task.label_names)))
         probabilities[:, result.pop("classes")] = found  # a label may have no training row
-        return {
-            **result,
-            "probabilities": probabilities,
-            "bytes_on_disk": sum(path.stat().st_size for path in self.folder.glob("model.*")),
-        }
+        files = self.folder.glob("model.*")
+        return {**result, "probabilities": probabilities, "bytes_on_disk": _bytes(files)}
 
     def _measure_ours(self, task: TaskData, log: IO[bytes]) -> dict[str, Any]:
         """Train by scripts/train.py and return the part of the record."""
@@ -135,7 +120,7 @@ class Comparison(Run):
         model, tokenizer = load_checkpoint(str(folder))
         with gzip.open(folder / "predictions.jsonl.gz", "rt", encoding="utf-8") as lines:
             scores = [json.loads(line)["scores"] for line in lines]
-        predicting = self._prediction_seconds(model, tokenizer, task.label_names)
+        predicting = _prediction_seconds(model, tokenizer, task)
         files = [folder / name for name in (*PUBLIC_NAMES, *weight_files(folder))]
         return {
             "probabilities": np.array([[row[name] for name in task.label_names] for row in scores]),
@@ -144,24 +129,28 @@ class Comparison(Run):
             # All of the command, its report too, but the prediction, which is measured by itself.
             "training_seconds": seconds - predicting,
             "texts_per_second": len(scores) / predicting,
-            "bytes_on_disk": sum(path.stat().st_size for path in files if path.is_file()),
+            "bytes_on_disk": _bytes(path for path in files if path.is_file()),
         }
 
-    def _prediction_seconds(self, model: Any, tokenizer: Any, label_names: Sequence[str]) -> float:
-        """Return the processor's time from the texts of the dev file to their probabilities."""
-        options: Any = {"text_column_names": self.columns, "label_names": list(label_names)}
-        task = load_task(DataArguments(test_file=self.file("dev"), **options))
-        start = processor_seconds()
-        rows = encode_task(task, tokenizer)["test"].remove_columns("labels")
-        sample = EvaluationDataset(model, tokenizer, rows, task.sources)
-        with torch.inference_mode():
-            for _, batch in sample.batches(64, "Predicting"):  # as many as in scripts/train.py
-                model(**batch).logits.softmax(-1)
-        return processor_seconds() - start
+
+def _prediction_seconds(model: Any, tokenizer: Any, task: TaskData) -> float:
+    """Return the processor's time from the texts of the dev file to their probabilities."""
+    task = replace(task, splits=DatasetDict(test=task.splits["test"]))
+    start = processor_seconds()
+    rows = encode_task(task, tokenizer)["test"].remove_columns("labels")
+    sample = EvaluationDataset(model, tokenizer, rows, task.sources)
+    with torch.inference_mode():
+        for _, batch in sample.batches(64, "Predicting"):  # as many as in scripts/train.py
+            model(**batch).logits.softmax(-1)
+    return processor_seconds() - start
+
+
+def _bytes(files: Iterable[Path]) -> int:
+    return sum(file.stat().st_size for file in files)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure what has no record."""
+    """Measure the chosen systems without a record."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("data", type=Path, help="folder of the files")
@@ -182,18 +171,16 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(f"{name}: left out, needs {needs}: pip install 'sase_hf[leaderboard]'")
                 continue
             settings = {key: system[key] for key in ("vectors", "flags") if key in system}
-            draws = system.get("draws", True)
-            for task in flags.sets:
+            settings["system"], draws = name, system.get("draws", True)
+            for task, seed in product(flags.sets, flags.seeds if draws else flags.seeds[:1]):
                 stem, *columns = SETS[task]
-                for seed in flags.seeds if draws else flags.seeds[:1]:
-                    run = f"{task}/{name}-seed{seed}" if draws else f"{task}/{name}"
-                    common = (run, seed, {"system": name, **settings}, records, flags.runs)
-                    runs.append(Comparison(*common, columns, flags.data / stem))
+                run = f"{task}/{name}" + f"-seed{seed}" * draws
+                common = (run, seed, settings, records, flags.runs)
+                runs.append(Comparison(*common, columns, flags.data / stem))
         for file in (run.file(part) for run in runs for part in ("train", "dev")):
             if not Path(file).is_file():
-                raise FileNotFoundError(
-                    f"there is no file {file}; name the sets that you have with --sets"
-                )
+                way_out = "name the sets that you have with --sets"
+                raise FileNotFoundError(f"there is no file {file}; {way_out}")
         complete(runs, __file__)
 
 

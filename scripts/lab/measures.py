@@ -1,4 +1,4 @@
-"""What a study measures: a trained model beside its accuracy, and linear models."""
+"""The measurements of a study beside the accuracy of a trained model, and linear models."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from baselines import Rows, tfidf
+from baselines import rows_of, tfidf
+from bleu import measure_pairs
 from records import Record
 from torch import Tensor
 from transformers import pipeline
@@ -19,7 +20,6 @@ from sase_hf.data.splits import load_pairs
 from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
 from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.evaluation.records import measured_record
-from sase_hf.evaluation.translation import measure_translation as evaluate_translations
 from sase_hf.models import RETRIEVAL, TRANSLATION_TASK
 from sase_hf.retrieval.ranking import ranking_metrics, ranks_in_scores, recall_by_length
 from sase_hf.training.arguments import ModelArguments
@@ -29,12 +29,11 @@ from sase_hf.training.setup import assemble, load_rows
 from sase_hf.training.translation import TRANSLATION_ARGUMENTS
 from sase_hf.utils.loading import load_checkpoint
 
-# What a model translates for the figure, by the column that it reads.
+# The text that a model translates for the figure, by the column that it reads.
 EXAMPLES = {
     "en": "Because of the rain, an old man with a red umbrella waits for the bus near the market.",
     "fr": "À cause de la pluie, un vieil homme avec un parapluie rouge attend le bus au marché.",
 }
-validation_record = partial(measured_record, split="validation", seed=0)
 
 # Shares of the rows at which the groups of `accuracy_by_length` end: fifths, and the longest.
 GROUP_ENDS = (0.2, 0.4, 0.6, 0.8, 0.95)
@@ -45,10 +44,8 @@ def measure_labels(
 ) -> dict[str, Any]:
     """Measure attention, label shift and accuracy by length on the validation rows of a recipe.
 
-    Args:
-        words: The command line of scripts/train.py that trained the model.
-        model: The folder of the model.
-        word_list: A file of words for the `lift`; a model of characters has none.
+    `words` are the command line of scripts/train.py that trained the model in the folder `model`.
+    A model of characters has no `lift`, which needs a word list.
     """
     model_args, data_args, training_args = parse_arguments(words)
     validation_only = replace(data_args, test_file=None)
@@ -129,14 +126,9 @@ def measure_translation(words: Sequence[str], model: Path, _: Path | None = None
     _, data_args, run_args = parse_arguments(words, groups=TRANSLATION_ARGUMENTS)
     rows = load_pairs(replace(data_args, train_file=None)).splits["validation"]
     translator, tokenizer = load_checkpoint(str(model))
-    measured = evaluate_translations(
-        translator,
-        tokenizer,
-        rows["text"][:],
-        rows["text_pair"][:],
-        batch_size=run_args.per_device_eval_batch_size,
-        num_beams=(1, 12),
-    )
+    pairs = list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
+    options: Any = {"batch_size": run_args.per_device_eval_batch_size, "num_beams": (1, 12)}
+    measured = measure_pairs(translator, tokenizer, pairs, **options)
     if translator.config.has_attention:
         task: Any = TRANSLATION_TASK
         show: Any = pipeline(task, model=translator, tokenizer=tokenizer)
@@ -144,60 +136,64 @@ def measure_translation(words: Sequence[str], model: Path, _: Path | None = None
     return {"translation": measured}
 
 
-def measure_linear(entries: Mapping[str, Any]) -> Record:
-    """Fit TF-IDF with logistic regression to the training rows of a recipe; return the record.
+Fields = Mapping[str, Any]  # of a record
+
+
+def measure_linear(entries: Mapping[str, Any]) -> tuple[Fields, Fields]:
+    """Fit TF-IDF with logistic regression to the training rows of a recipe.
 
     The strength is chosen on the validation rows, so the accuracy is slightly too high. Texts are
     not cut.
     """
     model_args, data_args, _ = parse_arguments(flag_words(entries))
-    task, start = load_rows(model_args, data_args), time.perf_counter()
-    parts = []
-    for split in ("train", "validation"):
-        rows = task.splits[split]
-        columns = [rows[name][:] for name in ("text", "text_pair") if name in rows.column_names]
-        parts.append(Rows(list(zip(*columns, strict=True)), rows["label"][:]))
-    model = tfidf(parts[0], parts[1], 0, None)
-    return validation_record(
-        name="linear",
-        metrics={"accuracy": max(model.settings["validation_accuracies"].values())},
-        sources=task.sources,
-        arguments=entries,
-        config={"features": "TF-IDF of 1 and 2 words", **model.settings},
-        num_parameters=model.num_parameters,
-        wall_seconds=time.perf_counter() - start,
-    )
+    task = load_rows(model_args, data_args)
+    splits = (task.splits[split] for split in ("train", "validation"))
+    train, validation = (rows_of(rows.to_list()) for rows in splits)
+    model = tfidf(train, validation, 0, None)
+    return {
+        "name": "linear",
+        "metrics": {"accuracy": max(model.settings["validation_accuracies"].values())},
+        "sources": task.sources,
+        "config": {"features": "TF-IDF of 1 and 2 words", **model.settings},
+        "num_parameters": model.num_parameters,
+    }, {}
 
 
-def measure_ranking(entries: Mapping[str, Any], analyzer: str, features: str) -> Record:
-    """Rank the validation documents of a recipe by the cosine of TF-IDF; return the record."""
+def measure_ranking(
+    entries: Mapping[str, Any], features: str, **options: Any
+) -> tuple[Fields, Fields]:
+    """Rank the validation documents of a recipe by the cosine of TF-IDF."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     _, pair_args, _ = parse_arguments(flag_words(entries), groups=RETRIEVAL_ARGUMENTS)
-    task, start = load_pairs(replace(pair_args, train_file=None), RETRIEVAL), time.perf_counter()
+    task = load_pairs(replace(pair_args, train_file=None), RETRIEVAL)
     queries, documents = (task.splits["validation"][name][:] for name in ("text", "text_pair"))
-    lengths = (3, 5) if analyzer == "char_wb" else (1, 1)
-    vectorizer = TfidfVectorizer(analyzer=analyzer, ngram_range=lengths, sublinear_tf=True)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, **options)
     counts = vectorizer.fit_transform(documents)
     scores = (vectorizer.transform(queries) @ counts.T).toarray()
     ranks = ranks_in_scores(torch.from_numpy(scores))
-    record = validation_record(
-        name="TF-IDF",
-        metrics=ranking_metrics(ranks),
-        sources=task.sources,
-        arguments=entries,
-        config={"features": f"TF-IDF of {features}, sublinear", "score": "cosine"},
-        num_parameters=0,
-        wall_seconds=time.perf_counter() - start,
-    )
     words = [len(text.split()) for text in documents]
-    return {**record, "recall_by_length": recall_by_length(ranks, words)}
+    return {
+        "name": "TF-IDF",
+        "metrics": ranking_metrics(ranks),
+        "sources": task.sources,
+        "config": {"features": f"TF-IDF of {features}, sublinear", "score": "cosine"},
+        "num_parameters": 0,
+    }, {"recall_by_length": recall_by_length(ranks, words)}
 
 
-# The `system` of a recipe -> what measures it, given the entries of the recipe.
-CHARACTERS = "runs of 3 to 5 characters in words"
-SYSTEMS: dict[str, Callable[[Mapping[str, Any]], Record]] = {
+CHARACTERS: Any = {"features": "runs of 3 to 5 characters in words", "ngram_range": (3, 5)}
+SYSTEMS: dict[str, Callable[[Mapping[str, Any]], tuple[Fields, Fields]]] = {
     "linear": measure_linear,
-    "tfidf": partial(measure_ranking, analyzer="word", features="words"),
-    "tfidf_characters": partial(measure_ranking, analyzer="char_wb", features=CHARACTERS),
+    "tfidf": partial(measure_ranking, features="words"),
+    "tfidf_characters": partial(measure_ranking, analyzer="char_wb", **CHARACTERS),
 }
+
+
+def measure_system(settings: Mapping[str, Any]) -> Record:
+    """Return the record of a linear model, from a recipe whose entry `system` names it."""
+    entries, start = dict(settings), time.perf_counter()
+    fields, more = SYSTEMS[entries.pop("system")](entries)
+    own: Any = {"split": "validation", "seed": 0, "arguments": entries}
+    own["wall_seconds"] = time.perf_counter() - start
+    return {**measured_record(**fields, **own), **more}

@@ -1,7 +1,7 @@
 """Records of runs as JSON Lines: a run on each line, sorted by name.
 
-A line is addressed as `study.jsonl#yelp5/cnn_max-seed42`. It holds the name as `run`, the record of
-the measurement, and `settings_sha`, by which a run knows whether its record still holds.
+The address of a line is `study.jsonl#yelp5/cnn_max-seed42`. A line holds the name as `run`, the
+record of the measurement, and the `settings_sha` of the recipe at that time.
 """
 
 import fcntl
@@ -24,13 +24,13 @@ Record = Mapping[str, Any]
 WITHOUT_EFFECT = {"disable_tqdm", "logging_first_step", "logging_steps", "logging_strategy"}
 WITHOUT_EFFECT |= {"output_dir", "record", "report_to", "resume_from_checkpoint", "run_name"}
 WITHOUT_EFFECT |= {"save_total_limit", "seed"}  # the seed stands in the name of a run
-WITHOUT_EFFECT |= {"bf16"}  # what the machine is fast in; accuracy is about the same in both
+WITHOUT_EFFECT |= {"bf16"}  # the accuracy is about the same in both
 
 
 def settings_sha(settings: Mapping[str, Any]) -> str:
     """Return 16 hexadecimal digits that identify the settings that decide a result.
 
-    Settings are what a recipe says with its bases; a changed default of the package is not seen.
+    The settings are those of a recipe and its bases; a changed default of the package is not seen.
     """
     deciding = {name: value for name, value in settings.items() if name not in WITHOUT_EFFECT}
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
@@ -47,9 +47,7 @@ def read_records(path: Path) -> dict[str, Record]:
 def read_record(address: str | Path) -> Record:
     """Return the record of a JSON file, or of a line of a JSON Lines file, FILE.jsonl#RUN.
 
-    Raises:
-        ValueError: If the file has no such run.
-        OSError: If the file cannot be read.
+    Raises ValueError if the file has no such run.
     """
     file, _, run = str(address).partition("#")
     if not run:
@@ -62,7 +60,7 @@ def read_record(address: str | Path) -> Record:
 
 
 def replace_record(path: Path, record: Record) -> None:
-    """Write the line of a run, in the place of its former one if there is one."""
+    """Write the line of a run, in the place of its former one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(path.parent, os.O_RDONLY)
     try:

@@ -1,4 +1,4 @@
-"""What the study and the leaderboard share: a run, its state, and its way to a record."""
+"""A run of the study or the leaderboard, its state, and its way to a record."""
 
 import fcntl
 import os
@@ -24,21 +24,13 @@ RESULTS = ("accuracy", "bleu", "mrr")  # the first that a record has is shown
 
 @dataclass(frozen=True)
 class Run(ABC):
-    """A measurement that leaves one record.
+    """A measurement that leaves one record."""
 
-    Attributes:
-        name: The name of the record, such as yelp5/cnn_max-seed42.
-        seed: The seed, which the name says.
-        settings: What decides the result beside the seed.
-        records: The JSON Lines file of the record.
-        runs: The folder for models and logs.
-    """
-
-    name: str
+    name: str  # of the record, such as yelp5/cnn_max-seed42
     seed: int
-    settings: Mapping[str, Any]
-    records: Path
-    runs: Path
+    settings: Mapping[str, Any]  # all that decides the result beside the seed
+    records: Path  # the JSON Lines file of the record
+    runs: Path  # the folder for models and logs
 
     @property
     def folder(self) -> Path:
@@ -47,7 +39,7 @@ class Run(ABC):
 
     @property
     def mark(self) -> Path:
-        """The file with the `settings_sha` of what `folder` holds."""
+        """The file with the `settings_sha` of the content of `folder`."""
         return self.runs / f"{self.name}.settings"
 
     @abstractmethod
@@ -74,10 +66,9 @@ def state_of(run: Run) -> str:
 
 
 def complete(runs: Sequence[Run], script: str) -> None:
-    """Measure the runs whose records do not hold; one that fails does not stop the others.
+    """Measure the runs without a record of their settings; a failure does not stop the others.
 
-    Raises:
-        SystemExit: If a run failed; it names all that did.
+    Raises SystemExit, with the names of all runs that failed.
     """
     failed = [run.name for run in runs if not _complete(run)]
     if failed:

@@ -1,4 +1,4 @@
-"""Try to break runs, loading and serving for an hour, and count what survives.
+"""Try to break runs, loading and serving for an hour, and count the survivors.
 
     python scripts/lab/soak.py --parts kills fuzz --minutes 10 --record soak.json
 
@@ -10,8 +10,8 @@ fuzz       the stock pipeline reads random texts; survived if each has a finite 
 requests   threads ask the handler of Inference Endpoints; survived if each gets its own answer
 loads      8 or 32 processes load a checkpoint with its code, without a cache; survived if each does
 
-A part ends when it has tried enough or its share of the minutes is over; what it leaves goes to the
-next. Each draws its cases by the same seed. The status is 1 if anything did not survive.
+A part ends when it has tried enough or its share of the minutes is over; the next part gets the
+rest. Each draws its cases by the same seed. The status is 1 if anything did not survive.
 """
 
 import itertools
@@ -63,7 +63,7 @@ HOSTILE: tuple[Any, ...] = (
     *([[None]], "/etc/passwd", "../../etc/passwd", "http://127.0.0.1:9/x", "evil/repo--mod.Class"),
     *({"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}, {"0": {"0": {"0": []}}}),
 )
-COPIED_CODE = "transformers_modules"  # the folder where transformers copies that of a checkpoint
+COPIED_CODE = "transformers_modules"  # transformers copies the code of a checkpoint there
 FORBIDDEN = ("socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
 COLD_LOADS = """
 import multiprocessing, random, sys, time, torch
@@ -76,11 +76,11 @@ for child in children: child.start()
 for child in children: child.join()
 print(sum(child.exitcode == 0 for child in children))
 """
-Outcome = tuple[int, str | None]  # how much a part tried, and what went wrong if not all survived
+Outcome = tuple[int, str | None]  # the number of cases, and the fault if not all survived
 
 
 def in_child(work: Callable[[], object], log: Path, kill_after: float | None = None) -> int:
-    """Do something in a process of its own, killed after so many seconds; return its status."""
+    """Run `work` in a process of its own, killed after some seconds; return its status."""
 
     def run() -> None:
         os.setpgid(0, 0)  # before it starts others, which are killed with it
@@ -94,14 +94,14 @@ def in_child(work: Callable[[], object], log: Path, kill_after: float | None = N
     child.join(kill_after)
     child.kill()  # if it has not ended
     assert child.pid
-    with suppress(ProcessLookupError):  # what it started, or a second process that waits for it
+    with suppress(ProcessLookupError):  # the processes that it started
         os.killpg(child.pid, signal.SIGKILL)
     child.join()
     return child.exitcode or 0
 
 
 def last_line(log: Path) -> str:
-    """Return what a process said at its end."""
+    """Return the last line of a log."""
     return (log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1][:300]
 
 
@@ -119,7 +119,7 @@ def in_two_processes(run: Callable[[Path], None], output: Path) -> None:
 
 
 def kills(folder: Path, rng: random.Random) -> Iterator[Outcome]:
-    """Kill runs and continue them, set of flags by set of flags."""
+    """Kill runs and continue them, one set of flags after the other."""
     rows = f"{folder}/rows/reviews"
     flags = f"--train_file={rows}.train.jsonl --validation_file={rows}.validation.jsonl {TINY} "
     flags += "--logging_steps=5 --resume_from_checkpoint=auto "
@@ -128,8 +128,8 @@ def kills(folder: Path, rng: random.Random) -> Iterator[Outcome]:
         train.main([*(flags + words).split(), f"--output_dir={output}"])
 
     def embedding(output: Path) -> None:
-        words = [f"{folder}/model", f"{rows}.train.jsonl", "--output", str(output)]
-        embed.main([*words, "--rows_per_shard", "40"])
+        words = [f"{folder}/model", f"{rows}.train.jsonl", "--rows_per_shard=40"]
+        embed.main([*words, f"--output={output}"])
 
     def content(output: Path) -> dict[str, bytes]:
         return {p.name: p.read_bytes() for one in RESULTS for p in output.glob(one)}
@@ -143,20 +143,19 @@ def kills(folder: Path, rng: random.Random) -> Iterator[Outcome]:
         if in_child(partial(run, output), log):
             raise RuntimeError(f"{name} does not run: {last_line(log)}")
         whole[name], seconds[name] = content(output), time.monotonic() - start
-    output, log = folder / "killed", folder / "killed.log"
     for name in itertools.cycle(cases):
-        killed, status = 0, -signal.SIGKILL
-        while status == -signal.SIGKILL:
-            wait = rng.uniform(0, seconds[name]) if killed < 10 else None
-            status = in_child(partial(cases[name], output), log, wait)
-            killed += status == -signal.SIGKILL
-        fault = last_line(log) if status else None
-        if not status and content(output) != whole[name]:
-            fault = "other files than those of an unbroken run"
-        if killed or fault:
-            yield max(killed, 1), fault and f"{name}, killed {killed} times: {fault}"
-        shutil.rmtree(output)
-        log.unlink()
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            output, log = Path(scratch, "killed"), Path(scratch, "killed.log")
+            killed, status = 0, -signal.SIGKILL
+            while status == -signal.SIGKILL:
+                wait = rng.uniform(0, seconds[name]) if killed < 10 else None
+                status = in_child(partial(cases[name], output), log, wait)
+                killed += status == -signal.SIGKILL
+            fault = last_line(log) if status else None
+            if not status and content(output) != whole[name]:
+                fault = "other files than those of an unbroken run"
+            if killed or fault:
+                yield max(killed, 1), fault and f"{name}, killed {killed} times: {fault}"
 
 
 def random_text(rng: random.Random) -> str:
@@ -183,7 +182,7 @@ def fuzz(folder: Path, rng: random.Random) -> Iterator[Outcome]:
 
 
 def spoil(path: Path, rng: random.Random) -> str:
-    """Change a JSON file in one place; return how."""
+    """Change a JSON file in one place; return a description of the change."""
     content, kind = path.read_bytes(), rng.random()
     if kind < 0.2:
         place = rng.randrange(len(content))
@@ -226,13 +225,13 @@ def configs(folder: Path, rng: random.Random) -> Iterator[Outcome]:
             print(f"{type(error).__name__}: {error!s:.200}", file=sys.stderr)
 
     spoilt, log = folder / "spoilt", folder / "spoilt.log"
-    pipeline("text-classification", model=str(folder / "model"))  # what is made once is made here
+    pipeline("text-classification", model=str(folder / "model"))  # imports once for all children
     while True:
         shutil.copytree(folder / "model", spoilt)
         names = ("config.json", "config.json", "tokenizer.json", "tokenizer_config.json")
-        what = spoil(spoilt / rng.choice(names), rng)
+        change = spoil(spoilt / rng.choice(names), rng)
         status = in_child(load, log, kill_after=10)
-        yield 1, f"{what}: status {status}, {last_line(log)}" if status else None
+        yield 1, f"{change}: status {status}, {last_line(log)}" if status else None
         shutil.rmtree(spoilt)
         log.unlink()
 
@@ -266,8 +265,8 @@ def requests(folder: Path, rng: random.Random) -> Iterator[Outcome]:
             yield len(asked), None if right else "a request got another's answer"
 
 
-# The parts in their order, and how often is enough. Those that fork this process come before those
-# with threads, whose locks would stay locked in the child.
+# The parts in their order, with the number of cases that is enough. Parts that fork this process
+# come before parts with threads, whose locks would stay locked in the child.
 PARTS: dict[str, tuple[Callable[[Path, random.Random], Iterator[Outcome]], int]] = {
     "kills": (kills, 300),
     "configs": (configs, 10_000),
@@ -278,7 +277,7 @@ PARTS: dict[str, tuple[Callable[[Path, random.Random], Iterator[Outcome]], int]]
 
 
 def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
-    """Run parts, each for its share of the minutes; return what each tried and what survived."""
+    """Run parts, each for its share of the minutes; return the numbers of each."""
     results: dict[str, Any] = {}
     torch.set_num_threads(1)  # a process that is forked has none of the threads of this one
     os.environ["TOKENIZERS_PARALLELISM"] = "false"

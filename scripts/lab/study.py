@@ -1,4 +1,4 @@
-"""Repeat the experiments: train what has no record, and make pages and figures of the records.
+"""Repeat the experiments: train variants without a record, and make pages of the records.
 
     python scripts/lab/study.py run --seeds 42 43 44
     python scripts/lab/study.py run "scripts/lab/recipes/yelp5.yaml#cnn_max"
@@ -12,21 +12,22 @@ checkpoint, and repeats runs whose recipe has changed since.
 records alone, those of leaderboard.py included; the figures need `pip install 'sase_hf[viz]'`.
 
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
-model_cards/records/study.jsonl; translation.yaml and retrieval.yaml have files of their own. Put
-into study.jsonl by hand are trials with scripts/train.py as tuning/TASK/TRIAL and precision/TASK,
-and what scripts/search.py writes as search/TASK/MODEL.
+model_cards/records/study.jsonl; translation.yaml and retrieval.yaml have files of their own. Some
+records of study.jsonl were added by hand: trials with scripts/train.py, tuning/TASK/TRIAL and
+precision/TASK, and those of scripts/search.py, search/TASK/MODEL.
 """
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, product
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import yaml
 from cells import Page, by_recipe
 from experiments import Experiments
-from measures import SYSTEMS, measure_labels, measure_translation
+from measures import measure_labels, measure_system, measure_translation
 from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
 from translation import Translations
@@ -40,7 +41,7 @@ from sase_hf.visualization import lines_figure, save_figure
 
 
 class Kind(NamedTuple):
-    """The script that trains, the dataclasses of its arguments, and what is measured afterwards."""
+    """A script that trains, the dataclasses of its arguments, and the measurement afterwards."""
 
     script: str
     groups: tuple[type[Any], ...]
@@ -96,8 +97,7 @@ class Fitting(Run):
 
     def measure(self, log: IO[bytes]) -> Record:
         """Fit and measure in this process."""
-        entries = dict(self.settings)
-        return SYSTEMS[entries.pop("system")](entries)
+        return measure_system(self.settings)
 
 
 def collect_runs(flags: argparse.Namespace) -> Iterator[Run]:
@@ -106,41 +106,41 @@ def collect_runs(flags: argparse.Namespace) -> Iterator[Run]:
     Raises:
         ValueError: If a folder contains no recipe, or a recipe has no variants.
     """
-    addresses: dict[str, None] = {}
-    for path in flags.recipes:
-        files = sorted(map(str, Path(path).glob("*.yaml"))) if Path(path).is_dir() else [path]
-        if not files:
-            raise ValueError(f"folder {path} contains no recipe; recipes of a study end in .yaml")
-        for file in files:
-            addresses.update(dict.fromkeys([file] if "#" in file else _variants(file)))
-    for seed in flags.seeds:
-        for address in addresses:
-            file, _, variant = address.partition("#")
-            stem, settings = Path(file).stem, read_recipe(address)
-            name, records = f"{stem}/{variant}", flags.records / "study.jsonl"
-            if stem in KINDS:
-                name, records = variant, flags.records / f"{stem}.jsonl"
-            common = (seed, settings, records, flags.runs)
-            if "system" not in settings:
-                own = (address, KINDS.get(stem, LABEL_KIND), getattr(flags, "word_list", None))
-                yield Training(f"{name}-seed{seed}", *common, *own)
-            elif seed == flags.seeds[0]:
-                yield Fitting(name, *common)
+    addresses = dict.fromkeys(chain(*map(_addresses, flags.recipes)))
+    for seed, address in product(flags.seeds, addresses):
+        file, _, variant = address.partition("#")
+        stem, settings = Path(file).stem, read_recipe(address)
+        name, records = f"{stem}/{variant}", flags.records / "study.jsonl"
+        if stem in KINDS:
+            name, records = variant, flags.records / f"{stem}.jsonl"
+        common = (seed, settings, records, flags.runs)
+        if "system" not in settings:
+            own = (address, KINDS.get(stem, LABEL_KIND), getattr(flags, "word_list", None))
+            yield Training(f"{name}-seed{seed}", *common, *own)
+        elif seed == flags.seeds[0]:
+            yield Fitting(name, *common)
 
 
-def _variants(file: str) -> list[str]:
-    """Return the addresses of the variants of a recipe."""
-    content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    if "variants" not in content:
-        raise ValueError(f"recipe {file} has no variants, by which a study names its records")
-    return [f"{file}#{variant}" for variant in content["variants"]]
+def _addresses(path: str) -> Iterator[str]:
+    """Yield FILE#VARIANT for each variant of a recipe, or of all recipes in a folder."""
+    files = sorted(map(str, Path(path).glob("*.yaml"))) if Path(path).is_dir() else [path]
+    if not files:
+        raise ValueError(f"folder {path} contains no recipe; recipes of a study end in .yaml")
+    for file in files:
+        if "#" in file:
+            yield file
+            continue
+        content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+        if "variants" not in content:
+            raise ValueError(f"recipe {file} has no variants, by which a study names its records")
+        yield from (f"{file}#{variant}" for variant in content["variants"])
 
 
 def render(records: Path, output: Path) -> list[Path]:
     """Write the pages and their figures into a folder; return the files."""
+    names = ("study", "translation", "retrieval", "leaderboard")
     study, translations, rankers, systems = (
-        read_records(records / f"{name}.jsonl")
-        for name in ("study", "translation", "retrieval", "leaderboard")
+        read_records(records / f"{name}.jsonl") for name in names
     )
     if not study:
         raise FileNotFoundError(f"there are no records in {records}; name a folder with --records")
@@ -169,7 +169,7 @@ def _recall_figure(rankers: Mapping[str, Record]) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Do what the command line, by default that of this process, asks for."""
+    """Run the command of the command line."""
     flags = build_parser().parse_args(argv)
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         if flags.command == "render":
@@ -191,7 +191,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = make_parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="train what has no record", allow_abbrev=False)
+    run = commands.add_parser("run", help="train runs without a record", allow_abbrev=False)
     status = commands.add_parser("status", help="list the state of each run", allow_abbrev=False)
     rendering = commands.add_parser("render", help="make pages and figures", allow_abbrev=False)
     named = "FILE#VARIANT, a file for all of its variants, or a folder (default: all recipes)"

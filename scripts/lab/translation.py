@@ -8,8 +8,8 @@ from cells import Page
 
 from sase_hf.visualization import alignment_figure, lines_figure
 
-# Recipe -> its title, and BLEU of all sentences and of those without unknown words in the paper's
-# Table 1, whose models were trained on sentences of up to 30 and 50 words.
+# Recipe -> its title, and the paper's BLEU (Table 1) of all sentences and of those without unknown
+# words. The paper trained on sentences of up to 30 and 50 words.
 MODELS = {
     "encdec_10": ("RNNencdec-10", "13.93", "24.19"),
     "search_10": ("RNNsearch-10", "21.50", "31.44"),
@@ -21,7 +21,7 @@ MODELS = {
 
 
 class Translations(Page):
-    """What the page shows of the records of translation."""
+    """The cells and figures of the page, from the records of translation."""
 
     template = Path(__file__).with_name("translation.md")
     shown = {"models": MODELS}  # noqa: RUF012

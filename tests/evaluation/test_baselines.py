@@ -19,7 +19,7 @@ def made_rows(problem: str, count: int, seed: int) -> Dataset:
     for _ in range(count):
         label = int(rng.random() < 0.3)
         words = [2 + label] + [rng.randrange(4, VOCAB_SIZE) for _ in range(rng.randrange(5))]
-        kinds = {"single_label_classification": label, "regression": float(label)}
+        kinds = {PROBLEMS[0]: label, "regression": float(label)}
         labels = kinds.get(problem, [float(label), 1.0 - label])
         rows.append({"input_ids": rng.sample(words, len(words)), "labels": labels})
     return Dataset.from_list(rows)
@@ -32,22 +32,17 @@ def test_bag_of_words_learns_which_word_says_the_label(problem: str) -> None:
     logits = bag_of_words(train, rows, VOCAB_SIZE, problem, num_labels)
     assert logits.shape == (100, num_labels)
     labels = torch.tensor(rows["labels"][:])
-    if problem == "single_label_classification":
-        assert (logits.argmax(-1) == labels).float().mean() > 0.95
-    elif problem == "multi_label_classification":
-        assert ((logits > 0) == (labels > 0)).float().mean() > 0.95
-    else:
-        assert ((logits[:, 0] > 0.5) == (labels > 0.5)).float().mean() > 0.95
+    predicted = {PROBLEMS[0]: logits.argmax(-1), PROBLEMS[1]: logits > 0}
+    found = predicted.get(problem, logits[:, 0] > 0.5)
+    assert (found == (labels > 0.5)).float().mean() > 0.95
 
 
 def test_bag_of_words_counts_the_texts_of_a_pair_apart() -> None:
     """The label is whether word 2 stands in the first text or in the second."""
     sides = [row % 2 for row in range(200)]
     rows = [{"input_ids": [2, 3], "token_type_ids": [s, 1 - s], "labels": s} for s in sides]
-    logits = bag_of_words(
-        Dataset.from_list(rows), Dataset.from_list(rows), 4, "single_label_classification", 2
-    )
-    assert logits.argmax(-1).tolist() == sides
+    data = Dataset.from_list(rows)
+    assert bag_of_words(data, data, 4, PROBLEMS[0], 2).argmax(-1).tolist() == sides
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_expected_calibration_error_agrees_with_numbers_by_hand(
 
 
 def test_fit_temperature_is_the_minimum_of_the_likelihood() -> None:
-    """A second method, from a library, finds the same; so does a tensor."""
+    """A second method, from a library, finds the same."""
     draws = np.random.default_rng(0)
     logits = 5 * draws.normal(size=(200, 4))
     labels = np.where(draws.random(200) < 0.6, logits.argmax(1), draws.integers(4, size=200))
@@ -43,19 +43,8 @@ def test_fit_temperature_is_the_minimum_of_the_likelihood() -> None:
         return torch.nn.functional.cross_entropy(scaled, torch.tensor(labels)).item()
 
     expected = minimize_scalar(loss, bounds=(0.01, 100), method="bounded", options={"xatol": 1e-8})
-    assert fit_temperature(logits, labels) == pytest.approx(expected.x, rel=1e-4)
-    assert fit_temperature(torch.tensor(logits), torch.tensor(labels)) == fit_temperature(
-        logits, labels
-    )
-
-
-def test_fit_temperature_undoes_a_scale() -> None:
-    """Labels drawn from softmax(logits) need a temperature of 3 for three times the logits."""
-    draws = np.random.default_rng(0)
-    logits = torch.tensor(draws.normal(size=(20_000, 3)))
-    probabilities = logits.softmax(-1).numpy()
-    labels = (draws.random((20_000, 1)) > probabilities.cumsum(1)).sum(1)
-    assert fit_temperature(3 * logits, labels) == pytest.approx(3, rel=0.05)
+    found = fit_temperature(torch.tensor(logits), torch.tensor(labels))
+    assert found == pytest.approx(expected.x, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -67,17 +56,14 @@ def test_fit_temperature_stays_within_its_bounds(labels: list[int], expected: fl
 
 
 @pytest.mark.parametrize(
-    ("function", "scores", "labels", "message"),
+    ("function", "scores", "message"),
     [
-        (expected_calibration_error, [[2.0, -1.0]], [0], "take the softmax"),
-        (expected_calibration_error, [[1.0, 0.0]], [0, 1], r"labels \(2,\)"),
-        (fit_temperature, np.zeros((0, 2)), [], r"shape \(0, 2\)"),
-        (fit_temperature, [[float("nan"), 0.0]], [0], "must be finite"),
+        (expected_calibration_error, [[2.0, -1.0]], "take the softmax"),
+        (fit_temperature, [[float("nan"), 0.0]], "must be finite"),
     ],
 )
-def test_calibration_refuses_what_it_cannot_measure(
-    function: object, scores: object, labels: object, message: str
+def test_calibration_refuses_logits_as_probabilities_and_nan(
+    function: Any, scores: Any, message: str
 ) -> None:
-    assert callable(function)
     with pytest.raises(ValueError, match=message):
-        function(scores, labels)
+        function(scores, [0])

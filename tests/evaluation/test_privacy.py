@@ -1,7 +1,7 @@
-"""What may leave the machine in a record, and what must not."""
+"""The parts of a record that stay on the machine."""
 
+import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,19 +29,11 @@ def test_redact_cuts_paths_and_tokens(text: str, expected: str) -> None:
     assert redact(expected) == expected, "redacting twice changes nothing"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "data/reviews.jsonl",
-        "https://example.org/a/b?c=d",
-        "1/2 and/or 3 / 4",
-        "shelf_life hf_short",
-        "sha256 0123456789abcdef0123456789abcdef01234567",
-    ],
-)
-def test_redact_leaves_other_texts(text: str) -> None:
-    """Names of datasets, addresses, labels and numbers are what a record is for."""
-    assert redact(text) == text
+def test_redact_leaves_other_texts() -> None:
+    """A record needs names of datasets, addresses, labels and numbers."""
+    texts = ["data/reviews.jsonl", "https://example.org/a/b?c=d", "1/2 and/or 3 / 4"]
+    texts += ["shelf_life hf_short", "sha256 0123456789abcdef0123456789abcdef01234567"]
+    assert redact(texts) == texts
 
 
 def test_redact_leaves_out_private_keys_at_every_depth() -> None:
@@ -50,23 +42,11 @@ def test_redact_leaves_out_private_keys_at_every_depth() -> None:
     assert redact(value) == {"a": [{"b": {"pad_token": "[PAD]"}}]}
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ({1: (True, None), "/home/anna/a": 2}, {"1": [True, None], "a": 2}),
-        (float("nan"), None),
-        (np.float32(0.5), 0.5),
-        (IntervalStrategy.EPOCH, "epoch"),
-        (Path("data/a"), "data/a"),
-    ],
-)
-def test_redact_gives_plain_values(value: Any, expected: Any) -> None:
-    """Arguments and configs hold such things."""
-    cleaned = redact(value)
-    assert cleaned == expected
-    assert type(cleaned) is type(expected)
-
-
-def test_redact_refuses_what_json_cannot_hold() -> None:
+def test_redact_gives_plain_values_and_refuses_what_json_cannot_hold() -> None:
+    given = {1: (True, None), "/home/anna/a": 2, "b": float("nan"), "c": np.float32(0.5)}
+    given |= {"d": IntervalStrategy.EPOCH, "e": Path("/home/anna/b")}
+    expected = {"1": [True, None], "a": 2, "b": None, "c": 0.5, "d": "epoch", "e": "b"}
+    assert redact(given) == expected
+    assert json.loads(json.dumps(redact(given))) == expected
     with pytest.raises(TypeError, match=r"a record cannot hold a set, \{1\}; use numbers, texts"):
         redact({"a": [0, {"b": {1}}]})

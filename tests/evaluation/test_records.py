@@ -41,13 +41,9 @@ def test_record_holds_no_names_paths_and_tokens(
     monkeypatch.setattr("platform.node", lambda: "planted-host")
     monkeypatch.setattr("socket.gethostname", lambda: "planted-host")
     token = "hf_" + "PLANTED" * 4
-    arguments = {
-        "train_file": "/home/planted/data/reviews.jsonl",
-        "word_vectors": Path("/home/planted/words.txt"),
-        "output_dir": "/home/planted",
-        "hub_token": token,
-        "notes": ["see ~/planted/log and file:///home/planted/notes", {"url": f"?key={token}"}],
-    }
+    notes = ["see ~/planted/log and file:///home/planted/notes", {"url": f"?key={token}"}]
+    arguments = {"train_file": "/home/planted/data/reviews.jsonl", "notes": notes}
+    arguments |= {"output_dir": "/home/planted", "hub_token": token}
     source = {"file": "/home/planted/reviews.jsonl", "rows": 1}
     config = {**tiny_config().to_dict(), "_name_or_path": "/home/planted/checkpoint"}
     record = record_of(arguments=arguments, sources={"train": source}, config=config)
@@ -55,11 +51,8 @@ def test_record_holds_no_names_paths_and_tokens(
     for text in (json.dumps(record), (tmp_path / "record.json").read_text()):
         assert "planted" not in text.lower()
         assert str(Path(sase_hf.__file__).parents[1]) not in text
-    assert record["arguments"] == {
-        "train_file": "reviews.jsonl",
-        "word_vectors": "words.txt",
-        "notes": ["see log and notes", {"url": "?key=[token]"}],
-    }
+    notes = ["see log and notes", {"url": "?key=[token]"}]
+    assert record["arguments"] == {"train_file": "reviews.jsonl", "notes": notes}
 
 
 def test_measured_record_holds_all_that_judges_a_number() -> None:
@@ -77,11 +70,11 @@ def test_measured_record_holds_all_that_judges_a_number() -> None:
 
 def test_write_record_sorts_keys_and_writes_null_for_nan(tmp_path: Path) -> None:
     record = record_of(metrics={"pearson": math.nan, "mse": np.float32(0.5)})
-    assert record["metrics"] == {"pearson": None, "mse": 0.5}
     write_record(record, tmp_path / "new" / "a.json")
-    text = (tmp_path / "new" / "a.json").read_text()
-    assert json.loads(text) == record
-    assert list(json.loads(text)) == sorted(record)
+    written = json.loads((tmp_path / "new" / "a.json").read_text())
+    assert written == record
+    assert list(written) == sorted(record)
+    assert record["metrics"] == {"pearson": None, "mse": 0.5}
 
 
 def test_record_names_the_commit_of_the_checkout(

@@ -1,4 +1,4 @@
-"""What a report says of a trained model."""
+"""The report of a trained model."""
 
 from typing import Any
 
@@ -11,6 +11,8 @@ from sase_hf.evaluation.report import Report, measure_report, report_tables
 from sase_hf.utils.tables import table_lines
 
 NAMES = ("cold", "mild", "hot")
+LOGITS = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]
+LABELS = [0, 0, 0, 2, 1]
 
 
 def make_report(
@@ -32,10 +34,9 @@ def make_report(
     )
 
 
-def test_report_counts_what_is_taken_for_what() -> None:
+def test_report_counts_the_confusions_of_labels() -> None:
     """Precision and recall of each label, and the wrong rows, the surest first."""
-    logits = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]
-    report = make_report(logits, [0, 0, 0, 2, 1], "single_label_classification", NAMES)
+    report = make_report(LOGITS, LABELS, "single_label_classification", NAMES)
     assert report.confusion is not None
     assert report.confusion.tolist() == [[1, 2, 0], [0, 0, 1], [0, 0, 1]]
     cold, mild, hot = report.classes
@@ -68,8 +69,7 @@ def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
 
 
 def test_report_tables_show_the_worst_confusions_of_many_labels() -> None:
-    logits = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]
-    report = make_report(logits, [0, 0, 0, 2, 1], "single_label_classification", NAMES)
+    report = make_report(LOGITS, LABELS, "single_label_classification", NAMES)
     *_, whole = report_tables(report)
     assert whole.rows[0] == ["cold", "1", "2", "0"]
     assert whole.shares is not None
@@ -79,7 +79,7 @@ def test_report_tables_show_the_worst_confusions_of_many_labels() -> None:
 
 
 def test_table_lines_keep_columns_apart_whatever_the_labels_are() -> None:
-    """A long label is cut; a number is not; what steers a terminal is shown."""
+    """A long label is cut; a number is not; control characters are shown."""
     names = ["a" * 99, "b\r\x1b[2J\nc"]
     report = make_report([[1, 0], [0, 1]], [0, 1], "single_label_classification", names)
     lines = [line for table in report_tables(report) for line in table_lines(table)]

@@ -48,9 +48,7 @@ def test_plain_classifier_computes_the_same_loss_logits_and_gradients() -> None:
         torch.testing.assert_close(gradients[plain_name(name)], weight.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_logit_differences_refuse_a_model_with_other_gradients(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_logit_differences_refuse_other_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that computes less would look faster, also if its logits are right."""
     fields = models.PAPER | NUMBERS
     found = logit_differences((PLAIN, OURS, RECOMMENDED, models.FOCUSED), fields, FLAGS)
@@ -65,9 +63,7 @@ def test_logit_differences_refuse_a_model_with_other_gradients(
         return model
 
     monkeypatch.setattr(models, "build_model", build_cheaper)
-    with pytest.raises(
-        RuntimeError, match=r"ours: gradients of encoder\.embeddings\.weight differ"
-    ):
+    with pytest.raises(RuntimeError, match=r"ours: gradients of encoder\.embeddings\.weight dif"):
         logit_differences((PLAIN, OURS), fields, FLAGS)
 
 
@@ -86,14 +82,7 @@ def test_compare_measures_the_memory_of_gradients_and_moments() -> None:
     assert peaks[1] < mib
 
 
-def test_speedup_is_the_median_of_the_ratios_within_each_round() -> None:
-    times = {"plain": [2.0, 8.0], "ours": [1.0, 2.0]}
-    assert speedup(times, "plain", "ours") == {"q1": 2.5, "median": 3.0, "q3": 3.5}
-
-
-def test_in_turn_alternates_until_its_rounds_or_seconds_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_in_turn_alternates_until_rounds_or_seconds_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """It measures at least MIN_ROUNDS rounds, so that quartiles mean something."""
     now, ran = 0.0, ""
     monkeypatch.setattr("bench.timing.time.perf_counter", lambda: now)
@@ -105,6 +94,8 @@ def test_in_turn_alternates_until_its_rounds_or_seconds_end(
         now += cost * repeats
         return cost
 
+    ratios = speedup({"plain": [2.0, 8.0], "ours": [1.0, 2.0]}, "plain", "ours")
+    assert ratios == {"q1": 2.5, "median": 3.0, "q3": 3.5}, "within each round"
     times = in_turn({"a": partial(run, "a", 1.0), "b": partial(run, "b", 2.0)}, 4, 1000)
     assert ran == "ab" + "ab" + "ba" + "ab" + "ba", "each begins a round in turn"
     assert times == {"a": [1.0] * 4, "b": [2.0] * 4}
@@ -142,7 +133,7 @@ def test_seconds_of_command_are_those_of_the_processor_and_not_of_the_clock() ->
 
 
 @pytest.mark.slow
-def test_commands_are_compared_with_what_every_model_imports(
+def test_commands_are_compared_with_the_imports_of_any_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The commands on a file run; the others cost what this test says."""
@@ -162,16 +153,14 @@ def test_commands_are_compared_with_what_every_model_imports(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--device=cuda"], "torch sees no GPU; use --device cpu"),
         (["--plot=lengths.svg", "--only", "training"], "shows the part lengths"),
         (["--plot=lengths.svg", "--lengths", "9"], "of two --lengths at least"),
         (["--record=."], "is a folder"),
     ],
 )
-def test_benchmark_refuses_what_it_cannot_measure_before_it_begins(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+def test_benchmark_refuses_outputs_that_it_cannot_write_before_it_begins(
+    script: ModuleType, words: list[str], message: str
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match=message):
         script.main(words)
 

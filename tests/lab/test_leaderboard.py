@@ -1,15 +1,12 @@
-"""scripts/lab/leaderboard.py: what it measures, skips and leaves out."""
+"""scripts/lab/leaderboard.py: its measurements, and the runs that it skips."""
 
 import importlib.util
-import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import leaderboard
 import pytest
 import runner
-from baselines import Rows, line_of, most_frequent, tfidf
+from baselines import Rows, line_of, tfidf
 from leaderboard import SYSTEMS, Comparison
 from records import read_records
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
@@ -31,7 +28,7 @@ def words(tmp_path: Path) -> list[str]:
 def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The label stands in each text, so what reads the texts is right; the rest is counted."""
+    """The label stands in each text, so a system that reads texts is right; the rest is counted."""
     systems = ["most_frequent", "tfidf"]
     if importlib.util.find_spec("fasttext"):
         systems.append("fasttext")
@@ -109,14 +106,10 @@ def test_leaderboard_goes_on_without_what_is_not_installed_and_after_a_failure(
     assert not (tmp_path / "records" / "leaderboard.jsonl").exists()
 
 
-def test_line_of_marks_the_words_of_the_second_text_and_hides_labels() -> None:
-    """A word such as __label__0 would be read as a label."""
-    assert line_of(["A __label__0!\n"]) == "a _ _ label _ _ 0 !"
-    assert line_of(["Two dogs", "No dogs, no"]) == "two dogs new:no both:dogs new:, new:no"
-
-
-def test_tfidf_compares_the_texts_of_a_pair() -> None:
+def test_baselines_compare_the_texts_of_a_pair() -> None:
     """Whether a word is in both texts cannot be seen in the words of either."""
+    assert line_of(["A __label__0!\n"]) == "a _ _ label _ _ 0 !", "a label would be read as one"
+    assert line_of(["Two dogs", "No dogs, no"]) == "two dogs new:no both:dogs new:, new:no"
     names = ("red", "blue", "green", "black")
     pairs = [(a, b) for a in names for b in names] * 3
     rows = Rows(pairs, [int(a == b) for a, b in pairs])
@@ -124,11 +117,3 @@ def test_tfidf_compares_the_texts_of_a_pair() -> None:
     assert (model.predict(pairs).argmax(1) == rows.labels).all()
     accuracies = model.settings["validation_accuracies"]
     assert accuracies[model.settings["C"]] == max(accuracies.values())
-
-
-def test_most_frequent_gives_the_shares_of_the_training_labels(tmp_path: Path) -> None:
-    rows: Any = SimpleNamespace(labels=[2, 0, 2, 2])
-    fitted = most_frequent(rows, rows, 0, tmp_path / "model")
-    assert list(fitted.classes) == [0, 2]
-    assert fitted.predict([["a"], ["b"]]).tolist() == [[0.25, 0.75]] * 2
-    assert json.loads((tmp_path / "model.json").read_text()) == [0.25, 0.75]

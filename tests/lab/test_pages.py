@@ -1,4 +1,4 @@
-"""The pages and the figures of the studies: they show the records, and nothing else."""
+"""The pages and the figures of the studies show the records alone."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -17,35 +17,27 @@ CARDS = Path(__file__).parents[2] / "model_cards"
 CONSTRAINTS = CARDS.with_name("constraints.txt")
 
 
-def page(records: dict[str, Any]) -> Experiments:
-    return Experiments(records, {})
-
-
 def record(accuracy: float = 0.5, **more: Any) -> dict[str, Any]:
-    """Return what the tables read of a record."""
+    """Return the fields of a record that the tables read."""
     return {"split": "validation", "metrics": {"accuracy": accuracy}, **more}
 
 
 def test_cells_show_means_over_seeds() -> None:
-    shown = page(
-        {
-            "yelp5/cnn": [record(share) for share in (0.61, 0.63, 0.68)],
-            "yelp5/self_attentive": [record(0.8, seed=43)],
-            "yelp5/focused": [record(0.85, seed=43)],
-        }
-    )
+    histories = [[{"accuracy": share} for share in shares] for shares in ((0.5, 0.75), (0.7, 0.95))]
+    records = {
+        "yelp5/cnn": [record(share) for share in (0.61, 0.63, 0.68)],
+        "yelp5/self_attentive": [record(0.8, seed=43)],
+        "yelp5/focused": [record(0.85, seed=43)],
+        "snli/hops_5": [record(history=history) for history in histories],
+    }
+    shown = Experiments(records, {})
     assert shown.accuracy("yelp5", "cnn") == "64.00 ± 3.61 (3 seeds)"
     assert shown.accuracy("yelp5", "gated") == mean_cell([]) == "-"
     assert shown.gain("yelp5", "gated") == "-"
     assert shown.gain("yelp5", "focused") == "5.00 (1 seed)", "beside the same seed"
     assert shown.paper("table3", "yelp5", "penalty_1") == "64.21"
     assert shown.paper("table3", "snli", "penalty_1") == ""
-
-
-def test_best_epoch_is_that_of_each_seed() -> None:
-    histories = [[{"accuracy": share} for share in shares] for shares in ((0.5, 0.75), (0.7, 0.95))]
-    shown = page({"snli/hops_5": [record(history=history) for history in histories]})
-    assert shown.best_epoch("snli", "hops_5") == "85.00 ± 14.14 (2 seeds)"
+    assert shown.best_epoch("snli", "hops_5") == "85.00 ± 14.14 (2 seeds)", "of each seed"
 
 
 def test_lengths_have_an_interval() -> None:
@@ -53,7 +45,7 @@ def test_lengths_have_an_interval() -> None:
     group = {"from": 5, "to": 20, "tokens": 12.5, "rows": 100}
     seeds = [record(by_length=[group | {"accuracy": share}]) for share in (0.75, 0.85)]
     poolings = ("last", "mean", "max", "one_hop", "default")
-    shown = page({f"snli/length_{pooling}": seeds for pooling in poolings})
+    shown = Experiments({f"snli/length_{pooling}": seeds for pooling in poolings}, {})
     assert shown.lengths("snli") == [["5 to 20", "100", *["80.0 (71.1 to 86.7)"] * 5]]
 
 
@@ -63,9 +55,8 @@ def test_weights_are_counted_as_in_the_paper() -> None:
     config = SelfAttentiveConfig(classifier_hidden_size=3000, **sizes).to_diff_dict()
     config["architectures"] = ["SelfAttentiveForSequenceClassification"]
     lstm, attention = 2 * (4 * 300 * (100 + 300) + 2 * 4 * 300), 350 * (600 + 30)
-    found = page({"yelp5/self_attentive": [record(config=config)]}).weights(
-        "yelp5", "self_attentive"
-    )
+    shown = Experiments({"yelp5/self_attentive": [record(config=config)]}, {})
+    found = shown.weights("yelp5", "self_attentive")
     assert found == ["54,003,000", "15,000", f"{lstm + attention:,}"]
 
 
@@ -81,11 +72,7 @@ def test_leaderboard_shows_means_over_seeds() -> None:
 
 
 def test_records_that_the_tables_cannot_show_are_refused(tmp_path: Path) -> None:
-    records = {
-        "cnn-seed42": record(settings_sha="a"),
-        "cnn-seed43": record(settings_sha="a"),
-        "linear": record(settings_sha="b"),
-    }
+    records = {name: record(settings_sha="a") for name in ("cnn-seed42", "cnn-seed43", "linear")}
     assert {name: len(seeds) for name, seeds in by_recipe(records).items()} == {
         "cnn": 2,
         "linear": 1,

@@ -1,4 +1,4 @@
-"""scripts/lab/soak.py: what it counts, and what it does to processes and files."""
+"""scripts/lab/soak.py: its counts, killed processes and spoilt files."""
 
 import json
 import random

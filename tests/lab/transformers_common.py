@@ -31,7 +31,7 @@ common = pytest.importorskip(
 )
 configuration = pytest.importorskip("transformers_tests.test_configuration_common")
 
-# The tests look a model's task up by its name: which have a loss, and labels of which kind.
+# By these names the tests find the task of a model, and so its loss and labels.
 MODEL_MAPPING_NAMES["self_attentive"] = "SelfAttentiveModel"
 MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES["self_attentive"] = (
     "SelfAttentiveForSequenceClassification",
@@ -68,7 +68,7 @@ class ModelTester:
 
 
 class CheckedModelTests(common.ModelTesterMixin):
-    """What holds for all models."""
+    """The tests of models with checked weights."""
 
     @unittest.skip("the test replaces the weights, and SHA256SUMS refuses replaced ones")
     def test_model_weights_reload_no_missing_tied_weights(self) -> None:

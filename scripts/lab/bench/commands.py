@@ -1,4 +1,4 @@
-"""The part of the benchmark that times whole commands: what starts, and what reads a made file."""
+"""The part of the benchmark that times whole commands: imports, and commands on a made file."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ OUTPUT = "OUTPUT"  # in a command, a path that is new in each call
 TEXT = "the staff was friendly but the soup arrived cold"
 LABEL = f"from transformers import pipeline; pipeline('text-classification', {{!r}})({TEXT!r})"
 BARE = "from transformers import PreTrainedModel"  # whoever loads any model pays this much
-# Small, so that the rows cost what the model does not: reading, tokens, batches, results.
+# Small, so that the time is that of reading, tokens, batches and results.
 SIZES: dict[str, Any] = {"embedding_size": 50, "lstm_hidden_size": 50, "num_hops": 2}
 WORDS = made_words(20_000)
 
@@ -48,7 +48,7 @@ def commands(flags: Namespace) -> Iterator[dict[str, Any]]:
 
 
 def _words_of_commands(folder: str, device: str) -> dict[str, list[str]]:
-    """Return what follows `python`, for a folder with a model and rows.csv."""
+    """Return the arguments of `python` by command, for a folder with a model and rows.csv."""
     embed, train, visualize = (f"{SCRIPTS}/{name}.py" for name in ("embed", "train", "visualize"))
     file, output = f"{folder}/rows.csv", ["--output", OUTPUT]
     training = ["--train_file", file, "--output_dir", OUTPUT, "--num_train_epochs=1"]

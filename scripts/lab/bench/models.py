@@ -23,7 +23,7 @@ PAPER: dict[str, Any] = {"vocab_size": 20_000, "num_labels": NUM_LABELS, "embedd
 PAPER |= {"embedding_size": 100, "lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30}
 PAPER |= ATTENTION
 SIZES = "embedding_size lstm_hidden_size attention_size num_hops classifier_hidden_size"
-# What differs from `PAPER`: the classifiers of its experiments on Age and on Yelp, the one of its
+# The differences from `PAPER`: the classifiers of its experiments on Age and on Yelp and of its
 # Appendix A, and the sizes of `SelfAttentiveConfig()`.
 MODELS: dict[str, dict[str, Any]] = {
     "mlp2000": {"classifier_hidden_size": 2000},
@@ -58,8 +58,8 @@ RECOMMENDED = Settings(
 FOCUSED = replace(RECOMMENDED, name="recommended, default attention", focused=True)
 BF16_WEIGHTS = Settings("ours, bf16 weights", bf16_weights=True)
 FOCUSED_BF16 = replace(BF16_WEIGHTS, name="bf16 weights, default attention", focused=True)
-# The first of each is the baseline. Of the recommended settings, train.py has fused Adam and keeps
-# freed memory by default; `--bf16 true --train_sampling_strategy group_by_length` is the rest.
+# The first of each is the baseline. The recommended settings are those of train.py with
+# `--bf16 true --train_sampling_strategy group_by_length`.
 TRAINING = (PLAIN, OURS, RECOMMENDED, FOCUSED)
 LENGTHS = (PLAIN, OURS, Settings("ours, checkpointing", checkpointing=True), RECOMMENDED)
 INFERENCE = (PLAIN, OURS, BF16_WEIGHTS, FOCUSED_BF16)
@@ -93,7 +93,7 @@ def build_model(
 def logit_differences(
     settings: Sequence[Settings], fields: Mapping[str, Any], flags: Namespace
 ) -> dict[str, float]:
-    """Return how far the logits are from those of the first settings, as a share of the largest.
+    """Return the largest distance from the first settings' logits, as a share of the largest logit.
 
     Settings with another attention are left out. Raises RuntimeError if float32 settings differ by
     more than rounding, also in the gradients of training.
@@ -120,8 +120,10 @@ def logit_differences(
             difference = ((outputs[name].float() - right).abs().max() / right.abs().max()).item()
             found.setdefault(one.name, difference)  # the logits are the first of the outputs
             if not (difference <= TOLERANCE or one.autocast or one.bf16_weights):
+                fault = (
+                    f"{name} differ from the baseline's by {difference:.2g} of the largest value"
+                )
                 raise RuntimeError(
-                    f"{one.name}: {name} differ from the baseline's by {difference:.2g} of the "
-                    f"largest value, allowed is {TOLERANCE}; correct the model or plain.py first"
+                    f"{one.name}: {fault}, allowed is {TOLERANCE}; correct the model"
                 )
     return found

@@ -1,8 +1,4 @@
-"""Passes of models over the same texts, each in a process of its own.
-
-So each has its own memory, whose peak can be measured, and can keep freed memory or give it back to
-the system.
-"""
+"""Passes of models over the same texts, each in a process with a memory peak of its own."""
 
 import multiprocessing
 import resource
@@ -67,8 +63,8 @@ def compare(
         for name, row in rows.items():
             row["speedup"] = speedup(times, settings[0].name, name)
             row |= {"logit_difference": differences[name]} if name in differences else {}
-    facts = {"texts": len(texts), "batch_size": batch_size, "rounds": min(map(len, times.values()))}
-    return {**facts, "settings": rows}
+    rounds = min(map(len, times.values()))
+    return {"texts": len(texts), "batch_size": batch_size, "rounds": rounds, "settings": rows}
 
 
 @torch.inference_mode()
@@ -79,7 +75,7 @@ def read_all(model: nn.Module, batches: Sequence[Batch]) -> None:
 
 
 def measure(repeats: int) -> tuple[float, float]:
-    """In such a process, return the mean seconds of a pass, and the peak of its memory in MiB.
+    """Return the mean seconds of a pass of this process, and the peak of its memory in MiB.
 
     The peak is that of all passes so far, of tensors on a GPU, of the resident size on a CPU. The
     weights do not count: they were there before.
@@ -88,7 +84,7 @@ def measure(repeats: int) -> tuple[float, float]:
     return case(repeats), (peak_bytes() - before) / 2**20
 
 
-_running: tuple[Case, Callable[[], int], int]  # in such a process
+_running: tuple[Case, Callable[[], int], int]  # of a process, set by `_start`
 
 
 def _start(

@@ -1,7 +1,7 @@
-"""The encoder as most people write it in PyTorch, not tuned: what the package is compared with.
+"""The encoder as most people write it in PyTorch, not tuned, with a copy of our classifier.
 
-The classifier is a copy of the package's. Arguments and outputs have the package's names. Shapes:
-B texts, T tokens, H = 2u width of the states, r hops, c labels.
+Arguments and outputs have the package's names. Shapes: B texts, T tokens, H = 2u width of the
+states, r hops, c labels.
 """
 
 from copy import deepcopy

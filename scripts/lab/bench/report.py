@@ -1,4 +1,4 @@
-"""What was measured, as tables, as a plot and as a record."""
+"""The results as tables, as a plot and as a record."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -46,14 +46,14 @@ def exponents(results: Results) -> dict[str, dict[str, float]]:
 
 
 def _costs_of_lengths(results: Results) -> dict[str, dict[str, list[float]]]:
-    """Return for each settings the lengths that it ran, and what each cost."""
+    """Return for each settings its lengths, and the seconds and memory of each."""
     found: dict[str, dict[str, list[float]]] = {}
     for result in results.get("lengths", []):
         for name, row in result["settings"].items():
             costs = found.setdefault(name, {"longest": [], "seconds": [], "peak_mib": []})
-            costs["longest"].append(result["longest"])
-            costs["seconds"].append(row["seconds"]["median"])
-            costs["peak_mib"].append(row["peak_mib"])
+            cost = (result["longest"], row["seconds"]["median"], row["peak_mib"])
+            for own, value in zip(costs.values(), cost, strict=True):
+                own.append(value)
     return found
 
 

@@ -1,7 +1,6 @@
-"""Times of cases that run in turn, and their ratios.
+"""Times of cases that run in turn, A B C A B C, and their ratios within each round.
 
-A time measured on a shared machine means little alone, but other work slows everything of a round.
-So everything that is compared runs in turn, A B C A B C, and ratios are taken within each round.
+The time of one case means little on a shared machine, but other work slows all cases of a round.
 """
 
 import math
@@ -21,11 +20,11 @@ MIN_ROUNDS = 3  # with fewer ratios, quartiles mean nothing
 
 
 def in_turn(cases: Mapping[str, Case], rounds: int, seconds: float) -> Times:
-    """Run cases in turn, round after round, and return seconds of a call for each round.
+    """Run cases in turn, round after round, and return the seconds of a call for each round.
 
     The first round is a warm-up and does not count, unless it alone takes longer than `seconds`.
-    After this time no round begins, as soon as there are `MIN_ROUNDS`. Each round begins with
-    another case, so that no case always follows the same neighbour.
+    After this time and `MIN_ROUNDS`, no round begins. Each round begins with another case, so that
+    no case always follows the same neighbour.
     """
     started = time.perf_counter()
     first = {name: case(1) for name, case in cases.items()}
@@ -61,9 +60,8 @@ def quartiles(values: Sequence[float]) -> Quartiles:
 
 
 def speedup(times: Times, baseline: str, name: str) -> Quartiles:
-    """Return how many times as fast as the baseline a case is, from the ratio of each round."""
-    pairs = zip(times[baseline], times[name], strict=True)
-    return quartiles([slow / fast for slow, fast in pairs])
+    """Return the quartiles of a case's speed over the baseline's, from the ratio of each round."""
+    return quartiles(np.divide(times[baseline], times[name]).tolist())
 
 
 def compared(times: Times, baseline: str, ratio: str) -> dict[str, Any]:
