@@ -16,17 +16,17 @@ help: ## List the targets
 quickstart: .venv/ready-base ## Train on a small synthetic corpus, then show accuracy and attention
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/quickstart.py
 
-app: .venv/ready-demo ## Open a page to play with the model of the quickstart
+app: .venv/ready-demo ## Open a page to try the model of the quickstart
 	@$(BIN)/python scripts/app.py runs/quickstart/model
 
-# A process for each core, with one thread: the tests' models are so small that starting more threads
-# costs more than they save. A file stays in one process, which makes its checkpoints once.
+# One process for each core, with one thread: for the small models of the tests, more threads cost more
+# than they save. The tests of a file run in one process, which makes its checkpoints once.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test: .venv/ready-test ## Run the test suite
 	@$(PYTEST) --ignore tests/lab
 
-fast: .venv/ready-test ## Run the tests that take no process of their own
+fast: .venv/ready-test ## Run the tests that start no process of their own
 	@$(PYTEST) --ignore tests/lab -m "not slow"
 
 lab-tests: .venv/ready-test ## Run the tests of scripts/lab
@@ -40,7 +40,7 @@ lint: .venv/ready-lint ## Check style, formatting and types
 common-tests: .venv/ready-test ## Run the model tests of transformers itself (downloads its source)
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/common_tests.py
 
-soak: .venv/ready-test ## Kill runs, fuzz inputs and crowd servers for an hour; write the record of it
+soak: .venv/ready-test ## Kill runs, fuzz inputs and crowd servers for an hour; write the record
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/soak.py --record model_cards/records/soak.json
 
 clean: ## Remove the environment, caches and build files
@@ -53,7 +53,7 @@ extras_test := [test]
 extras_lint := [test,lint]
 
 .venv/ready-%: $(INSTALLED_FROM)
-	@# What an interruption leaves behind, pip cannot mend: then start anew.
+	@# pip cannot repair an interrupted installation, so such an environment is deleted.
 	@if [ -e .venv/unfinished ]; then rm -rf .venv; fi
 	@[ -x $(BIN)/pip ] || $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "sase_hf needs Python 3.11 or newer; '$(PYTHON)' is not. Name one: make PYTHON=python3.12"; exit 1; }

@@ -1,16 +1,12 @@
 """Two papers at home in Hugging Face Transformers: sentence matrices, and aligned translation.
 
 Importing this package registers its classes, so that the Auto classes and `pipeline` load its
-checkpoints without `trust_remote_code`, and what it saves carries the code for everyone else.
+checkpoints without `trust_remote_code`. Saved checkpoints carry the code for everyone else.
 """
 
 from typing import Any
 
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoTokenizer,
-)
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from .data.tokenizer import LenientTokenizer, build_tokenizer, build_translation_tokenizer
@@ -43,7 +39,7 @@ def _register(family: Family) -> None:
         head.register_for_auto_class(family.auto_class.__name__)
     AutoConfig.register(config.model_type, config, exist_ok=True)
     AutoModel.register(config, family.base_model, exist_ok=True)
-    # Of several, each checkpoint loads as the head its config names in `architectures`.
+    # Of several heads, a checkpoint loads as the one that its config names in `architectures`.
     family.auto_class.register(config, heads if len(heads) > 1 else heads[0], exist_ok=True)
     AutoTokenizer.register(config, fast_tokenizer_class=LenientTokenizer, exist_ok=True)
     PIPELINE_REGISTRY.register_pipeline(

@@ -1,10 +1,10 @@
-"""From nothing to a trained model, its accuracy and a heatmap of its attention, in a minute.
+"""Train a model on a synthetic corpus, print its accuracy and draw its attention, in a minute.
 
     python scripts/quickstart.py
 
-It writes a synthetic corpus, trains on it as scripts/train.py does, and compares the model on
-held-out rows with two baselines. Then a fresh process without `sase_hf` loads the checkpoint and
-shows where it looks. For sentence pairs instead of reviews, which takes twice as long:
+The command writes a synthetic corpus, trains on it as scripts/train.py does, and compares the model
+on held-out rows with two baselines. Then a fresh process without `sase_hf` loads the checkpoint and
+reads the attention. For sentence pairs instead of reviews, which takes twice as long:
 
     python scripts/quickstart.py --task pairs --output_dir runs/quickstart-pairs
 
@@ -23,9 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
 from synthetic import write_corpus
-from torch import Tensor
 
 from sase_hf.data.arguments import SPLITS
 from sase_hf.data.splits import TaskData
@@ -72,71 +70,55 @@ def main(argv: Sequence[str] | None = None) -> None:
         torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
         write_corpus(corpus, arguments.seed)
         metrics = run(model_args, data_args, training_args)["metrics"]
-    parts = assemble(ModelArguments(model_name_or_path=str(checkpoint)), data_args)
-    results = results_of_a_stranger(checkpoint, parts.task)
+    setup = assemble(ModelArguments(model_name_or_path=str(checkpoint)), data_args)
+    results = results_of_a_stranger(checkpoint, setup.task)
     title = f"Synthetic {arguments.task}: where the model looks"
     heatmap.write_text(attention_html(results, title), encoding="utf-8")
 
-    print(f"accuracy on {parts.rows['test'].num_rows:,} held-out synthetic rows")
-    for name, logits in baselines(parts).items():
-        print(f"  {name:<22}{accuracy(logits, parts.rows['test']):.3f}")
+    print(f"accuracy on {setup.rows['test'].num_rows:,} held-out synthetic rows")
+    for name, accuracy in baselines(setup).items():
+        print(f"  {name:<22}{accuracy:.3f}")
     print(f"  {'this model':<22}{metrics['test_accuracy']:.3f}", end="\n\n")
     print(*example(results), "", sep="\n")
     print(f"checkpoint  {os.path.relpath(checkpoint)}")
     print(f"heatmap     {os.path.relpath(heatmap)}")
 
 
-def baselines(parts: TrainingSetup) -> dict[str, Tensor]:
-    """Return the test logits of simple models, which learn from the same training rows."""
-    train, test, problem = parts.rows["train"], parts.rows["test"], parts.task.problem_type
-    num_labels = len(parts.task.label_names)
-    return {
-        "most frequent label": most_frequent(train, test.num_rows, problem, num_labels),
-        "bag of words": bag_of_words(train, test, len(parts.tokenizer), problem, num_labels),
-    }
-
-
-def accuracy(logits: Tensor, rows: Dataset) -> float:
-    """Return the share of rows whose label has the largest logit."""
-    return float((logits.argmax(-1) == torch.tensor(rows["labels"][:])).float().mean())
-
-
 def clear(folder: Path) -> None:
     """Remove an earlier quickstart; raise ValueError if the folder holds other files."""
     found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if not found:
-        return
     readme = folder / "corpus" / "README.md"
     is_ours = readme.is_file() and "synthetic" in readme.read_text(encoding="utf-8")
-    if not (is_ours and found <= {"corpus", "model", "attention.html"}):
+    if found and not (is_ours and found <= {"corpus", "model", "attention.html"}):
         raise ValueError(
             f"--output_dir {folder} holds other files, which would be deleted; name a folder that "
             "is new, empty or left by an earlier quickstart"
         )
-    shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=not found)
+
+
+def baselines(setup: TrainingSetup) -> dict[str, float]:
+    """Return the test accuracy of simple models, which learn from the same training rows."""
+    train, test, problem = setup.rows["train"], setup.rows["test"], setup.task.problem_type
+    num_labels, labels = len(setup.task.label_names), torch.tensor(test["labels"][:])
+    logits = {
+        "most frequent label": most_frequent(train, test.num_rows, problem, num_labels),
+        "bag of words": bag_of_words(train, test, len(setup.tokenizer), problem, num_labels),
+    }
+    return {n: float((own.argmax(-1) == labels).float().mean()) for n, own in logits.items()}
 
 
 def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, Any]]:
     """Let a process that cannot import sase_hf load the checkpoint and read some test rows."""
     rows = task.splits["test"].to_list()[:NUM_SHOWN]
-    inputs = [
-        {"text": row["text"], "text_pair": row["text_pair"]} if "text_pair" in row else row["text"]
-        for row in rows
-    ]
+    names = [task.label_names[row.pop("label")] for row in rows]
     with tempfile.TemporaryDirectory() as elsewhere:
         output = Path(elsewhere, "results.json")
         command = [sys.executable, "-I", "-c", STRANGER, str(checkpoint.resolve()), str(output)]
         offline = {"HF_HOME": elsewhere, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
-        subprocess.run(
-            command,
-            input=json.dumps(inputs),
-            cwd=elsewhere,
-            env=os.environ | offline,
-            text=True,
-            check=True,
-        )
+        options: Any = {"cwd": elsewhere, "env": os.environ | offline, "text": True, "check": True}
+        subprocess.run(command, input=json.dumps(rows), **options)
         results = json.loads(output.read_text(encoding="utf-8"))
-    names = [task.label_names[row["label"]] for row in rows]
     return [{**result, "true_label": name} for result, name in zip(results, names, strict=True)]
 
 

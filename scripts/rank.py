@@ -1,27 +1,22 @@
-"""Rank embedded documents for short queries, and show which words of both met.
+"""Rank embedded documents for short queries, and show which words of both match.
 
     python scripts/embed.py runs/retrieval/yelp5 reviews.jsonl.gz --output runs/reviews
     python scripts/rank.py runs/retrieval/yelp5 --queries queries.csv --documents runs/reviews
 
-Any checkpoint with a sentence matrix can rank; those of scripts/train_retrieval.py have learnt to.
-For each query the best documents are listed, with the words of the query and of the document that
-met most. A page shows both texts with their attention. Choosing a hop there colours the words of a
-row of the query, and those of the row of the document that is most similar to it:
+Any checkpoint with a sentence matrix can rank; scripts/train_retrieval.py trains one to rank. The
+terminal shows the best documents of each query with the words that match most. --output page.html
+writes both texts with their attention; choosing a hop there colours the words of a row of the query
+and of the most similar row of the document. --output ranking.jsonl writes one line for each query:
+`query`, `documents` (rows of the input of embed.py, from 0) and `scores`.
 
-    python scripts/rank.py ... --top_k 3 --output page.html
-
-The ranking alone, one line for each query with `query`, `documents` (rows of the input of embed.py,
-from 0) and `scores`, is written as JSON Lines:
-
-    python scripts/rank.py ... --output ranking.jsonl
-
-Queries in another language than the documents are translated first, by a checkpoint of
-scripts/train_translation.py: --translate_with runs/translation/bpe
+--translate_with runs/translation/bpe, a checkpoint of scripts/train_translation.py, translates the
+queries first.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from sase_hf.retrieval.documents import DocumentRanker, Ranking
@@ -33,7 +28,7 @@ from sase_hf.visualization.attended_text import shortened
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Rank, and print or write what was found."""
+    """Rank, and print or write the documents of each query."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
@@ -50,41 +45,34 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise ValueError(f"--output is {flags.output}; it must end in .html or .jsonl")
         check_output(flags.output)
         ranker = DocumentRanker(flags.checkpoint, flags.documents, flags.score_mode)
-        queries = originals = read_queries(flags.queries, flags.text_column_names)
+        queries = read_queries(flags.queries, flags.text_column_names)
+        originals: list[str | None] = [None] * len(queries)
         if flags.translate_with is not None:
-            queries = translate_queries(flags.translate_with, originals)
+            originals, queries = [*queries], translate_queries(flags.translate_with, queries)
         rankings = ranker.rank(queries, flags.top_k)
-        known = originals if flags.translate_with is not None else [None] * len(queries)
         if flags.output is None:
-            for ranking, original in zip(rankings, known, strict=True):
+            for ranking, original in zip(rankings, originals, strict=True):
                 print(*terminal_lines(ranker, ranking, original), sep="\n")
             return
         if flags.output.suffix == ".html":
-            if not all(ranking.texts for ranking in rankings):
-                raise ValueError(
-                    f"{flags.documents} was written without texts; make it again without "
-                    "--keep_columns"
-                )
             results = [result for ranking in rankings for result in ranker.explain(ranking)]
             text = attention_html(results, "Documents for queries")
         else:
-            text = "".join(map(json_line, rankings, known))
+            text = "".join(map(json_line, rankings, originals))
         write_text(flags.output, text)
         print(flags.output)
 
 
 def terminal_lines(ranker: DocumentRanker, ranking: Ranking, original: str | None) -> Iterator[str]:
-    """Yield a query, and its documents with the words that met."""
-    if original is not None:
-        yield f'"{visible(original)}"'
-    yield f'"{visible(ranking.query)}"'
+    """Yield a query, and its documents with the words that match."""
+    yield from (f'"{visible(text)}"' for text in (original, ranking.query) if text is not None)
     can_explain = ranking.texts is not None and ranker.model.config.has_attention
     results: Iterator[Any] = ranker.explain(ranking) if can_explain else iter(())
     for n, (place, score) in enumerate(zip(ranking.documents, ranking.scores, strict=True)):
         text = "" if ranking.texts is None else f"  {shortened(ranking.texts[n])}"
         yield visible(f"{n + 1:>3}  {score:.3f}  document {place}{text}")
         if (result := next(results, None)) is not None:
-            yield attention_text(result).replace("\n", "\n     ").join(("     ", ""))
+            yield indent(attention_text(result), " " * 5)
     yield ""
 
 

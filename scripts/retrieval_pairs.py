@@ -33,10 +33,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         drawn = list(draw_pairs(flags.texts, flags.text_column_name, flags.seed))
         pairs = [pair for pair in drawn if pair is not None][: flags.max_rows]
         data = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in pairs).encode()
+        if flags.output.suffix == ".gz":
+            data = gzip.compress(data, mtime=0)
         with atomic_write(flags.output) as draft:
-            draft.write_bytes(
-                gzip.compress(data, mtime=0) if flags.output.suffix == ".gz" else data
-            )
+            draft.write_bytes(data)
         print(f"{len(pairs):,} pairs of {len(drawn):,} texts: {flags.output}")
 
 

@@ -4,23 +4,18 @@
         --output_dir runs/search
     python scripts/train.py runs/search/best.yaml
 
-Everything but --trials, by default 20, is a flag of scripts/train.py. Optuna searches the learning
+All flags but --trials, by default 20, are those of scripts/train.py. Optuna searches the learning
 rate, the dropouts, the hops, the attention size and the coefficient of the penalty for the best
---metric_for_best_model on the validation rows: by default accuracy, or mse for regressions. The
-metric cannot be the loss while the coefficient is searched: the loss contains the penalty, so small
-coefficients would win.
-
-The same command continues a search that was stopped, with more --trials also one that ended. A
-trial worse than the median of the others stops at its next evaluation, so give --eval_strategy
-epoch. --output_dir holds search.db (Optuna's storage), trials.json (the settings and the result of
-every trial) and best.yaml; no model is kept. Needs Optuna: pip install 'sase_hf[optuna]'
+--metric_for_best_model on the validation rows: by default accuracy, or mse for regressions. A trial
+worse than the median of the others stops at its next evaluation, so give --eval_strategy epoch. The
+same command continues a search. Needs Optuna: pip install 'sase_hf[optuna]'
 """
 
 import argparse
 import copy
-import json
 import logging
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +23,8 @@ import yaml
 from transformers import set_seed
 from transformers.trainer_utils import SaveStrategy
 
-from sase_hf.evaluation.metrics import DEFAULT_METRICS
 from sase_hf.evaluation.records import describe_environment, write_record
-from sase_hf.training.arguments import LOWER_IS_BETTER, changed_arguments
+from sase_hf.training.arguments import changed_arguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import log_summary, make_trainer, move_label_smoothing
 from sase_hf.training.setup import assemble, check_arguments, check_splits, complete_arguments
@@ -40,7 +34,7 @@ from sase_hf.utils.process import keep_freed_memory, limit_compiled_code
 
 
 def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
-    """Sample the settings of a trial: flags and their values, the same at each call for a trial.
+    """Sample the flags of a trial, the same at each call for it.
 
     The penalty of generalized pooling is usually 0, so its coefficient is not searched.
     """
@@ -51,85 +45,63 @@ def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
     }
     if config.pooling == "self_attention":
         drawn["penalty_coef"] = trial.suggest_float("penalty_coef", 1e-4, 1.0, log=True)
+    drawn = {name: float(f"{value:.2g}") for name, value in drawn.items()}
     if config.has_attention:
         drawn["num_hops"] = trial.suggest_int("num_hops", 1, 30, log=True)
         drawn["attention_size"] = trial.suggest_int("attention_size", 50, 350, step=50)
-    return {
-        name: float(f"{value:.2g}") if isinstance(value, float) else value
-        for name, value in drawn.items()
-    }
+    return drawn
 
 
-def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
-    """Train trials until there are `num_trials`; return what `main` prints."""
+def prepare(argv: Sequence[str]) -> tuple[Any, Any, dict[str, Any]]:
+    """Return a trainer, what it trains with, and the flags that were given or chosen."""
     steps = ["--do_train", "--do_eval"] if argv else []
-    model_args, data_args, training_args = parse_arguments([*argv, *steps], description=__doc__)
-    try:
-        import optuna
-    except ImportError as reason:
-        raise ImportError("a search needs Optuna: pip install 'sase_hf[optuna]'") from reason
-    if model_args.model_name_or_path is not None:
-        raise ValueError("--model_name_or_path is given, but a search builds new models")
-    if training_args.world_size > 1:
+    model_args, data_args, run_args = parse_arguments([*argv, *steps], description=__doc__)
+    if find_spec("optuna") is None:
+        raise ImportError("a search needs Optuna: pip install 'sase_hf[optuna]'")
+    for name in ("model_name_or_path", "encoder_name_or_path"):
+        if getattr(model_args, name) is not None:
+            raise ValueError(f"--{name} is given, but a search builds new models")
+    if run_args.world_size > 1:
         raise ValueError("a search runs in one process; start it without torchrun")
-    check_arguments(model_args, training_args)
-    given = changed_arguments(model_args, data_args, training_args)
-    folder = Path(given.pop("output_dir", str(training_args.output_dir)))
-    move_label_smoothing(model_args, training_args)
-    training_args.save_strategy = SaveStrategy.NO  # trials are measured and forgotten
-    training_args.load_best_model_at_end = training_args.push_to_hub = False
-    training_args.do_predict = False  # left to the recipe
+    if run_args.metric_for_best_model is None and run_args.metric_name is not None:
+        raise ValueError("--metric_name needs --metric_for_best_model: the result to search for")
+    check_arguments(model_args, run_args)
+    given = changed_arguments(model_args, data_args, run_args)
+    given.pop("output_dir", None)
+    move_label_smoothing(model_args, run_args)
+    metric = run_args.metric_for_best_model or "auto"
+    run_args.metric_for_best_model = metric.removeprefix("eval_")
+    run_args.save_strategy = SaveStrategy.NO  # trials are measured and forgotten
+    run_args.load_best_model_at_end = run_args.push_to_hub = False
+    run_args.do_predict = False  # left to the recipe
 
     keep_freed_memory()
     limit_compiled_code()
-    set_seed(training_args.seed)
+    set_seed(run_args.seed)
     setup = assemble(model_args, data_args)  # its model, never trained, is the start of all trials
-    check_splits(setup.task, training_args)
-    given |= complete_arguments(training_args, setup)
-    log_summary(setup, model_args, data_args, training_args)
-    metric = (training_args.metric_for_best_model or "").removeprefix("eval_")
-    if not metric and training_args.metric_name is not None:
-        raise ValueError("--metric_name needs --metric_for_best_model: the result to search for")
-    if metric == "loss" and setup.model.config.pooling == "self_attention":
+    check_splits(setup.task, run_args)
+    given |= complete_arguments(run_args, setup)
+    log_summary(setup, model_args, data_args, run_args)
+    if run_args.metric_for_best_model == "loss" and setup.model.config.pooling == "self_attention":
         raise ValueError(
             "--metric_for_best_model is loss, the default of --load_best_model_at_end, but it "
             "contains the penalty; give one such as --metric_for_best_model accuracy"
         )
-    if not metric:
-        metric = DEFAULT_METRICS[setup.task.problem_type][0]
-        training_args.metric_for_best_model = metric
-        training_args.greater_is_better = metric not in LOWER_IS_BETTER
-    trainer = make_trainer(setup, training_args)
-    best_of = max if training_args.greater_is_better else min
-    given |= {"metric_for_best_model": metric, "greater_is_better": best_of is max}
-    given = json.loads(json.dumps(given))
+    for name in ("metric_for_best_model", "greater_is_better"):
+        given[name] = getattr(run_args, name)
+    return make_trainer(setup, run_args), setup, given
 
-    def searched_arguments(trial: Any) -> dict[str, Any]:
-        settings = sample_settings(trial, setup.model.config)
-        trial.set_user_attr("settings", settings)
-        return {"learning_rate": settings["learning_rate"]}
 
-    def build_model(trial: Any) -> Any:
-        config = copy.deepcopy(setup.model.config)
-        for name, value in sample_settings(trial, config).items():
-            if hasattr(config, name):
-                setattr(config, name, value)
-        model = type(setup.model)(config)
-        if model_args.word_vectors:
-            vectors: Any = setup.model.get_input_embeddings()
-            model.get_input_embeddings().load_state_dict(vectors.state_dict())
-        set_seed(training_args.seed)  # as a run does between building and training
-        return model
+def open_study(run_args: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Begin or continue a study; return it with the options that name it and draw its trials."""
+    import optuna
 
-    def best_evaluation(metrics: dict[str, float]) -> float:
-        value, earlier = metrics[f"eval_{metric}"], trainer.state.best_metric
-        return value if earlier is None else best_of(value, earlier)
-
+    folder = Path(run_args.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    options: dict[str, Any] = {
+    options: Any = {
         "storage": f"sqlite:///{folder / 'search.db'}",
         "study_name": "search",
-        "direction": "maximize" if best_of is max else "minimize",
+        "direction": "maximize" if run_args.greater_is_better else "minimize",
         "load_if_exists": True,
     }
     study = optuna.create_study(**options)
@@ -140,42 +112,69 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
             "give the same flags to continue it, or choose another --output_dir"
         )
     study.set_user_attr("given", given)
+    # With the same seed, a continued search would sample its first trials again.
+    sampler = optuna.samplers.TPESampler(seed=run_args.seed + len(study.trials))
+    return study, options | {"sampler": sampler, "catch": (FloatingPointError,)}
+
+
+def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
+    """Train trials until there are `num_trials`; return what `main` prints."""
+    trainer, setup, given = prepare(argv)
+    metric = given["metric_for_best_model"]
+
+    def searched_arguments(trial: Any) -> dict[str, Any]:
+        settings = sample_settings(trial, setup.model.config)
+        trial.set_user_attr("settings", settings)
+        return {"learning_rate": settings["learning_rate"]}
+
+    def build_model(trial: Any) -> Any:
+        config = copy.deepcopy(setup.model.config)
+        for name, value in sample_settings(trial, config).items():
+            if name != "learning_rate":
+                setattr(config, name, value)
+        model = type(setup.model)(config)
+        if setup.vectors_found:
+            vectors = setup.model.get_input_embeddings().state_dict()
+            model.get_input_embeddings().load_state_dict(vectors)
+        set_seed(trainer.args.seed)  # as a run does between building and training
+        return model
+
+    def best_evaluation(metrics: dict[str, float]) -> float:
+        value, earlier = metrics[f"eval_{metric}"], trainer.state.best_metric
+        best_of = max if given["greater_is_better"] else min
+        return value if earlier is None else best_of(value, earlier)
+
+    study, options = open_study(trainer.args, given)
     remaining = num_trials - sum(trial.state.is_finished() for trial in study.trials)
     # Given now and not at the start, where the trainer would build a model without a trial.
     trainer.model_init = build_model
+    folder = Path(trainer.args.output_dir)
     try:
         if remaining > 0:
             trainer.hyperparameter_search(
-                searched_arguments,
-                best_evaluation,
-                remaining,
-                backend="optuna",
-                # With the same seed, a continued search would sample its first trials again.
-                sampler=optuna.samplers.TPESampler(seed=training_args.seed + len(study.trials)),
-                catch=(FloatingPointError,),
-                **options,
+                searched_arguments, best_evaluation, remaining, backend="optuna", **options
             )
+        best = describe(study.best_trial)
     except ValueError as error:
         if any(trial.value is not None for trial in study.trials):
             raise
         raise ValueError(f"no trial has a result; see {folder / 'trials.json'}") from error
     finally:
         trials = [describe(trial) for trial in study.trials if trial.state.is_finished()]
-        record = {"metric": metric, "split": "validation", "seed": training_args.seed}
+        record = {"metric": metric, "split": "validation", "seed": trainer.args.seed}
         record |= {"sources": setup.task.sources, "arguments": given, "trials": trials}
         write_record(record | describe_environment(), folder / "trials.json")
-
-    best = describe(study.best_trial)
-    recipe = {**given, **best["settings"], "output_dir": str(folder / "best")}
+    recipe: dict[str, Any] = given | best["settings"] | {"output_dir": str(folder / "best")}
     if "eval_strategy" in given:  # a trial counts by its best evaluation, so keep that model
         recipe |= {"save_strategy": given["eval_strategy"], "load_best_model_at_end": True}
         if given["eval_strategy"] == "steps":
-            recipe["save_steps"] = training_args.eval_steps
+            recipe["save_steps"] = trainer.args.eval_steps
     text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
-    title = f"# Trial {best['number']}: {metric} {best['value']:.4g} on the validation rows."
+    shown = {"trial": best["number"], metric: f"{best['value']:.4g}"}
+    title = f"# Trial {shown['trial']}: {metric} {shown[metric]} on the validation rows."
     write_text(folder / "best.yaml", f"{title}\n{text}")
-    shown = {"trial": best["number"], metric: f"{best['value']:.4g}", **best["settings"]}
-    return shown | {"trials": folder / "trials.json", "recipe": folder / "best.yaml"}
+    files = {"trials": folder / "trials.json", "recipe": folder / "best.yaml"}
+    return {**shown, **best["settings"], **files}
 
 
 def describe(trial: Any) -> dict[str, Any]:

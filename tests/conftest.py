@@ -33,7 +33,7 @@ def seed() -> None:
 
 @pytest.fixture
 def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a batch many blocks, with spare positions; the texts of tests are too few for that."""
+    """Cut a batch into many blocks with spare positions; tests have too few texts for that."""
     monkeypatch.setattr(packing_self_attentive, "CALL_IN_TOKENS", 0)
     monkeypatch.setattr(packing_self_attentive, "LENGTHS_PER_OCTAVE", 1)
     monkeypatch.setattr(packing_self_attentive, "COMPILED", (torch.float32, torch.float64))
@@ -41,7 +41,7 @@ def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def poisoned_memory() -> Iterator[None]:
-    """Fill new tensors with NaN, so that a weight that was never initialised is seen."""
+    """Fill new tensors with NaN, to expose a weight that was never initialised."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)

@@ -17,15 +17,12 @@ from ..models import FAMILIES, unit_rows
 from ..utils.loading import load_ranker
 from .ranking import best_documents
 
-QUERIES_AT_ONCE = 64
-
 
 @dataclass(frozen=True)
 class Ranking:
-    """The documents that fit a query best, the best first, with their scores.
+    """The best documents of a query, the best first: rows of the embedded corpus, from 0.
 
-    `documents` are rows of the embedded corpus, from 0; `texts` is None if the corpus was embedded
-    without its texts.
+    `texts` is None if the corpus was embedded without its texts.
     """
 
     query: str
@@ -35,81 +32,73 @@ class Ranking:
 
 
 class DocumentRanker:
-    """A checkpoint with a sentence matrix, and the documents that it embedded, in memory.
+    """A checkpoint of any head with a sentence matrix, and the documents that it embedded.
 
-    Args:
-        checkpoint: A folder or a name on the Hub, of any head.
-        folder: The output of `embed_corpus` with this checkpoint.
-        score_mode: "rows" or "flat"; None for that of the checkpoint.
+    The documents are the output of `embed_corpus` with this checkpoint, read into memory. The
+    `score_mode` is "rows" or "flat", by default that of the checkpoint.
 
-    Raises:
-        ValueError: If another model embedded the documents, or shards are missing.
-        OSError: If there is no such checkpoint or folder.
+    Raises ValueError if another model embedded the documents, or shards are missing.
     """
 
     def __init__(self, checkpoint: str, folder: Path, score_mode: str | None = None) -> None:
         self.model, self.tokenizer = load_ranker(checkpoint)
-        if score_mode is not None:
-            self.model.config.score_mode = score_mode
+        self.folder = folder
+        self.model.config.score_mode = score_mode or self.model.config.score_mode
         if (manifest := read_manifest(folder, {})) is None:
             raise FileNotFoundError(f"there are no embeddings in {folder}; make them by embed.py")
-        self.max_seq_length: int | None = manifest["settings"]["max_seq_length"]
+        settings = manifest["settings"]
+        self.max_seq_length: int | None = settings["max_seq_length"]
         self._embed = Embedder(checkpoint, max_seq_length=self.max_seq_length, device="cpu")
         read_manifest(folder, {"model": self._embed.identity})
-        self._rows, self._texts = self._read(folder, manifest)
-
-    def _read(self, folder: Path, manifest: dict[str, Any]) -> tuple[Tensor, Any]:
-        """Return what scores compare, as `unit_rows` does, and the texts if there are any."""
-        settings = manifest["settings"]
         shards = list_shards(folder, manifest["rows"], settings["rows_per_shard"])
         if missing := [shard.path.name for shard in shards if not shard.is_finished()]:
             raise ValueError(f"{folder} lacks {missing[0]}; give the command of embed.py again")
-        rows, texts = None, []
+        rows, texts = [], []
         for shard in shards:
             table = pq.read_table(shard.path)
-            part = self._unit_rows(table[COLUMN].combine_chunks().flatten().to_numpy(), len(shard))
-            if rows is None:
-                rows = part.new_empty(manifest["rows"], *part.shape[1:])
-            rows[shard.start : shard.stop] = part
+            embeddings = table[COLUMN].combine_chunks().flatten().to_numpy()
+            rows.append(self._unit_rows(embeddings, len(shard)))
             if settings["text_column_names"] in table.column_names:
                 texts += table[settings["text_column_names"]].chunks
-        assert rows is not None  # a corpus has rows
-        return rows, pa.chunked_array(texts) if texts else None
+        self._rows = torch.cat(rows)
+        self._texts = pa.chunked_array(texts) if texts else None
 
     def _unit_rows(self, embeddings: Any, count: int) -> Tensor:
         """Return embeddings as rows of length 1, shape (count, r, H) or (count, 1, r * H)."""
-        config = self.model.config
-        return unit_rows(torch.tensor(embeddings).view(count, -1), config, config.score_mode)
+        return unit_rows(torch.tensor(embeddings).view(count, -1), self.model.config)
 
-    def rank(self, queries: Sequence[str], top_k: int) -> list[Ranking]:
-        """Return the best `top_k` documents of each query."""
+    def rank(self, queries: Sequence[str], top_k: int, block: int = 64) -> list[Ranking]:
+        """Return the best `top_k` documents of each query; `block` queries are ranked at once."""
         rows = self._unit_rows(self._embed(queries), len(queries))
         found = []
-        for start in range(0, len(queries), QUERIES_AT_ONCE):
-            part = slice(start, start + QUERIES_AT_ONCE)
+        for start in range(0, len(queries), block):
+            part = slice(start, start + block)
             best = best_documents(rows[part], self._rows, top_k)
             for query, scores, places in zip(queries[part], *best, strict=True):
                 documents, texts = places.tolist(), None
-                if self._texts is not None:
+                if self._texts is not None:  # `take` would join all chunks
                     texts = [self._texts[place].as_py() for place in documents]
                 found.append(Ranking(query, documents, scores.tolist(), texts))
         return found
 
     def explain(self, ranking: Ranking) -> Iterator[dict[str, Any]]:
-        """Yield the pipeline's result for the pair of the query and each document with a text.
+        """Yield the pipeline's result for the pair of the query and each of its documents.
 
         A result holds the attention on both texts; its label is the document, with its score.
+
+        Raises ValueError if the documents were embedded without their texts.
         """
+        if ranking.texts is None:
+            raise ValueError(
+                f"{self.folder} was written without texts; make it again without --keep_columns"
+            )
         task: Any = FAMILIES[self.model.config.model_type].pipeline_task
         read = pipeline(task, model=self.model, tokenizer=self.tokenizer)
         limit = self.max_seq_length or self.tokenizer.model_max_length
         longest = limit + len(self.tokenizer(ranking.query).input_ids)  # cuts the document alone
-        rows = zip(ranking.documents, ranking.scores, ranking.texts or [], strict=False)
-        for place, score, text in rows:
-            pair = {"text": ranking.query, "text_pair": text}
+        for place, score, text in zip(
+            ranking.documents, ranking.scores, ranking.texts, strict=True
+        ):
+            result = read({"text": ranking.query, "text_pair": text}, max_length=longest)
             label = f"document {place}"
-            shown = {"label": label, "score": score, "scores": {label: score}}
-            yield {**read(pair, max_length=longest), **shown}
-
-
-__all__ = ["DocumentRanker", "Ranking"]
+            yield {**result, "label": label, "score": score, "scores": {label: score}}

@@ -1,4 +1,4 @@
-"""Does a sentence lie nearest to its translation? Nearest-neighbour accuracy, layer by layer.
+"""Nearest-neighbour accuracy, layer by layer: does a sentence lie nearest to its translation?
 
 The measure is that of Pires, Schlinger and Garrette, *How multilingual is Multilingual BERT?*
 (ACL 2019), section 5.
@@ -21,10 +21,9 @@ def layer_vectors(
 ) -> dict[str, Tensor]:
     """Return the vectors (N, H) of N texts by the name of their layer.
 
-    `layer 0` is the mean word vector and `layer i` the mean state of layer i; special tokens do not
-    count. `hop i` is row i of a sentence matrix, and `sentence` the sentence embedding, where the
-    model has them. A text without tokens has the vector 0. The model is an encoder in evaluation
-    mode, such as `AutoModel` loads.
+    `layer 0` is the mean word vector and `layer i` the mean state of layer i, without special
+    tokens; a text without tokens has the vector 0. `hop i` is row i of a sentence matrix, and
+    `sentence` the sentence embedding, if the model (an encoder in evaluation mode) has them.
     """
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]), reverse=True)
     parts: dict[str, list[Tensor]] = {}
@@ -58,15 +57,11 @@ def nearest_neighbour_accuracy(
 ) -> float:
     """Return the share of source rows (N, H) whose nearest target row, in L2, has the same number.
 
-    Row i of the target (N, H) translates row i of the source. The `shift` is the mean of target
-    minus source, which is added to a source row first: over all pairs (`same`, as in the paper),
-    over the half without the row (`other`, which leaks nothing), or `none`. `block` source rows are
-    compared at once.
-
-    Raises ValueError if there are fewer than two pairs, or the shift is another word.
+    Row i of the target (N, H) translates row i of the source. The `shift`, the mean of target minus
+    source, is added to a source row first: over all pairs (`same`, as in the paper), over the half
+    without the row (`other`, which leaks nothing), or `none`. `block` source rows are compared at
+    once. Raises ValueError if there are fewer than two pairs.
     """
-    if shift not in SHIFTS:
-        raise ValueError(f"shift is {shift!r}; use {', '.join(SHIFTS)}")
     if len(source) < 2:
         raise ValueError(f"there are {len(source)} pairs; give at least 2")
     source, target = source.double(), target.double()
@@ -86,20 +81,14 @@ def nearest_neighbour_accuracy(
 def accuracy_by_layer(
     source: Mapping[str, Tensor], target: Mapping[str, Tensor]
 ) -> dict[str, dict[str, list[float]]]:
-    """Return, by layer and shift, the accuracy from source to target and from target to source.
-
-    Both sides are what `layer_vectors` returns.
-    """
+    """Return the accuracy of `layer_vectors` by layer and shift: to the target, then back."""
     return {
         layer: {
             shift: [
-                nearest_neighbour_accuracy(vectors, target[layer], shift),
-                nearest_neighbour_accuracy(target[layer], vectors, shift),
+                nearest_neighbour_accuracy(first, second, shift)
+                for first, second in ((vectors, target[layer]), (target[layer], vectors))
             ]
             for shift in SHIFTS
         }
         for layer, vectors in source.items()
     }
-
-
-__all__ = ["SHIFTS", "accuracy_by_layer", "layer_vectors", "nearest_neighbour_accuracy"]

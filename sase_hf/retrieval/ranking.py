@@ -17,10 +17,7 @@ MAX_COSINES = 2**24  # between rows, in memory at once: 64 MiB
 def best_documents(
     queries: Tensor, documents: Tensor, top_k: int, max_cosines: int = MAX_COSINES
 ) -> tuple[Tensor, Tensor]:
-    """Return scores and numbers (Q, min(top_k, D)) of the documents, the best of a query first.
-
-    Queries have the shape (Q, r, H), documents (D, r, H); `max_cosines` bounds the memory.
-    """
+    """Return scores and numbers (Q, min(top_k, D)) of the documents, the best of a query first."""
     scores = queries.new_empty(len(queries), 0)
     places = torch.empty(len(queries), 0, dtype=torch.long)
     for start, block in _blocks(queries, documents, max_cosines):
@@ -69,27 +66,14 @@ def ranking_metrics(ranks: Tensor) -> dict[str, float]:
 def recall_by_length(
     ranks: Tensor, lengths: Sequence[int], bins: int = 5
 ) -> list[dict[str, float | int]]:
-    """Return recall by the length of the document, in groups of equal size, the shortest first.
+    """Return `ranking_metrics` by the number of words of each query's document.
 
-    `lengths` are the words of the document of each query, `ranks` have the shape (Q,). A group has
-    the mean `words` of its documents, its `rows`, and its `ranking_metrics`.
+    The groups are of equal size, the shortest first, with the mean `words` and the `rows` of each.
     """
     order = torch.tensor(lengths).argsort(stable=True)
     return [
-        {
-            "words": sum(lengths[i] for i in group) / len(group),
-            "rows": len(group),
-            **ranking_metrics(ranks[group]),
-        }
+        {"words": sum(lengths[i] for i in group) / len(group), "rows": len(group)}
+        | ranking_metrics(ranks[group])
         for group in order.tensor_split(bins)
         if len(group)
     ]
-
-
-__all__ = [
-    "best_documents",
-    "ranking_metrics",
-    "ranks_in_scores",
-    "ranks_of_own",
-    "recall_by_length",
-]

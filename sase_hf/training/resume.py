@@ -13,7 +13,7 @@ from torch import nn
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
-from ..utils.cli import Terminated
+from ..utils.signals import Terminated
 from .checkpoints import newest_complete_checkpoint, write_manifest
 
 logger = logging.getLogger(__name__)

@@ -9,9 +9,10 @@ Write them with `python scripts/synthetic_corpus.py FOLDER`.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 from .grammar import Draw
 from .pairs import LABELS, draw_pair
@@ -37,8 +38,6 @@ Reviews are labelled "1 star" to "5 stars"; pairs entailment, neutral or contrad
 others in every file. No review and no premise occurs twice, in one file or in two.
 """
 
-Row = dict[str, str]
-
 
 def write_corpus(
     folder: str | Path,
@@ -52,45 +51,31 @@ def write_corpus(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, sizes, make, key in (
-        ("reviews", review_sizes, _review, "text"),
-        ("pairs", pair_sizes, _pair, "premise"),
-    ):
-        rows = _different_rows(make, Draw(f"{name} {seed}"), sum(sizes.values()), key)
+    texts, shown = {}, {}
+    corpora: Any = {
+        "reviews": (review_sizes, draw_review, STARS),
+        "pairs": (pair_sizes, draw_pair, LABELS),
+    }
+    for name, (sizes, make, labels) in corpora.items():
+        rows = _different_rows(make, labels, Draw(f"{name} {seed}"))
         for split, size in sizes.items():
             lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in islice(rows, size))
-            _write(folder / f"{name}.{split}.jsonl", "".join(lines))
-    reviews, pairs = (" / ".join(map(str, sizes.values())) for sizes in (review_sizes, pair_sizes))
-    _write(folder / "README.md", _README.format(seed=seed, reviews=reviews, pairs=pairs))
+            texts[f"{name}.{split}.jsonl"] = "".join(lines)
+        shown[name] = " / ".join(map(str, sizes.values()))
+    texts["README.md"] = _README.format(seed=seed, **shown)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
     return folder
 
 
-def _review(draw: Draw, number: int) -> Row:
-    stars = STARS[number % len(STARS)]
-    review = draw_review(draw, stars)
-    label = f"{stars} star{'s' * (stars > 1)}"
-    return {"text": review["text"], "label": label, "phenomenon": review["phenomenon"]}
-
-
-def _pair(draw: Draw, number: int) -> Row:
-    label = LABELS[number % len(LABELS)]
-    pair = draw_pair(draw, label)
-    sentences = {name: pair[name] for name in ("premise", "hypothesis")}
-    return {**sentences, "label": label, "phenomenon": pair["phenomenon"]}
-
-
 def _different_rows(
-    make: Callable[[Draw, int], Row], draw: Draw, count: int, key: str
-) -> Iterator[Row]:
-    """Yield rows, each made again until its key text is new."""
+    make: Callable[[Draw, Any], dict[str, str]], labels: Sequence[Any], draw: Draw
+) -> Iterator[dict[str, str]]:
+    """Yield rows whose labels take turns, each made again until its first text is new."""
     seen: set[str] = set()
-    for number in range(count):
-        row = make(draw, number)
-        while row[key] in seen:
-            row = make(draw, number)
-        seen.add(row[key])
+    for label in cycle(labels):
+        row = make(draw, label)
+        while (text := next(iter(row.values()))) in seen:
+            row = make(draw, label)
+        seen.add(text)
         yield {**row, "source": "synthetic"}
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")

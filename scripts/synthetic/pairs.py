@@ -21,12 +21,16 @@ RULES = {
     for name, rules in _SECTIONS["rules"].items()
 }
 WORDS = {name: words.split() for name, (words,) in _SECTIONS["words"].items()}
-# Of each verb the base form and the past, of each group of words its head and its members.
+# A verb is its base form and its past; a group of words is its head and its members.
 VERBS = {name: [verb.split() for verb in verbs] for name, verbs in _SECTIONS["verbs"].items()}
 GROUPS = {name: [group.split() for group in some] for name, some in _SECTIONS["groups"].items()}
 PHRASES = _SECTIONS["phrases"]
+# Slots of a statement and what they are drawn from, in this order.
+VERB_SLOTS = {"did": "deeds", "met": "mutual_deeds", "got": "chores"}
+VERB_SLOTS |= {"could": "succeeded", "failed": "failed", "tried": "attempted"}
+WORD_SLOTS = {"thing": "objects", "adj": "adjectives", "how": "adverbs"}
 
-# For a relation and a label the premise and the hypothesis: P or H, affirmed or negated.
+# Relation and label -> premise and hypothesis, which are P or H, affirmed or negated.
 CASES = {
     ("=", "entailment"): ("P H", "H P", "not-P not-H", "not-H not-P"),
     ("=", "contradiction"): ("P not-H", "not-H P", "not-P H", "H not-P"),
@@ -55,11 +59,9 @@ def draw_pair(draw: Draw, label: str) -> dict[str, str]:
         premise, hypothesis = f"{setting} {premise}", f"{setting} {hypothesis}"
     if draw.chance(0.3):
         premise = f"{premise}, and {draw.pick(PHRASES['asides'])}"
-    return {
-        "premise": premise[0].upper() + premise[1:] + ".",
-        "hypothesis": hypothesis[0].upper() + hypothesis[1:] + ".",
-        "phenomenon": phenomenon,
-    }
+    pair = {"premise": premise, "hypothesis": hypothesis}
+    pair = {name: text[0].upper() + text[1:] + "." for name, text in pair.items()}
+    return {**pair, "label": label, "phenomenon": phenomenon}
 
 
 def _statement(
@@ -82,15 +84,9 @@ def _draw_scene(draw: Draw) -> tuple[dict[str, str], dict[str, list[str]]]:
     many = draw.pick(range(1, len(numbers)))
     family, *kinds = draw.pick(GROUPS["beings"])
     sort, *goods = draw.pick(GROUPS["goods"])
-    verbs = {"v": v, "w": w}
-    for name, kind in (
-        *(("did", "deeds"), ("met", "mutual_deeds"), ("got", "chores")),
-        *(("could", "succeeded"), ("failed", "failed"), ("tried", "attempted")),
-    ):
-        verbs[name] = draw.pick(VERBS[kind])
+    verbs = {"v": v, "w": w} | {name: draw.pick(VERBS[kind]) for name, kind in VERB_SLOTS.items()}
     slots = {"a": f"the {a}", "b": f"the {b}", "c": f"the {c}", "group": f"{group}s"}
-    for name, kind in (("thing", "objects"), ("adj", "adjectives"), ("how", "adverbs")):
-        slots[name] = draw.pick(WORDS[kind])
+    slots |= {name: draw.pick(WORDS[kind]) for name, kind in WORD_SLOTS.items()}
     slots |= {"more": more, "less": less, "few": numbers[draw.pick(range(many))]}
     slots |= {"many": numbers[many], "family": family, "kind": draw.pick(kinds)}
     return slots | {"sort": sort, "good": draw.pick(goods)}, verbs

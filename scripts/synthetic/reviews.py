@@ -23,7 +23,6 @@ SYMBOL = re.compile(r"\{(\w+)\}")
 _SECTIONS = read_grammar("reviews.ini")
 _OPPOSITES = {name: opposite for name, (opposite,) in _SECTIONS["opposites"].items()}
 _OPPOSITES |= {opposite: name for name, opposite in _OPPOSITES.items()}
-PARTS = _SECTIONS["parts"]
 # Stars -> what the main sentence turns on -> its templates; those of 2 and 1 are mirrored.
 TEMPLATES = {stars: _SECTIONS[f"{stars} stars"] for stars in (5, 4, 3)}
 
@@ -50,17 +49,17 @@ def draw_review(draw: Draw, stars: int) -> dict[str, str]:
     template = draw.pick(templates[phenomenon])
     if stars < 3 or (stars == 3 and draw.chance(0.5)):
         template = mirrored(template)
-    thing = draw.pick(list(PARTS))
-    left: dict[str, Alternatives] = {**_GRAMMAR, "thing": (thing,), "part": PARTS[thing]}
+    thing = draw.pick(list(_SECTIONS["parts"]))
+    left = _GRAMMAR | {"thing": (thing,), "part": _SECTIONS["parts"][thing]}
     sentences = [_expand(draw, template, left)]
     if draw.chance(0.5):
         sentences.insert(draw.pick((0, 1)), _expand(draw, "{aside}", left))
     text = " ".join(sentence[0].upper() + sentence[1:] + "." for sentence in sentences)
-    return {"text": text, "phenomenon": phenomenon}
+    return {"text": text, "label": f"{stars} star{'s' * (stars > 1)}", "phenomenon": phenomenon}
 
 
 def _expand(draw: Draw, template: str, left: dict[str, Alternatives]) -> str:
-    """Replace every symbol; what was drawn once is not drawn again while others are left."""
+    """Replace every symbol; an alternative is not drawn again while others are left."""
 
     def fill(symbol: re.Match[str]) -> str:
         phrase = draw.pick(left[symbol[1]])

@@ -1,4 +1,4 @@
-"""Load checkpoints in a fresh process and write down all their answers.
+"""Load checkpoints in a fresh process and write all their answers to a file.
 
 Run in a process of its own by `test_remote_code.py` and `test_loopback.py`:
 
@@ -47,23 +47,15 @@ def answers_of_models(models: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
 
 def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
     from sentence_transformers import SentenceTransformer
-    from transformers import (
-        AutoModel,
-        AutoModelForSequenceClassification,
-        AutoTokenizer,
-        pipeline,
-    )
+    from transformers import AutoModel, AutoTokenizer, pipeline
+    from transformers import AutoModelForSequenceClassification as AutoHead
 
-    load_head = AutoModelForSequenceClassification.from_pretrained
-    models = {
-        "base": AutoModel.from_pretrained(folder / "base", **flags),
-        **{
-            name: load_head(folder / name, **flags)
-            for name in ("classifier", "nli", "retrieval", "cnn")
-        },
-        "base of classifier": AutoModel.from_pretrained(folder / "classifier", **flags),
-        "base of nli": AutoModel.from_pretrained(folder / "nli", **flags),
-    }
+    heads = ("classifier", "nli", "retrieval", "cnn")
+    load_head = AutoHead.from_pretrained
+    models = {name: load_head(folder / name, **flags) for name in heads}
+    for name in ("base", "classifier", "nli"):
+        key = name if name == "base" else f"base of {name}"
+        models[key] = AutoModel.from_pretrained(folder / name, **flags)
     tokenizer = AutoTokenizer.from_pretrained(folder / "classifier", **flags)
     answered = answers_of_models(models, tokenizer)
     for name, task, options, inputs in (
@@ -81,7 +73,7 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
         for batch_size in (1, 3):
             said = pipe(inputs, batch_size=batch_size, **options)
             answered[f"{task} of {name} x{batch_size}"] = said
-    for name in ("base", "classifier", "nli", "retrieval", "cnn"):
+    for name in ("base", *heads):
         encoder = SentenceTransformer(str(folder / name), device="cpu", **flags)
         said = encoder.encode(TEXTS, batch_size=3, show_progress_bar=False)
         answered[f"SentenceTransformer {name}"] = said.tolist()
@@ -89,7 +81,7 @@ def load_and_answer(folder: Path, **flags: Any) -> dict[str, Any]:
 
 
 def refuse_network(event: str, args: tuple[Any, ...]) -> None:
-    """Audit hook: no connection leaves this machine; an attempt is noted on standard error."""
+    """Audit hook: refuse connections to other machines, and write each to standard error."""
     host = {"socket.connect": lambda: args[1][0], "socket.getaddrinfo": lambda: args[0]}.get(event)
     if host is not None and host() not in ("127.0.0.1", "::1", "localhost", "0.0.0.0", None):
         sys.stderr.write(f"{event} {args}: must work offline\n")

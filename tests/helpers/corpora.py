@@ -1,4 +1,4 @@
-"""A corpus for tests, its embeddings one text at a time, and what a run left in its folder."""
+"""A corpus for tests, its embeddings one text at a time, and the files of a run."""
 
 import random
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def make_corpus() -> list[Row]:
-    """Return texts of very unequal lengths in no order; some are empty or say nothing known."""
+    """Return texts of very unequal lengths in no order; some are empty or have no known word."""
     rng = random.Random(0)
     words = " ".join(TEXTS).split()
     texts = [" ".join(rng.choices(words, k=rng.choice([0, 1, 2, 9, 30]))) for _ in range(NUM_ROWS)]

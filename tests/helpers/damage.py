@@ -1,16 +1,16 @@
-"""Damaged copies of the weights of a checkpoint, and who loads them all the same.
+"""Damaged copies of the weights of a checkpoint, and the ways to load that accept one.
 
     python -I damage.py FOLDER TASK HEAD    # without sase_hf, by trust_remote_code
 
-TASK is the name of a pipeline, HEAD that of the Auto class of the heads. Prints the names of those
-that loaded a damaged copy. SASE_HF_DAMAGED_COPIES=100 tries that many of each kind before a
-release.
+TASK is the name of a pipeline, HEAD the name of the Auto class of the heads. The command prints the
+ways that loaded a damaged copy. SASE_HF_DAMAGED_COPIES=100 tries 100 copies of each kind.
 """
 
 import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +29,18 @@ def damaged(whole: bytes) -> Iterator[bytes]:
 
 
 def ways_in(folder: Path, task: str, head: str, **flags: Any) -> dict[str, Callable[[], Any]]:
-    """Return what loads a checkpoint with transformers, by name."""
+    """Return the functions of transformers that load a checkpoint, by name."""
     import transformers
 
-    auto_classes = [getattr(transformers, name) for name in ("AutoModel", head)]
-    return {
-        "AutoModel": lambda: auto_classes[0].from_pretrained(folder, **flags),
-        head: lambda: auto_classes[1].from_pretrained(folder, **flags),
-        "pipeline": lambda: transformers.pipeline(task, model=str(folder), **flags),
+    ways: dict[str, Callable[[], Any]] = {
+        name: partial(getattr(transformers, name).from_pretrained, folder, **flags)
+        for name in ("AutoModel", head)
     }
+    return ways | {"pipeline": partial(transformers.pipeline, task, model=str(folder), **flags)}
 
 
 def loaders_of_damaged(folder: Path, ways: Mapping[str, Callable[[], Any]]) -> list[str]:
-    """Return the ways in by which a damaged copy was loaded; each must load the whole one."""
+    """Return the ways that load a damaged copy; each must load the whole one."""
     path = folder / "model.safetensors"
     whole = path.read_bytes()
     for load in ways.values():

@@ -1,8 +1,8 @@
 """A small Hugging Face Hub on 127.0.0.1, for tests that push and load without another network.
 
-It answers what huggingface_hub asks of model repositories in these tests: create, upload (small
-files in the commit, large ones by LFS), commit, branch, list, download. It offers no Xet, so
-clients need HF_HUB_DISABLE_XET=1.
+The server answers the requests of huggingface_hub for model repositories: create, upload (small
+files in the commit, large ones by LFS), commit, branch, list, download. Clients need
+HF_HUB_DISABLE_XET=1.
 """
 
 import base64
@@ -51,7 +51,7 @@ class Repository:
         """Resolve a branch or a commit."""
         commit = self.branches.get(revision, revision)
         if commit not in self.commits:
-            raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
+            raise _Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         return commit
 
 
@@ -60,11 +60,11 @@ class Hub:
     """The state of the server, open to tests.
 
     Attributes:
-        address: What HF_ENDPOINT must be.
+        address: The value for HF_ENDPOINT.
         repositories: By `OWNER/NAME`.
         objects: Large files by SHA-256.
-        faults: Status to answer with, or `DROP`, by the name of what is asked: `commit`, `upload`.
-        requests: Method and path of what was asked, in order.
+        faults: Status to answer with, or `DROP`, by the name of a route: `commit`, `upload`.
+        requests: Method and path of all requests, in order.
         lock: Taken to change any of these.
     """
 
@@ -76,24 +76,17 @@ class Hub:
     lock: Any = field(default_factory=RLock)
 
     def files(self, repo: str, revision: str = "main") -> Files:
-        """Return what a repository holds."""
+        """Return the files of a repository."""
         found = self.repositories[repo]
         return found.commits[found.commit_of(revision)]
 
     def environment(self, home: object, token: str = TOKEN) -> dict[str, str]:
         """Return the variables of a process with an empty cache that knows only this Hub."""
-        return {
-            "HF_ENDPOINT": self.address,
-            "HF_HOME": str(home),
-            "HF_TOKEN": token,
-            "HF_HUB_OFFLINE": "0",
-            "HF_HUB_DISABLE_XET": "1",
-        }
+        own = {"HF_ENDPOINT": self.address, "HF_HOME": str(home), "HF_TOKEN": token}
+        return {**own, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}
 
 
-class Refusal(Exception):
-    """An answer that is an error."""
-
+class _Refusal(Exception):
     def __init__(self, status: int, message: str, code: str = "", **body: str) -> None:
         super().__init__(message)
         self.status, self.body = status, {"error": message, **body}
@@ -106,7 +99,7 @@ def git_name(content: bytes) -> str:
 
 
 REPO, REV = r"(?P<repo>[^/]+/[^/]+)", r"(?P<revision>[^/]+)"
-# Methods and paths, and the methods of `Handler` that answer them.
+# Methods and paths, and the methods of `_Handler` that answer them.
 ROUTES = {
     "POST /api/validate-yaml": "validate",
     "POST /api/repos/create": "create",
@@ -121,18 +114,15 @@ ROUTES = {
 }
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
-
+class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     hub: Hub
 
     def log_message(self, *args: Any) -> None:
-        """Stay silent."""
+        pass
 
     def answer(self) -> None:
-        """Find the route, and send what it returns or refuses."""
         path = urlsplit(self.path).path  # still quoted: the name of a branch may hold a slash
         asked = f"{self.command} {path}"
         routes = [(re.fullmatch(pattern, asked), name) for pattern, name in ROUTES.items()]
@@ -144,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
             with self.hub.lock:
                 groups = {k: v and unquote(v) for k, v in found.groupdict().items()}
                 self.send_answer(200, getattr(self, name)(**groups))
-        except Refusal as refusal:
+        except _Refusal as refusal:
             self.send_answer(refusal.status, refusal.body, refusal.headers)
 
     do_GET = do_HEAD = do_POST = do_PUT = answer
@@ -161,12 +151,12 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             raise ConnectionAbortedError("as the test wants it")
         # A server may well repeat what it was sent.
-        refusal = Refusal(status, f"as told; {self.headers.get('Authorization')}")
+        refusal = _Refusal(status, f"as told; {self.headers.get('Authorization')}")
         refusal.headers["Connection"] = "close"  # or the client might ask again here
         raise refusal
 
     def send_answer(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
-        """Send a file with its headers, or a value as JSON; for HEAD only what is said of it."""
+        """Send a file with its headers, or a value as JSON; for HEAD the headers alone."""
         if isinstance(value, tuple):
             content, headers = value
         else:
@@ -183,7 +173,7 @@ class Handler(BaseHTTPRequestHandler):
         """Return whether the client has the token; refuse another one, and writing without."""
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         if token != TOKEN and (token or writes):
-            raise Refusal(401, "Invalid credentials in Authorization header")
+            raise _Refusal(401, "Invalid credentials in Authorization header")
         return bool(token)
 
     def repository(self, repo: str, *, writes: bool = False) -> Repository:
@@ -191,27 +181,24 @@ class Handler(BaseHTTPRequestHandler):
         is_user = self.check_user(writes=writes)
         found = self.hub.repositories.get(repo)
         if found is None or (found.private and not is_user):
-            raise Refusal(404 if is_user else 401, "Repository not found", "RepoNotFound")
+            raise _Refusal(404 if is_user else 401, "Repository not found", "RepoNotFound")
         return found
 
     def validate(self) -> Any:
-        """Find nothing wrong with a card."""
         return {"errors": [], "warnings": []}
 
     def create(self) -> Any:
-        """Make a repository with its first commit."""
         asked = json.loads(self.body)
         self.check_user(writes=True)
         repo = f"{asked.get('organization') or OWNER}/{asked['name']}"
         url = f"{self.hub.address}/{repo}"
         if repo in self.hub.repositories:
-            raise Refusal(409, "You already created this model repo", url=url)
+            raise _Refusal(409, "You already created this model repo", url=url)
         private = asked.get("visibility") == "private" or bool(asked.get("private"))
         self.hub.repositories[repo] = Repository(private)
         return {"url": url}
 
     def info(self, repo: str, revision: str | None) -> Any:
-        """Describe a repository at a revision."""
         found = self.repository(repo)
         commit = found.commit_of(revision or "main")
         siblings = [{"rfilename": path} for path in sorted(found.commits[commit])]
@@ -219,23 +206,21 @@ class Handler(BaseHTTPRequestHandler):
         return {**known, "sha": commit, "siblings": siblings, "downloads": 0, "likes": 0}
 
     def branch(self, repo: str, name: str) -> Any:
-        """Make a branch."""
         found = self.repository(repo, writes=True)
         if name in found.branches:
-            raise Refusal(409, f"Reference {name} already exists")
+            raise _Refusal(409, f"Reference {name} already exists")
         found.branches[name] = found.branches["main"]
         return {}
 
     def tree(self, repo: str, revision: str, folder: str | None) -> Any:
-        """List files with their sizes and digests."""
-        found = self.repository(repo)
+        self.repository(repo)
         entries = [
             {"type": "file", "path": path, "size": len(content), "oid": git_name(content)}
-            for path, content in found.commits[found.commit_of(revision)].items()
+            for path, content in self.hub.files(repo, revision).items()
             if path.startswith(f"{folder}/" if folder else "")
         ]
         if folder and not entries:
-            raise Refusal(404, f"{folder} does not exist on {revision!r}", "EntryNotFound")
+            raise _Refusal(404, f"{folder} does not exist on {revision!r}", "EntryNotFound")
         return entries
 
     def preupload(self, repo: str, revision: str) -> Any:
@@ -257,9 +242,8 @@ class Handler(BaseHTTPRequestHandler):
         return {"transfer": "basic", "objects": objects}
 
     def upload(self, oid: str) -> Any:
-        """Take a large file, if it is whole."""
         if hashlib.sha256(self.body).hexdigest() != oid:
-            raise Refusal(400, "the digest differs")
+            raise _Refusal(400, "the digest differs")
         self.hub.objects[oid] = self.body
         return {}
 
@@ -267,31 +251,28 @@ class Handler(BaseHTTPRequestHandler):
         """Put all files of a commit in place at once."""
         found = self.repository(repo, writes=True)
         if revision not in found.branches:
-            raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
+            raise _Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         files, message = dict(self.hub.files(repo, revision)), ""
         for line in self.body.splitlines():
             entry = json.loads(line)
-            value = entry["value"]
-            if entry["key"] == "header":
+            key, value = entry["key"], entry["value"]
+            if key == "header":
                 message = value["summary"]
-            elif entry["key"] == "file":
+            elif key == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
-            elif entry["key"] == "lfsFile":
+            elif key == "lfsFile":
                 files[value["path"]] = self.hub.objects[value["oid"]]
-            elif entry["key"] == "deletedFile":
-                del files[value["path"]]
             else:
-                raise Refusal(400, f"no operation {entry['key']}")
+                assert key == "deletedFile", key
+                del files[value["path"]]
         commit = found.add_commit(revision, files, message)
         return {"commitUrl": f"{self.hub.address}/{repo}/commit/{commit}", "commitOid": commit}
 
     def resolve(self, repo: str, revision: str, path: str) -> tuple[bytes, dict[str, str]]:
-        """Send a file."""
-        found = self.repository(repo)
-        commit = found.commit_of(revision)
-        if path not in found.commits[commit]:
-            raise Refusal(404, "Entry not found", "EntryNotFound")
-        content = found.commits[commit][path]
+        commit = self.repository(repo).commit_of(revision)
+        content = self.hub.files(repo, commit).get(path)
+        if content is None:
+            raise _Refusal(404, "Entry not found", "EntryNotFound")
         return content, {"X-Repo-Commit": commit, "ETag": f'"{git_name(content)}"'}
 
 
@@ -308,13 +289,11 @@ def running_hub() -> Iterator[Hub]:
     if Version(huggingface_hub.__version__) < Version("2"):
         pytest.skip("huggingface_hub 1 has cards checked at huggingface.co, whatever HF_ENDPOINT")
     hub = Hub()
-    server = _QuietServer(("127.0.0.1", 0), type("BoundHandler", (Handler,), {"hub": hub}))
+    server = _QuietServer(("127.0.0.1", 0), type("BoundHandler", (_Handler,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     try:
         yield hub
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()

@@ -18,20 +18,20 @@ from tiny import random_pair, random_text, text_batch
 from torch import Tensor
 from transformers import EvalPrediction
 
-from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.command_line import flag_words, parse_arguments
 from sase_hf.training.run import run
 
 STARS = ("poor", "fine", "great")
 RELATIONS = ("entailment", "neutral", "contradiction")
 NUM_ROWS = 64
+_SINGLE_LABEL = {"num_labels": 3, "problem_type": "single_label_classification"}
 PROBLEMS = {
-    "single_label": {"num_labels": 3, "problem_type": "single_label_classification"},
-    "ignored_rows": {"num_labels": 3, "problem_type": "single_label_classification"},
+    "single_label": _SINGLE_LABEL,
+    "ignored_rows": _SINGLE_LABEL,
     "multi_label": {"num_labels": 3, "problem_type": "multi_label_classification"},
     "regression": {"num_labels": 1, "problem_type": "regression"},
-    "pairs": {"num_labels": 3, "problem_type": "single_label_classification"},
+    "pairs": _SINGLE_LABEL,
 }
-
 SIZES = {"train": 48, "validation": 18, "test": 12}
 
 _WORDS = "the a meal room was were and but not very service table cold warm slow quick".split()  # noqa: SIM905
@@ -50,7 +50,7 @@ QUIET = {"use_cpu": True, "bf16": False, "disable_tqdm": True, "report_to": "non
 def make_rows(problem: str) -> Dataset:
     """Return 64 rows of unequal lengths, and labels that fall unevenly on parts of a batch."""
     rng = random.Random(1)
-    rows: dict[str, list[Any]] = {"input_ids": [], "labels": []}
+    rows: dict[str, list[Any]] = {}
     if problem in ("pairs", "retrieval"):
         pairs = [random_pair(rng) for _ in range(NUM_ROWS)]
         rows["input_ids"] = [premise + hypothesis for premise, hypothesis in pairs]
@@ -58,7 +58,8 @@ def make_rows(problem: str) -> Dataset:
     else:
         rows["input_ids"] = [random_text(rng) for _ in range(NUM_ROWS)]
     if problem == "retrieval":
-        return Dataset.from_dict({name: rows[name] for name in ("input_ids", "token_type_ids")})
+        return Dataset.from_dict(rows)
+    rows["labels"] = []
     for row in range(NUM_ROWS):
         if problem == "multi_label":
             rows["labels"].append([float(rng.random() < 0.5) for _ in range(3)])
@@ -102,10 +103,8 @@ def review_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
 def pair_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
     rng = random.Random(seed)
     labels = [RELATIONS[row % len(RELATIONS)] for row in range(count)]
-    return [
-        {"premise": draw_text(rng), "hypothesis": draw_text(rng), "label": label}
-        for label in labels
-    ]
+    sentences = [{"premise": draw_text(rng), "hypothesis": draw_text(rng)} for _ in labels]
+    return [{**pair, "label": label} for pair, label in zip(sentences, labels, strict=True)]
 
 
 def write_splits(folder: Path, make_rows: Any = review_rows) -> dict[str, str]:
@@ -116,14 +115,7 @@ def write_splits(folder: Path, make_rows: Any = review_rows) -> dict[str, str]:
 
 
 def flags(**options: Any) -> list[str]:
-    """Spell options as a command line; a list becomes several words, None nothing."""
-    words: list[str] = []
-    for name, value in options.items():
-        if isinstance(value, list):
-            words += [f"--{name}", *map(str, value)]
-        elif value is not None:
-            words.append(f"--{name}={value}")
-    return words
+    return flag_words(options)
 
 
 def run_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
@@ -144,14 +136,9 @@ def launch(commands: dict[Path, list[str]]) -> None:
     for folder, words in commands.items():
         folder.mkdir()
         with (folder / "log.txt").open("w") as log:
-            processes[folder] = subprocess.Popen(
-                [sys.executable, "-m", *words],
-                cwd=folder,
-                env=environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            options: Any = {"cwd": folder, "env": environment, "start_new_session": True}
+            command = [sys.executable, "-m", *words]
+            processes[folder] = subprocess.Popen(command, stdout=log, stderr=log, **options)
     try:
         for folder, process in reversed(processes.items()):
             assert process.wait(timeout=250) == 0, (folder / "log.txt").read_text()[-4000:]

@@ -25,7 +25,7 @@ MASK = torch.tensor(
 ).bool()
 # Error of float32 after some hundred operations on numbers near 1.
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
-# A sentence's result may change only by the order of float32 sums when its neighbours change.
+# The neighbours of a sentence may change the order of its float32 sums.
 NEIGHBOUR_TOLERANCE = {"rtol": 3e-6, "atol": 1e-6}
 
 exports = pytest.mark.skipif(
@@ -36,7 +36,7 @@ needs_bfloat16_lstm = pytest.mark.skipif(
     not trains_lstm_in_bfloat16(), reason="this processor trains no LSTM in bfloat16"
 )
 
-# Every encoder, with and without what it alone has, and every pooling.
+# Every encoder, with and without its own options, and every pooling.
 ENCODERS: tuple[dict[str, Any], ...] = (
     {"encoder": "bilstm"},
     {"encoder": "bilstm", "num_lstm_layers": 2, "lstm_shortcuts": True},
@@ -50,17 +50,10 @@ ENCODERS: tuple[dict[str, Any], ...] = (
     {"encoder": "none", "embedding_size": 8},
 )
 # An encoder of transformers, in the sizes of the others; it has no loops in the reference.
-BERT: dict[str, Any] = {
-    "model_type": "bert",
-    "vocab_size": 23,
-    "hidden_size": 8,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 12,
-    "max_position_embeddings": 64,
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-}
+BERT: dict[str, Any] = {"model_type": "bert", "vocab_size": 23, "hidden_size": 8}
+BERT |= {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
+BERT |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+BERT |= {"max_position_embeddings": 64}
 ON_BERT = {"encoder": "auto_model", "encoder_config": BERT, "embedding_size": 8}
 POOLINGS = ("self_attention", "generalized", "max", "mean", "last")
 # The attention of the paper; the default is another.
@@ -202,7 +195,7 @@ def assert_agree(actual: Tensor, expected: Tensor) -> None:
 def assert_gradients_agree(model: nn.Module, weights: reference.Weights) -> None:
     parameters = dict(model.named_parameters())
     assert parameters.keys() == weights.keys()
-    # What is left of large gradients that cancel has the error of the large ones.
+    # The sum of large gradients that cancel has the error of the large ones.
     tolerance = _tolerance(
         torch.stack([w.grad.abs().max() for w in weights.values() if w.grad.numel()])
     )
@@ -215,6 +208,6 @@ def assert_gradients_agree(model: nn.Module, weights: reference.Weights) -> None
 
 
 def _tolerance(expected: Tensor) -> dict[str, float]:
-    """Allow the error of the largest number: the others may be what is left of sums of such."""
+    """Allow the error of the largest number: a smaller one may be a sum of large ones."""
     largest = float(expected.detach().abs().max()) if expected.numel() else 0.0
     return {**TOLERANCE, "atol": TOLERANCE["atol"] * max(1.0, largest)}

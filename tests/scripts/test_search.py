@@ -17,43 +17,31 @@ from sase_hf.training.run import run
 
 pytestmark = pytest.mark.slow
 
-SPLITS = ("train", "validation")
-SEARCHED = {
-    "learning_rate",
-    "num_hops",
-    "attention_size",
-    "penalty_coef",
-    "embedding_dropout",
-    "classifier_dropout",
-}
+SEARCHED = {"learning_rate", "num_hops", "attention_size", "penalty_coef"}
+SEARCHED |= {"embedding_dropout", "classifier_dropout"}
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("poor 1 2 3 4 5 6\ngreat 6 5 4 3 2 1\n", encoding="utf-8")
-    files = write_splits(tmp_path)
-    del files["test_file"]
-    options = {
-        **QUIET,
-        **TINY_MODEL,
-        **files,
-        "word_vectors": str(vectors),
-        "per_device_train_batch_size": 16,
-        "num_train_epochs": 2,
-        "eval_strategy": "epoch",
-        "output_dir": tmp_path / "search",
-    }
-    return flags(**options)
+    files: dict[str, Any] = {**write_splits(tmp_path), "test_file": None}
+    return flags(
+        **{**QUIET, **TINY_MODEL, **files},
+        word_vectors=vectors,
+        per_device_train_batch_size=16,
+        num_train_epochs=2,
+        eval_strategy="epoch",
+        output_dir=tmp_path / "search",
+    )
 
 
 def search(*words: str) -> None:
     load_script("search").main(list(words))
 
 
-def record_of(command: list[str]) -> dict[str, Any]:
-    folder = Path(command[-1].partition("=")[2])
-    record: dict[str, Any] = json.loads((folder / "trials.json").read_text())
+def record_of(folder: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((folder / "search" / "trials.json").read_text())
     return record
 
 
@@ -64,9 +52,11 @@ def test_search_writes_a_recipe_that_repeats_its_best_trial(
     search(*command, "--trials", "3")
     lines = [line for line in capsys.readouterr().out.splitlines() if line[0] != "{"]
     printed = dict(line.split(maxsplit=1) for line in lines)
-    trials = record_of(command)["trials"]
-    assert [trial["number"] for trial in trials] == [0, 1, 2]
-    assert {trial["state"] for trial in trials} == {"complete"}
+    searched = record_of(tmp_path)
+    trials = searched["trials"]
+    assert [(trial["number"], trial["state"]) for trial in trials] == [
+        (number, "complete") for number in range(3)
+    ]
     best = trials[int(printed["trial"])]
     assert best["value"] == max(trial["value"] for trial in trials)
     assert printed["accuracy"] == f"{best['value']:.4g}"
@@ -78,21 +68,20 @@ def test_search_writes_a_recipe_that_repeats_its_best_trial(
     assert entries | best["settings"] == entries
     outcome = run(*parse_arguments([str(recipe), *flags(**QUIET)]))
     assert outcome["metrics"]["eval_accuracy"] == best["value"]
-    searched, record = record_of(command), outcome["record"]
     for name in ("split", "seed", "sources", "versions", "hardware", "code"):
-        assert searched[name] == record[name]
+        assert searched[name] == outcome["record"][name]
 
 
-def test_search_continues_after_a_stop(command: list[str]) -> None:
+def test_search_continues_after_a_stop(command: list[str], tmp_path: Path) -> None:
     """What was tried stays; what a kill left unfinished does not count; nothing is drawn twice."""
     search(*command, "--trials", "1")
-    (first,) = record_of(command)["trials"]
-    storage = f"sqlite:///{command[-1].partition('=')[2]}/search.db"
+    (first,) = record_of(tmp_path)["trials"]
+    storage = f"sqlite:///{tmp_path / 'search' / 'search.db'}"
     study = optuna.load_study(study_name="search", storage=storage)
     study.ask()  # as if it had been killed
     study.tell(study.ask(), state=optuna.trial.TrialState.FAIL)  # as Ctrl-C before its first draw
     search(*command, "--trials", "3")
-    trials = record_of(command)["trials"]
+    trials = record_of(tmp_path)["trials"]
     assert trials[0] == first
     assert trials[1] == {"number": 2, "state": "fail", "value": None, "settings": {}}
     assert trials[2]["number"] == 3
@@ -102,7 +91,7 @@ def test_search_continues_after_a_stop(command: list[str]) -> None:
 
 
 def test_search_survives_a_trial_that_diverges(
-    command: list[str], monkeypatch: pytest.MonkeyPatch
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some settings always do; only if all do is there no answer."""
     step, calls = Trainer.training_step, []
@@ -115,7 +104,7 @@ def test_search_survives_a_trial_that_diverges(
     with pytest.raises(SystemExit, match=r"no trial has a result; see .*trials\.json"):
         search(*command, "--trials", "1")
     search(*command, "--trials", "2")
-    assert [trial["state"] for trial in record_of(command)["trials"]] == ["fail", "complete"]
+    assert [trial["state"] for trial in record_of(tmp_path)["trials"]] == ["fail", "complete"]
 
 
 def test_search_judges_a_trial_by_its_best_evaluation(
@@ -129,7 +118,7 @@ def test_search_judges_a_trial_by_its_best_evaluation(
 
     monkeypatch.setattr(Trainer, "evaluate", pretend)
     search(*command, "--trials", "1", "--num_train_epochs", "3")
-    assert [trial["value"] for trial in record_of(command)["trials"]] == [0.75]
+    assert [trial["value"] for trial in record_of(tmp_path)["trials"]] == [0.75]
     recipe = yaml.safe_load((tmp_path / "search" / "best.yaml").read_text(encoding="utf-8"))
     assert recipe["save_strategy"] == recipe["eval_strategy"] == "epoch"
     assert recipe["load_best_model_at_end"] is True
@@ -146,36 +135,37 @@ def test_search_judges_a_trial_by_its_best_evaluation(
 def test_sample_settings_draws_fields_that_the_pooling_uses(
     pooling: str, left_out: set[str]
 ) -> None:
-    sample_settings = load_script("search").sample_settings
-    settings = sample_settings(optuna.create_study().ask(), SelfAttentiveConfig(pooling=pooling))
+    config = SelfAttentiveConfig(pooling=pooling)
+    settings = load_script("search").sample_settings(optuna.create_study().ask(), config)
     assert settings.keys() == SEARCHED - left_out
-    fields = {name: settings[name] for name in settings.keys() - {"learning_rate"}}
-    SelfAttentiveConfig(pooling=pooling, **fields)
+    del settings["learning_rate"]
+    SelfAttentiveConfig(pooling=pooling, **settings)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--model_name_or_path", "x"], r"^search\.py: --model_name_or_path is given, but"),
+        (["--encoder_name_or_path", "x"], r"--encoder_name_or_path is given, but a search builds"),
         (["--num_hop", "3"], r"^search\.py: there is no flag --num_hop; did you mean"),
         (["--load_best_model_at_end"], r"contains the penalty; .* such as --metric_for_be"),
         (["--metric_name", "some/metric"], r"--metric_name needs --metric_for_best_model"),
     ],
 )
 def test_search_refuses_in_one_line_and_writes_nothing(
-    command: list[str], words: list[str], message: str
+    command: list[str], tmp_path: Path, words: list[str], message: str
 ) -> None:
     with pytest.raises(SystemExit, match=message):
         search(*command, *words)
-    assert not Path(command[-1].partition("=")[2]).exists()
+    assert not (tmp_path / "search").exists()
 
 
 def test_search_of_a_regression_minimises_the_squared_error(
     command: list[str], tmp_path: Path
 ) -> None:
     rows = [{"text": f"a great meal {i}", "label": i / 4} for i in range(24)]
-    files = {f"{split}_file": write_rows(tmp_path / f"{split}.jsonl", rows) for split in SPLITS}
-    search(*command, *flags(**files), "--trials", "1")
-    record = record_of(command)
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    search(*command, f"--train_file={file}", f"--validation_file={file}", "--trials", "1")
+    record = record_of(tmp_path)
     assert record["metric"] == "mse"
     assert record["arguments"]["greater_is_better"] is False

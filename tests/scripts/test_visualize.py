@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 import torch
 from checkpoints import script_main
-from datasets import Dataset
 from runs import write_rows
 from shown import Page, assert_harmless
 from tiny import tiny_config
 
-from sase_hf import (
-    SelfAttentiveForNLI,
-    SelfAttentiveForSequenceClassification,
-    build_tokenizer,
-)
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
 
 WORDS = ["quick", "warm", "slow", "cold", "meal", "service"]
 STARS = {0: "poor", 1: "fine", 2: "great"}
@@ -48,10 +43,14 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def labelled(count: int = 60) -> list[dict[str, Any]]:
-    texts = [f"{WORDS[n % 6]} {WORDS[n // 6 % 6]} {n}" for n in range(count)]
-    seconds = [f"{WORDS[n // 2 % 6]} meal" for n in range(count)]
-    labels = [STARS[n % 3] for n in range(count)]
-    return Dataset.from_dict({"text": texts, "second": seconds, "label": labels}).to_list()
+    return [
+        {
+            "text": f"{WORDS[n % 6]} {WORDS[n // 6 % 6]} {n}",
+            "second": f"{WORDS[n // 2 % 6]} meal",
+            "label": STARS[n % 3],
+        }
+        for n in range(count)
+    ]
 
 
 def test_visualize_shows_texts_in_the_terminal(
@@ -96,15 +95,13 @@ def test_visualize_selects_mistakes(
 ) -> None:
     file = write_rows(tmp_path / "rows.jsonl", labelled())
     main([str(checkpoints / "one"), "--file", file, "--select", "wrong", "--per_label", "3"])
-    printed = capsys.readouterr().out
-    shown = re.findall(r"^(\w+) 0\.\d+, true label (\w+)$", printed, flags=re.MULTILINE)
+    shown = re.findall(r"^(\w+) 0\.\d+, true label (\w+)$", capsys.readouterr().out, re.MULTILINE)
     assert shown
     assert all(predicted != true_label for predicted, true_label in shown)
 
 
 def test_visualize_compares_two_checkpoints_on_a_page(checkpoints: Path, tmp_path: Path) -> None:
-    output = tmp_path / "both.html"
-    file = write_rows(tmp_path / "rows.jsonl", labelled())
+    output, file = tmp_path / "both.html", write_rows(tmp_path / "rows.jsonl", labelled())
     words = [str(checkpoints / "one"), "--compare", str(checkpoints / "other")]
     main([*words, "--file", file, "--output", str(output)])
     page = Page(output.read_text("utf-8"))
@@ -113,15 +110,13 @@ def test_visualize_compares_two_checkpoints_on_a_page(checkpoints: Path, tmp_pat
 
 
 def test_visualize_reads_pairs_from_two_columns(checkpoints: Path, tmp_path: Path) -> None:
-    output = tmp_path / "pairs.html"
-    file = write_rows(tmp_path / "rows.jsonl", labelled(12))
+    output, file = tmp_path / "pairs.html", write_rows(tmp_path / "rows.jsonl", labelled(12))
     words = [str(checkpoints / "pairs"), "--file", file, "--text_column_names", "text, second"]
     main([*words, "--select", "random", "--per_label", "1", "--output", str(output)])
     texts = Page(output.read_text("utf-8")).texts["p.words"]
-    pairs = {(row["text"], row["second"]) for row in labelled(12)}
     shown = set(zip(texts[::2], texts[1::2], strict=True))
     assert shown
-    assert shown <= pairs
+    assert shown <= {(row["text"], row["second"]) for row in labelled(12)}
 
 
 @pytest.mark.parametrize(
