@@ -28,10 +28,11 @@ from synthetic import write_corpus
 from sase_hf.data.arguments import SPLITS
 from sase_hf.data.splits import TaskData
 from sase_hf.evaluation.baselines import bag_of_words, most_frequent
-from sase_hf.training.arguments import ModelArguments
+from sase_hf.tasks import LabelTask
+from sase_hf.tasks.labels import ModelArguments
+from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import run
-from sase_hf.training.setup import TrainingSetup, assemble
+from sase_hf.training.task import TrainingSetup
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.visualization import attention_html, attention_text
 
@@ -63,14 +64,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     words += [f"--{s}_file={corpus / f'{arguments.task}.{s}.jsonl'}" for s in SPLITS]
     words += [f"--output_dir={checkpoint}", *training_flags]
     with errors_in_one_line(__file__):
-        model_args, data_args, training_args = parse_arguments(words)
+        task = parse_arguments(LabelTask, words)
         clear(arguments.output_dir)
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training").setLevel(logging.INFO)
         torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
         write_corpus(corpus, arguments.seed)
-        metrics = run(model_args, data_args, training_args)["metrics"]
-    setup = assemble(ModelArguments(model_name_or_path=str(checkpoint)), data_args)
+        metrics = run(task)["metrics"]
+    setup = LabelTask(ModelArguments(model_name_or_path=str(checkpoint)), task.data_args).assemble()
     results = results_of_a_stranger(checkpoint, setup.task)
     title = f"Synthetic {arguments.task}: where the model looks"
     heatmap.write_text(attention_html(results, title), encoding="utf-8")

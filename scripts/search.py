@@ -24,10 +24,16 @@ from transformers import set_seed
 from transformers.trainer_utils import SaveStrategy
 
 from sase_hf.evaluation.records import describe_environment, write_record
+from sase_hf.tasks import LabelTask
 from sase_hf.training.arguments import changed_arguments
+from sase_hf.training.checks import (
+    check_arguments,
+    check_setup,
+    complete_arguments,
+    move_label_smoothing,
+)
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import log_summary, make_trainer, move_label_smoothing
-from sase_hf.training.setup import assemble, check_arguments, check_splits, complete_arguments
+from sase_hf.training.run import log_summary
 from sase_hf.utils.cli import errors_in_one_line, positive_int
 from sase_hf.utils.files import write_text
 from sase_hf.utils.process import keep_freed_memory, limit_compiled_code
@@ -55,20 +61,21 @@ def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
 def prepare(argv: Sequence[str]) -> tuple[Any, Any, dict[str, Any]]:
     """Return a trainer, what it trains with, and the flags that were given or chosen."""
     steps = ["--do_train", "--do_eval"] if argv else []
-    model_args, data_args, run_args = parse_arguments([*argv, *steps], description=__doc__)
+    task = parse_arguments(LabelTask, [*argv, *steps], __doc__)
+    run_args = task.run_args
     if find_spec("optuna") is None:
         raise ImportError("a search needs Optuna: pip install 'sase_hf[optuna]'")
     for name in ("model_name_or_path", "encoder_name_or_path"):
-        if getattr(model_args, name) is not None:
+        if getattr(task.model_args, name) is not None:
             raise ValueError(f"--{name} is given, but a search builds new models")
     if run_args.world_size > 1:
         raise ValueError("a search runs in one process; start it without torchrun")
     if run_args.metric_for_best_model is None and run_args.metric_name is not None:
         raise ValueError("--metric_name needs --metric_for_best_model: the result to search for")
-    check_arguments(model_args, run_args)
-    given = changed_arguments(model_args, data_args, run_args)
+    check_arguments(task)
+    given = changed_arguments(task.model_args, task.data_args, run_args)
     given.pop("output_dir", None)
-    move_label_smoothing(model_args, run_args)
+    move_label_smoothing(task)
     metric = run_args.metric_for_best_model or "auto"
     run_args.metric_for_best_model = metric.removeprefix("eval_")
     run_args.save_strategy = SaveStrategy.NO  # trials are measured and forgotten
@@ -78,10 +85,10 @@ def prepare(argv: Sequence[str]) -> tuple[Any, Any, dict[str, Any]]:
     keep_freed_memory()
     limit_compiled_code()
     set_seed(run_args.seed)
-    setup = assemble(model_args, data_args)  # its model, never trained, is the start of all trials
-    check_splits(setup.task, run_args)
+    setup = task.assemble()  # its model, never trained, is the start of all trials
     given |= complete_arguments(run_args, setup)
-    log_summary(setup, model_args, data_args, run_args)
+    check_setup(run_args, setup)
+    log_summary(task, setup)
     if run_args.metric_for_best_model == "loss" and setup.model.config.pooling == "self_attention":
         raise ValueError(
             "--metric_for_best_model is loss, the default of --load_best_model_at_end, but it "
@@ -89,7 +96,7 @@ def prepare(argv: Sequence[str]) -> tuple[Any, Any, dict[str, Any]]:
         )
     for name in ("metric_for_best_model", "greater_is_better"):
         given[name] = getattr(run_args, name)
-    return make_trainer(setup, run_args), setup, given
+    return task.make_trainer(setup), setup, given
 
 
 def open_study(run_args: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -29,14 +29,15 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from sase_hf.evaluation.records import NO_RESULTS
-from sase_hf.training.command_line import LABELS, parse_arguments
+from sase_hf.tasks import LabelTask
+from sase_hf.training import Task, run
+from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.report import REPORT_NAME
-from sase_hf.training.run import run
 from sase_hf.utils.cli import errors_in_one_line
 from sase_hf.utils.tables import table_lines
 from sase_hf.utils.text import one_line
@@ -44,25 +45,22 @@ from sase_hf.utils.text import one_line
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what the command line asks for and print the results."""
-    run_script(__file__, __doc__, argv, LABELS, run)
+    run_script(__file__, __doc__, argv, LabelTask)
 
 
 def run_script(
-    script: str,
-    description: str | None,
-    argv: Sequence[str] | None,
-    groups: tuple[type[Any], ...],
-    run: Callable[..., dict[str, Any]],
+    script: str, description: str | None, argv: Sequence[str] | None, task_class: type[Task]
 ) -> None:
-    """Read the arguments of a run, call `run` with them and print the results."""
+    """Run what the command line asks of a task and print the results."""
     with errors_in_one_line(script):
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training.command_line").setLevel(logging.INFO)
-        model_args, data_args, training_args = parse_arguments(argv, description, groups)
+        task = parse_arguments(task_class, argv, description)
+        training_args = task.run_args
         is_first_process = training_args.process_index == 0
         if is_first_process:
             logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
-        outcome = run(model_args, data_args, training_args)
+        outcome = run(task)
     if not is_first_process:
         return
     for table in outcome["report"]:
@@ -83,7 +81,7 @@ def run_script(
         if file is not None:
             print(f"{name:<32}{file}")
     if outcome["report"]:
-        model = folder if training_args.do_train else model_args.model_name_or_path
+        model = folder if training_args.do_train else task.model_args.model_name_or_path
         print("\nNext:", *map(one_line, next_commands(model, outcome)), sep="\n  ")
 
 

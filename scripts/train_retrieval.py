@@ -26,12 +26,12 @@ from collections.abc import Sequence
 
 from train import run_script
 
-from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS, run_retrieval
+from sase_hf.tasks import RetrievalTask
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what the command line asks for and print the results."""
-    run_script(__file__, __doc__, argv, RETRIEVAL_ARGUMENTS, run_retrieval)
+    run_script(__file__, __doc__, argv, RetrievalTask)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,12 @@ from collections.abc import Sequence
 
 from train import run_script
 
-from sase_hf.training.translation import TRANSLATION_ARGUMENTS, run_translation
+from sase_hf.tasks import TranslationTask
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what the command line asks for and print the results."""
-    run_script(__file__, __doc__, argv, TRANSLATION_ARGUMENTS, run_translation)
+    run_script(__file__, __doc__, argv, TranslationTask)
 
 
 if __name__ == "__main__":

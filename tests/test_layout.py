@@ -27,6 +27,7 @@ ORDER = (
     {"evaluation", "visualization", "embedding"},
     {"retrieval", "hub"},
     {"training", "serving"},
+    {"tasks"},
 )
 TRAVELLING = {path: family for family in FAMILIES.values() for path in family.files.values()}
 TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}

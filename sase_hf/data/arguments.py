@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 SPLITS = ("train", "validation", "test")
-MAX_SAMPLES = dict(  # the field that limits the rows of each split
-    zip(SPLITS, ("max_train_samples", "max_eval_samples", "max_predict_samples"), strict=True)
-)
+MAX_SAMPLES = {  # the flag that limits the rows of each split
+    "train": "max_train_samples",
+    "validation": "max_eval_samples",
+    "test": "max_predict_samples",
+}
 
 
 def flag(text: str, default: Any = None, **metadata: Any) -> Any:
@@ -16,7 +18,7 @@ def flag(text: str, default: Any = None, **metadata: Any) -> Any:
 
 @dataclass
 class SourceArguments:
-    """The rows of any task: to train on, to evaluate on and to predict."""
+    """The rows that any task trains on and evaluates on."""
 
     _argument_group_name: ClassVar[str] = "data"
 
@@ -25,20 +27,15 @@ class SourceArguments:
     dataset_revision: str | None = flag("Its branch, tag or commit.")
     train_file: str | None = flag("CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.")
     validation_file: str | None = flag("Rows to evaluate on.")
-    test_file: str | None = flag("Rows to predict; labels may be missing.")
-    text_column_names: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": 'One text column, or two for pairs: "premise,hypothesis". By default found by '
-            "their usual names, or by their values."
-        },
+    text_column_names: list[str] | None = flag(
+        'One text column, or two for pairs: "premise,hypothesis". By default found by '
+        "their usual names, or by their values."
     )
     max_seq_length: int | None = flag(
         "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 512."
     )
     max_train_samples: int | None = flag("Train only on this number of rows, the first ones.")
     max_eval_samples: int | None = flag("The same for the validation rows.")
-    max_predict_samples: int | None = flag("The same for the test rows.")
     shuffle_seed: int | None = flag("Shuffle the training rows before any are left out.")
     cache_dir: str | None = flag("Where downloads are kept.")
     token: str | None = flag("Token for private repositories on the Hub.")
@@ -56,13 +53,29 @@ class SourceArguments:
                     f"{given}; it must name one column, or two different ones for pairs"
                 )
         for name in ("max_seq_length", *MAX_SAMPLES.values()):
-            value = getattr(self, name)
+            value = getattr(self, name, None)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} is {value}; it must be 1 or more, or left out")
 
+    def file_of(self, split: str) -> str | None:
+        """Return the file of a split; None also for test rows of a task that predicts none."""
+        return getattr(self, f"{split}_file", None)
+
+    def max_rows_of(self, split: str) -> int | None:
+        """Return the most rows to read of a split."""
+        return getattr(self, MAX_SAMPLES[split], None)
+
 
 @dataclass
-class DataArguments(SourceArguments):
+class PredictionArguments(SourceArguments):
+    """The rows that a task predicts."""
+
+    test_file: str | None = flag("Rows to predict; labels may be missing.")
+    max_predict_samples: int | None = flag("The same for the test rows.")
+
+
+@dataclass
+class DataArguments(PredictionArguments):
     """The rows of a task with labels."""
 
     label_column_name: str | None = flag(
@@ -73,12 +86,9 @@ class DataArguments(SourceArguments):
         "What kind of labels; by default inferred from the column.",
         choices=["single_label_classification", "multi_label_classification", "regression"],
     )
-    label_names: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "The labels in id order; by default in the order that the data give. Needed "
-            "where there is no train split."
-        },
+    label_names: list[str] | None = flag(
+        "The labels in id order; by default in the order that the data give. Needed where there is "
+        "no train split."
     )
     drop_unlabelled: bool = flag("Leave out rows without a label.", default=False)
     validation_fraction: float | None = flag(
@@ -99,23 +109,10 @@ class DataArguments(SourceArguments):
 class PairArguments(SourceArguments):
     """The pairs of a task without labels."""
 
-    text_column_names: list[str] | None = field(
-        default_factory=lambda: ["source,target"],
-        metadata={"help": 'The columns of source and target: "en,fr".'},
-    )
-    max_train_words: int | None = flag(
-        "Train only on pairs in which neither side has more words, counted between spaces."
-    )
-    both_directions: bool = flag(
-        "Train on each pair twice, the second time with source and target exchanged.", False
-    )
-
     def __post_init__(self) -> None:
-        """Check the names and numbers."""
+        """Check that two columns are named."""
         super().__post_init__()
         if len(names := self.text_column_names or ()) != 2:
             raise ValueError(
                 f"--text_column_names is {','.join(names)}; name two columns, such as en,fr"
             )
-        if self.max_train_words is not None and self.max_train_words < 1:
-            raise ValueError(f"--max_train_words is {self.max_train_words}; it must be 1 or more")

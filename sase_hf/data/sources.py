@@ -83,7 +83,7 @@ def open_sources(arguments: SourceArguments) -> Iterator[list[StoredSplit]]:
         ValueError: If both or neither of a dataset and files are given, the dataset cannot be read,
             or has none of `SPLITS`.
     """
-    files = {name: getattr(arguments, f"{name}_file") for name in SPLITS}
+    files = {name: arguments.file_of(name) for name in SPLITS}
     given = {name: os.fspath(path) for name, path in files.items() if path is not None}
     if (arguments.dataset_name is None) == (not given):
         raise ValueError(

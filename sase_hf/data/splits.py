@@ -16,7 +16,7 @@ import numpy as np
 from datasets import Dataset, DatasetDict, interleave_datasets
 
 from ..utils.text import one_line
-from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
+from .arguments import DataArguments, PairArguments, SourceArguments
 from .columns import find_columns
 from .labels import REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
 from .sources import open_sources
@@ -90,10 +90,21 @@ def load_task(arguments: DataArguments) -> TaskData:
     return task
 
 
-def load_pairs(arguments: PairArguments, problem_type: str = TRANSLATION) -> TaskData:
+def load_pairs(
+    arguments: PairArguments,
+    problem_type: str = TRANSLATION,
+    max_train_words: int | None = None,
+    both_directions: bool = False,
+) -> TaskData:
     """Load the splits of a task without labels, with the columns `text` and `text_pair`.
 
     A test split may come without the second. The errors are those of `load_task`.
+
+    Args:
+        arguments: Where the pairs come from.
+        problem_type: The kind of pairs.
+        max_train_words: Drop training pairs in which a side has more words, between spaces.
+        both_directions: Add each training pair once more, with the texts exchanged.
     """
     columns = Columns(tuple(arguments.text_column_names or ()), ())
     with open_sources(arguments) as stored:
@@ -106,9 +117,9 @@ def load_pairs(arguments: PairArguments, problem_type: str = TRANSLATION) -> Tas
             texts = texts[: 1 + (texts[1] in split.column_names)]
         split.require(texts, "--text_column_names")
         rows = split.named_texts(dict(zip(texts, TEXT_COLUMNS, strict=False)))
-        if split.name == "train" and (limit := arguments.max_train_words) is not None:
+        if split.name == "train" and (limit := max_train_words) is not None:
             rows = rows.filter(lambda row: all(len(text.split()) <= limit for text in row.values()))
-        if split.name == "train" and arguments.both_directions:
+        if split.name == "train" and both_directions:
             first, second = TEXT_COLUMNS
             exchanged = rows.rename_columns({first: second, second: first})
             rows = interleave_datasets([rows, exchanged.select_columns(list(TEXT_COLUMNS))])
@@ -131,8 +142,7 @@ def _task(
         seed = arguments.shuffle_seed
         splits["train"] = splits["train"].shuffle(seed=seed, keep_in_memory=True)
     for name, rows in splits.items():
-        limit = getattr(arguments, MAX_SAMPLES[name])
-        if limit is not None:
+        if (limit := arguments.max_rows_of(name)) is not None:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     return TaskData(DatasetDict(splits), labels, used, *columns)

@@ -1,57 +1,38 @@
-"""The dataclasses whose fields are the flags of a training run.
+"""Groups of flags, of which a task composes its dataclasses for model and training.
 
-`ModelArguments` describes the model, `data.arguments.DataArguments` the rows, `RunArguments` the
-training: transformers' `TrainingArguments` with more fields and other defaults.
+`RunArguments` is transformers' `TrainingArguments` with more fields and other defaults. The groups
+for rows are in `data.arguments`.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, make_dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import Field, dataclass, field, fields, make_dataclass
 from enum import Enum
-from typing import Any, ClassVar, Literal, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
 from ..data.arguments import flag
-from ..models import FAMILIES, RETRIEVAL
+from ..models import FAMILIES
 from ..utils.process import is_fast_in_bfloat16
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
-LABEL_FAMILIES = [family for family in FAMILIES.values() if family.objective == "labels"]
 
-
-def config_flags(objective: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name, type and dataclass field of each flag of the families with an objective."""
-    flags = {
-        name: (family, text)
-        for family in FAMILIES.values()
-        if family.objective == objective
-        for name, text in family.flags.items()
-    }
-    for name, (family, text) in flags.items():
-        entry = family.config.__dataclass_fields__[name]
-        default: Any = entry.default
-        metadata: dict[str, Any] = {}
-        kind: Any = type(default)
-        if get_origin(entry.type) is Literal:
-            metadata["choices"] = get_args(entry.type)
-        elif kind is bool:
-            metadata |= {"nargs": "?", "const": True}
-        elif kind is tuple:
-            kind = list[type(default[0])]  # type: ignore[misc]
-        elif default is None:
-            kind = get_args(entry.type)[0]
-        yield name, kind | None, flag(f"{text} (default: {default})", **metadata)
+Source = TypeVar("Source", bound="ModelSource")
 
 
 @dataclass
 class ModelSource:
-    """Where a model and its tokenizer come from: the flags that all families share."""
+    """Where a model and its tokenizer come from: the flags that all tasks share.
+
+    A flag named as a field of a config sets that field; None keeps the config's own default.
+    """
 
     _argument_group_name: ClassVar[str] = "model"
     config_fields: ClassVar[tuple[str, ...]] = ()  # that have a flag
     tokenizer_options: ClassVar[tuple[str, ...]] = ("vocab_size", "min_frequency", "lowercase")
+    building_flags: ClassVar[tuple[str, ...]] = ("tokenizer_name",)  # of a new model, beside these
 
     model_name_or_path: str | None = flag(
         "A checkpoint to start from or to evaluate: a folder or a name on the Hub. Its tokenizer, "
@@ -67,29 +48,26 @@ class ModelSource:
         "Whether the tokenizer that is built lower-cases.", nargs="?", const=True
     )
 
-    def given_config_fields(self) -> dict[str, Any]:
-        """Return the fields of the config that were set."""
-        return self._given(self.config_fields)
-
-    def given_tokenizer_options(self) -> dict[str, Any]:
-        """Return the options that were set for the tokenizer to build."""
-        return self._given(self.tokenizer_options)
-
-    def _given(self, names: Iterable[str]) -> dict[str, Any]:
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+    def given(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the flags that were set, among some."""
+        unset = {entry.name: entry.default for entry in fields(self)}
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value != unset[name]}
 
 
 @dataclass
-class _ModelChoice(ModelSource):
-    ignore_mismatched_sizes: bool = flag(
-        "Train a checkpoint on other labels than its own, with a new output layer if their number "
-        "differs.",
-        default=False,
+class EncoderArguments(ModelSource):
+    """What a new sentence encoder starts from: word vectors, or a pretrained encoder."""
+
+    tokenizer_options: ClassVar[tuple[str, ...]] = (*ModelSource.tokenizer_options, "level")
+    building_flags: ClassVar[tuple[str, ...]] = (
+        *ModelSource.building_flags,
+        "word_vectors",
+        "word_vectors_member",
+        "extend_vocabulary",
+        "encoder_name_or_path",
     )
-    task: str | None = flag(
-        "The head of a new model; by default nli for two text columns and classification for one.",
-        choices=[t for family in LABEL_FAMILIES for t in family.heads if t != RETRIEVAL],
-    )
+
     level: str | None = flag(
         "What a token of the tokenizer that is built is.", choices=("word", "character")
     )
@@ -97,26 +75,14 @@ class _ModelChoice(ModelSource):
         "A pretrained encoder of transformers under the attention of a new model, such as BERT: a "
         "folder or a name on the Hub. It brings its tokenizer and word vectors, and is trained too."
     )
-    word_vectors: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Word vectors to start from: GloVe or fastText text, word2vec text or binary, "
-            "also gzip or zip; or a folder or OWNER/NAME[@REVISION] on the Hub, of such files or a "
-            "static embedding (model2vec). They set embedding_size; several are concatenated."
-        },
+    word_vectors: list[str] | None = flag(
+        "Word vectors to start from: GloVe or fastText text, word2vec text or binary, "
+        "also gzip or zip; or a folder or OWNER/NAME[@REVISION] on the Hub, of such files or a "
+        "static embedding (model2vec). They set embedding_size; several are concatenated."
     )
     word_vectors_member: str | None = flag(
         "The file to read in a zip, folder or repository that holds several."
     )
-    class_weights: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Weights of the classes in the loss: balanced, which gives rare classes as "
-            "much as frequent ones, or a number for each in id order (default: 1 each)"
-        },
-    )
-    tokenizer_options: ClassVar[tuple[str, ...]] = (*ModelSource.tokenizer_options, "level")
-
     extend_vocabulary: bool | None = flag(
         "Give the tokenizer that is built the words of word_vectors too, where vocab_size leaves "
         "room: words first met after training then have a vector. By default where there are any.",
@@ -125,26 +91,52 @@ class _ModelChoice(ModelSource):
     )
 
 
-def model_arguments(name: str, base: type[ModelSource], objective: str) -> Any:
-    """Return a dataclass with the flags of a base and of the configs for an objective."""
-    flags = list(config_flags(objective))
-    made = make_dataclass(name, flags, bases=(base,))
-    made.config_fields = tuple(name for name, _, _ in flags)  # type: ignore[attr-defined]
-    return made
+def with_config_flags(
+    objective: str, without: Collection[str] = ()
+) -> Callable[[type[Source]], type[Source]]:
+    """Return a decorator that gives a dataclass a flag for each field of the families' configs.
 
-
-class ModelArguments(model_arguments("ModelArguments", _ModelChoice, "labels")):  # type: ignore[misc]
-    """Which model to build, or which one to start from.
-
-    Fields named as in a family's config set that field; None keeps the config's own default.
+    Args:
+        objective: What the heads of these families learn.
+        without: Fields that the task does not read.
     """
+
+    def decorate(group: type[Source]) -> type[Source]:
+        flags = [
+            (name, *_config_flag(family.config.__dataclass_fields__[name], text))
+            for family in FAMILIES.values()
+            if family.objective == objective
+            for name, text in family.flags.items()
+            if name not in without
+        ]
+        names = tuple(name for name, *_ in flags)
+        body = {"config_fields": names, "__module__": group.__module__, "__doc__": group.__doc__}
+        return make_dataclass(group.__name__, flags, bases=(group,), namespace=body)
+
+    return decorate
+
+
+def _config_flag(entry: Field[Any], text: str) -> tuple[Any, Any]:
+    """Return the type and the dataclass field of the flag for a field of a config."""
+    default: Any = entry.default
+    metadata: dict[str, Any] = {}
+    kind: Any = type(default)
+    if get_origin(entry.type) is Literal:
+        metadata["choices"] = get_args(entry.type)
+    elif kind is bool:
+        metadata |= {"nargs": "?", "const": True}
+    elif kind is tuple:
+        kind = list[type(default[0])]  # type: ignore[misc]
+    elif default is None:
+        kind = get_args(entry.type)[0]
+    return kind | None, flag(f"{text} (default: {default})", **metadata)
 
 
 @dataclass
 class RunArguments(TrainingArguments):
     """`TrainingArguments` with defaults for small models that are trained from scratch.
 
-    Every flag works as in transformers but `label_names`, which belongs to `DataArguments`.
+    Every flag works as in transformers but `label_names`, which is a flag of the rows.
     """
 
     _argument_group_name: ClassVar[str] = "training (transformers.TrainingArguments)"
@@ -162,21 +154,11 @@ class RunArguments(TrainingArguments):
     num_train_epochs: float = flag(
         "Passes over the training rows; 0 chooses 2 to 30, fewer for more rows.", 3.0
     )
-    report: bool = flag(
-        "End with a report: beside simple models, scores for each class, a page of right and wrong "
-        "predictions.",
-        default=False,
-    )
-    calibrate: bool = flag(
-        "After training, scale the logits so that the probabilities fit the validation rows "
-        "(temperature scaling).",
-        default=False,
-    )
     learning_rate: float = flag("Largest learning rate of the schedule.", 1e-3)
     per_device_train_batch_size: int = flag("Rows per process and step.", 32)
     per_device_eval_batch_size: int = flag("Rows per process and step of evaluation.", 64)
     logging_steps: float = flag("Updates from one log to the next; below 1, a share of all.", 50)
-    save_strategy: SaveStrategy | str = flag(  # noqa: RUF009
+    save_strategy: SaveStrategy | str = flag(
         "When to save a checkpoint: by default steps where save_steps is given, else epoch."
     )
     save_steps: float = flag(
@@ -207,9 +189,8 @@ class RunArguments(TrainingArguments):
         "Max tokens, padding included, that go through the model at once. A larger batch is "
         "read in parts, with the same result in less memory."
     )
-    metric_name: list[str] | None = field(
-        default=None,
-        metadata={"help": "Metrics, names or folders for `evaluate`; by default those that fit."},
+    metric_name: list[str] | None = flag(
+        "Metrics, names or folders for `evaluate`; by default those that fit."
     )
     metric_for_best_model: str | None = flag(
         "What chooses the best checkpoint; auto is the first metric that fits the labels, such as "

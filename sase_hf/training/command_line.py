@@ -1,4 +1,4 @@
-"""From a command line and a recipe to the three dataclasses of `arguments`.
+"""From a command line and a recipe to the three dataclasses of a task.
 
 A recipe is a YAML or JSON file whose keys are flag names. Its entries are read exactly as if they
 stood on the command line before everything else, so a flag given there wins. It may name another
@@ -15,19 +15,20 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from transformers import HfArgumentParser, TrainingArguments
 from transformers.utils import CONFIG_NAME
 
-from ..data.arguments import DataArguments
-from .arguments import ModelArguments, RunArguments
+from .arguments import RunArguments
+from .task import Task
 
 logger = logging.getLogger(__name__)
 
 HELP_ALL_FLAG = "--help_all"
 
+AnyTask = TypeVar("AnyTask", bound=Task)
 STEPS = ("do_train", "do_eval", "do_predict")
 
 PRESETS = Path(__file__).with_name("presets")  # recipes for commands that name no step
@@ -49,23 +50,18 @@ COMMON_FLAGS = {
 }
 
 
-LABELS = (DataArguments, ModelArguments, RunArguments)
-
-
 def parse_arguments(
-    argv: Sequence[str] | None = None,
-    description: str | None = None,
-    groups: tuple[type[Any], ...] = LABELS,
-) -> tuple[Any, Any, Any]:
+    task: type[AnyTask], argv: Sequence[str] | None = None, description: str | None = None
+) -> AnyTask:
     """Read a command line, by default that of this process, which may begin with a recipe file.
 
     Args:
+        task: The task whose flags are read.
         argv: The words of the command line.
         description: What `--help` begins with.
-        groups: The dataclasses of the arguments of data, model and run.
 
     Returns:
-        The arguments of model, data and run.
+        The task with its arguments.
 
     Raises:
         ValueError: If a flag, or a key of the recipe, is unknown, or values contradict each other.
@@ -73,7 +69,7 @@ def parse_arguments(
         SystemExit: After `--help`, and if a value is not of the flag's kind.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = _build_parser(description, groups, shows_all=HELP_ALL_FLAG in words)
+    parser = _build_parser(description, task.arguments, shows_all=HELP_ALL_FLAG in words)
     if HELP_ALL_FLAG in words or not words:
         parser.print_help()
         parser.exit()
@@ -82,14 +78,16 @@ def parse_arguments(
     given, unknown = parser.parse_known_args(words)
     if unknown:
         raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
-    presets = _choose_presets(given) if groups is LABELS else []
-    if groups is LABELS:
+    is_stepwise = any(getattr(given, step, False) for step in STEPS)
+    names = task.presets(given)
+    presets = [] if is_stepwise else [PRESETS / f"{name}.yaml" for name in names or ()]
+    if names is not None:
         words = [*flag_words(_implied(given, presets)), *words]
     parsed = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
-    data_args, model_args, training_args = parsed
-    if presets and training_args.process_index == 0:
+    data_args, model_args, run_args = parsed
+    if presets and run_args.process_index == 0:
         logger.info(f"preset: {', '.join(map(str, presets))}")
-    return model_args, data_args, training_args
+    return task(model_args, data_args, run_args)
 
 
 def read_recipe(path: str | Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -104,17 +102,23 @@ def read_recipe(path: str | Path, above: tuple[Path, ...] = ()) -> dict[str, Any
         raise ValueError(f"recipe {path} is based on itself")
     above = (*above, path.resolve())
     content = _read_file(path)
-    base, variants = content.pop("base", None), content.pop("variants", {})
+    variants = content.pop("variants", {})
     if not isinstance(variants, dict) or not all(
         isinstance(own, dict) or own == "" for own in variants.values()
     ):
         raise ValueError(f"recipe {path}: `variants` must hold names, each with lines of its own")
+    entries = _read_entries(path, content, {}, above)
+    if not (variants or variant):
+        return entries
+    if variant not in variants:
+        listed = ", ".join(variants) or "none"
+        raise ValueError(
+            f"recipe {path} has no variant {variant!r}; name one as in {path}#VARIANT: {listed}"
+        )
     try:
-        below = {} if base is None else read_recipe(path.parent / str(base), above)
-        own = _read_variant(path, variants, variant, above) if variants or variant else {}
+        return entries | _read_entries(path, variants[variant], variants, above)
     except RecursionError:
         raise ValueError(f"variant {variant} of recipe {path} is based on itself") from None
-    return below | _entries(path, content) | own
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -136,34 +140,27 @@ def _read_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def _read_variant(
-    path: Path, variants: Mapping[str, Any], name: str, above: tuple[Path, ...]
+def _read_entries(
+    path: Path,
+    content: Mapping[str, Any],
+    variants: Mapping[str, Any],
+    above: tuple[Path, ...],
 ) -> dict[str, Any]:
-    """Return the entries of a variant, after those of its base."""
-    if name not in variants:
-        listed = ", ".join(variants) or "none"
-        raise ValueError(
-            f"recipe {path} has no variant {name!r}; name one as in {path}#VARIANT: {listed}"
-        )
-    own = dict(variants[name] or {})
-    base = own.pop("base", None)
-    if base is None:
-        return _entries(path, own)
-    is_variant = base in variants
-    if is_variant:
-        below = _read_variant(path, variants, base, above)
-    else:
-        below = read_recipe(path.parent / base, above)
-    return below | _entries(path, own)
-
-
-def _entries(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the lines of a recipe as texts, lists of texts, or None."""
-    for name, value in content.items():  # anchors could make a nested list of any size
+    """Return the lines of a recipe, or of a variant, after those of its base."""
+    own = dict(content or {})
+    for name, value in own.items():  # anchors could make a nested list of any size
         items = value if isinstance(value, list) else [value]
         if not all(isinstance(item, str) for item in items):
             raise ValueError(f"recipe {path}: {name} must be a text or a list of texts")
-    return {name: None if value in ("", "null", "~") else value for name, value in content.items()}
+    below: dict[str, Any] = {}
+    if "base" in own:
+        base = str(own.pop("base"))
+        if base in variants:
+            below = _read_entries(path, variants[base], variants, above)
+        else:
+            below = read_recipe(path.parent / base, above)
+    empty = ("", "null", "~")
+    return below | {name: None if value in empty else value for name, value in own.items()}
 
 
 def _build_parser(
@@ -179,9 +176,9 @@ def _build_parser(
         ),
         allow_abbrev=False,
     )
-    *_, run = groups
+    data, _, run = groups
     common = COMMON_FLAGS | RunArguments.__annotations__.keys() | run.__annotations__.keys()
-    common |= DataArguments.__dataclass_fields__.keys()
+    common |= data.__dataclass_fields__.keys()
     rare = TrainingArguments.__dataclass_fields__.keys() - common
     for action in parser._actions:
         names = [name for name in action.option_strings if name.startswith("--")]
@@ -194,26 +191,6 @@ def _build_parser(
             shown = " ".join(default) if isinstance(default, list) else default
             action.help = f"{action.help} (default: {getattr(shown, 'value', shown)})"
     return parser
-
-
-def _choose_presets(given: argparse.Namespace) -> list[Path]:
-    """Return the presets of a command that names no step, by the files and models that it names."""
-    if any(getattr(given, step) for step in STEPS):
-        return []
-    rows = given.train_file or given.dataset_name
-    names = []
-    if rows is None:
-        names += [] if given.validation_file is None else ["evaluate"]
-    elif given.model_name_or_path is not None:
-        names += ["checkpoint"]
-    elif given.encoder_name_or_path is not None:
-        names += ["pretrained_encoder"]
-    else:
-        names += ["new_model" if given.tokenizer_name is None else "ready_tokenizer"]
-    is_split_off = given.validation_file is None and given.dataset_name is None
-    if rows is not None and is_split_off and given.validation_fraction == 0:
-        names += ["all_rows"]
-    return [PRESETS / f"{name}.yaml" for name in names]
 
 
 def _implied(given: argparse.Namespace, presets: Sequence[Path]) -> dict[str, Any]:

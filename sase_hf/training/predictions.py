@@ -34,7 +34,7 @@ def write_predictions(
     that are not those of one file, because they come from the Hub or because some were left out,
     become JSON Lines with the columns `text`, `text_pair` and `label`.
     """
-    source = arguments.test_file
+    source = arguments.file_of("test")
     rows: Iterable[Row]
     if source is None or getattr(arguments, "drop_unlabelled", False):
         ending, rows = ".jsonl", task.splits["test"].to_list()

@@ -16,7 +16,7 @@ from ..utils.files import write_text
 from ..utils.tables import Table
 from ..visualization.attended_text import label_text
 from ..visualization.page import tables_html
-from .setup import TrainingSetup
+from .task import TrainingSetup
 from .trainer import SelfAttentiveTrainer
 
 REPORT_NAME = "report.html"

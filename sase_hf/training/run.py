@@ -3,19 +3,15 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import EarlyStoppingCallback, enable_full_determinism, set_seed
+from transformers import enable_full_determinism, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
-from ..data.arguments import SourceArguments
 from ..data.batching import share_of_token, token_counts
-from ..evaluation.metrics import load_metrics, metrics_function
 from ..evaluation.records import evaluation_history, measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..utils.files import is_write_error
@@ -23,7 +19,7 @@ from ..utils.process import keep_freed_memory, limit_compiled_code
 from ..utils.signals import first_termination
 from ..utils.tables import Table
 from ..utils.text import one_line
-from .arguments import ModelArguments, ModelSource, RunArguments, changed_arguments
+from .arguments import changed_arguments
 from .checkpoints import (
     check_same_rows,
     check_unused,
@@ -32,55 +28,17 @@ from .checkpoints import (
     locked,
     why_incomplete,
 )
-from .estimate import estimate_seconds
-from .predictions import predicted_labels, write_predictions
-from .report import calibrate, write_report
-from .setup import (
-    TrainingSetup,
-    assemble,
-    check_arguments,
-    check_best_metric,
-    check_splits,
-    complete_arguments,
-)
-from .trainer import SelfAttentiveTrainer
+from .checks import check_arguments, check_setup, complete_arguments, move_label_smoothing
+from .predictions import write_predictions
+from .task import Task, TrainingSetup
 
 logger = logging.getLogger(__name__)
 
 MANY_UNKNOWN = 0.2  # of the tokens of a split
 
 
-@dataclass(frozen=True)
-class Steps:
-    """What differs between a run that learns labels and one that learns to translate.
-
-    Attributes:
-        assemble: Called with arguments of model and data and a checkpoint to resume.
-        log_summary: Called with the setup and all arguments, before training.
-        make_trainer: Called with the setup and the arguments of the run.
-        columns: Called with the trainer, the setup and what the trainer predicted; returns for each
-            test row the columns that its file of predictions has besides.
-        details: Called with the trainer and the setup; returns what a record says besides.
-    """
-
-    assemble: Callable[[Any, Any, Path | None], TrainingSetup]
-    log_summary: Callable[[TrainingSetup, Any, Any, Any], None]
-    make_trainer: Callable[[TrainingSetup, Any], SelfAttentiveTrainer]
-    columns: Callable[[Any, TrainingSetup, Any], list[dict[str, Any]]]
-    details: Callable[[Any, TrainingSetup], dict[str, Any]] = lambda *_: {}
-
-
-def run(
-    model_args: ModelArguments, data_args: SourceArguments, training_args: RunArguments
-) -> dict[str, Any]:
-    """Train, evaluate and predict labels; see `run_steps`."""
-    return run_steps(LABEL_STEPS, model_args, data_args, training_args)
-
-
-def run_steps(
-    steps: Steps, model_args: ModelSource, data_args: SourceArguments, training_args: RunArguments
-) -> dict[str, Any]:
-    """Do what the arguments ask: train, evaluate, predict.
+def run(task: Task) -> dict[str, Any]:
+    """Do what the arguments of a task ask: train, evaluate, predict.
 
     A trained model is in `output_dir` afterwards with its tokenizer, its code and a README.md, and
     loads by `from_pretrained`; predictions are there as `write_predictions` writes them.
@@ -96,106 +54,143 @@ def run_steps(
         OSError: If a run to resume has no complete checkpoint, or a file cannot be written.
         FloatingPointError: If loss, gradient or weights cease to be finite.
     """
-    start = time.perf_counter()
-    output_dir = str(training_args.output_dir)
-    check_arguments(model_args, training_args)
-    if not training_args.do_train:
-        return _run_from(None, start, steps, model_args, data_args, training_args)
-    with locked(output_dir, training_args.process_index):
-        checkpoint = checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+    args, steps = task.run_args, _Run(task)
+    check_arguments(task)
+    if not args.do_train:
+        return steps.outcome(None)
+    output_dir = str(args.output_dir)
+    with locked(output_dir, args.process_index):
+        checkpoint = checkpoint_to_resume(args.resume_from_checkpoint, output_dir)
         if checkpoint is None:
             check_unused(output_dir)
         with saying_how_to_go_on(output_dir):
-            return _run_from(checkpoint, start, steps, model_args, data_args, training_args)
+            return steps.outcome(checkpoint)
 
 
-def _run_from(
-    checkpoint: Path | None,
-    start: float,
-    steps: Steps,
-    model_args: ModelSource,
-    data_args: SourceArguments,
-    training_args: RunArguments,
-) -> dict[str, Any]:
-    """Do the steps of a run that began at `start`, from a checkpoint if there is one to resume."""
-    output_dir = str(training_args.output_dir)
-    move_label_smoothing(model_args, training_args)
-    given = changed_arguments(model_args, data_args, training_args)
-    must_push, training_args.push_to_hub = training_args.push_to_hub, False
-    repo_id = training_args.hub_model_id
-    if must_push and training_args.process_index == 0:  # now, and not after hours of training
-        repo_id = create_repository(
-            repo_id or Path(output_dir).resolve().name,
-            private=bool(training_args.hub_private_repo),
-            token=training_args.hub_token,
-        )
+class _Run:
+    """The steps of a run, and what they share."""
 
-    keep_freed_memory()
-    limit_compiled_code()
-    (enable_full_determinism if training_args.full_determinism else set_seed)(training_args.seed)
-    setup = steps.assemble(model_args, data_args, checkpoint)
-    check_splits(setup.task, training_args)
-    given |= complete_arguments(training_args, setup)
-    if training_args.do_train:
-        check_same_rows(output_dir, setup.task.sources["train"], training_args.process_index)
-    steps.log_summary(setup, model_args, data_args, training_args)
-    trainer = steps.make_trainer(setup, training_args)
+    def __init__(self, task: Task) -> None:
+        self.start = time.perf_counter()
+        self.task, self.args = task, task.run_args
+        self.output_dir = str(self.args.output_dir)
+        self.metrics: dict[str, float] = {}
+        self.history: dict[str, Any] = {}  # of a run that trains
+        self.tables: list[Table] = []
+        self.predictions: Path | None = None
 
-    metrics: dict[str, float] = {}
-    history: dict[str, Any] = {}
-    report: list[Table] = []
-    predictions = None
-    if training_args.do_train:
-        if checkpoint is None:
-            log_estimate(trainer)
+    def outcome(self, checkpoint: Path | None) -> dict[str, Any]:
+        """Do all steps, from a checkpoint if there is one to resume; return what `run` returns."""
+        self.prepare(checkpoint)
+        if self.args.do_train:
+            self.train(checkpoint)
+        if self.args.do_eval:
+            evaluated, self.tables = self.task.evaluate(self.trainer, self.setup, self.metrics)
+            self.trainer.save_metrics("eval", evaluated)
+            self.metrics |= evaluated
+        if self.args.do_predict:
+            self.predict()
+        record = self.record()
+        if self.trainer.is_world_process_zero():
+            self.publish(record)
+        self.trainer.end()
+        return {
+            "metrics": self.metrics,
+            "record": record,
+            "output_dir": self.output_dir,
+            "predictions": self.predictions,
+            "report": self.tables,
+            "reads_pairs": getattr(self.setup.model, "reads_pairs", False),
+            "text_columns": self.setup.task.text_columns,
+        }
+
+    def prepare(self, checkpoint: Path | None) -> None:
+        """Load rows and model, settle the arguments, and say what will be trained."""
+        task, args = self.task, self.args
+        move_label_smoothing(task)
+        self.given = changed_arguments(task.model_args, task.data_args, args)
+        self.must_push, args.push_to_hub = args.push_to_hub, False
+        self.repo_id = args.hub_model_id
+        if self.must_push and args.process_index == 0:  # now, and not after hours of training
+            self.repo_id = create_repository(
+                self.repo_id or Path(self.output_dir).resolve().name,
+                private=bool(args.hub_private_repo),
+                token=args.hub_token,
+            )
+        keep_freed_memory()
+        limit_compiled_code()
+        (enable_full_determinism if args.full_determinism else set_seed)(args.seed)
+        self.setup = task.assemble(checkpoint)
+        self.given |= complete_arguments(args, self.setup)
+        check_setup(args, self.setup)
+        if args.do_train:
+            check_same_rows(self.output_dir, self.setup.task.sources["train"], args.process_index)
+        log_summary(task, self.setup)
+        self.trainer = task.make_trainer(self.setup)
+
+    def train(self, checkpoint: Path | None) -> None:
+        """Train, and save the model."""
+        trainer = self.trainer
         with first_termination(trainer.stop):
             resumed = str(checkpoint) if checkpoint else None
             result = trainer.train(resume_from_checkpoint=resumed)
-        if training_args.calibrate:
-            metrics |= calibrate(trainer, setup)
+        self.metrics |= self.task.after_training(trainer, self.setup)
         trainer.save_model()
         trainer.save_state()
         trainer.save_metrics("train", result.metrics)
-        metrics |= result.metrics
+        self.metrics |= result.metrics
         # Now, since the evaluation at the end would be logged as another one of the last epoch.
-        history = {"history": evaluation_history(trainer.state.log_history)}
-    if training_args.report:
-        evaluated, report = write_report(trainer, setup, metrics)
-    elif training_args.do_eval:
-        evaluated = trainer.evaluate()
-    if training_args.do_eval:
-        trainer.save_metrics("eval", evaluated)
-        metrics |= evaluated
-    if training_args.do_predict:
-        tested, predictions = _predict(trainer, setup, data_args, steps)
-        metrics |= tested
-    record = _record(setup, metrics, training_args, given, start) | history
-    record |= steps.details(trainer, setup)
-    if trainer.is_world_process_zero():
-        if training_args.do_train:
-            write_model_card(output_dir, record, repo_id)
-        if training_args.record is not None:
-            write_record(record, training_args.record)
-        if training_args.do_train and must_push and repo_id is not None:
+        self.history = {"history": evaluation_history(trainer.state.log_history)}
+
+    def predict(self) -> None:
+        """Predict the test rows into a copy of their file; measure those with labels."""
+        rows = self.setup.rows["test"]
+        output = self.trainer.predict(rows)
+        if self.trainer.is_world_process_zero():
+            added = self.task.columns(self.trainer, self.setup, output.predictions)
+            self.predictions = write_predictions(
+                added, self.setup.task, self.task.data_args, self.output_dir
+            )
+        if "labels" in rows.column_names:
+            self.trainer.save_metrics("test", output.metrics)
+            self.metrics |= output.metrics
+
+    def record(self) -> dict[str, Any]:
+        """Describe what was measured: on the test, else the validation, else the train split."""
+        prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
+        measured = (s for s, prefix in prefixes.items() if f"{prefix}loss" in self.metrics)
+        split = next(measured, "test")
+        record = measured_record(
+            name=self.args.run_name or Path(self.output_dir).name,
+            metrics=results_of(self.metrics, prefixes[split]),
+            split=split,
+            sources=self.setup.task.sources,
+            seed=self.args.seed,
+            arguments=self.given,
+            config=self.setup.model.config,
+            num_parameters=self.setup.model.num_parameters(),
+            wall_seconds=time.perf_counter() - self.start,
+        )
+        record["rows_per_second"] = self.metrics.get(f"{prefixes[split]}samples_per_second")
+        return record | self.history | self.task.details(self.trainer, self.setup)
+
+    def publish(self, record: dict[str, Any]) -> None:
+        """Write the card of a trained model and the record, and push the model."""
+        args = self.args
+        if args.do_train:
+            write_model_card(self.output_dir, record, self.repo_id)
+        if args.record is not None:
+            write_record(record, args.record)
+        if args.do_train and self.must_push and self.repo_id is not None:
             push(
-                output_dir,
-                repo_id,
-                private=bool(training_args.hub_private_repo),
-                revision=training_args.hub_revision,
+                self.output_dir,
+                self.repo_id,
+                private=bool(args.hub_private_repo),
+                revision=args.hub_revision,
                 commit_message="End of training",
                 needs_license=False,  # which a training run does not know
-                token=training_args.hub_token,
+                token=args.hub_token,
             )
-    trainer.end()
-    return {
-        "metrics": metrics,
-        "record": record,
-        "output_dir": output_dir,
-        "predictions": predictions,
-        "report": report,
-        "reads_pairs": getattr(setup.model, "reads_pairs", False),
-        "text_columns": setup.task.text_columns,
-    }
 
 
 @contextmanager
@@ -221,52 +216,10 @@ def _how_to_go_on(output_dir: str) -> str:
     return "the same command begins anew"
 
 
-def move_label_smoothing(model_args: Any, training_args: RunArguments) -> None:
-    """Let the model smooth its labels itself: `Trainer` would keep them from it."""
-    smoothing = training_args.label_smoothing_factor
-    if smoothing == 0:
-        return
-    if model_args.label_smoothing not in (None, smoothing):
-        raise ValueError(
-            f"--label_smoothing is {model_args.label_smoothing}, --label_smoothing_factor "
-            f"{smoothing}; both mean the same, give one"
-        )
-    model_args.label_smoothing = smoothing
-    training_args.label_smoothing_factor = 0.0
-
-
-def log_summary(
-    setup: TrainingSetup,
-    model_args: ModelArguments,
-    data_args: SourceArguments,
-    training_args: RunArguments,
-) -> None:
-    """Log rows, labels, words and sizes before training."""
-    rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-    columns = filter(None, (setup.task.text_columns, setup.task.label_columns))
-    logger.info(one_line(f"rows: {rows} ({' -> '.join(map(', '.join, columns))})"))
-    names = setup.task.label_names
-    shown = one_line(", ".join(names[:10]))
-    logger.info(f"labels: {len(names)} ({shown}), {setup.task.problem_type}")
-    log_lengths(setup)
-    log_word_vectors(setup, model_args)
-    log_model(setup, training_args)
-
-
-def log_pairs(setup: TrainingSetup) -> None:
-    """Log how many pairs there are, and of which columns."""
-    rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-    logger.info(one_line(f"pairs: {rows} ({' -> '.join(setup.task.text_columns)})"))
-
-
-def log_word_vectors(setup: TrainingSetup, model_args: ModelArguments) -> None:
-    """Log how many words the files of vectors know."""
-    for path, share in zip(model_args.word_vectors or [], setup.vectors_found, strict=False):
-        logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
-
-
-def log_lengths(setup: TrainingSetup) -> None:
-    """Log the size of the vocabulary and how many rows are cut."""
+def log_summary(task: Task, setup: TrainingSetup) -> None:
+    """Log rows, words, sizes and the device before training."""
+    for line in task.describe(setup):
+        logger.info(one_line(line))
     unknown, split = max(
         (share_of_token(rows, setup.tokenizer.unk_token_id), name)
         for name, rows in setup.rows.items()
@@ -282,89 +235,11 @@ def log_lengths(setup: TrainingSetup) -> None:
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
     if cut:
         logger.info(f"length: {cut:,} rows reach the limit of {limit:,} tokens (--max_seq_length)")
-
-
-def log_model(setup: TrainingSetup, training_args: RunArguments) -> None:
-    """Log what is trained, and where."""
-    model = setup.model
+    for path, share in setup.vectors_found.items():
+        logger.info(f"word vectors: {os.path.basename(path)}, for {share:.1%} of the vocabulary")
+    model, args = setup.model, task.run_args
     logger.info(f"model: {type(model).__name__}, {model.num_parameters():,} parameters")
-    logger.info(f"device: {training_args.device}, processes: {training_args.world_size}")
-
-
-def log_estimate(trainer: SelfAttentiveTrainer) -> None:
-    """Log how long training may take, before it starts."""
-    arguments: Any = trainer.args
-    seconds = estimate_seconds(trainer)
-    length = f"{seconds / 60:.0f} minutes" if seconds > 90 else f"{seconds:.0f} seconds"
-    patience = ", less if it stops early" if arguments.early_stopping_patience else ""
-    precision = "bfloat16" if arguments.bf16 else "float16" if arguments.fp16 else "float32"
-    count = arguments.num_train_epochs
-    epochs = f"{count:g} epoch{'s' if count != 1 else ''}"
-    logger.info(f"time: about {length}{patience} ({epochs} in {precision})")
-
-
-def make_trainer(setup: TrainingSetup, training_args: RunArguments) -> SelfAttentiveTrainer:
-    """Return a trainer of the model, with the metrics that were asked for or that fit."""
-    check_best_metric(training_args, setup)
-    metrics = load_metrics(training_args.metric_name, setup.task.problem_type)
-    compute = metrics_function(metrics, setup.task.problem_type)
-    options = trainer_options(setup, training_args)
-    return SelfAttentiveTrainer(setup.model, training_args, compute_metrics=compute, **options)
-
-
-def trainer_options(setup: TrainingSetup, training_args: RunArguments) -> dict[str, Any]:
-    """Return what the trainers of all runs get: rows, tokenizer, limits and early stopping."""
-    patience = training_args.early_stopping_patience
-    return {
-        "max_batch_tokens": training_args.max_batch_tokens,
-        "train_dataset": setup.rows.get("train"),
-        "eval_dataset": setup.rows.get("validation"),
-        "processing_class": setup.tokenizer,
-        "callbacks": [] if patience is None else [EarlyStoppingCallback(patience)],
-    }
-
-
-def _predict(
-    trainer: SelfAttentiveTrainer, setup: TrainingSetup, data_args: SourceArguments, steps: Steps
-) -> tuple[dict[str, float], Path | None]:
-    """Predict the test rows into a copy of their file; return metrics if they have labels."""
-    output = trainer.predict(setup.rows["test"])
-    path = None
-    if trainer.is_world_process_zero():
-        added = steps.columns(trainer, setup, output.predictions)
-        path = write_predictions(added, setup.task, data_args, str(trainer.args.output_dir))
-    if "labels" not in setup.rows["test"].column_names:
-        return {}, path
-    trainer.save_metrics("test", output.metrics)
-    return output.metrics or {}, path
-
-
-def _record(
-    setup: TrainingSetup,
-    metrics: dict[str, float],
-    training_args: RunArguments,
-    given: dict[str, Any],
-    start: float,
-) -> dict[str, Any]:
-    """Describe what was measured: on the test rows, else the validation rows, else in training."""
-    prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
-    split = next((s for s, prefix in prefixes.items() if f"{prefix}loss" in metrics), "test")
-    return measured_record(
-        name=training_args.run_name or Path(str(training_args.output_dir)).name,
-        metrics=results_of(metrics, prefixes[split]),
-        split=split,
-        sources=setup.task.sources,
-        seed=training_args.seed,
-        arguments=given,
-        config=setup.model.config,
-        num_parameters=setup.model.num_parameters(),
-        wall_seconds=time.perf_counter() - start,
-    ) | {"rows_per_second": metrics.get(f"{prefixes[split]}samples_per_second")}
-
-
-LABEL_STEPS = Steps(
-    assemble,
-    log_summary,
-    make_trainer,
-    lambda _, setup, logits: predicted_labels(torch.from_numpy(logits), setup.task),
-)
+    precision = "bfloat16" if args.bf16 else "float16" if args.fp16 else "float32"
+    logger.info(f"device: {args.device} in {precision}, processes: {args.world_size}")
+    if args.do_train:
+        logger.info(f"epochs: {args.num_train_epochs:g}")

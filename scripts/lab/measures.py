@@ -22,11 +22,9 @@ from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.evaluation.records import measured_record
 from sase_hf.models import RETRIEVAL, TRANSLATION_TASK
 from sase_hf.retrieval.ranking import ranking_metrics, ranks_in_scores, recall_by_length
-from sase_hf.training.arguments import ModelArguments
+from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
+from sase_hf.tasks.labels import ModelArguments
 from sase_hf.training.command_line import flag_words, parse_arguments
-from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS
-from sase_hf.training.setup import assemble, load_rows
-from sase_hf.training.translation import TRANSLATION_ARGUMENTS
 from sase_hf.utils.loading import load_checkpoint
 
 # The text that a model translates for the figure, by the column that it reads.
@@ -47,32 +45,33 @@ def measure_labels(
     `words` are the command line of scripts/train.py that trained the model in the folder `model`.
     A model of characters has no `lift`, which needs a word list.
     """
-    model_args, data_args, training_args = parse_arguments(words)
-    validation_only = replace(data_args, test_file=None)
-    if data_args.validation_file is not None:
+    task = parse_arguments(LabelTask, words)
+    validation_only = replace(task.data_args, test_file=None)
+    if validation_only.validation_file is not None:
         validation_only = replace(validation_only, train_file=None)  # spares tokenizing it
-    parts = assemble(ModelArguments(model_name_or_path=str(model)), validation_only)
+    trained = ModelArguments(model_name_or_path=str(model))
+    parts = LabelTask(trained, validation_only).assemble()
     if "validation" not in parts.rows:
         return {}
     rows = parts.rows["validation"].remove_columns("labels")
     sample = EvaluationDataset(parts.model.eval(), parts.tokenizer, rows, parts.task.sources)
-    batch_size = training_args.per_device_eval_batch_size
+    batch_size = task.run_args.per_device_eval_batch_size
     measured: dict[str, Any] = {}
     if parts.model.config.has_attention:
         listed: set[str] = set()
-        if word_list is not None and model_args.level != "character":
+        if word_list is not None and task.model_args.level != "character":
             listed = read_word_list(word_list)
         statistics = measure_attention(sample, batch_size, listed)
         kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)
         measured["attention"] = {kind: statistics[kind]["mean"] for kind in kinds}
     if parts.task.problem_type == SINGLE_LABEL:
-        trained = torch.tensor(load_rows(model_args, data_args).splits["train"]["label"][:])
+        learnt = torch.tensor(task.load_rows().splits["train"]["label"][:])
         labels = torch.tensor(parts.rows["validation"]["labels"][:])
         logits = torch.zeros(len(labels), len(parts.task.label_names))
         with torch.no_grad():
             for numbers, batch in sample.batches(batch_size, "Scoring"):
                 logits[numbers] = sample.model(**batch).logits.float().cpu()
-        measured["label_shift"] = {"accuracy": adapted_accuracy(logits, labels, trained)}
+        measured["label_shift"] = {"accuracy": adapted_accuracy(logits, labels, learnt)}
         lengths = torch.tensor(token_counts(rows))
         measured["by_length"] = accuracy_by_length(logits, labels, lengths)
     return measured
@@ -123,16 +122,16 @@ def adapted_accuracy(logits: Tensor, labels: Tensor, trained_labels: Tensor) -> 
 
 def measure_translation(words: Sequence[str], model: Path, _: Path | None = None) -> Record:
     """Measure a trained model, in two beams, on the validation pairs of its recipe."""
-    _, data_args, run_args = parse_arguments(words, groups=TRANSLATION_ARGUMENTS)
-    rows = load_pairs(replace(data_args, train_file=None)).splits["validation"]
+    task = parse_arguments(TranslationTask, words)
+    rows = load_pairs(replace(task.data_args, train_file=None)).splits["validation"]
     translator, tokenizer = load_checkpoint(str(model))
     pairs = list(zip(rows["text"][:], rows["text_pair"][:], strict=True))
-    options: Any = {"batch_size": run_args.per_device_eval_batch_size, "num_beams": (1, 12)}
+    options: Any = {"batch_size": task.run_args.per_device_eval_batch_size, "num_beams": (1, 12)}
     measured = measure_pairs(translator, tokenizer, pairs, **options)
     if translator.config.has_attention:
-        task: Any = TRANSLATION_TASK
-        show: Any = pipeline(task, model=translator, tokenizer=tokenizer)
-        measured["example"] = show(EXAMPLES[data_args.text_column_names[0]], num_beams=12)
+        name: Any = TRANSLATION_TASK
+        show: Any = pipeline(name, model=translator, tokenizer=tokenizer)
+        measured["example"] = show(EXAMPLES[task.data_args.text_column_names[0]], num_beams=12)
     return {"translation": measured}
 
 
@@ -145,8 +144,7 @@ def measure_linear(entries: Mapping[str, Any]) -> tuple[Fields, Fields]:
     The strength is chosen on the validation rows, so the accuracy is slightly too high. Texts are
     not cut.
     """
-    model_args, data_args, _ = parse_arguments(flag_words(entries))
-    task = load_rows(model_args, data_args)
+    task = parse_arguments(LabelTask, flag_words(entries)).load_rows()
     splits = (task.splits[split] for split in ("train", "validation"))
     train, validation = (rows_of(rows.to_list()) for rows in splits)
     model = tfidf(train, validation, 0, None)
@@ -165,7 +163,7 @@ def measure_ranking(
     """Rank the validation documents of a recipe by the cosine of TF-IDF."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    _, pair_args, _ = parse_arguments(flag_words(entries), groups=RETRIEVAL_ARGUMENTS)
+    pair_args = parse_arguments(RetrievalTask, flag_words(entries)).data_args
     task = load_pairs(replace(pair_args, train_file=None), RETRIEVAL)
     queries, documents = (task.splits["validation"][name][:] for name in ("text", "text_pair"))
     vectorizer = TfidfVectorizer(sublinear_tf=True, **options)

@@ -32,28 +32,28 @@ from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
 from translation import Translations
 
-from sase_hf.training.command_line import LABELS, parse_arguments, read_recipe
-from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS
-from sase_hf.training.translation import TRANSLATION_ARGUMENTS
+from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
+from sase_hf.training import Task
+from sase_hf.training.command_line import parse_arguments, read_recipe
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.files import write_text
 from sase_hf.visualization import lines_figure, save_figure
 
 
 class Kind(NamedTuple):
-    """A script that trains, the dataclasses of its arguments, and the measurement afterwards."""
+    """A script that trains, its task, and the measurement afterwards."""
 
     script: str
-    groups: tuple[type[Any], ...]
+    task: type[Task]
     measure: Callable[[Sequence[str], Path, Path | None], Record]
 
 
 # Name of a recipe file -> its kind. Any other is one of labels.
 KINDS = {
-    "translation": Kind("train_translation.py", TRANSLATION_ARGUMENTS, measure_translation),
-    "retrieval": Kind("train_retrieval.py", RETRIEVAL_ARGUMENTS, lambda *_: {}),
+    "translation": Kind("train_translation.py", TranslationTask, measure_translation),
+    "retrieval": Kind("train_retrieval.py", RetrievalTask, lambda *_: {}),
 }
-LABEL_KIND = Kind("train.py", LABELS, measure_labels)
+LABEL_KIND = Kind("train.py", LabelTask, measure_labels)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Training(Run):
     def check(self) -> None:
         """Raise ValueError if the recipe cannot be read."""
         try:
-            parse_arguments(self.words, groups=self.kind.groups)
+            parse_arguments(self.kind.task, self.words)
         except SystemExit as error:  # argparse has named the flag, but not the recipe
             raise ValueError(f"recipe {self.recipe}: a value has the wrong type") from error
 

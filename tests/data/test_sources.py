@@ -12,7 +12,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from rows import REVIEWS, write_csv, write_jsonl
 
 from sase_hf.data import sources
-from sase_hf.data.arguments import SourceArguments
+from sase_hf.data.arguments import PredictionArguments
 from sase_hf.data.rows import read_rows
 from sase_hf.data.sources import open_sources
 from sase_hf.data.stored_rows import Columns, StoredSplit
@@ -25,14 +25,14 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def read_file(path: Path, columns: Columns = WANTED) -> StoredSplit:
-    with open_sources(SourceArguments(test_file=str(path))) as (split,):
+    with open_sources(PredictionArguments(test_file=str(path))) as (split,):
         next(split.batches())
         split.read(columns)
     return split
 
 
 def read_splits(**flags: Any) -> list[StoredSplit]:
-    with open_sources(SourceArguments(**flags)) as splits:
+    with open_sources(PredictionArguments(**flags)) as splits:
         for split in splits:
             split.read(WANTED)
     return splits

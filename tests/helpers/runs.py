@@ -18,8 +18,9 @@ from tiny import random_pair, random_text, text_batch
 from torch import Tensor
 from transformers import EvalPrediction
 
+from sase_hf.tasks import LabelTask
+from sase_hf.training import run
 from sase_hf.training.command_line import flag_words, parse_arguments
-from sase_hf.training.run import run
 
 STARS = ("poor", "fine", "great")
 RELATIONS = ("entailment", "neutral", "contradiction")
@@ -122,7 +123,7 @@ def run_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:
     given = {**QUIET, "output_dir": output_dir, **options}
     if "model_name_or_path" not in options:
         given = {**TINY_MODEL, **given}
-    return run(*parse_arguments(flags(**given)))
+    return run(parse_arguments(LabelTask, flags(**given)))
 
 
 def train_tiny(output_dir: Path, **options: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from leaderboard import SYSTEMS, Comparison
 from records import read_records
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
 
+from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
 
 
@@ -79,7 +80,8 @@ def test_train_flags_are_those_of_train_py(tmp_path: Path) -> None:
     columns = ["premise", "hypothesis"]
     settings = {**SYSTEMS["bilstm_max"], "system": "bilstm_max"}
     run = Comparison("name", 7, settings, tmp_path, tmp_path, columns, tmp_path / "sick")
-    model_args, data_args, training_args = parse_arguments(run.flags(tmp_path / "model"))
+    task = parse_arguments(LabelTask, run.flags(tmp_path / "model"))
+    model_args, data_args, training_args = task.model_args, task.data_args, task.run_args
     assert (model_args.pooling, training_args.seed) == ("max", 7)
     assert [Path(path).name[:6] for path in model_args.word_vectors or ()] == ["words.", "potion"]
     assert data_args.text_column_names == columns

@@ -12,8 +12,9 @@ from script_files import load_script
 from transformers import Trainer
 
 from sase_hf import SelfAttentiveConfig
+from sase_hf.tasks import LabelTask
+from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import run
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +67,7 @@ def test_search_writes_a_recipe_that_repeats_its_best_trial(
     entries = yaml.safe_load(recipe.read_text(encoding="utf-8"))
     assert best["settings"].keys() == SEARCHED
     assert entries | best["settings"] == entries
-    outcome = run(*parse_arguments([str(recipe), *flags(**QUIET)]))
+    outcome = run(parse_arguments(LabelTask, [str(recipe), *flags(**QUIET)]))
     assert outcome["metrics"]["eval_accuracy"] == best["value"]
     for name in ("split", "seed", "sources", "versions", "hardware", "code"):
         assert searched[name] == outcome["record"][name]

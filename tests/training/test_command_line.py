@@ -12,12 +12,10 @@ from transformers import PreTrainedConfig, TrainingArguments
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.data.arguments import DataArguments
+from sase_hf.tasks import LabelTask
+from sase_hf.tasks.labels import ModelArguments
 from sase_hf.training import arguments
-from sase_hf.training.arguments import (
-    ModelArguments,
-    RunArguments,
-    changed_arguments,
-)
+from sase_hf.training.arguments import RunArguments, changed_arguments
 from sase_hf.training.command_line import PRESETS, parse_arguments, read_recipe
 
 RECIPES = sorted(Path(__file__).parents[2].glob("scripts/recipes/*.yaml"))
@@ -37,7 +35,8 @@ def recipe(tmp_path: Path) -> Any:
 def test_recipe_is_overridden_by_flags(recipe: Any) -> None:
     path = recipe("num_hops: 5\nlearning_rate: 0.5\ndo_train: true\nmetric_name: [accuracy]\n")
     words = ["--num_hops", "7", "--do_train", "false", "--metric_name", "a", "b"]
-    model, _, training = parse_arguments([path, *words])
+    task = parse_arguments(LabelTask, [path, *words])
+    model, training = task.model_args, task.run_args
     assert (model.num_hops, training.learning_rate, training.do_train) == (7, 0.5, False)
     assert training.metric_name == ["a", "b"]
 
@@ -48,7 +47,8 @@ def test_recipe_values_have_the_types_of_their_flags(recipe: Any) -> None:
         "learning_rate: 1e-3\nlabel_names: [no, yes, 3]\nvalidation_file:\nmax_seq_length: null\n"
         "lr_scheduler_kwargs: '{\"min_lr\": 1e-5}'\nlowercase: no\n"
     )
-    model, data, training = parse_arguments([path])
+    task = parse_arguments(LabelTask, [path])
+    model, data, training = task.model_args, task.data_args, task.run_args
     assert training.learning_rate == 1e-3
     assert data.label_names == ["no", "yes", "3"]
     assert data.validation_file is None
@@ -62,7 +62,8 @@ def test_recipe_takes_over_the_entries_of_its_base(recipe: Any, tmp_path: Path) 
     recipe('{"num_hops": 5, "penalty_coef": 0.3, "max_seq_length": 9, "seed": 1}', "first.json")
     recipe("base: ../first.json\nnum_hops: 6\nmax_seq_length:\n", "sub/second.yaml")
     path = recipe("base: sub/second.yaml\npooling: max\nseed: 3\n", "third.yaml")
-    model, data, training = parse_arguments([path, "--seed", "4"])
+    task = parse_arguments(LabelTask, [path, "--seed", "4"])
+    model, data, training = task.model_args, task.data_args, task.run_args
     assert (model.num_hops, model.penalty_coef, model.pooling) == (6, 0.3, "max")
     assert (data.max_seq_length, training.seed) == (None, 4)
     assert read_recipe(path)["seed"] == "3"
@@ -84,7 +85,7 @@ def test_recipe_has_variants_that_build_on_one_another_and_on_recipes(
     assert read_recipe(f"{path}#other")["penalty_coef"] is None
     top = recipe("base: recipe.yaml#small\nseed: 9\n", "top.yaml")
     assert read_recipe(top) == {**base, "num_hops": "2", "seed": "9"}
-    assert parse_arguments([f"{path}#wide"])[2].seed == 3
+    assert parse_arguments(LabelTask, [f"{path}#wide"]).run_args.seed == 3
     for wrong in (path, f"{path}#tall"):
         with pytest.raises(
             ValueError, match=r"no variant .*; name one .*: plain, small, wide, other"
@@ -109,7 +110,7 @@ def test_recipe_that_cannot_be_read_is_refused(
     recipe: Any, name: str, text: str, message: str
 ) -> None:
     with pytest.raises((ValueError, FileNotFoundError), match=message):
-        parse_arguments([recipe(text, name)])
+        parse_arguments(LabelTask, [recipe(text, name)])
 
 
 @pytest.mark.parametrize(
@@ -127,34 +128,32 @@ def test_command_that_names_no_step_is_read_as_with_the_preset_that_it_logs(
 ) -> None:
     preset = str(PRESETS / f"{name}.yaml")
     with caplog.at_level("INFO", "sase_hf.training.command_line"):
-        chosen = parse_arguments(words.split())
-        assert chosen == parse_arguments([preset, *words.split()])
+        chosen = parse_arguments(LabelTask, words.split())
+        assert vars(chosen) == vars(parse_arguments(LabelTask, [preset, *words.split()]))
     assert caplog.messages == [f"preset: {preset}"], "a recipe that names its steps has none"
 
 
 def test_command_without_validation_rows_trains_on_all_rows_and_evaluates_nothing() -> None:
     words = ["--train_file=a.csv", "--validation_fraction=0"]
-    _, data, training = parse_arguments(words)
+    task = parse_arguments(LabelTask, words)
+    data, training = task.data_args, task.run_args
     assert (training.do_train, training.do_eval, training.report) == (True, False, False)
     assert (training.eval_strategy, data.validation_fraction) == ("no", 0)
-    _, _, validated = parse_arguments([*words, "--validation_file=b.csv"])
+    validated = parse_arguments(LabelTask, [*words, "--validation_file=b.csv"]).run_args
     assert (validated.do_eval, validated.eval_strategy) == (True, "epoch")
 
 
 def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
     with pytest.raises(ValueError, match="no flag --nm_hops; did you mean --num_hops"):
-        parse_arguments(["--nm_hops", "3"])
+        parse_arguments(LabelTask, ["--nm_hops", "3"])
     with pytest.raises(ValueError, match=r"unexpected 'run\.yaml': a recipe comes first"):
-        parse_arguments(["--num_hops", "3", "run.yaml"])
+        parse_arguments(LabelTask, ["--num_hops", "3", "run.yaml"])
 
 
 def test_model_arguments_have_a_flag_for_each_field_of_the_config() -> None:
     own = SelfAttentiveConfig.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
     from_rows = {"vocab_size", "pad_token_id", "target_mean", "target_deviation"}
     assert own - from_rows - {"encoder_config"} <= {entry.name for entry in fields(ModelArguments)}
-    given = ModelArguments(num_hops=3, vocab_size=10, lowercase=False, pooling="max")
-    assert given.given_config_fields() == {"pooling": "max", "num_hops": 3}
-    assert given.given_tokenizer_options() == {"vocab_size": 10, "lowercase": False}
 
 
 def test_parse_arguments_help_all_lists_more_flags_than_help(
@@ -163,7 +162,7 @@ def test_parse_arguments_help_all_lists_more_flags_than_help(
     shown = {}
     for word in ("--help", "--help_all"):
         with pytest.raises(SystemExit, match="0"):
-            parse_arguments([word], description="What it does.")
+            parse_arguments(LabelTask, [word], description="What it does.")
         shown[word] = set(re.findall(r"^  --(\w+)", capsys.readouterr().out, re.M))
     own = {entry.name for group in (ModelArguments, DataArguments) for entry in fields(group)}
     assert own | {"output_dir", "learning_rate", "record", "seed"} <= shown["--help"]
@@ -181,7 +180,7 @@ def test_run_arguments_minimise_errors(metric: str, greater: bool, tmp_path: Pat
 
 def test_parse_arguments_evaluates_whenever_it_saves() -> None:
     """The best checkpoint is looked for where none of the steps is named."""
-    _, _, run = parse_arguments(["--train_file=rows.csv", "--save_steps=5"])
+    run = parse_arguments(LabelTask, ["--train_file=rows.csv", "--save_steps=5"]).run_args
     assert (run.save_strategy, run.eval_strategy, run.eval_steps) == ("steps", "steps", 5)
 
 
@@ -232,7 +231,8 @@ def test_changed_arguments_hold_no_defaults_and_no_tokens(tmp_path: Path) -> Non
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_recipe_of_the_project_is_complete(path: Path) -> None:
     """A recipe states a published run in full: where it goes, its seed, its sizes, its length."""
-    _, data, training = parse_arguments([str(path), "--use_cpu"])
+    task = parse_arguments(LabelTask, [str(path), "--use_cpu"])
+    data, training = task.data_args, task.run_args
     stated = read_recipe(path)
     assert {"output_dir", "seed", "num_hops", "num_train_epochs"} <= stated.keys()
     assert (training.do_train, training.do_eval) == (True, True)

@@ -27,7 +27,6 @@ from runs import (
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from sase_hf import SelfAttentiveForNLI
-from sase_hf.training import setup
 
 
 @pytest.fixture(scope="module")
@@ -225,13 +224,16 @@ def test_run_is_decided_by_its_seed(reviews: dict[str, str], tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: Path) -> None:
-    """Word vectors and tokenizer flags included: the checkpoint holds what they made."""
+    """The checkpoint holds what word vectors and tokenizer flags made, and sizes as tuples."""
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("meal 1 2 3\n")
     options = {
         "train_file": reviews["train_file"],
         "word_vectors": vectors,
         "embedding_size": None,
+        "encoder": "cnn",
+        "cnn_kernel_sizes": [2, 3],
+        "cnn_num_filters": 2,
         "vocab_size": 100,
         "num_train_epochs": 2,
     }
@@ -358,10 +360,12 @@ def test_run_refuses_bfloat16_where_the_processor_trains_no_lstm_in_it(
     reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the flag the run takes float32 there; an encoder without an LSTM needs no refusal."""
-    monkeypatch.setattr(setup, "trains_lstm_in_bfloat16", lambda: False)
+    monkeypatch.setattr("sase_hf.training.checks.trains_lstm_in_bfloat16", lambda: False)
     with pytest.raises(ValueError, match=r"--bf16 is true, .*; leave --bf16 out, or set it"):
-        train_tiny(tmp_path / "run", **{**reviews, "train_file": "not_read.csv"}, bf16=True)
+        train_tiny(tmp_path / "run", **reviews, bf16=True)
     train_tiny(tmp_path / "run", **reviews, bf16=True, encoder="cnn", max_steps=1)
+    options = {"model_name_or_path": tmp_path / "run", "bf16": True, "max_steps": 1}
+    train_tiny(tmp_path / "more", **reviews, **options)
 
 
 def test_run_does_not_overwrite_an_earlier_one(

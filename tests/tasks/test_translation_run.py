@@ -11,13 +11,9 @@ from runs import launch
 from tiny_translation import SIZES
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
+from sase_hf.tasks import TranslationTask
+from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.translation import (
-    STEPS,
-    TRANSLATION_ARGUMENTS,
-    TranslationTrainer,
-    run_translation,
-)
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train_translation.py"
 WORDS = {"a": "un", "dog": "chien", "cat": "chat", "runs": "court", "sleeps": "dort", ".": "."}
@@ -48,10 +44,9 @@ def words_for(folder: Path, **flags: Any) -> list[str]:
     return [f"--{name}={value}" for name, value in given.items() if value is not None]
 
 
-def run(folder: Path, **flags: Any) -> dict[str, Any]:
+def translate(folder: Path, **flags: Any) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
-    arguments = parse_arguments(words_for(folder, **flags), groups=TRANSLATION_ARGUMENTS)
-    return run_translation(*arguments)
+    return run(parse_arguments(TranslationTask, words_for(folder, **flags)))
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
@@ -60,7 +55,7 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path: Path) -> None:
     """BLEU of 100 on rows that were learnt by heart; the record names how it was computed."""
-    outcome = run(
+    outcome = translate(
         tmp_path,
         do_eval="true",
         do_predict="true",
@@ -86,8 +81,8 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
     lines = (tmp_path / "run" / "predictions.jsonl").read_text().splitlines()
     expected = [{**pair, "translation": pair["fr"]} for pair in PAIRS]
     assert [json.loads(line) for line in lines] == expected
-    translate: Any = pipeline("aligned-translation", model=str(tmp_path / "run"))
-    assert translate("a cat runs .")["translation_text"] == "un chat court ."
+    translator: Any = pipeline("aligned-translation", model=str(tmp_path / "run"))
+    assert translator("a cat runs .")["translation_text"] == "un chat court ."
     assert "@inproceedings{bahdanau2015neural" in (tmp_path / "run" / "README.md").read_text()
 
 
@@ -95,10 +90,10 @@ def test_rows_without_a_target_are_translated(tmp_path: Path) -> None:
     """After training, and by the checkpoint."""
     rows = [{"en": "a dog runs .", "id": 7}, {"en": "a cat", "id": 8}]
     flags = {"test_file": write_jsonl(tmp_path / "new.jsonl", rows), "do_predict": "true"}
-    run(tmp_path, **flags)
+    translate(tmp_path, **flags)
     words = ("train_file", "validation_file", "do_train", "max_steps", "initializer_range", *SIZES)
     trained = {"model_name_or_path": tmp_path / "run", "output_dir": tmp_path / "more"}
-    run(tmp_path, **{**dict.fromkeys(words), **flags, **trained})
+    translate(tmp_path, **{**dict.fromkeys(words), **flags, **trained})
     for folder in (tmp_path / "run", tmp_path / "more"):
         lines = map(json.loads, (folder / "predictions.jsonl").read_text().splitlines())
         found = [(line["id"], isinstance(line["translation"], str)) for line in lines]
@@ -111,14 +106,14 @@ def test_accumulated_and_split_batches_train_as_the_whole_one(
 ) -> None:
     """The loss counts the target words of the whole update."""
     flags = {"optim": "sgd", "learning_rate": 0.5, "label_smoothing_factor": smoothing}
-    run(tmp_path / "whole", **flags)
-    run(
+    translate(tmp_path / "whole", **flags)
+    translate(
         tmp_path / "accumulated",
         **flags,
         per_device_train_batch_size=2,
         gradient_accumulation_steps=2,
     )
-    run(tmp_path / "split", **flags, max_batch_tokens=20)
+    translate(tmp_path / "split", **flags, max_batch_tokens=20)
     whole = weights_of(tmp_path / "whole")
     for name in ("accumulated", "split"):
         for key, weight in weights_of(tmp_path / name).items():
@@ -138,7 +133,7 @@ def test_two_processes_train_and_evaluate_as_one(tmp_path: Path) -> None:
         "per_device_eval_batch_size": 3,
         "generation_max_length": 8,
     }
-    metrics = run(tmp_path / "one", **flags)["metrics"]
+    metrics = translate(tmp_path / "one", **flags)["metrics"]
     folder = tmp_path / "two"
     folder.mkdir()
     words = words_for(folder, **flags, per_device_train_batch_size=2, record=folder / "record.json")
@@ -158,24 +153,23 @@ def test_translation_resumes_where_it_stopped(tmp_path: Path) -> None:
         "save_steps": 2,
         "train_sampling_strategy": "group_by_length",
     }
-    run(tmp_path, **flags)
+    translate(tmp_path, **flags)
     whole = weights_of(tmp_path)
     folder = tmp_path / "run"
-    run(tmp_path, **flags, resume_from_checkpoint=folder / "checkpoint-2")
+    translate(tmp_path, **flags, resume_from_checkpoint=folder / "checkpoint-2")
     assert all(torch.equal(weight, whole[name]) for name, weight in weights_of(tmp_path).items())
 
 
 def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
     words = words_for(tmp_path, adadelta="true", learning_rate=1)
-    model_args, data_args, run_args = parse_arguments(words, groups=TRANSLATION_ARGUMENTS)
-    setup = STEPS.assemble(model_args, data_args, None)
-    trainer = STEPS.make_trainer(setup, run_args)
-    assert isinstance(trainer, TranslationTrainer)
+    task = parse_arguments(TranslationTask, words)
+    setup = task.assemble()
+    trainer = task.make_trainer(setup)
     optimizer: Any = trainer.create_optimizer()
     assert isinstance(optimizer, torch.optim.Adadelta)
     group = optimizer.param_groups[0]
     assert (group["lr"], group["rho"], group["eps"]) == (1, 0.95, 1e-6)
-    assert run_args.max_grad_norm == 1
+    assert task.run_args.max_grad_norm == 1
     assert not setup.model.config.dropout
 
 
@@ -188,6 +182,7 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
         ({"max_train_words": 2}, "no rows left"),
         ({"max_train_words": 2, "both_directions": True}, "no rows left"),
         ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
+        ({"tokenizer_name": "CHECKPOINT", "subwords": "true"}, "--subwords cannot change a ready"),
     ],
 )
 def test_translation_refuses(
@@ -195,13 +190,12 @@ def test_translation_refuses(
 ) -> None:
     given = {name: fit if value == "CHECKPOINT" else value for name, value in flags.items()}
     with pytest.raises(ValueError, match=message):
-        run(tmp_path, **given)
+        translate(tmp_path, **given)
 
 
 def test_length_cut_keeps_pairs_with_two_short_sides(tmp_path: Path) -> None:
     words = words_for(tmp_path, max_train_words=4)
-    model_args, data_args, _ = parse_arguments(words, groups=TRANSLATION_ARGUMENTS)
-    splits = STEPS.assemble(model_args, data_args, None).task.splits
+    splits = parse_arguments(TranslationTask, words).assemble().task.splits
     assert splits["train"].to_list() == [
         {"text": pair["en"], "text_pair": pair["fr"]} for pair in PAIRS[:4]
     ]
@@ -211,8 +205,7 @@ def test_length_cut_keeps_pairs_with_two_short_sides(tmp_path: Path) -> None:
 def test_pairs_are_trained_in_both_directions(tmp_path: Path) -> None:
     """Those of training only, each beside its exchange, so that --max_train_samples keeps both."""
     words = words_for(tmp_path, both_directions=True, max_train_samples=4)
-    model_args, data_args, _ = parse_arguments(words, groups=TRANSLATION_ARGUMENTS)
-    splits = STEPS.assemble(model_args, data_args, None).task.splits
+    splits = parse_arguments(TranslationTask, words).assemble().task.splits
     assert splits["train"].to_list() == [
         {"text": text, "text_pair": other}
         for pair in PAIRS[:2]

@@ -14,8 +14,9 @@ from tiny_translation import tiny_translator
 
 from sase_hf import build_translation_tokenizer
 from sase_hf.evaluation.translation import translate
+from sase_hf.tasks import RetrievalTask
+from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS, run_retrieval
 
 ANIMALS = "dog cat owl fox hen cow pig bee ant elk emu yak".split()  # noqa: SIM905
 PAIRS = [
@@ -51,7 +52,7 @@ def words_for(folder: Path, **flags: Any) -> list[str]:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("retrieval")
     words = words_for(folder, record=folder / "record.json")
-    outcome = run_retrieval(*parse_arguments(words, groups=RETRIEVAL_ARGUMENTS))
+    outcome = run(parse_arguments(RetrievalTask, words))
     return {**outcome, "folder": folder}
 
 
@@ -160,7 +161,7 @@ def test_retrieval_run_starts_from_any_head_and_resumes(
                 **({"resume_from_checkpoint": "true"} if n != steps[0] else {}),
             )
             words = [w for w in words if not w.startswith(tuple(f"--{n}=" for n in TINY_MODEL))]
-            outcome = run_retrieval(*parse_arguments(words, groups=RETRIEVAL_ARGUMENTS))
+            outcome = run(parse_arguments(RetrievalTask, words))
         losses.append(outcome["metrics"]["eval_loss"])
     assert losses[0] == losses[1]
 
@@ -177,6 +178,9 @@ def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["matching", "label_smoothing", "task", "max_batch_tokens"])
-def test_retrieval_has_no_flags_that_it_could_not_follow(name: str) -> None:
+def test_retrieval_has_no_flags_that_it_could_not_follow(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"there is no flag --{name};"):
-        parse_arguments(["--do_eval", f"--{name}=0"], groups=RETRIEVAL_ARGUMENTS)
+        parse_arguments(RetrievalTask, ["--do_eval", f"--{name}=0"])
+    words = words_for(tmp_path, label_smoothing_factor=0.1)
+    with pytest.raises(ValueError, match="--label_smoothing_factor is for labels"):
+        run(parse_arguments(RetrievalTask, words))

@@ -1,4 +1,4 @@
-"""The setup of a run: a new model from vectors and sizes, or a checkpoint."""
+"""What labels are learnt with: a new model from vectors and sizes, or a checkpoint."""
 
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,9 @@ from runs import (
 from transformers import AutoConfig
 
 from sase_hf import build_tokenizer
+from sase_hf.tasks import LabelTask, RetrievalTask
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.retrieval import RETRIEVAL_ARGUMENTS
-from sase_hf.training.retrieval import assemble as assemble_ranker
-from sase_hf.training.setup import TrainingSetup, assemble
+from sase_hf.training.task import TrainingSetup
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +47,7 @@ def vectors(tmp_path: Path) -> Path:
 
 
 def set_up(**options: Any) -> TrainingSetup:
-    model_args, data_args, _ = parse_arguments(flags(**{**TINY_MODEL, **options}))
-    return assemble(model_args, data_args)
+    return parse_arguments(LabelTask, flags(**{**TINY_MODEL, **options})).assemble()
 
 
 def test_setup_joins_the_vectors_and_words_of_several_files(
@@ -65,7 +63,7 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
     assert not rows[both.tokenizer.pad_token_id].any()
     assert "zebra" not in words
     assert both.model.config.embedding_size == 5
-    assert both.vectors_found[0] == 2 * both.vectors_found[1] > 0
+    assert both.vectors_found[str(vectors)] == 2 * both.vectors_found[str(more_vectors)] > 0
     extended = set_up(**options)
     words = extended.tokenizer.get_vocab()
     rows = extended.model.get_input_embeddings().weight
@@ -76,8 +74,8 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
 def test_setup_keeps_the_dropout_of_rankers(tmp_path: Path) -> None:
     rows = [{"query": "good meal", "document": "a good meal in a bad room"}] * 4
     words = flags(train_file=write_rows(tmp_path / "pairs.jsonl", rows), do_train=True)
-    model_args, data_args, _ = parse_arguments(words, groups=RETRIEVAL_ARGUMENTS)
-    assert assemble_ranker(model_args, data_args).model.config.embedding_dropout == 0.3
+    setup = parse_arguments(RetrievalTask, words).assemble()
+    assert setup.model.config.embedding_dropout == 0.3
 
 
 def test_setup_drops_no_words_of_pairs_unless_asked_to(
@@ -174,16 +172,6 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
     config = AutoConfig.from_pretrained(tmp_path / "run")
     assert list(config.id2label.values()) == ["no", "yes"]
     assert (config.penalty_coef, config.label_smoothing) == (0.25, 0.1)
-
-
-@pytest.mark.slow
-def test_checkpoint_accepts_flags_that_repeat_it(reviews: dict[str, str], tmp_path: Path) -> None:
-    """This includes a list of kernel sizes, which a config keeps as a tuple."""
-    cnn = {**TINY_MODEL, "encoder": "cnn", "cnn_kernel_sizes": [2, 3], "cnn_num_filters": 2}
-    options = {**cnn, "train_file": reviews["train_file"], "save_steps": 1}
-    folder = tmp_path / "run"
-    train_tiny(folder, **options, save_strategy="steps", max_steps=1)
-    train_tiny(folder, **options, save_strategy="no", max_steps=2, resume_from_checkpoint=True)
 
 
 @pytest.mark.parametrize(

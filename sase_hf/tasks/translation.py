@@ -1,55 +1,69 @@
-"""A run that learns to translate: its flags, its trainer and its steps."""
+"""Translation: each pair of texts teaches the target, word by word."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import evaluate
 import numpy as np
 import torch
+from datasets import DatasetDict
 from torch.utils.data import DataLoader
 from transformers import (
     DataCollatorForSeq2Seq,
+    PreTrainedModel,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
+    TokenizersBackend,
 )
 from transformers.trainer_utils import EvalLoopOutput
 
-from ..data.arguments import PairArguments, flag
-from ..data.splits import TRANSLATION, load_pairs
+from ..data.arguments import PairArguments, PredictionArguments, flag
+from ..data.splits import TRANSLATION, TaskData, load_pairs
 from ..data.tokenizer import build_translation_tokenizer
 from ..data.tokens import encode_pairs
 from ..evaluation.metrics import bleu_signature, load_metrics
 from ..models import FAMILIES
-from ..utils.loading import load_config, reraise_as_value_error
-from .arguments import ModelSource, RunArguments, model_arguments
-from .run import Steps, log_lengths, log_model, log_pairs, run_steps, trainer_options
-from .setup import (
-    TrainingSetup,
-    apply_changes,
-    check_best_metric,
-    hub_options,
-    load_trained,
-    new_tokenizer,
-)
-from .trainer import SelfAttentiveTrainer
+from ..training.arguments import ModelSource, RunArguments, with_config_flags
+from ..training.task import NewModel, Task, TrainingSetup
+from ..training.trainer import SelfAttentiveTrainer
+from ..utils.loading import reraise_as_value_error
 
 FAMILY = next(family for family in FAMILIES.values() if family.objective == TRANSLATION)
 
 
 @dataclass
-class _TranslatorSource(ModelSource):
+class TranslationPairArguments(PairArguments, PredictionArguments):
+    """Which pairs of a text and its translation to train on, to evaluate on and to predict."""
+
+    text_column_names: list[str] | None = field(
+        default_factory=lambda: ["source,target"],
+        metadata={"help": 'The columns of source and target: "en,fr".'},
+    )
+    max_train_words: int | None = flag(
+        "Train only on pairs in which neither side has more words, counted between spaces."
+    )
+    both_directions: bool = flag(
+        "Train on each pair twice, the second time with source and target exchanged.", False
+    )
+
+    def __post_init__(self) -> None:
+        """Check the names and numbers."""
+        super().__post_init__()
+        if self.max_train_words is not None and self.max_train_words < 1:
+            raise ValueError(f"--max_train_words is {self.max_train_words}; it must be 1 or more")
+
+
+@with_config_flags(TRANSLATION)
+@dataclass
+class TranslatorArguments(ModelSource):
+    """Which translation model to build, or which one to start from."""
+
+    tokenizer_options: ClassVar[tuple[str, ...]] = (*ModelSource.tokenizer_options, "subwords")
+
     subwords: bool = flag(
         "Build a tokenizer that cuts rare words into byte-pair-encoded parts.", default=False
     )
-
-
-class TranslatorArguments(
-    model_arguments("TranslatorArguments", _TranslatorSource, TRANSLATION)  # type: ignore[misc]
-):
-    """Which translation model to build, or which one to start from; see `ModelArguments`."""
 
 
 @dataclass
@@ -62,9 +76,6 @@ class TranslationRunArguments(RunArguments, Seq2SeqTrainingArguments):
     generation_num_beams: int | None = flag("Hypotheses of the beam search; 1 is greedy.", 1)
     # The steps of a recurrence are too small to gain from bfloat16 on a processor.
     bf16: bool | None = flag("Train in bfloat16.", default=False)  # type: ignore[assignment]
-    # Flags of the tasks with labels.
-    report: bool = field(default=False, init=False)
-    calibrate: bool = field(default=False, init=False)
     adadelta: bool = flag(
         "Train with the optimizer of the paper, Adadelta with rho 0.95 and epsilon 1e-6; its "
         "learning_rate is 1.",
@@ -97,6 +108,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         max_batch_tokens: int | None = None,
         **kwargs: Any,
     ) -> None:
+        model.generation_config.max_length = args.generation_max_length
         super().__init__(model, args, max_batch_tokens, **kwargs)
         self.references, self.metrics = references, metrics
         self.batches_sorted_together = 20  # as in the paper, appendix B.2
@@ -166,85 +178,66 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         return list(tokenizer.batch_decode(ids, skip_special_tokens=True))
 
 
-def assemble(
-    model_args: Any, data_args: PairArguments, checkpoint: Path | None = None
-) -> TrainingSetup:
-    """Load the pairs and build the model for them, or load that of a checkpoint.
+class TranslationTask(Task):
+    """Translation of texts by RNNsearch, or by RNNencdec without attention."""
 
-    `checkpoint` is one to resume; it comes before the one that `model_args` names.
+    arguments: ClassVar[Any] = (
+        TranslationPairArguments,
+        TranslatorArguments,
+        TranslationRunArguments,
+    )
+    trainer = TranslationTrainer
 
-    Raises:
-        ValueError: If an argument contradicts another one, the checkpoint or the data.
-        OSError: If a file or the checkpoint is not there or cannot be read.
-    """
-    source = str(checkpoint) if checkpoint else model_args.model_name_or_path
-    options = hub_options(model_args, data_args)
-    task = load_pairs(data_args)
-    head: Any = FAMILY.heads[TRANSLATION]
-    tokenizer: Any
-    if source is None:
-        build = partial(build_translation_tokenizer, subwords=model_args.subwords)
-        tokenizer = new_tokenizer(model_args, data_args, task, build)
+    def load_rows(self, config: Any = None) -> TaskData:
+        """Load the pairs."""
+        args = self.data_args
+        return load_pairs(args, TRANSLATION, args.max_train_words, args.both_directions)
+
+    def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
+        """Return the translation model; refuse a checkpoint of another family."""
+        if config is not None and FAMILIES[config.model_type] is not FAMILY:
+            raise ValueError(
+                f"the checkpoint holds a {config.model_type} model, which does not translate; "
+                "train it with scripts/train.py"
+            )
+        return FAMILY.heads[TRANSLATION]
+
+    def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
+        """Return a new model and its tokenizer of both languages."""
+        tokenizer = self.new_tokenizer(data, build_translation_tokenizer)
+        config_class: Any = head.config_class
         with reraise_as_value_error():
-            config = head.config_class(
+            config = config_class(
                 vocab_size=len(tokenizer),
                 pad_token_id=tokenizer.pad_token_id,
                 eos_token_id=tokenizer.eos_token_id,
                 decoder_start_token_id=tokenizer.pad_token_id,
-                **model_args.given_config_fields(),
+                **self.model_args.given(self.model_args.config_fields),
             )
-        model = head(config)
-    else:
-        config = load_config(source, **options)
-        if FAMILIES[config.model_type] is not FAMILY:
-            raise ValueError(
-                f"{source} holds a {config.model_type} model, which does not translate; train it "
-                "with scripts/train.py"
-            )
-        apply_changes(config, model_args, is_resumed=checkpoint is not None)
-        model, tokenizer = load_trained(head, source, config, data_args.max_seq_length, **options)
-    rows = encode_pairs(task, tokenizer)
-    return TrainingSetup(task, rows, tokenizer, model, [])
+        return head(config), tokenizer, {}
 
+    def encode(self, data: TaskData, tokenizer: TokenizersBackend) -> DatasetDict:
+        """Return the pairs as tokens, the target as labels."""
+        return encode_pairs(data, tokenizer)
 
-def log_summary(
-    setup: TrainingSetup, model_args: Any, data_args: PairArguments, training_args: RunArguments
-) -> None:
-    """Log pairs, words and sizes before training."""
-    log_pairs(setup)
-    log_lengths(setup)
-    log_model(setup, training_args)
+    def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
+        """Return the targets, and the metrics that were asked for, by default BLEU."""
+        splits = setup.task.splits
+        references = {
+            prefix: splits[name]["text_pair"][:]
+            for prefix, name in (("eval", "validation"), ("test", "test"))
+            if name in splits and "text_pair" in splits[name].column_names
+        }
+        return {
+            "references": references,
+            "metrics": load_metrics(self.run_args.metric_name, TRANSLATION),
+            "data_collator": DataCollatorForSeq2Seq(setup.tokenizer),
+        }
 
+    def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
+        """Return the translations."""
+        return [{"translation": text} for text in trainer.texts_of(predictions)]
 
-def make_trainer(
-    setup: TrainingSetup, training_args: TranslationRunArguments
-) -> TranslationTrainer:
-    """Return a trainer of the model, with the metrics that were asked for, by default BLEU."""
-    check_best_metric(training_args, setup)
-    splits = setup.task.splits
-    references = {
-        prefix: splits[name]["text_pair"][:]
-        for prefix, name in (("eval", "validation"), ("test", "test"))
-        if name in splits and "text_pair" in splits[name].column_names
-    }
-    setup.model.generation_config.max_length = training_args.generation_max_length
-    return TranslationTrainer(
-        setup.model,
-        training_args,
-        references=references,
-        metrics=load_metrics(training_args.metric_name, TRANSLATION),
-        data_collator=DataCollatorForSeq2Seq(setup.tokenizer),
-        **trainer_options(setup, training_args),
-    )
-
-
-STEPS = Steps(
-    assemble,
-    log_summary,
-    make_trainer,
-    lambda trainer, _, words: [{"translation": text} for text in trainer.texts_of(words)],
-    details=lambda *_: {"signatures": {"bleu": bleu_signature()}},
-)
-TRANSLATION_ARGUMENTS = (PairArguments, TranslatorArguments, TranslationRunArguments)
-
-run_translation = partial(run_steps, STEPS)
+    def details(self, trainer: Any, setup: TrainingSetup) -> dict[str, Any]:
+        """Return how BLEU was computed."""
+        return {"signatures": {"bleu": bleu_signature()}}

@@ -1,0 +1,224 @@
+"""Labels, sets of labels or numbers, for texts and pairs of texts."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from ..data.arguments import DataArguments, flag
+from ..data.labels import REGRESSION, SINGLE_LABEL
+from ..data.splits import TaskData, load_task
+from ..evaluation.metrics import load_metrics, metrics_function
+from ..models import FAMILIES, RETRIEVAL
+from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
+from ..training.encoder_task import EncoderTask
+from ..training.predictions import predicted_labels
+from ..training.report import calibrate, write_report
+from ..training.task import NewModel, TrainingSetup
+from ..utils.tables import Table
+
+HEADS: Mapping[str, type[PreTrainedModel]] = {
+    task: head
+    for family in FAMILIES.values()
+    if family.objective == "labels"
+    for task, head in family.heads.items()
+    if task != RETRIEVAL
+}
+
+
+@with_config_flags("labels")
+@dataclass
+class ModelArguments(EncoderArguments):
+    """Which model to build, or which one to start from."""
+
+    ignore_mismatched_sizes: bool = flag(
+        "Train a checkpoint on other labels than its own, with a new output layer if their number "
+        "differs.",
+        default=False,
+    )
+    task: str | None = flag(
+        "The head of a new model; by default nli for two text columns and classification for one.",
+        choices=list(HEADS),
+    )
+    class_weights: list[str] | None = flag(
+        "Weights of the classes in the loss: balanced, which gives rare classes as "
+        "much as frequent ones, or a number for each in id order (default: 1 each)"
+    )
+
+
+@dataclass
+class LabelRunArguments(RunArguments):
+    """`RunArguments` with what can follow the training of labels."""
+
+    report: bool = flag(
+        "End with a report: beside simple models, scores for each class, a page of right and wrong "
+        "predictions.",
+        default=False,
+    )
+    calibrate: bool = flag(
+        "After training, scale the logits so that the probabilities fit the validation rows "
+        "(temperature scaling).",
+        default=False,
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse both without validation rows."""
+        super().__post_init__()
+        if self.calibrate and not (self.do_train and self.do_eval):
+            raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
+        if self.report and not self.do_eval:
+            raise ValueError("--report is about the validation rows; add --do_eval")
+
+
+class LabelTask(EncoderTask):
+    """Classification of one or several labels, or regression."""
+
+    arguments: ClassVar[Any] = (DataArguments, ModelArguments, LabelRunArguments)
+
+    @classmethod
+    def presets(cls, given: argparse.Namespace) -> list[str]:
+        """Choose by the files and models that the command names."""
+        rows = given.train_file or given.dataset_name
+        if rows is None:
+            return [] if given.validation_file is None else ["evaluate"]
+        if given.model_name_or_path is not None:
+            names = ["checkpoint"]
+        elif given.encoder_name_or_path is not None:
+            names = ["pretrained_encoder"]
+        else:
+            names = ["new_model" if given.tokenizer_name is None else "ready_tokenizer"]
+        is_split_off = given.validation_file is None and given.dataset_name is None
+        return [*names, "all_rows"] if is_split_off and given.validation_fraction == 0 else names
+
+    def load_rows(self, config: Any = None) -> TaskData:
+        """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
+        args = self.data_args
+        problem_type, label_names = args.problem_type, args.label_names
+        if config is not None and not self.model_args.ignore_mismatched_sizes:
+            own_names = [name for _, name in sorted((config.id2label or {}).items())]
+            if label_names not in (None, own_names):
+                raise ValueError(
+                    f"--label_names are {label_names}, but the checkpoint's labels are "
+                    f"{own_names}; to train other labels, add --ignore_mismatched_sizes"
+                )
+            problem_type, label_names = problem_type or config.problem_type, own_names
+        return load_task(replace(args, problem_type=problem_type, label_names=label_names))
+
+    def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
+        """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
+        columns, heads, asked = data.text_columns, HEADS, self.model_args.task
+        name = asked or ("nli" if len(columns) == 2 else "classification")
+        if config is not None:
+            family = FAMILIES[config.model_type]
+            if family.objective != "labels":
+                raise ValueError(
+                    f"the checkpoint holds a {config.model_type} model, which has no labels; train "
+                    "it with scripts/train_translation.py"
+                )
+            heads = family.heads
+            saved = {head.__name__: name for name, head in heads.items()}
+            name = saved.get((config.architectures or [""])[0], name)
+            if asked not in (None, name):
+                raise ValueError(f"--task is {asked}, but the checkpoint is for {name}")
+            if name == RETRIEVAL:
+                raise ValueError(
+                    "the checkpoint is for retrieval, which has no labels; train it with "
+                    "scripts/train_retrieval.py"
+                )
+        if getattr(heads[name], "reads_pairs", False) and len(columns) != 2:
+            raise ValueError(
+                f"a model for {name} reads two texts, but --text_column_names is "
+                f"{','.join(columns)}; name two columns, such as premise,hypothesis"
+            )
+        return heads[name]
+
+    def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
+        """Return a new model that knows the labels."""
+        fields = _label_fields(data)
+        if getattr(head, "reads_pairs", False):
+            # A word left out of one text may be all that it does not share with the other: more of
+            # it costs accuracy of entailment.
+            fields["embedding_dropout"] = 0.0
+        if self.model_args.class_weights is not None:
+            fields["class_weights"] = _class_weights(self.model_args.class_weights, data)
+        return self.new_model(head, data, fields)
+
+    def change_config(self, config: Any, data: TaskData, is_resumed: bool) -> None:
+        """Set also other labels and class weights if they were asked for."""
+        if self.model_args.ignore_mismatched_sizes:
+            config.class_weights = None  # those of its own labels
+            for name, value in _label_fields(data).items():
+                setattr(config, name, value)
+        if self.model_args.class_weights is not None:
+            config.class_weights = _class_weights(self.model_args.class_weights, data)
+        super().change_config(config, data, is_resumed)
+
+    def describe(self, setup: TrainingSetup) -> Iterator[str]:
+        """Yield how many rows there are, of which columns, and the labels."""
+        rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
+        columns = filter(None, (setup.task.text_columns, setup.task.label_columns))
+        yield f"rows: {rows} ({' -> '.join(map(', '.join, columns))})"
+        names = setup.task.label_names
+        yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}"
+
+    def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
+        """Return the metrics that were asked for or that fit."""
+        kind = setup.task.problem_type
+        metrics = load_metrics(self.run_args.metric_name, kind)
+        return {"compute_metrics": metrics_function(metrics, kind)}
+
+    def after_training(self, trainer: Any, setup: TrainingSetup) -> dict[str, float]:
+        """Calibrate the model if it was asked for."""
+        return calibrate(trainer, setup) if self.run_args.calibrate else {}
+
+    def evaluate(
+        self, trainer: Any, setup: TrainingSetup, known: dict[str, float]
+    ) -> tuple[dict[str, float], list[Table]]:
+        """Evaluate, with a report if it was asked for."""
+        if self.run_args.report:
+            return write_report(trainer, setup, known)
+        return super().evaluate(trainer, setup, known)
+
+    def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
+        """Return the predicted labels and their probabilities."""
+        return predicted_labels(torch.from_numpy(predictions), setup.task)
+
+
+def _class_weights(asked: list[str], data: TaskData) -> list[float]:
+    """Return the weights that were asked for; `balanced` ones have the mean 1 over the rows."""
+    if data.problem_type != SINGLE_LABEL:
+        raise ValueError(f"--class_weights is for one label per row, not for {data.problem_type}")
+    if asked == ["balanced"]:
+        if "train" not in data.splits:
+            raise ValueError("--class_weights balanced counts training rows; give --train_file")
+        counts = np.bincount(data.splits["train"]["label"][:], minlength=len(data.label_names))
+        return [float(counts.sum() / len(counts) / count) if count else 1.0 for count in counts]
+    try:
+        return [float(weight) for weight in asked]
+    except ValueError:
+        raise ValueError(
+            f"--class_weights is {' '.join(asked)}; give balanced, or a number for each of the "
+            f"labels {', '.join(data.label_names)}"
+        ) from None
+
+
+def _label_fields(data: TaskData) -> dict[str, Any]:
+    """Return the fields of the config that hold the labels, or the scale of the numbers."""
+    fields: dict[str, Any] = {
+        "problem_type": data.problem_type,
+        "id2label": dict(enumerate(data.label_names)),
+        "label2id": {name: index for index, name in enumerate(data.label_names)},
+    }
+    train = data.splits.get("train")
+    if data.problem_type != REGRESSION:
+        fields |= {"target_mean": None, "target_deviation": None}
+    elif train is not None:
+        targets = np.array(train["label"][:], dtype=np.float64)
+        targets = targets.reshape(len(targets), -1)
+        fields["target_mean"] = targets.mean(0).tolist()
+        fields["target_deviation"] = [float(value) or 1.0 for value in targets.std(0)]
+    return fields

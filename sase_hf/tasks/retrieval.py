@@ -1,0 +1,134 @@
+"""Ranking: each query of a batch learns to find its own document."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import PreTrainedModel
+from transformers.trainer_utils import EvalLoopOutput
+
+from ..data.arguments import PairArguments, flag
+from ..data.labels import REGRESSION
+from ..data.splits import TaskData, load_pairs
+from ..models import FAMILIES, RETRIEVAL, unit_rows
+from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
+from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
+from ..training.encoder_task import EncoderTask
+from ..training.task import NewModel, TrainingSetup
+from ..training.trainer import SelfAttentiveTrainer
+from ..utils.loading import retrieval_head
+
+# Fields of the config that only the heads with labels read.
+LABEL_FIELDS = (
+    "matching",
+    "classifier",
+    "classifier_hidden_size",
+    "classifier_dropout",
+    "pruned_row_size",
+    "pruned_column_size",
+    "label_smoothing",
+)
+
+
+@dataclass
+class RetrievalPairArguments(PairArguments):
+    """Which pairs of a query and its document to train on and to evaluate on."""
+
+    text_column_names: list[str] | None = field(
+        default_factory=lambda: ["query,document"],
+        metadata={"help": 'The columns of query and document: "title,body".'},
+    )
+
+
+@with_config_flags("labels", without=LABEL_FIELDS)
+@dataclass
+class RankerArguments(EncoderArguments):
+    """Which ranker to build, or which checkpoint of any head to start from."""
+
+
+@dataclass
+class RetrievalRunArguments(RunArguments):
+    """`RunArguments` with whole batches, fixed metrics and no predictions."""
+
+    max_batch_tokens: int | None = field(default=None, init=False)  # parts have fewer negatives
+    metric_name: list[str] | None = field(default=None, init=False)
+    do_predict: bool = field(default=False, init=False)
+    per_device_train_batch_size: int = flag(
+        "Pairs per process and step; each query is compared with the documents of all processes.",
+        64,
+    )
+
+
+class RetrievalTrainer(SelfAttentiveTrainer):
+    """`SelfAttentiveTrainer` that ranks all documents of an evaluation for each of its queries.
+
+    The metrics are those of `ranking_metrics`, and `ranks` holds the rank of each row's document in
+    the last evaluation, in the order of the rows. The loss of an evaluation is a mean over its
+    batches and grows with their size.
+    """
+
+    ranks: torch.Tensor | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.can_return_loss = True  # or the stock Trainer evaluates no loss without labels
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Compute the loss, which the model leaves out in evaluation unless it is asked for."""
+        return super().compute_loss(model, {**inputs, "return_loss": True}, *args, **kwargs)
+
+    def evaluation_loop(
+        self,
+        dataloader: DataLoader[Any],
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """Evaluate, and add recall and mean reciprocal rank."""
+        output = super().evaluation_loop(
+            dataloader, description, False, ignore_keys, metric_key_prefix
+        )
+        found: Any = output.metrics
+        _, *sides = map(torch.from_numpy, output.predictions)
+        queries, documents = (unit_rows(side, self.model.config) for side in sides)
+        ranks = ranks_of_own(queries, documents)
+        for name, value in ranking_metrics(ranks).items():
+            found[f"{metric_key_prefix}_{name}"] = value
+        order = self.evaluation_order(dataloader.dataset)
+        self.ranks = ranks[np.argsort(order)] if isinstance(order, list) else ranks
+        return output
+
+
+class RetrievalTask(EncoderTask):
+    """Ranking of documents for queries, from pairs without labels."""
+
+    arguments: ClassVar[Any] = (RetrievalPairArguments, RankerArguments, RetrievalRunArguments)
+    trainer = RetrievalTrainer
+
+    def load_rows(self, config: Any = None) -> TaskData:
+        """Load the pairs."""
+        return load_pairs(self.data_args, RETRIEVAL)
+
+    def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
+        """Return the ranker; a checkpoint may be that of another head, or of a base model."""
+        if config is not None:
+            return retrieval_head(config.name_or_path, config)
+        return next(f.heads[RETRIEVAL] for f in FAMILIES.values() if RETRIEVAL in f.heads)
+
+    def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
+        """Return a new ranker, whose only label is the score of a pair."""
+        labels = {"id2label": {0: "score"}, "label2id": {"score": 0}}
+        return self.new_model(head, data, {"problem_type": REGRESSION, **labels})
+
+    def details(self, trainer: RetrievalTrainer, setup: TrainingSetup) -> dict[str, Any]:
+        """Return the recall of the last evaluation by the length of the document."""
+        if trainer.ranks is None:
+            return {}
+        words = [len(text.split()) for text in setup.task.splits["validation"]["text_pair"]]
+        return {"recall_by_length": recall_by_length(trainer.ranks, words)}
