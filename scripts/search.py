@@ -26,14 +26,14 @@ from transformers.trainer_utils import SaveStrategy
 from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.tasks import LabelTask
 from sase_hf.training.arguments import changed_arguments
-from sase_hf.training.checks import (
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.run import (
     check_arguments,
     check_setup,
     complete_arguments,
+    log_summary,
     move_label_smoothing,
 )
-from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import log_summary
 from sase_hf.utils.cli import errors_in_one_line, positive_int
 from sase_hf.utils.files import write_text
 from sase_hf.utils.process import keep_freed_memory, limit_compiled_code

@@ -9,24 +9,25 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, get_local_safetensors_metadata
 from huggingface_hub.constants import REPOCARD_NAME
 from jinja2 import Environment, FileSystemLoader
+from transformers import pipeline
 from yaml import YAMLError
 
 from ..models import CHECKSUMS_NAME, FAMILIES, Family
 from ..utils.files import write_text
-from ..utils.loading import load_config, may_be_on_the_hub
+from ..utils.loading import load_checkpoint, load_config, may_be_on_the_hub
 from ..utils.text import one_line
-from .checks import HEATMAP_NAME, weight_files
-from .example import Example, run_example, significant, snippet_input
+from ..visualization.picture import heatmap_svg
+from .push import HEATMAP_NAME, PLACEHOLDER, weight_files
 
-# Stands for the repository in the examples of a card until `push` knows its name.
-PLACEHOLDER = "ORGANISATION/NAME"
 MAX_NAME_LENGTH = 300
+MAX_OUTPUT_LENGTH = 500
 
 # What only the owner of a model knows: for the front matter, prose in Markdown, and what each label
 # means.
@@ -49,24 +50,21 @@ def model_card(
     repo_id: str | None = None,
     about: Mapping[str, Any] | None = None,
     checksums: str = "",
-    example: Example | None = None,
+    example: Mapping[str, str] | None = None,
 ) -> str:
-    """Write the card of one checkpoint: Markdown with YAML front matter, for a README.md.
+    """Return the card of one checkpoint: Markdown with YAML front matter, for a README.md.
 
     Args:
         config: The checkpoint's config; the card shows its head, sizes and label names.
         record: What was measured, as `evaluation.measured_record` gives it.
         name: The title.
-        num_parameters: Parameters of the whole checkpoint.
+        num_parameters: Those of the whole checkpoint.
         repo_id: The repository on the Hub that the examples load; `PLACEHOLDER` by default.
         about: What only the owner knows: `license`, `license_name`, `license_link`, `language` and
             `datasets` as the Hub takes them; `summary` (a sentence), `task`, `data` and `limits` in
             Markdown, which is not escaped; `labels`, a mapping from a label to its meaning.
         checksums: The lines of the checkpoint's `SHA256SUMS`.
-        example: What the model answers to the card's example; left out by default.
-
-    Raises:
-        ValueError: If `about` has an unknown field.
+        example: `output`, what the model answers to the card's example, and `heatmap`, its SVG.
     """
     record, about = record or {}, about or {}
     if unknown := sorted(set(about) - set(ABOUT)):
@@ -84,7 +82,7 @@ def model_card(
         model_class=model_class,
         title=_escape(name),
         about={key: str(text).strip() for key, text in about.items()},
-        text=json.dumps(snippet_input(model_class)),
+        text=json.dumps(_snippet_input(model_class)),
         example=example,
         heatmap=HEATMAP_NAME,
         checkpoint=json.dumps(repo_id or PLACEHOLDER),
@@ -102,22 +100,20 @@ def write_model_card(
     record: Mapping[str, Any] | None = None,
     repo_id: str | None = None,
     about: Mapping[str, Any] | None = None,
+    loaded: tuple[Any, Any] | None = None,
 ) -> Path:
     """Write `README.md` and its heatmap into the folder of a checkpoint; return the former's path.
 
     Licence, language and datasets of a card that is there already stay; all else is replaced. The
-    arguments are those of `model_card`. The saved model reads the card's example, a fixed text, so
-    no text of its training gets into the card.
-
-    Raises:
-        OSError: If the folder holds no checkpoint, or no tokenizer.
-        ValueError: As for `model_card` and `load_checkpoint`.
+    arguments are those of `model_card`, and `loaded` the model and tokenizer, where they are in
+    memory. The model reads the card's example, a fixed text, so no text of its training gets into
+    the card. Raises as `load_checkpoint` does.
     """
     folder, path = Path(checkpoint_dir), Path(checkpoint_dir, REPOCARD_NAME)
     weight_files(folder)
     checksums = folder / CHECKSUMS_NAME
     old = _front_matter_of(path)
-    example = run_example(str(folder))
+    example = _run_example(*(loaded or load_checkpoint(str(folder))))
     card = model_card(
         load_config(str(folder)),
         record,
@@ -128,20 +124,49 @@ def write_model_card(
         checksums=checksums.read_text(encoding="utf-8") if checksums.is_file() else "",
         example=example,
     )
-    if example.heatmap:
-        write_text(folder / HEATMAP_NAME, example.heatmap)
+    if heatmap := example.get("heatmap"):
+        write_text(folder / HEATMAP_NAME, heatmap)
     else:
         (folder / HEATMAP_NAME).unlink(missing_ok=True)
     write_text(path, card)
     return path
 
 
-def training_data(checkpoint: str) -> str:
-    """Return what the card of a checkpoint names as its training data, or "" if it names none.
+def _snippet_input(model_class: Any) -> str | dict[str, str]:
+    """Return the text or pair that the examples of a card read, whatever the training texts."""
+    if model_class.can_generate():
+        return "A dog runs across a field."
+    if model_class.reads_pairs:
+        return {"text": "Two dogs run across a field.", "text_pair": "Animals are outdoors."}
+    return "The room was small, but the breakfast was not bad at all."
 
-    Args:
-        checkpoint: A folder, or a name on the Hub.
-    """
+
+def _run_example(model: Any, tokenizer: Any) -> dict[str, str]:
+    """Return what a model answers to its snippet, as Python prints it, and its heatmap if any."""
+    if not model.is_head:
+        return {}
+    read: Any = partial(pipeline, model=model, tokenizer=tokenizer)
+    explain = FAMILIES[model.config.model_type].pipeline_task
+    text, attends = _snippet_input(type(model)), model.config.has_attention
+    if model.can_generate():
+        result = read(explain)(text, num_beams=12, max_new_tokens=50, max_length=None)
+        answer: Any = [result["translation_text"]]
+    else:
+        result = read(explain)(text, truncation=True) if attends else None
+        answer = read("text-classification")(text, truncation=True)
+        for one in answer if isinstance(answer, list) else [answer]:
+            one["score"] = _significant(one["score"])
+    heatmap = heatmap_svg(result) if attends else ""
+    return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
+
+
+def _significant(number: float) -> float:
+    """Return a number rounded to four significant digits."""
+    return float(f"{number:.4g}")
+
+
+def training_data(checkpoint: str) -> str:
+    """Return what the card of a checkpoint names as its training data, or "" if it names none."""
     folder = Path(checkpoint)
     data = _front_matter_of(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
     named = data.get("trained_on") or data.get("datasets") or ""
@@ -174,7 +199,7 @@ def _front_matter(
             dataset_split=_name(split) or None,
             dataset_revision=_name(source.get("revision") or "") or None,
             metric_type=_name(metric),
-            metric_value=significant(value),
+            metric_value=_significant(value),
         )
         for metric, value in _finite_metrics(record).items()
     ]

@@ -19,9 +19,6 @@ from ..visualization.attended_text import shortened
 
 try:
     import gradio as gr
-    from starlette.middleware import Middleware
-    from starlette.responses import PlainTextResponse
-    from starlette.types import ASGIApp, Receive, Scope, Send
 except ImportError as error:
     raise ImportError(
         "the page needs gradio, which is not installed: pip install 'sase_hf[demo]'"
@@ -32,7 +29,6 @@ TITLE = "What the model reads"
 ATTENTION = "The model reads a text several times. Each reading, a hop, weighs the words anew."
 ALIGNMENT = "The model translates a text. Each word that it writes weighs the words of the text."
 MAX_CHARACTERS = 20_000
-MAX_ADDRESS = 255  # bytes: what a file name may have, so that Gradio can look for one
 
 # Gradio shows the first 60 characters of an example.
 EXAMPLES = (
@@ -52,12 +48,8 @@ def build_page(
 ) -> gr.Blocks:
     """Lay out the page of one model: text fields, examples and the heatmap.
 
-    Args:
-        explain: The `self-attention` or the `aligned-translation` pipeline.
-        title: The heading.
-        examples: Rows of one text, or of two for a model of pairs; by default neutral sentences.
-
-    Raises ValueError if an example has another number of texts than the model reads.
+    `explain` is the `self-attention` or the `aligned-translation` pipeline. The `examples` are rows
+    of one text, or of two for a model of pairs; by default neutral sentences.
     """
     reads_pairs = explain.model.reads_pairs
     fields = {"text": "Premise", "text_pair": "Hypothesis"} if reads_pairs else {"text": "Text"}
@@ -92,10 +84,7 @@ def build_page(
 
 
 def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> str:
-    """Serve a page of `build_page` in the background, and return its address.
-
-    By default it is served to this machine only, at the first free port from 7860 on.
-    """
+    """Serve a page in the background, by default to this machine only; return its address."""
     _, address, _ = page.launch(
         server_name=host,
         server_port=port,
@@ -109,22 +98,8 @@ def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> 
         prevent_thread_lock=True,
         quiet=True,
         max_file_size=1,  # byte: the page takes no files, but Gradio takes uploads
-        app_kwargs={"middleware": [Middleware(_ShortAddresses)]},
     )
     return address
-
-
-class _ShortAddresses:
-    """Answers requests for longer addresses than the page has, at which Gradio raises."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self.app
-        if len(scope.get("path", "").encode()) > MAX_ADDRESS:
-            app = PlainTextResponse("the address is too long", status_code=414)
-        await app(scope, receive, send)
 
 
 def about(explain: Pipeline) -> str:
@@ -133,7 +108,7 @@ def about(explain: Pipeline) -> str:
     data = shortened(visible(training_data(checkpoint) if checkpoint else ""), 300).rstrip(".")
     unknown = "The model's card does not say what it was trained on."
     origin = f"It was trained on {data}." if data else unknown
-    return _note(f"{ALIGNMENT if _translates(explain) else ATTENTION} {origin}")
+    return _note(f"{ALIGNMENT if explain.task == TRANSLATION_TASK else ATTENTION} {origin}")
 
 
 def view(explain: Pipeline, texts: Sequence[str]) -> str:
@@ -149,17 +124,13 @@ def view(explain: Pipeline, texts: Sequence[str]) -> str:
         if len(text) > MAX_CHARACTERS
     ]
     cut = [text[:MAX_CHARACTERS] for text in texts]
-    if _translates(explain):
+    if explain.task == TRANSLATION_TASK:
         result = explain(cut[0], max_source_length=MAX_TOKENS)
         if result["truncated"]:
             notes.append(_note(f"Only the first {MAX_TOKENS} tokens of the text are translated."))
         return "\n".join([*notes, alignment_fragment(result)])
     inputs: Any = dict(zip(("text", "text_pair"), cut, strict=False))
     return "\n".join([*notes, attention_fragment(explain(inputs, truncation=True))])
-
-
-def _translates(explain: Pipeline) -> bool:
-    return bool(explain.task == TRANSLATION_TASK)
 
 
 def _note(text: str) -> str:

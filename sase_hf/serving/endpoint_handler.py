@@ -55,11 +55,7 @@ class EndpointHandler:
         self.max_length = MAX_RELATED_CHARACTERS if is_related else MAX_CHARACTERS
 
     def __call__(self, data: dict[str, Any]) -> Any:
-        """Return what the pipeline returns for `inputs`, with `top_k` or `truncation`.
-
-        Raises:
-            ValueError: If the request is malformed or too large.
-        """
+        """Return what the pipeline returns for `inputs`, with `top_k` or `truncation`."""
         if not isinstance(data, dict):
             raise ValueError(f'the request is {data!r:.80}; it must be an object with "inputs"')
         parameters: Any = data.get("parameters") or {}

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, TokenizersBackend
 from transformers.utils import CONFIG_NAME
 
 from ..data.labels import MULTI_LABEL, REGRESSION
@@ -49,18 +48,11 @@ def export(
 
     Args:
         checkpoint: A folder or a name on the Hub: a head or an encoder alone.
-        folder: A new or empty folder.
+        folder: A new or empty one.
         int8: Also write a graph with int8 weights.
         task: Its test split has the rows on which every graph is compared with the model.
 
-    Returns:
-        The content of `export.json`.
-
-    Raises:
-        ImportError: If a package of the extra `[onnx]` is not installed.
-        FileExistsError: If the folder is not empty.
-        ValueError: If the checkpoint cannot be used, or the graph differs from it.
-        OSError: If there is no such checkpoint, or the folder cannot be written.
+    Returns the content of `export.json`; raises ValueError for a graph that differs.
     """
     folder = Path(folder).resolve()
     if missing := [name for name in NEEDED if find_spec(name) is None]:
@@ -82,7 +74,15 @@ def export(
                 "in constraints.txt are known to export it"
             ) from reason
         tokenizer.save_pretrained(draft)
-        _write_config(draft, model, tokenizer)
+        # Without paths of this machine and without code, which stays behind.
+        fields = json.loads(model.config.to_json_string(use_diff=False))
+        for name in ("_name_or_path", "auto_map", "custom_pipelines"):
+            fields.pop(name, None)
+        # Text Embeddings Inference requires these in every config.
+        fields["num_hidden_layers"] = model.config.num_hidden_layers
+        fields["max_position_embeddings"] = tokenizer.model_max_length
+        text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
+        (draft / CONFIG_NAME).write_text(text, encoding="utf-8")
         shutil.copyfile(Path(onnx_predictor.__file__), draft / "predictor.py")
         report = {
             "checkpoint": describe_checkpoint(checkpoint),
@@ -155,18 +155,6 @@ class _Graph(nn.Module):
         """Return the tensors that `outputs` names."""
         found = self.model(input_ids, attention_mask, token_type_ids, output_attentions=True)
         return (found[self.outputs[0]], *(found.attentions or ()))
-
-
-def _write_config(folder: Path, model: PreTrainedModel, tokenizer: TokenizersBackend) -> None:
-    """Write the config without paths of this machine and without code, which stays behind."""
-    fields = json.loads(model.config.to_json_string(use_diff=False))
-    for name in ("_name_or_path", "auto_map", "custom_pipelines"):
-        fields.pop(name, None)
-    # Text Embeddings Inference requires these in every config.
-    fields["num_hidden_layers"] = model.config.num_hidden_layers
-    fields["max_position_embeddings"] = tokenizer.model_max_length
-    text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
-    (folder / CONFIG_NAME).write_text(text, encoding="utf-8")
 
 
 def _compare(graph: _Graph, path: Path) -> dict[str, float]:

@@ -85,9 +85,6 @@ class Predictor:
         pipeline: for each input the best `{"label": ..., "score": ...}`, or the `top_k` best, None
         for all. A model without labels returns an embedding, shape (width,), or (inputs, width)
         for several inputs.
-
-        Raises:
-            ValueError: If an input is not a text or a pair, as the model reads them.
         """
         is_one = isinstance(inputs, str | dict)
         outputs = self.read([inputs] if is_one else inputs)  # type: ignore[list-item]

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,10 +15,9 @@ from ..data.splits import TaskData, load_task
 from ..evaluation.metrics import load_metrics, metrics_function
 from ..models import FAMILIES, RETRIEVAL
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
-from ..training.encoder_task import EncoderTask
 from ..training.predictions import predicted_labels
 from ..training.report import calibrate, write_report
-from ..training.task import NewModel, TrainingSetup
+from ..training.task import EncoderTask, NewModel, TrainingSetup
 from ..utils.tables import Table
 
 HEADS: Mapping[str, type[PreTrainedModel]] = {
@@ -77,7 +76,7 @@ class LabelRunArguments(RunArguments):
 class LabelTask(EncoderTask):
     """Classification of one or several labels, or regression."""
 
-    arguments: ClassVar[Any] = (DataArguments, ModelArguments, LabelRunArguments)
+    arguments = (DataArguments, ModelArguments, LabelRunArguments)
 
     @classmethod
     def presets(cls, given: argparse.Namespace) -> list[str]:
@@ -114,21 +113,17 @@ class LabelTask(EncoderTask):
         name = asked or ("nli" if len(columns) == 2 else "classification")
         if config is not None:
             family = FAMILIES[config.model_type]
-            if family.objective != "labels":
+            saved = {head.__name__: name for name, head in family.heads.items()}
+            default = name if family.objective == "labels" else family.objective
+            name = saved.get((config.architectures or [""])[0], default)
+            if family.objective != "labels" or name == RETRIEVAL:
                 raise ValueError(
-                    f"the checkpoint holds a {config.model_type} model, which has no labels; train "
-                    "it with scripts/train_translation.py"
+                    f"the checkpoint is a {config.model_type} model for {name}, which has no "
+                    f"labels; train it with scripts/train_{name}.py"
                 )
             heads = family.heads
-            saved = {head.__name__: name for name, head in heads.items()}
-            name = saved.get((config.architectures or [""])[0], name)
             if asked not in (None, name):
                 raise ValueError(f"--task is {asked}, but the checkpoint is for {name}")
-            if name == RETRIEVAL:
-                raise ValueError(
-                    "the checkpoint is for retrieval, which has no labels; train it with "
-                    "scripts/train_retrieval.py"
-                )
         if getattr(heads[name], "reads_pairs", False) and len(columns) != 2:
             raise ValueError(
                 f"a model for {name} reads two texts, but --text_column_names is "

@@ -1,12 +1,10 @@
 """Ranking: each query of a batch learns to find its own document."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 from transformers.trainer_utils import EvalLoopOutput
 
@@ -16,8 +14,7 @@ from ..data.splits import TaskData, load_pairs
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
-from ..training.encoder_task import EncoderTask
-from ..training.task import NewModel, TrainingSetup
+from ..training.task import EncoderTask, NewModel, TrainingSetup
 from ..training.trainer import SelfAttentiveTrainer
 from ..utils.loading import retrieval_head
 
@@ -76,24 +73,16 @@ class RetrievalTrainer(SelfAttentiveTrainer):
         super().__init__(*args, **kwargs)
         self.can_return_loss = True  # or the stock Trainer evaluates no loss without labels
 
-    def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute the loss, which the model leaves out in evaluation unless it is asked for."""
         return super().compute_loss(model, {**inputs, "return_loss": True}, *args, **kwargs)
 
     def evaluation_loop(
-        self,
-        dataloader: DataLoader[Any],
-        description: str,
-        prediction_loss_only: bool | None = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
+        self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
         """Evaluate, and add recall and mean reciprocal rank."""
-        output = super().evaluation_loop(
-            dataloader, description, False, ignore_keys, metric_key_prefix
-        )
+        kwargs |= {"prediction_loss_only": False, "metric_key_prefix": metric_key_prefix}
+        output = super().evaluation_loop(dataloader, *args, **kwargs)
         found: Any = output.metrics
         _, *sides = map(torch.from_numpy, output.predictions)
         queries, documents = (unit_rows(side, self.model.config) for side in sides)
@@ -108,7 +97,7 @@ class RetrievalTrainer(SelfAttentiveTrainer):
 class RetrievalTask(EncoderTask):
     """Ranking of documents for queries, from pairs without labels."""
 
-    arguments: ClassVar[Any] = (RetrievalPairArguments, RankerArguments, RetrievalRunArguments)
+    arguments = (RetrievalPairArguments, RankerArguments, RetrievalRunArguments)
     trainer = RetrievalTrainer
 
     def load_rows(self, config: Any = None) -> TaskData:

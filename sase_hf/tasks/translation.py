@@ -8,7 +8,6 @@ import evaluate
 import numpy as np
 import torch
 from datasets import DatasetDict
-from torch.utils.data import DataLoader
 from transformers import (
     DataCollatorForSeq2Seq,
     PreTrainedModel,
@@ -89,13 +88,9 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     The loss of an evaluation is the mean over all its target words, without smoothing, and
     `nats_per_sentence` is what Table 2 of the paper reports.
 
-    Args:
-        model: As for `Trainer`.
-        args: As for `Trainer`.
-        references: The target texts of the rows, by the prefix of their metrics: eval, test.
-        metrics: Modules that compare translated texts with them.
-        max_batch_tokens: As for `SelfAttentiveTrainer`; of the source.
-        **kwargs: As for `Trainer`.
+    It takes the arguments of `SelfAttentiveTrainer`, whose `max_batch_tokens` count the source; the
+    target texts of the rows as `references`, by the prefix of their metrics: eval, test; and as
+    `metrics` modules that compare translated texts with them.
     """
 
     def __init__(
@@ -105,35 +100,28 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         *,
         references: Mapping[str, Sequence[str]],
         metrics: Sequence[evaluate.EvaluationModule] = (),
-        max_batch_tokens: int | None = None,
         **kwargs: Any,
     ) -> None:
         model.generation_config.max_length = args.generation_max_length
-        super().__init__(model, args, max_batch_tokens, **kwargs)
+        super().__init__(model, args, **kwargs)
         self.references, self.metrics = references, metrics
         self.batches_sorted_together = 20  # as in the paper, appendix B.2
 
     @staticmethod
     def get_optimizer_cls_and_kwargs(args: Any, model: Any = None) -> tuple[Any, Any]:
         """Return the paper's Adadelta if it was asked for."""
-        if getattr(args, "adadelta", False):
-            options = {"lr": args.learning_rate, "rho": 0.95, "eps": 1e-6}
-            return torch.optim.Adadelta, options
+        if args.adadelta:
+            return torch.optim.Adadelta, {"lr": args.learning_rate, "rho": 0.95, "eps": 1e-6}
         return Seq2SeqTrainer.get_optimizer_cls_and_kwargs(args, model)
 
     def prediction_step(
-        self,
-        model: Any,
-        inputs: dict[str, Any],
-        prediction_loss_only: bool,
-        ignore_keys: list[str] | None = None,
-        **kwargs: Any,
+        self, model: Any, inputs: Any, prediction_loss_only: bool, *args: Any, **kwargs: Any
     ) -> Any:
         """Return the loss of a batch, its translations (B, L) unless told not to, and None."""
         loss, words = None, None
         if inputs.get("labels") is not None:  # the collator gives None to rows without a target
             # By `compute_loss`, which that of Seq2SeqTrainer does not call.
-            loss, _, _ = super().prediction_step(model, inputs, True, ignore_keys)
+            loss, _, _ = super().prediction_step(model, inputs, True, *args, **kwargs)
         if not prediction_loss_only:
             source = {name: inputs[name] for name in ("input_ids", "attention_mask")}
             source = self._prepare_inputs(source)
@@ -141,20 +129,14 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         return loss, words, None
 
     def evaluation_loop(
-        self,
-        dataloader: DataLoader[Any],
-        description: str,
-        prediction_loss_only: bool | None = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
+        self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
         """Evaluate; add the loss over all words and what the metrics say of the translations."""
         generates = bool(getattr(self.args, "predict_with_generate", False))
         # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
         self.gather_function = self.accelerator.gather_for_metrics
-        output = super().evaluation_loop(
-            dataloader, description, not generates, ignore_keys, metric_key_prefix
-        )
+        kwargs |= {"prediction_loss_only": not generates, "metric_key_prefix": metric_key_prefix}
+        output = super().evaluation_loop(dataloader, *args, **kwargs)
         found: Any = output.metrics
         if (nll := found.get(f"{metric_key_prefix}_nll")) is not None:
             found[f"{metric_key_prefix}_loss"] = nll
@@ -181,11 +163,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
 class TranslationTask(Task):
     """Translation of texts by RNNsearch, or by RNNencdec without attention."""
 
-    arguments: ClassVar[Any] = (
-        TranslationPairArguments,
-        TranslatorArguments,
-        TranslationRunArguments,
-    )
+    arguments = (TranslationPairArguments, TranslatorArguments, TranslationRunArguments)
     trainer = TranslationTrainer
 
     def load_rows(self, config: Any = None) -> TaskData:

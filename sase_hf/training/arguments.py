@@ -51,8 +51,7 @@ class ModelSource:
     def given(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the flags that were set, among some."""
         unset = {entry.name: entry.default for entry in fields(self)}
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value != unset[name]}
+        return {name: x for name in names if (x := getattr(self, name)) != unset[name]}
 
 
 @dataclass
@@ -96,9 +95,7 @@ def with_config_flags(
 ) -> Callable[[type[Source]], type[Source]]:
     """Return a decorator that gives a dataclass a flag for each field of the families' configs.
 
-    Args:
-        objective: What the heads of these families learn.
-        without: Fields that the task does not read.
+    The heads of these families learn the `objective`; the task does not read the fields `without`.
     """
 
     def decorate(group: type[Source]) -> type[Source]:

@@ -81,11 +81,8 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
 def locked(output_dir: FilePath, process: int = 0) -> Iterator[None]:
     """Keep other runs out of a folder, on every machine that sees it; all processes call this.
 
-    Process 0 locks the file `.lock`. The lock goes when it ends, even if it is killed, and no
-    process that it forks has a share in it. Two runs of one process share the lock.
-
-    Raises:
-        ValueError: In all processes, if another run is in the folder or it cannot be written.
+    Process 0 locks the file `.lock`; the lock goes when it ends, even if it is killed. All
+    processes raise ValueError if another run is in the folder or it cannot be written.
     """
     faults: list[str | None] = [None]
     with ExitStack() as stack:
@@ -118,13 +115,10 @@ def _was_complete(checkpoint: Path) -> bool:
 def check_unused(output_dir: FilePath) -> None:
     """Raise ValueError if a folder holds more than the beginning of a run without a checkpoint.
 
-    Torn checkpoints of such a beginning are deleted. A model whose saving was cut off stays, and
-    the run overwrites it.
+    Torn checkpoints of such a beginning are deleted.
     """
     folder = Path(output_dir)
-    if not folder.is_dir():
-        return
-    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    names = {path.name for path in folder.glob("[!.]*")}
     # The state is the last file of a trained model: without it, a model of a run is a torn one.
     is_torn = ROWS_NAME in names and TRAINER_STATE_NAME not in names
     if CONFIG_NAME in names and not is_torn:
@@ -143,10 +137,7 @@ def check_unused(output_dir: FilePath) -> None:
 
 
 def check_same_rows(output_dir: FilePath, source: Mapping[str, Any], process: int = 0) -> None:
-    """Raise ValueError if the run in a folder trains on other rows; the first run writes which.
-
-    `source` is where the rows come from, as `TaskData.sources` has it. Only process 0 writes.
-    """
+    """Raise ValueError if the run in a folder trains on other rows; the first run writes which."""
     path, given = Path(output_dir, ROWS_NAME), json.loads(json.dumps(redact(source)))
     if path.is_file():
         began = json.loads(path.read_text(encoding="utf-8"))
@@ -168,15 +159,11 @@ def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | 
     `true` and `auto` take the newest complete one; `auto` may find that there was none yet.
     """
     choice = (requested or "false").lower()
-    if choice == "false":
+    was_any_complete = any(map(_was_complete, list_checkpoints(output_dir)))
+    if choice == "false" or (choice == "auto" and not was_any_complete):
         return None
     if choice in ("true", "auto"):
-        try:
-            return newest_complete_checkpoint(output_dir)
-        except FileNotFoundError:
-            if choice == "true" or any(map(_was_complete, list_checkpoints(output_dir))):
-                raise
-            return None
+        return newest_complete_checkpoint(output_dir)
     if (reason := why_incomplete(str(requested))) is not None:
         raise ValueError(
             f"cannot resume from {requested}: {reason}. Give --resume_from_checkpoint no value to "

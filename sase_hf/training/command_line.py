@@ -26,11 +26,10 @@ from .task import Task
 
 logger = logging.getLogger(__name__)
 
-HELP_ALL_FLAG = "--help_all"
-
 AnyTask = TypeVar("AnyTask", bound=Task)
-STEPS = ("do_train", "do_eval", "do_predict")
 
+HELP_ALL_FLAG = "--help_all"
+STEPS = ("do_train", "do_eval", "do_predict")
 PRESETS = Path(__file__).with_name("presets")  # recipes for commands that name no step
 
 # What `--help` lists of the flags of transformers, beside those that RunArguments declares itself.
@@ -53,20 +52,10 @@ COMMON_FLAGS = {
 def parse_arguments(
     task: type[AnyTask], argv: Sequence[str] | None = None, description: str | None = None
 ) -> AnyTask:
-    """Read a command line, by default that of this process, which may begin with a recipe file.
+    """Return a task with the arguments of a command line, which may begin with a recipe file.
 
-    Args:
-        task: The task whose flags are read.
-        argv: The words of the command line.
-        description: What `--help` begins with.
-
-    Returns:
-        The task with its arguments.
-
-    Raises:
-        ValueError: If a flag, or a key of the recipe, is unknown, or values contradict each other.
-        FileNotFoundError: If there is no such recipe.
-        SystemExit: After `--help`, and if a value is not of the flag's kind.
+    By default it is that of this process. `description` is what `--help` begins with. Raises
+    ValueError for unknown flags and contradictions, SystemExit for a value of another kind.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _build_parser(description, task.arguments, shows_all=HELP_ALL_FLAG in words)
@@ -83,31 +72,36 @@ def parse_arguments(
     presets = [] if is_stepwise else [PRESETS / f"{name}.yaml" for name in names or ()]
     if names is not None:
         words = [*flag_words(_implied(given, presets)), *words]
-    parsed = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
-    data_args, model_args, run_args = parsed
+    data_args, model_args, run_args = parser.parse_args_into_dataclasses(
+        words, look_for_args_file=False
+    )
     if presets and run_args.process_index == 0:
         logger.info(f"preset: {', '.join(map(str, presets))}")
     return task(model_args, data_args, run_args)
 
 
-def read_recipe(path: str | Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+def read_recipe(path: str | Path) -> dict[str, Any]:
     """Read a recipe, or a variant as FILE#VARIANT, and its base, relative to the recipe's folder.
 
     Values are texts, lists of texts, or None for an empty one: YAML 1.1 would read `1e-3` as a text
     and the label `no` as false.
     """
-    file, _, variant = str(path).partition("#")
+    try:
+        return _read_with_base(path)
+    except RecursionError:
+        raise ValueError(f"recipe {path} is based on itself, or nested too deep") from None
+
+
+def _read_with_base(name: str | Path) -> dict[str, Any]:
+    file, _, variant = str(name).partition("#")
     path = Path(file)
-    if path.resolve() in above:
-        raise ValueError(f"recipe {path} is based on itself")
-    above = (*above, path.resolve())
     content = _read_file(path)
     variants = content.pop("variants", {})
     if not isinstance(variants, dict) or not all(
         isinstance(own, dict) or own == "" for own in variants.values()
     ):
         raise ValueError(f"recipe {path}: `variants` must hold names, each with lines of its own")
-    entries = _read_entries(path, content, {}, above)
+    entries = _read_entries(path, content, {})
     if not (variants or variant):
         return entries
     if variant not in variants:
@@ -115,37 +109,28 @@ def read_recipe(path: str | Path, above: tuple[Path, ...] = ()) -> dict[str, Any
         raise ValueError(
             f"recipe {path} has no variant {variant!r}; name one as in {path}#VARIANT: {listed}"
         )
-    try:
-        return entries | _read_entries(path, variants[variant], variants, above)
-    except RecursionError:
-        raise ValueError(f"variant {variant} of recipe {path} is based on itself") from None
+    return entries | _read_entries(path, variants[variant], variants)
 
 
 def _read_file(path: Path) -> dict[str, Any]:
     """Return the lines of a recipe file, as YAML has them."""
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise ValueError(
-            f"{path} is not a recipe, which ends in .yaml, .yml or .json. "
-            "A recipe is the first argument; everything else is a --flag, such as "
-            f"--train_file {path}"
+            f"{path} is not a recipe, which ends in .yaml, .yml or .json. A recipe is the first "
+            f"argument; everything else is a --flag, such as --train_file {path}"
         )
     if not path.is_file():
         raise FileNotFoundError(f"there is no recipe {path}")
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise ValueError(f"recipe {path} is not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"recipe {path} must hold lines of the form `flag_name: value`")
     return content
 
 
-def _read_entries(
-    path: Path,
-    content: Mapping[str, Any],
-    variants: Mapping[str, Any],
-    above: tuple[Path, ...],
-) -> dict[str, Any]:
+def _read_entries(path: Path, content: Any, variants: Mapping[str, Any]) -> dict[str, Any]:
     """Return the lines of a recipe, or of a variant, after those of its base."""
     own = dict(content or {})
     for name, value in own.items():  # anchors could make a nested list of any size
@@ -153,12 +138,10 @@ def _read_entries(
         if not all(isinstance(item, str) for item in items):
             raise ValueError(f"recipe {path}: {name} must be a text or a list of texts")
     below: dict[str, Any] = {}
-    if "base" in own:
-        base = str(own.pop("base"))
-        if base in variants:
-            below = _read_entries(path, variants[base], variants, above)
-        else:
-            below = read_recipe(path.parent / base, above)
+    if (base := own.pop("base", None)) in variants:
+        below = _read_entries(path, variants[base], variants)
+    elif base is not None:
+        below = _read_with_base(path.parent / base)
     empty = ("", "null", "~")
     return below | {name: None if value in empty else value for name, value in own.items()}
 

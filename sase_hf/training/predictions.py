@@ -124,6 +124,3 @@ def _write_parquet(path: Path, table: pa.Table, added: Sequence[Row]) -> None:
         values = pa.array([_as_text(row[name]) for row in added])
         table = table.append_column(_free(name, table.column_names), values)
     pq.write_table(table, path)
-
-
-__all__ = ["predicted_labels", "write_predictions"]

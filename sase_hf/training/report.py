@@ -30,10 +30,8 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     """Divide the logits by the temperature that fits the validation rows best (Guo et al., 2017).
 
     The last layer is divided, so that the saved model, its export and its pipelines need no more.
-    No prediction changes. Only for one label per row; other models stay as they are.
-
-    Returns:
-        `temperature`, and the calibration error without it and with it.
+    No prediction changes. Only for one label per row. Returns `temperature`, and the calibration
+    error without it and with it.
     """
     if setup.task.problem_type != SINGLE_LABEL:
         return {}
@@ -61,14 +59,8 @@ def write_report(
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
-    Args:
-        trainer: The trainer of the trained model.
-        setup: Its rows and labels.
-        known: The metrics so far, with those of `calibrate`.
-
-    Returns:
-        The metrics of `Trainer.evaluate`, and the tables of the report, none in processes but the
-        first.
+    `known` are the metrics so far, with those of `calibrate`. Returns the metrics of
+    `Trainer.evaluate`, and the tables of the report, none in processes but the first.
     """
     task, rows = setup.task, setup.rows["validation"]
     output: Any = trainer.predict(rows, metric_key_prefix="eval")
@@ -88,8 +80,7 @@ def write_report(
     )
     examples: dict[str, Any] = {}
     tables = list(report_tables(report, MAX_PAGE_MATRIX))
-    is_regression = task.problem_type == REGRESSION
-    kinds = ("far off", "close") if is_regression else ("wrong", "right")
+    kinds = ("far off", "close") if task.problem_type == REGRESSION else ("wrong", "right")
     for kind, numbers in zip(kinds, (report.wrong, report.right), strict=True):
         heading, some = f"Predictions that are {kind}", numbers[:NUM_EXAMPLES]
         if getattr(setup.model.config, "has_attention", False):
@@ -143,6 +134,3 @@ def _listed(heading: str, setup: TrainingSetup, logits: Any, numbers: Sequence[i
         known = labels.decode(row.pop("label"))
         rows.append([" / ".join(row.values()), label_text(predicted), label_text(known)])
     return Table(heading, ["", "predicted", "true label"], rows)
-
-
-__all__ = ["REPORT_NAME", "calibrate", "write_report"]

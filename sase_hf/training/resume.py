@@ -3,7 +3,6 @@
 import gc
 import json
 import logging
-import math
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ PROGRESS_NAME = "progress.json"
 class Progress:
     """The state of a run that the stock `Trainer` forgets at a stop."""
 
-    before: int = 0  # updates of the stock `Trainer`, whose losses are unknown
-    first_loss: float = math.nan  # of the first update
     logged_updates: int = 0  # up to the last log
     logged_loss: float = 0.0  # the sum of their losses, over all processes
     loss: float = 0.0  # the sum of the losses since then
@@ -60,8 +57,7 @@ class ResumableTrainer(Trainer):
         self.progress = Progress()
         if resume_from_checkpoint:
             path = Path(resume_from_checkpoint, PROGRESS_NAME)
-            if path.is_file():  # not in a checkpoint of the stock Trainer
-                self.progress = Progress(**json.loads(path.read_text(encoding="utf-8")))
+            self.progress = Progress(**json.loads(path.read_text(encoding="utf-8")))
         output: TrainOutput = super().train(resume_from_checkpoint, *args, **kwargs)
         # Without a checkpoint of the last update, the rest of the run saves what was learned.
         last = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
@@ -83,25 +79,22 @@ class ResumableTrainer(Trainer):
         """Log mean losses over the updates before a stop and after it."""
         progress, updates = self.progress, self.state.global_step
         if "loss" in logs:
-            loss = self._gathered_loss()
+            loss = self.gathered_loss()
             logs["loss"] = loss / (updates - progress.logged_updates)
             progress.logged_loss += loss
             progress.logged_updates = updates
             self.loss_sum.zero_()
         if "train_loss" in logs:
-            total = progress.logged_loss + self._gathered_loss()
-            logs["train_loss"] = total / max(updates - progress.before, 1)
+            total = progress.logged_loss + self.gathered_loss()
+            logs["train_loss"] = total / max(updates, 1)
         super().log(logs, start_time)
 
-    def _gathered_loss(self) -> float:
+    def gathered_loss(self) -> float:
         """Return the sum of the losses since the last log, averaged over processes."""
         return float(self.accelerator.reduce(self.loss_sum, reduction="mean").item())
 
     def stop(self) -> None:
-        """Let training evaluate if it is due, save a checkpoint and raise `Terminated`.
-
-        It is enough to call this in one of the processes.
-        """
+        """Let all processes evaluate if it is due, save a checkpoint and raise `Terminated`."""
         self._must_stop = True
 
     def is_asked_to_stop(self) -> bool:
@@ -121,7 +114,7 @@ class ResumableTrainer(Trainer):
         run, updates = self._get_output_dir(trial), self.state.global_step
         progress = replace(
             self.progress,
-            loss=self._gathered_loss(),
+            loss=self.gathered_loss(),
             sums=self.accelerator.reduce(self.output_sums, reduction="sum").tolist(),
             updates=updates,
             has_stopped_early=self.control.should_training_stop and updates < self.state.max_steps,
@@ -135,10 +128,8 @@ class ResumableTrainer(Trainer):
             rotate_checkpoints(run, limit, best_model_checkpoint=best, use_mtime=True)
 
     def end(self) -> None:
-        """Free what the processes share, then close their connection.
-
-        In the other order, freeing a DistributedDataParallel can wait forever for its closed group.
-        """
+        """Free what the processes share, then close their connection."""
+        # In the other order, a DistributedDataParallel can wait forever for its closed group.
         self.model_wrapped = self.model
         self.accelerator.free_memory()
         gc.collect()
@@ -155,16 +146,12 @@ class _Continuation(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         trainer, progress = self.trainer, self.trainer.progress
-        if progress.updates != state.global_step:  # a checkpoint of the stock Trainer
-            progress.before = progress.logged_updates = state.global_step
         trainer.loss_sum.fill_(progress.loss)
         trainer.output_sums.zero_()
         if progress.sums and trainer.accelerator.is_main_process:  # a log adds those of processes
             trainer.output_sums += torch.tensor(progress.sums, device=args.device)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step == 1:
-            self.trainer.progress.first_loss = self.trainer._gathered_loss()
         self.stops = self.trainer.is_asked_to_stop()
         # A checkpoint of the last update of an epoch would lack the evaluation after it.
         is_last = control.should_training_stop or state.epoch == int(state.epoch)

@@ -8,18 +8,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from torch import nn
 from transformers import enable_full_determinism, set_seed
+from transformers.integrations.integration_utils import get_available_reporting_integrations
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.batching import share_of_token, token_counts
 from ..evaluation.records import evaluation_history, measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
-from ..utils.files import is_write_error
-from ..utils.process import keep_freed_memory, limit_compiled_code
+from ..models import FAMILIES
+from ..utils.files import check_output, is_write_error
+from ..utils.process import keep_freed_memory, limit_compiled_code, trains_lstm_in_bfloat16
 from ..utils.signals import first_termination
 from ..utils.tables import Table
 from ..utils.text import one_line
-from .arguments import changed_arguments
+from .arguments import LOWER_IS_BETTER, changed_arguments
 from .checkpoints import (
     check_same_rows,
     check_unused,
@@ -28,7 +32,6 @@ from .checkpoints import (
     locked,
     why_incomplete,
 )
-from .checks import check_arguments, check_setup, complete_arguments, move_label_smoothing
 from .predictions import write_predictions
 from .task import Task, TrainingSetup
 
@@ -75,7 +78,7 @@ class _Run:
         self.task, self.args = task, task.run_args
         self.output_dir = str(self.args.output_dir)
         self.metrics: dict[str, float] = {}
-        self.history: dict[str, Any] = {}  # of a run that trains
+        self.history: dict[str, Any] = {}
         self.tables: list[Table] = []
         self.predictions: Path | None = None
 
@@ -132,8 +135,7 @@ class _Run:
         """Train, and save the model."""
         trainer = self.trainer
         with first_termination(trainer.stop):
-            resumed = str(checkpoint) if checkpoint else None
-            result = trainer.train(resume_from_checkpoint=resumed)
+            result = trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
         self.metrics |= self.task.after_training(trainer, self.setup)
         trainer.save_model()
         trainer.save_state()
@@ -178,7 +180,10 @@ class _Run:
         """Write the card of a trained model and the record, and push the model."""
         args = self.args
         if args.do_train:
-            write_model_card(self.output_dir, record, self.repo_id)
+            # Without the autocast of the training, and on the CPU, as a reader loads it.
+            model = self.trainer.accelerator.unwrap_model(self.setup.model, keep_fp32_wrapper=False)
+            loaded = model.cpu().eval(), self.setup.tokenizer
+            write_model_card(self.output_dir, record, self.repo_id, loaded=loaded)
         if args.record is not None:
             write_record(record, args.record)
         if args.do_train and self.must_push and self.repo_id is not None:
@@ -191,6 +196,98 @@ class _Run:
                 needs_license=False,  # which a training run does not know
                 token=args.hub_token,
             )
+
+
+def move_label_smoothing(task: Task) -> None:
+    """Let the model smooth its labels itself: `Trainer` would keep them from it."""
+    model_args, run_args = task.model_args, task.run_args
+    if (smoothing := run_args.label_smoothing_factor) == 0:
+        return
+    if "label_smoothing" not in model_args.config_fields:
+        raise ValueError("--label_smoothing_factor is for labels, which this task has none of")
+    if model_args.label_smoothing not in (None, smoothing):
+        raise ValueError(
+            f"--label_smoothing is {model_args.label_smoothing}, --label_smoothing_factor "
+            f"{smoothing}; both mean the same, give one"
+        )
+    model_args.label_smoothing = smoothing
+    run_args.label_smoothing_factor = 0.0
+
+
+def check_arguments(task: Task) -> None:
+    """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
+    args = task.run_args
+    installed = get_available_reporting_integrations()
+    if not (args.do_train or args.do_eval or args.do_predict):
+        raise ValueError("nothing to do; give --train_file, --validation_file or --test_file")
+    if not args.do_train and task.model_args.model_name_or_path is None:
+        raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
+    for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
+        if getattr(args, name) < 1:
+            raise ValueError(f"--{name} is {getattr(args, name)}; it must be 1 or more")
+    if unknown := [name for name in args.report_to if name not in installed]:
+        raise ValueError(
+            f"--report_to is {unknown[0]}, which is unknown or not installed; installed are "
+            f"{', '.join(installed) or 'none'}"
+        )
+    has_best = args.load_best_model_at_end and args.eval_strategy != IntervalStrategy.NO
+    if args.early_stopping_patience is not None and not has_best:
+        raise ValueError(
+            "--early_stopping_patience needs evaluations and the best model; add --eval_strategy "
+            "epoch --load_best_model_at_end"
+        )
+    if args.push_to_hub and args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
+        raise ValueError(
+            f"--hub_strategy is {args.hub_strategy.value}, but the model is pushed only after "
+            "training; leave the flag out"
+        )
+    check_output(args.record)
+
+
+def complete_arguments(run_args: Any, setup: TrainingSetup) -> dict[str, Any]:
+    """Set the arguments that were left to the rows; return those by name."""
+    chosen: dict[str, Any] = {}
+    if run_args.num_train_epochs == 0:
+        # About 1,500 updates. Early stopping ends earlier where rows are few; where they are many,
+        # a third pass learns them by heart.
+        rows = setup.rows["train"].num_rows if "train" in setup.rows else 1
+        per_update = run_args.per_device_train_batch_size * run_args.world_size
+        per_update *= run_args.gradient_accumulation_steps
+        chosen["num_train_epochs"] = min(max(round(1500 * per_update / rows), 2), 30)
+    if run_args.metric_for_best_model == "auto":
+        names = run_args.metric_name or setup.default_metrics
+        chosen["metric_for_best_model"] = names[0]
+        chosen["greater_is_better"] = names[0] not in LOWER_IS_BETTER
+    for name, value in chosen.items():
+        setattr(run_args, name, value)
+    return chosen
+
+
+def check_setup(run_args: Any, setup: TrainingSetup) -> None:
+    """Raise ValueError if a step lacks its rows, or what the model cannot do was asked for."""
+    for split, step, way_out in (
+        ("train", "do_train", "--train_file"),
+        ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
+        ("test", "do_predict", "--test_file"),
+    ):
+        if getattr(run_args, step) and split not in setup.task.splits:
+            raise ValueError(f"--{step} needs a {split} split; give {way_out}")
+    name = run_args.metric_for_best_model
+    logged = FAMILIES[setup.model.config.model_type].logged_outputs
+    measured = ("loss", *logged, *setup.default_metrics)
+    is_known = name is None or name.removeprefix("eval_") in measured
+    if run_args.metric_name is None and not is_known:
+        raise ValueError(
+            f"--metric_for_best_model is {name}; choose {', '.join(measured)}, or measure another "
+            "metric with --metric_name"
+        )
+    has_lstm = any(isinstance(module, nn.LSTM) for module in setup.model.modules())
+    in_bfloat16 = run_args.bf16 and run_args.device.type == "cpu"
+    if in_bfloat16 and has_lstm and not trains_lstm_in_bfloat16():
+        raise ValueError(
+            "--bf16 is true, but this processor trains no LSTM in bfloat16; leave --bf16 out, or "
+            "set it to false, to train in float32"
+        )
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,13 +14,21 @@ from datasets import DatasetDict
 from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedModel, TokenizersBackend
 
 from ..data.splits import TEXT_COLUMNS, TaskData
+from ..data.tokenizer import build_tokenizer
 from ..data.tokens import encode_task
+from ..data.word_vectors import load_word_vectors, read_words
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
-from ..utils.loading import load_config, reraise_as_value_error, reraise_naming
+from ..utils.loading import (
+    build_on_encoder,
+    load_config,
+    reraise_as_value_error,
+    reraise_naming,
+)
 from ..utils.tables import Table
 from .trainer import SelfAttentiveTrainer
 
+# Model, tokenizer, and the share of the vocabulary with a vector, by file.
 NewModel = tuple[PreTrainedModel, TokenizersBackend, dict[str, float]]
 
 
@@ -31,7 +40,7 @@ class TrainingSetup:
     rows: DatasetDict  # rows as tokens
     tokenizer: TokenizersBackend
     model: Any  # a PreTrainedModel
-    vectors_found: Mapping[str, float]  # share of the vocabulary with a vector, by file
+    vectors_found: Mapping[str, float]
     default_metrics: tuple[str, ...]  # those that a run measures if it names none
 
 
@@ -64,7 +73,7 @@ class Task(ABC):
 
     @abstractmethod
     def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
-        """Return a new model, its tokenizer, and the share of words found in each vector file."""
+        """Return a new model and its tokenizer."""
 
     def encode(self, data: TaskData, tokenizer: TokenizersBackend) -> DatasetDict:
         """Return the rows as tokens."""
@@ -90,10 +99,7 @@ class Task(ABC):
     def evaluate(
         self, trainer: Any, setup: TrainingSetup, known: dict[str, float]
     ) -> tuple[dict[str, float], list[Table]]:
-        """Return the metrics of the validation rows, and tables to show in place of them.
-
-        `known` are the metrics of the run so far.
-        """
+        """Return the metrics of the validation rows, and tables to show; `known` are so far."""
         return trainer.evaluate(), []
 
     def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
@@ -107,11 +113,8 @@ class Task(ABC):
     def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:
         """Load the rows and build the model for them, or load that of a checkpoint.
 
-        `checkpoint` is one to resume; it comes before `model_name_or_path`.
-
-        Raises:
-            ValueError: If an argument contradicts another one, the checkpoint or the data.
-            OSError: If a file or the checkpoint is not there or cannot be read.
+        A `checkpoint` to resume comes before `model_name_or_path`. ValueError is raised for
+        arguments that contradict one another, OSError for what cannot be read.
         """
         source = str(checkpoint) if checkpoint else self.model_args.model_name_or_path
         config = None if source is None else load_config(source, **self.hub_options())
@@ -123,6 +126,8 @@ class Task(ABC):
         else:
             self.change_config(config, data, is_resumed=checkpoint is not None)
             model, tokenizer = self.load_model(head, config)
+        if self.data_args.max_seq_length is not None:
+            tokenizer.model_max_length = self.data_args.max_seq_length  # in pipelines too
         rows = self.encode(data, tokenizer)
         return TrainingSetup(data, rows, tokenizer, model, found, self.default_metrics(data))
 
@@ -183,15 +188,12 @@ class Task(ABC):
                 dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
                 **options,
             )
-        return model, self.limited(tokenizer)
+        return model, tokenizer
 
     def new_tokenizer(
         self, data: TaskData, build: Callable[..., TokenizersBackend], ready: str | None = None
     ) -> Any:
-        """Load the tokenizer that was asked for, or build one from the texts of training rows.
-
-        `ready` is loaded where no flag names one.
-        """
+        """Load the tokenizer that a flag names, or `ready`, or build one from the training rows."""
         options = self.model_args.given(self.model_args.tokenizer_options)
         if (name := self.model_args.tokenizer_name or ready) is not None:
             if options:
@@ -199,19 +201,67 @@ class Task(ABC):
                     f"{_flags(options)} cannot change a ready tokenizer; leave out --tokenizer_name"
                 )
             with reraise_naming(name):
-                return self.limited(AutoTokenizer.from_pretrained(name, **self.hub_options()))
+                return AutoTokenizer.from_pretrained(name, **self.hub_options())
         if (train := data.splits.get("train")) is None:
             raise ValueError("a new model takes its words from training rows; give --train_file")
         columns = [train[name] for name in TEXT_COLUMNS if name in train.column_names]
         # Row by row, so that any part of the texts has both languages of a translation.
         texts = columns[0] if len(columns) == 1 else chain.from_iterable(zip(*columns, strict=True))
-        return self.limited(build(texts, **options))
+        return build(texts, **options)
 
-    def limited(self, tokenizer: Any) -> Any:
-        """Let a tokenizer keep `max_seq_length`: pipelines that cut do so where training did."""
-        if self.data_args.max_seq_length is not None:
-            tokenizer.model_max_length = self.data_args.max_seq_length
-        return tokenizer
+
+class EncoderTask(Task):
+    """A task whose model arguments are `EncoderArguments`."""
+
+    def new_model(
+        self, head: type[PreTrainedModel], data: TaskData, fields: Mapping[str, Any]
+    ) -> NewModel:
+        """Return a new model and its tokenizer; `fields` of the config hold without a flag."""
+        args = self.model_args
+        encoder, files = args.encoder_name_or_path, args.word_vectors or []
+        if files and encoder is not None:
+            raise ValueError("--encoder_name_or_path brings word vectors; leave out --word_vectors")
+        if args.extend_vocabulary and not files:
+            raise ValueError("--extend_vocabulary needs the words of --word_vectors")
+        options = {"cache_dir": self.data_args.cache_dir, "token": self.data_args.token}
+        options["member"] = args.word_vectors_member
+        build: Callable[..., TokenizersBackend] = build_tokenizer
+        if files and args.extend_vocabulary is not False:
+            words = chain.from_iterable(read_words(path, **options) for path in files)
+            build = partial(build_tokenizer, extra_words=words)
+        tokenizer = self.new_tokenizer(data, build, ready=encoder)
+        fields = {**fields, **args.given(args.config_fields)}
+        fields["pad_token_id"] = tokenizer.pad_token_id
+        if encoder is not None:
+            if fields.pop("encoder", "auto_model") != "auto_model":
+                raise ValueError(
+                    "--encoder names one to build, but --encoder_name_or_path one to load"
+                )
+            model = build_on_encoder(head, encoder, self.hub_options(), **fields)
+            if len(tokenizer) > (known := model.config.vocab_size):
+                raise ValueError(
+                    f"the tokenizer has {len(tokenizer)} words, but {encoder} knows {known}; leave "
+                    "out --tokenizer_name"
+                )
+            return model, tokenizer, {}
+        fields["vocab_size"] = len(tokenizer)
+        loaded = [load_word_vectors(path, tokenizer, **options) for path in files]
+        if loaded:
+            vectors = torch.cat([matrix for matrix, _ in loaded], dim=1)
+            width = vectors.shape[1]
+            if fields.setdefault("embedding_size", width) != width:
+                raise ValueError(
+                    f"--embedding_size is {fields['embedding_size']}, but the vectors of "
+                    f"{', '.join(files)} are {width} wide"
+                )
+        config_class: Any = head.config_class
+        with reraise_as_value_error():
+            model = head(config_class(**fields))
+        if loaded:
+            embeddings: Any = model.get_input_embeddings()
+            embeddings.weight.data.copy_(vectors)
+        found = {path: share for path, (_, share) in zip(files, loaded, strict=True)}
+        return model, tokenizer, found
 
 
 def _flags(names: Iterable[str]) -> str:

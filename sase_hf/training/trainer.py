@@ -1,8 +1,8 @@
 """`SelfAttentiveTrainer`: the stock `Trainer` and what this package needs on top.
 
-The loss, the gradient and the data order are the stock ones. Added are logged outputs such as
-`penalty`, the exact evaluation loss, and a limit on the tokens in memory. Files beside this one add
-the stop of a run that diverges, checkpoints that resume exactly, and batches of similar lengths.
+The loss and the gradient are the stock ones. Added are logged outputs such as `penalty`, the exact
+evaluation loss, a limit on the tokens in memory, batches of similar lengths in an order that a
+resumed run draws again, and an end before an update that would spoil the weights.
 """
 
 from collections.abc import Mapping
@@ -12,38 +12,37 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import recursively_apply
+from datasets import Dataset
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.nn.utils import get_total_norm
+from torch.utils.data import SequentialSampler
+from transformers import TrainerCallback
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_pt_utils import nested_concat
-from transformers.trainer_utils import EvalLoopOutput
+from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 
-from ..data.batching import parts_of_batch
+from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..models import FAMILIES
-from .divergence import StopOnDivergence, divergence
-from .length_groups import LengthGroupedTrainer
+from .checkpoints import list_checkpoints
 from .resume import ResumableTrainer
 
 
-class SelfAttentiveTrainer(LengthGroupedTrainer, ResumableTrainer):
+class SelfAttentiveTrainer(ResumableTrainer):
     """`transformers.Trainer` for the heads in `sase_hf.models.FAMILIES`.
 
     The means of the `logged_outputs` of the family are in the training logs (`penalty`) and in the
-    metrics (`eval_penalty`), over the rows and processes that the loss covers.
+    metrics (`eval_penalty`), over the rows and processes that the loss covers. With
+    `group_by_length`, seed and epoch alone decide the order of the rows, in every process.
 
-    Args:
-        model: As for `Trainer`.
-        args: As for `Trainer`; `push_to_hub` must be off.
-        max_batch_tokens: The max number of tokens, padding included, that go through the model at
-            once. A larger batch is read in parts, with the loss and the gradient of the whole; only
-            dropout draws anew for each part. A `compute_loss_func` must divide by the
-            `num_items_in_batch` that it is given.
-        **kwargs: As for `Trainer`.
-
-    Raises:
-        ValueError: If several GPUs share this process, or if `args.push_to_hub` is on.
+    The arguments are those of `Trainer` and `max_batch_tokens`, the max number of tokens, padding
+    included, that go through the model at once. A larger batch is read in parts, with the loss and
+    the gradient of the whole; only dropout draws anew for each part. A `compute_loss_func` must
+    divide by the `num_items_in_batch` that it is given. `push_to_hub` must be off.
     """
+
+    batches_sorted_together: int | None = None  # by default the number that transformers chooses
 
     def __init__(
         self,
@@ -70,13 +69,45 @@ class SelfAttentiveTrainer(LengthGroupedTrainer, ResumableTrainer):
         self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
         self.add_callback(StopOnDivergence(self))
 
+    def _groups(self, dataset: Any) -> bool:
+        by_length = self.args.train_sampling_strategy == "group_by_length"
+        return by_length and isinstance(dataset, Dataset)
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        if self._groups(train_dataset):
+            return SequentialSampler(train_dataset)
+        return super()._get_train_sampler(train_dataset)
+
+    def get_train_dataloader(self) -> Any:
+        """Return the loader of the training rows."""
+        loader: Any = super().get_train_dataloader()
+        if self._groups(self.train_dataset):
+            seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+            rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
+            counts, together = token_counts(self.train_dataset), self.batches_sorted_together
+            # Not a sampler from the start: a resumed loader of several processes then has no epoch.
+            loader.set_sampler(LengthGroupedOrder(counts, rows_per_update, seed, together))
+        return loader
+
+    def evaluation_order(self, dataset: Any) -> list[int] | None:
+        """Return the order in which rows are evaluated; None for that of the dataset."""
+        return longest_first(dataset) if self._groups(dataset) else None
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        return self.evaluation_order(eval_dataset) or SequentialSampler(eval_dataset)
+
+    def predict(self, test_dataset: Any, *args: Any, **kwargs: Any) -> PredictionOutput:
+        """Predict, in the order of the rows even where batches are sorted by length."""
+        output = super().predict(test_dataset, *args, **kwargs)
+        if (order := self.evaluation_order(test_dataset)) is None:
+            return output
+        back, is_array = np.argsort(order), lambda value: isinstance(value, np.ndarray)
+        rows = (output.predictions, output.label_ids)
+        predictions, labels = recursively_apply(lambda part: part[back], rows, test_type=is_array)
+        return PredictionOutput(predictions, labels, output.metrics)
+
     def compute_loss(
-        self,
-        model: nn.Module,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        *args: Any,
-        **kwargs: Any,
+        self, model: Any, inputs: Any, return_outputs: bool = False, *args: Any, **kwargs: Any
     ) -> Any:
         """Compute the loss as `Trainer` does and keep the logged outputs."""
         labels = inputs.get("labels")  # `Trainer` removes them for another loss than the model's
@@ -114,18 +145,14 @@ class SelfAttentiveTrainer(LengthGroupedTrainer, ResumableTrainer):
         super().log(logs, start_time)
 
     def prediction_step(
-        self,
-        model: nn.Module,
-        inputs: dict[str, Any],
-        prediction_loss_only: bool,
-        ignore_keys: list[str] | None = None,
+        self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Predict a batch as `Trainer` does and gather its logged outputs."""
         results: list[Any] = []
         kept: list[Tensor] = []
         for part in parts_of_batch(inputs, self.max_batch_tokens):
             self._batch_outputs = None  # stays None for rows without labels
-            results.append(super().prediction_step(model, part, prediction_loss_only, ignore_keys))
+            results.append(super().prediction_step(model, part, *args, **kwargs))
             if self._batch_outputs is not None:
                 kept.append(self._batch_outputs)
         if kept:
@@ -141,12 +168,7 @@ class SelfAttentiveTrainer(LengthGroupedTrainer, ResumableTrainer):
         return mean, *joined
 
     def evaluation_loop(
-        self,
-        dataloader: DataLoader[Any],
-        description: str,
-        prediction_loss_only: bool | None = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
+        self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
         """Evaluate, add the logged outputs, and leave the random state of training as it was.
 
@@ -154,16 +176,15 @@ class SelfAttentiveTrainer(LengthGroupedTrainer, ResumableTrainer):
         last batch weighs too much, and several processes repeat rows to fill it.
         """
         self._eval_sums.zero_()
+        kwargs["metric_key_prefix"] = metric_key_prefix
         with torch.random.fork_rng(devices=[]):
-            output = super().evaluation_loop(
-                dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
-            )
+            output = super().evaluation_loop(dataloader, *args, **kwargs)
         if output.metrics is None or not self._eval_sums[-1]:
             return output
         means = self._means(self._eval_sums)
         output.metrics.update({f"{metric_key_prefix}_{name}": mean for name, mean in means.items()})
         is_model_loss = self.label_smoother is None and self.compute_loss_func is None
-        are_logits = self.preprocess_logits_for_metrics is None and ignore_keys is None
+        are_logits = self.preprocess_logits_for_metrics is None and not kwargs.get("ignore_keys")
         has_logits = are_logits and isinstance(output.predictions, np.ndarray)
         if self.family.loss is not None and is_model_loss and has_logits:
             output.metrics[f"{metric_key_prefix}_loss"] = self.family_loss(output, means)
@@ -194,8 +215,7 @@ class SelfAttentiveTrainer(LengthGroupedTrainer, ResumableTrainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model without the arguments; refuse weights that are not finite.
 
-        `Trainer` saves its arguments as a pickle that nothing reads back and that holds the Hub
-        token and local paths.
+        The arguments would be a pickle with the Hub token and local paths.
         """
         for name, parameter in self.model.named_parameters():
             if not torch.isfinite(parameter).all():
@@ -204,3 +224,30 @@ class SelfAttentiveTrainer(LengthGroupedTrainer, ResumableTrainer):
         if self.args.should_save:
             folder = Path(output_dir or str(self.args.output_dir))
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+
+
+def divergence(fault: str, args: Any, state: Any) -> FloatingPointError:
+    """Return the error that ends training; it names the newest checkpoint and the way out."""
+    saved = list_checkpoints(args.output_dir)
+    return FloatingPointError(
+        f"the {fault} after {state.global_step} updates; training stops here. Newest checkpoint: "
+        f"{saved[0] if saved else 'none yet'}. Try a lower --learning_rate (now "
+        f"{args.learning_rate:g}) or --max_grad_norm (now {args.max_grad_norm:g}), and check the "
+        "word vectors and labels"
+    )
+
+
+class StopOnDivergence(TrainerCallback):
+    """Stops a `ResumableTrainer` before an update with a loss or gradient that is not finite."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Raise FloatingPointError; the stock `Trainer` makes every weight NaN."""
+        if not self.trainer.loss_sum.isfinite():
+            raise divergence(f"loss is {self.trainer.loss_sum.item()}", args, state)
+        # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
+        gradients = [p.grad for p in kwargs["model"].parameters() if p.grad is not None]
+        if not args.fp16 and not torch.isfinite(get_total_norm(gradients)):
+            raise divergence("gradient is not finite", args, state)

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from tiny_translation import tiny_translator
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
-from sase_hf.hub.checks import prepare
+from sase_hf.hub.push import prepare
 from sase_hf.models.checked_model import write_checksums
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real

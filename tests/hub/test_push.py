@@ -14,7 +14,7 @@ from script_files import load_script
 
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.hub import push
-from sase_hf.hub.checks import HANDLER
+from sase_hf.hub.push import HANDLER
 from sase_hf.models import FAMILIES
 
 NAME = f"{OWNER}/rooms"

@@ -200,23 +200,13 @@ def test_heatmap_is_as_dark_as_the_page(app: Server, page: Any, theme: str) -> N
     assert scheme == theme
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "size", "status"),
-    [
-        ("GET", "/static/" + "a" * 300, 0, 414),
-        ("GET", "/static/" + "%C3%A9" * 200, 0, 414),
-        ("GET", "/static/" + "a" * 200, 0, 404),
-        ("POST", "/gradio_api/upload", 1, 200),
-        ("POST", "/gradio_api/upload", 2, 413),
-    ],
-)
-def test_app_takes_no_files_and_answers_long_addresses(
-    app: Server, method: str, path: str, size: int, status: int
-) -> None:
+@pytest.mark.parametrize(("size", "status"), [(1, 200), (2, 413)])
+def test_app_takes_no_files(app: Server, size: int, status: int) -> None:
     head = '--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n'
-    body = f"{head}{'a' * size}\r\n--x--\r\n" if size else None
+    body = f"{head}{'a' * size}\r\n--x--\r\n"
     connection = http.client.HTTPConnection(urlsplit(app.address).netloc, timeout=30)
-    connection.request(method, path, body, {"Content-Type": "multipart/form-data; boundary=x"})
+    form = {"Content-Type": "multipart/form-data; boundary=x"}
+    connection.request("POST", "/gradio_api/upload", body, form)
     assert connection.getresponse().status == status
     connection.close()
     assert "Traceback" not in app.errors.read_text()

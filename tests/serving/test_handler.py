@@ -15,7 +15,7 @@ from checkpoints import PAIRS, TEXTS, assert_same_answers, save_checkpoint
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 from sase_hf import SelfAttentiveModel
-from sase_hf.hub.checks import prepare
+from sase_hf.hub.push import prepare
 from sase_hf.serving import endpoint_handler
 from sase_hf.serving.endpoint_handler import EndpointHandler
 

@@ -103,7 +103,7 @@ def test_recipe_has_variants_that_build_on_one_another_and_on_recipes(
         ("run.txt", "num_hops: 3", r"is not a recipe, which ends in \.yaml, \.yml or \.json"),
         ("run.yaml", "- num_hops", "must hold lines of the form"),
         ("run.yaml", "a: &a [x]\nseed: [*a, *a]", "seed must be a text or a list of texts"),
-        ("run.yaml", "[" * 20_000, "not valid YAML: maximum recursion depth"),
+        ("run.yaml", "[" * 20_000, "recipe .* nested too deep"),
     ],
 )
 def test_recipe_that_cannot_be_read_is_refused(
