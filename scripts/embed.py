@@ -24,13 +24,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sase_hf.embedding import DTYPES, PRECISIONS, EmbeddingJob, embed_corpus, embed_with_ray
-from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Embed a corpus."""
     settings = vars(_parser().parse_intermixed_args(argv))
-    ray, inputs = settings.pop("ray"), tuple(settings.pop("inputs"))
+    ray, inputs = settings.pop("ray", None), tuple(settings.pop("inputs"))
     # torchrun and accelerate launch set the number of this process in the environment.
     process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     logging.basicConfig(format="%(message)s")
@@ -45,52 +45,34 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     """Return the parser of the flags: the fields of `EmbeddingJob`, and `--ray`."""
-    parser = make_parser(__doc__)
-    add = parser.add_argument
+    parser = make_parser(__doc__, argument_default=argparse.SUPPRESS)
+    add, default = parser.add_argument, EmbeddingJob
     add("checkpoint", help="a folder or a name on the Hub; of a head the base model is used")
     add("inputs", nargs="*", help="Parquet, CSV, TSV, JSON or JSON Lines files (these also .gz)")
     add("--output", type=Path, required=True, metavar="FOLDER", help="the folder of the shards")
     add("--dataset_name", help="a dataset on the Hub, instead of files")
     add("--dataset_config_name", help="one of its configurations")
     add("--dataset_revision", help="its commit, tag or branch")
-    add("--split", default="train", help="its split (default: %(default)s)")
-    add("--text_column_names", default="text", metavar="NAME", help="of texts (default: text)")
-    add(
-        "--keep_columns",
-        type=_names,
-        metavar="NAMES",
-        help='the columns that go into the output, "id,url"; "" for none (default: all)',
-    )
+    add("--split", help=f"its split (default: {default.split})")
+    add("--text_column_names", metavar="NAME", help="of texts (default: text)")
+    note = 'the columns that go into the output, "id,url"; "" for none (default: all)'
+    add("--keep_columns", type=_names, metavar="NAMES", help=note)
     add("--revision", help="commit, tag or branch of the checkpoint on the Hub")
-    add("--max_seq_length", type=positive_int, help="tokens after which a text is cut")
+    add("--max_seq_length", type=int, help="tokens after which a text is cut")
     add("--normalize", action="store_true", help="scale every embedding to length 1")
-    add("--dtype", choices=DTYPES, default=DTYPES[0], help="of stored numbers (default: float32)")
-    add(
-        "--precision",
-        choices=PRECISIONS,
-        default=EmbeddingJob.precision,
-        help="to compute in; auto measures for a second whether bf16 is faster here, says what it "
-        "changes, and goes on as an output folder was begun (default: %(default)s)",
+    add("--dtype", choices=DTYPES, help=f"of stored numbers (default: {default.dtype})")
+    note = (
+        "to compute in; auto measures for a second whether bf16 is faster here, says what it "
+        f"changes, and goes on as an output folder was begun (default: {default.precision})"
     )
-    add(
-        "--batch_tokens",
-        type=int,
-        default=EmbeddingJob.batch_tokens,
-        help="max tokens in a batch, padding included (default: %(default)s)",
-    )
-    add(
-        "--rows_per_shard",
-        type=int,
-        help="(default: a sixteenth, but 1,000 to 100,000 and at most 256 MiB)",
-    )
+    add("--precision", choices=PRECISIONS, help=note)
+    note = f"max tokens in a batch, padding included (default: {default.batch_tokens})"
+    add("--batch_tokens", type=int, help=note)
+    note = "(default: a sixteenth, but 1,000 to 100,000 and at most 256 MiB)"
+    add("--rows_per_shard", type=int, help=note)
     add("--device", help="where to compute (default: a GPU if there is one)")
-    add(
-        "--ray",
-        nargs="?",
-        const="",
-        metavar="ADDRESS",
-        help="run on a Ray cluster, by default the one of this machine, started if needed",
-    )
+    note = "run on a Ray cluster, by default the one of this machine, started if needed"
+    add("--ray", nargs="?", const="", metavar="ADDRESS", help=note)
     return parser
 
 

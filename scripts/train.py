@@ -39,8 +39,7 @@ from sase_hf.training import Task, run
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.report import REPORT_NAME
 from sase_hf.utils.cli import errors_in_one_line
-from sase_hf.utils.tables import table_lines
-from sase_hf.utils.text import one_line
+from sase_hf.utils.text import one_line, table_lines
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -48,10 +48,8 @@ class SourceArguments:
             ]
             distinct = len(set(self.text_column_names))
             if distinct not in (1, 2) or distinct < len(self.text_column_names):
-                given = f"--text_column_names is {self.text_column_names}"
-                raise ValueError(
-                    f"{given}; it must name one column, or two different ones for pairs"
-                )
+                allowed = "it must name one column, or two different ones for pairs"
+                raise ValueError(f"--text_column_names is {self.text_column_names}; {allowed}")
         for name in ("max_seq_length", *MAX_SAMPLES.values()):
             value = getattr(self, name, None)
             if value is not None and value < 1:
@@ -60,10 +58,6 @@ class SourceArguments:
     def file_of(self, split: str) -> str | None:
         """Return the file of a split; None also for test rows of a task that predicts none."""
         return getattr(self, f"{split}_file", None)
-
-    def max_rows_of(self, split: str) -> int | None:
-        """Return the most rows to read of a split."""
-        return getattr(self, MAX_SAMPLES[split], None)
 
 
 @dataclass
@@ -98,11 +92,9 @@ class DataArguments(PredictionArguments):
     def __post_init__(self) -> None:
         """Check the names and numbers."""
         super().__post_init__()
-        if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
-            raise ValueError(
-                f"--validation_fraction is {self.validation_fraction}; it must be at least 0 and "
-                "below 1"
-            )
+        if (fraction := self.validation_fraction) is not None and not 0 <= fraction < 1:
+            allowed = "it must be at least 0 and below 1"
+            raise ValueError(f"--validation_fraction is {fraction}; {allowed}")
 
 
 @dataclass
@@ -113,6 +105,5 @@ class PairArguments(SourceArguments):
         """Check that two columns are named."""
         super().__post_init__()
         if len(names := self.text_column_names or ()) != 2:
-            raise ValueError(
-                f"--text_column_names is {','.join(names)}; name two columns, such as en,fr"
-            )
+            given = f"--text_column_names is {','.join(names)}"
+            raise ValueError(f"{given}; name two columns, such as en,fr")

@@ -6,20 +6,14 @@ from typing import Any
 
 from .arguments import DataArguments
 from .labels import given_labels, is_number, truth_of
-from .stored_rows import Batch, Columns
+from .sources import Batch, Columns
 
+FLAGS = "--text_column_names and --label_column_name"
 PAIRS = (
-    ("premise", "hypothesis"),
-    ("sentence1", "sentence2"),
-    ("sentence_1", "sentence_2"),
-    ("sentence_a", "sentence_b"),
-    ("question1", "question2"),
-    ("question", "answer"),
-    ("query", "document"),
-    ("text1", "text2"),
-    ("text_1", "text_2"),
-    ("text_a", "text_b"),
-    ("text", "text_pair"),
+    *(("premise", "hypothesis"), ("sentence1", "sentence2"), ("sentence_1", "sentence_2")),
+    *(("sentence_a", "sentence_b"), ("question1", "question2"), ("question", "answer")),
+    *(("query", "document"), ("text1", "text2"), ("text_1", "text_2")),
+    *(("text_a", "text_b"), ("text", "text_pair")),
 )
 # Groups of usual names: a later group counts only where no column has a name of an earlier one.
 # One column of a group is taken; between two the user chooses.
@@ -60,10 +54,7 @@ def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelle
     only column whose values fit: texts are long and vary, labels are few and repeat. Two text
     columns are found by the usual names of pairs only. One of several columns of 0 and 1 is the
     label only if its name is "label" or "labels". Unless the rows must be `labelled`, labels are
-    found by name only.
-
-    Raises:
-        ValueError: If what no flag names is not found; lists the columns and what they hold.
+    found by name only. ValueError lists the columns and what they hold.
     """
     texts, label = arguments.text_column_names or (), arguments.label_column_name
     labels = [name.strip() for name in label.split(",")] if label else []
@@ -82,7 +73,7 @@ def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelle
         could_be_labels = [(name,) for name in usual] or [()]
     if len(could_be_texts) == len(could_be_labels) == 1:
         return Columns(could_be_texts[0], could_be_labels[0])
-    raise _unclear(title, columns, could_be_texts, could_be_labels)
+    raise _unclear(title, columns, texts=could_be_texts, labels=could_be_labels)
 
 
 def _find_texts(
@@ -109,19 +100,15 @@ def _find_labels(
 
 
 def _unclear(
-    title: str,
-    columns: Mapping[str, "_Column"],
-    could_be_texts: list[tuple[str, ...]],
-    could_be_labels: list[tuple[str, ...]],
+    title: str, columns: Mapping[str, "_Column"], **choices: list[tuple[str, ...]]
 ) -> ValueError:
     missing = []
-    for what, choices in (("the texts", could_be_texts), ("the labels", could_be_labels)):
-        if len(choices) != 1:
-            found = " or ".join(map(repr, sum(choices, ())))
-            missing.append(f"{what} ({found})" if found else what)
-    advice = "--text_column_names and --label_column_name"
-    labels = sum(could_be_labels, ())
-    if len(could_be_labels) > 1 and all(columns[name].kind == TRUTHS for name in labels):
+    for what, found in choices.items():
+        if len(found) != 1:
+            names = " or ".join(map(repr, sum(found, ())))
+            missing.append(f"the {what} ({names})" if names else f"the {what}")
+    advice, labels = FLAGS, sum(choices["labels"], ())
+    if len(choices["labels"]) > 1 and all(columns[name].kind == TRUTHS for name in labels):
         advice += f"; if each of these is a label, --label_column_name {','.join(labels)}"
     held = ", ".join(f"{name!r} ({column})" for name, column in columns.items())
     fault = f"it is not clear which column holds {' and which '.join(missing)}"

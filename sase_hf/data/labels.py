@@ -41,13 +41,9 @@ class CellReader:
     """Reads several labels in one text, so that they never become one class.
 
     A text that spells a list of texts and numbers, in JSON or Python, is that list. In a
-    multi-label problem every other text lists labels, with the separator that the column has, and
-    may be just one. In a single-label problem every text is a class.
-
-    Args:
-        cells: The labels of the split that is learnt from.
-        problem_type: One of `PROBLEM_TYPES`, None if it is to be inferred.
-        names: The labels that are known; their texts are never divided.
+    multi-label problem every other text lists labels, with the separator that the `cells` have, and
+    may be just one. In a single-label problem every text is a class. The texts of known `names` are
+    never divided. `problem_type` is None if it is to be inferred.
     """
 
     def __init__(
@@ -62,11 +58,7 @@ class CellReader:
         self.doubtful = _several_in_one(texts) if problem_type is None else {}
 
     def read(self, cell: Any) -> Any:
-        """Return the label or the labels of a cell; all but texts stay as they are.
-
-        ValueError is raised for a list without commas, and for a text that may be several labels
-        while no problem type is given.
-        """
+        """Return the label or labels of a cell; ValueError for a text that may be several."""
         is_text = isinstance(cell, str) and not is_unlabelled(cell, self.names)
         if self.problem_type == SINGLE_LABEL or not is_text:
             return cell
@@ -118,9 +110,8 @@ class LabelColumn:
         by size, so that "10" comes after "9"; else alphabetical. 1, 1.0, "1" and "1.0" are the same
         label. If `label_names` are given and none is a number, whole numbers are positions in them.
 
-        Raises:
-            CellFault: If `CellReader.read` cannot read a cell.
-            ValueError: If the problem type is unknown, a name comes twice, or labels are too few.
+        Raises CellFault for a cell that cannot be read, ValueError for an unknown problem type, a
+        name that comes twice, or too few labels.
         """
         given = tuple(label_names or class_names or ())
         if len(set(given)) < len(given):
@@ -132,14 +123,14 @@ class LabelColumn:
             except ValueError as reason:
                 raise CellFault(row, reason) from None
         values = given_labels(values, () if problem_type == REGRESSION else given)
-        kind = problem_type or _infer_problem_type(values, named=bool(given))
+        lists = [value for value in values if isinstance(value, list)]
+        kind = problem_type or _infer_problem_type(values, lists, named=bool(given))
         if kind not in PROBLEM_TYPES:
             raise ValueError(f"--problem_type is {kind!r}; allowed are {', '.join(PROBLEM_TYPES)}")
-        lists = [value for value in values if isinstance(value, list)]
         if kind == REGRESSION:
-            scores = [f"score_{index}" for index in range(len(lists[0]))] if lists else []
-            names = given or tuple(scores if len(scores) > 1 else ["score"])
-            return cls(kind, names, reader=reader)
+            width = len(lists[0]) if lists else 1
+            scores = [f"score_{index}" for index in range(width)] if width > 1 else ["score"]
+            return cls(kind, given or tuple(scores), reader=reader)
         positions = bool(label_names) and not any(NUMBER.fullmatch(name) for name in given)
         width, least = 0, 2
         items: Sequence[Any] = values
@@ -147,12 +138,14 @@ class LabelColumn:
             width = _indicator_width(lists, len(given))
             least = 1 if lists or not values else 0  # `encode` refuses the rows that are no lists
             items = range(width) if width else [item for row in lists for item in row]
-        names = given or _learn_names(items)
+        learnt = sorted({class_name(i) for i in items if isinstance(i, str | int | float)})
+        if all(map(NUMBER.fullmatch, learnt)):
+            learnt.sort(key=lambda name: (float(name), name))
+        names = given or tuple(learnt)
         if len(names) < least:
-            raise ValueError(
-                f"the training rows have the labels {_listed(names) or '(none)'}; at least {least} "
-                "are needed. Add rows with other labels, or list every label in --label_names"
-            )
+            fault = f"the training rows have the labels {_listed(names) or '(none)'}"
+            advice = "Add rows with other labels, or list every label in --label_names"
+            raise ValueError(f"{fault}; at least {least} are needed. {advice}")
         return cls(kind, names, positions, width > 0, reader)
 
     @property
@@ -164,10 +157,7 @@ class LabelColumn:
         return Value("float32") if is_score else List(Value("float32"))
 
     def encode(self, cell: Any) -> int | float | list[float] | None:
-        """Return the label that the model's loss takes, None if the cell has no label.
-
-        ValueError is raised if the cell has no meaning here.
-        """
+        """Return the label as the loss takes it, None for no label; ValueError if unknown."""
         value = self.reader.read(cell)
         if is_unlabelled(value, () if self.problem_type == REGRESSION else self.names):
             return None
@@ -203,25 +193,22 @@ class LabelColumn:
     def _class_id(self, value: Any) -> int:
         name = value if isinstance(value, str) and value in self._ids else class_name(value)
         if name not in self._ids:
-            raise ValueError(
-                f"{reprlib.repr(value)} is not one of the labels {_listed(self.names)}; correct "
-                f"it, or train with other --label_names or another --problem_type{_FROM_CHECKPOINT}"
-            )
+            fault = f"{reprlib.repr(value)} is not one of the labels {_listed(self.names)}"
+            advice = "correct it, or train with other --label_names or another --problem_type"
+            raise ValueError(f"{fault}; {advice}{_FROM_CHECKPOINT}")
         return self._ids[name]
 
     def _targets(self, value: Any) -> float | list[float]:
         items = value if isinstance(value, list) else [value]
         if len(items) != len(self.names):
-            raise ValueError(
-                f"{reprlib.repr(value)} has {len(items)} value(s); the regression has "
-                f"{len(self.names)} output(s), {_listed(self.names)}"
-            )
+            outputs = f"{len(self.names)} output(s), {_listed(self.names)}"
+            fault = f"{reprlib.repr(value)} has {len(items)} value(s)"
+            raise ValueError(f"{fault}; the regression has {outputs}")
         for item in items:
             if not is_number(item) or not math.isfinite(float(str(item))):
-                raise ValueError(
-                    f"{reprlib.repr(item)} is not a finite number, which a regression needs; "
-                    f"correct it, or train with another --problem_type{_FROM_CHECKPOINT}"
-                )
+                fault = f"{reprlib.repr(item)} is not a finite number, which a regression needs"
+                advice = f"correct it, or train with another --problem_type{_FROM_CHECKPOINT}"
+                raise ValueError(f"{fault}; {advice}")
             if float(item) == IGNORED_LABEL:
                 raise ValueError(f"{IGNORED_LABEL} marks targets that the loss ignores; shift them")
         targets = [float(item) for item in items]
@@ -229,10 +216,7 @@ class LabelColumn:
 
 
 def is_unlabelled(value: Any, names: Sequence[str] = ()) -> bool:
-    """Return whether a label is None, NaN or blank, an unknown "-", or -1 where others are known.
-
-    Where no names are known, only `given_labels` can tell whether "-" is a class.
-    """
+    """Return whether a label is None, NaN, blank, an unknown "-", or -1 where others are known."""
     if names and str(value).strip() == "-1":
         return "-1" not in names
     if isinstance(value, str):
@@ -286,10 +270,8 @@ def _spelt_list(text: str) -> list[str | int | float] | None:
             items: list[Any] = parse(text)
             if all(isinstance(item, str | int | float) for item in items):
                 return items
-    raise ValueError(
-        f"{reprlib.repr(text)} looks like a list, but cannot be read; write ['a', 'b'], or add "
-        f"--problem_type {SINGLE_LABEL} if it is one class"
-    )
+    fault = f"{reprlib.repr(text)} looks like a list, but cannot be read; write ['a', 'b']"
+    raise ValueError(f"{fault}, or add --problem_type {SINGLE_LABEL} if it is one class")
 
 
 def _several_in_one(texts: Collection[str]) -> dict[str, str]:
@@ -310,8 +292,7 @@ def _several_in_one(texts: Collection[str]) -> dict[str, str]:
     return found
 
 
-def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
-    lists = [value for value in values if isinstance(value, list)]
+def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named: bool) -> str:
     items = [item for row in lists for item in row] if lists else values
     if named or not all(map(is_number, items)):
         return MULTI_LABEL if lists else SINGLE_LABEL
@@ -322,11 +303,10 @@ def _infer_problem_type(values: Sequence[Any], named: bool) -> str:
         return MULTI_LABEL
     distinct = len(set(numbers))
     if distinct > max(MANY_NUMBERS, len(items) // 2):
-        raise ValueError(
-            f"the labels are {distinct} different whole numbers in {len(items)} rows; add "
-            f"--problem_type {REGRESSION} if they are quantities, or --problem_type "
-            f"{SINGLE_LABEL} if each is a class"
-        )
+        fault = f"the labels are {distinct} different whole numbers in {len(items)} rows"
+        advice = f"add --problem_type {REGRESSION} if they are quantities"
+        other = f"or --problem_type {SINGLE_LABEL} if each is a class"
+        raise ValueError(f"{fault}; {advice}, {other}")
     return SINGLE_LABEL
 
 
@@ -336,14 +316,6 @@ def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:
     width = widths.pop() if len(widths) == 1 else 0
     fits = width == num_names if num_names else width > 1
     return width if fits and all(item in (0, 1) for row in lists for item in row) else 0
-
-
-def _learn_names(values: Iterable[Any]) -> tuple[str, ...]:
-    """Collect the names that occur, in the order that `LabelColumn.learn` states."""
-    names = {class_name(value) for value in values if isinstance(value, str | int | float)}
-    if all(NUMBER.fullmatch(name) for name in names):
-        return tuple(sorted(names, key=lambda name: (float(name), name)))
-    return tuple(sorted(names))
 
 
 def _listed(names: Sequence[str]) -> str:

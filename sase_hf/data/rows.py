@@ -1,22 +1,40 @@
-"""The rows of a text file: CSV, TSV, JSON and JSON Lines.
+"""The rows of a text file: CSV, TSV, JSON and JSON Lines, packed by gzip or not.
 
 The builders of `datasets` guess: the JSON text `2020-01-01 00:00:00` becomes a timestamp, a missing
-CSV field a blank text. Here a CSV cell is a text, a JSON value is what it says, and a line that
-breaks its format is named.
+CSV field a blank text. `pyarrow.csv` names no row for a bad line, reads `"a"b` as `ab` and skips
+blank lines. Here a CSV cell is a text, a JSON value is what it says, and a line that breaks its
+format is named.
 """
 
+import csv
+import gzip
 import json
+import logging
+import os
+import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain, islice, tee
+from pathlib import Path
 from typing import Any
 
-from .csv_rows import CSV_ENDINGS, csv_rows
-from .text_lines import MAX_LINE, ending_of, open_lines, whole_line
+from ..utils.text import one_line
 
+logger = logging.getLogger(__name__)
+
+CSV_ENDINGS = (".csv", ".tsv")
 TEXT_ENDINGS = (*CSV_ENDINGS, ".json", ".jsonl")
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
+SEPARATORS = (",", ";", "\t", "|")
+# A text file exceeds these limits only by mistake, or to fill its reader's memory.
+MAX_LINE = 2**26  # characters in a line, except a JSON array, which is held whole
+MAX_EXPANSION = 100  # characters per byte of a packed file, where these are more than a line
+
+_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=.?"?\s*')  # Excel reads it above the header
 
 
 def read_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Mapping[str, Any]]:
@@ -26,11 +44,14 @@ def read_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Mapping[str, Any]
     a TSV file, they are text. A `.json` file holds an array of objects, which is held in memory, or
     one object per line, as `.jsonl` does. ValueError names a line that breaks the format.
     """
-    if ending_of(path) in CSV_ENDINGS:
-        yield from csv_rows(path, max_line)
-    else:
-        with open_lines(path, max_line) as pieces:
-            yield from _json_rows(pieces, max_line)
+    return (_csv_rows if _ending_of(path) in CSV_ENDINGS else _json_rows)(path, max_line)
+
+
+def read_parts(path: str, num_rows: int) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield the rows of `read_rows` in lists of `num_rows`."""
+    rows = read_rows(path)
+    while part := list(islice(rows, num_rows)):
+        yield part
 
 
 @contextmanager
@@ -49,16 +70,39 @@ def wrap_read_errors(path: str) -> Iterator[None]:
         raise ValueError(f"cannot read {path!r}: {reason}; is the file complete?") from reason
 
 
-def _json_rows(pieces: Iterator[str], max_line: int) -> Iterator[Mapping[str, Any]]:
+def _ending_of(path: str) -> str:
+    return Path(path.lower().removesuffix(".gz")).suffix
+
+
+def _lines(path: str, max_line: int, encoding: str = "utf-8-sig") -> Iterator[str]:
+    """Yield the lines with their ends, a JSON array in pieces; ValueError above a limit."""
+    limit = max(max_line, MAX_EXPANSION * os.path.getsize(path))
+    opener = gzip.open if path.lower().endswith(".gz") else open
+    is_csv, is_array, size = _ending_of(path) in CSV_ENDINGS, False, 0
+    with opener(path, "rt", encoding=encoding, newline="") as file:
+        for number, line in enumerate(iter(partial(file.readline, max_line), ""), start=1):
+            size += len(line)
+            if size > limit:
+                fault = f"more than {limit:,} characters, {MAX_EXPANSION} for each byte"
+                raise ValueError(f"it unpacks to {fault}; if that is right, unpack it first")
+            is_array = is_array or (not is_csv and line.lstrip().startswith("["))
+            if len(line) == max_line and not is_array:
+                fault = f"{max_line:,} characters or more; are line ends missing?"
+                raise ValueError(f"line {number} has {fault}")
+            yield line
+
+
+def _json_rows(path: str, max_line: int) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of an array, or of one object per line."""
-    for number, piece in enumerate(pieces, start=1):
-        if not piece.strip():
+    lines = _lines(path, max_line)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
             continue
         try:
-            if piece.lstrip().startswith("["):
-                rows = json.loads("".join(chain([piece], pieces)))
+            if line.lstrip().startswith("["):
+                rows = json.loads("".join(chain([line], lines)))
             else:
-                rows = [json.loads(whole_line(number, piece, max_line).rstrip())]
+                rows = [json.loads(line.rstrip())]
         except json.JSONDecodeError as reason:
             place = f"line {number + reason.lineno - 1}, character {reason.colno}: {reason.msg}"
             form = "a JSON file holds one object per line, or an array of objects"
@@ -70,3 +114,117 @@ def _json_rows(pieces: Iterator[str], max_line: int) -> Iterator[Mapping[str, An
                 fault = f"a row of type {type(row).__name__}; it must be an object"
                 raise ValueError(f"line {number}: {fault}")
             yield row
+
+
+@dataclass(frozen=True)
+class CsvForm:
+    """The form of a CSV or TSV file."""
+
+    separator: str
+    line_end: str
+    encoding: str  # utf-8-sig, with a byte-order mark, or utf-8
+    above: str  # a line such as `sep=;` above the header, or nothing
+    text_quotes: int | None  # the line that shows quotes to be text; None if they enclose fields
+
+    @classmethod
+    def of(cls, path: str, max_line: int = MAX_LINE) -> "CsvForm":
+        """Read the form of a file: from two lines, and the meaning of quotes from more."""
+        lines = _lines(path, max_line, "utf-8")
+        first = header = next(lines, "")
+        above = first if _SEPARATOR_LINE.fullmatch(first) else ""
+        if above:
+            header = next(lines, "")
+        second = next(lines, "")
+        separator = _separator(header, second, "," if _ending_of(path) == ".csv" else "\t")
+        text_quotes, tabs = None, header.count("\t")
+        if separator == "\t" and tabs and '"' not in header:
+            number = 3 if above else 2
+            text_quotes = _line_of_text_quotes(chain([second], lines), number, tabs, max_line)
+        return cls(
+            separator,
+            line_end=header[len(header.rstrip("\r\n")) :] or "\n",
+            encoding="utf-8-sig" if first.startswith("\ufeff") else "utf-8",
+            above=above.removeprefix("\ufeff"),
+            text_quotes=text_quotes,
+        )
+
+
+def _csv_rows(path: str, max_line: int) -> Iterator[Mapping[str, str]]:
+    """Yield the rows below the header line; ValueError names a line that does not fit it."""
+    form = CsvForm.of(path, max_line)
+    advice = "a field that holds a separator needs quotes around it"
+    if form.text_quotes is not None:
+        _warn_of_quotes(path, form.text_quotes)
+        advice = "its quotes are text, as they would join whole rows; if not, save it as CSV"
+    lines = _lines(path, max_line)
+    quoting = csv.QUOTE_MINIMAL if form.text_quotes is None else csv.QUOTE_NONE
+    reader = _reader(lines, form.separator, max_line, quoting=quoting)
+    try:
+        header: list[str] = next(islice(reader, bool(form.above), None), [])
+        if len(set(header)) < len(header):
+            raise ValueError(f"the header names a column twice: {header}")
+        for cells in reader:
+            if not cells and not any(map(str.strip, lines)):
+                break  # only blank lines are left
+            if len(cells) != len(header):
+                if len(cells) < 2 and not "".join(cells).strip():
+                    raise ValueError(f"line {reader.line_num} is blank; delete it")
+                fault = f"has {len(cells)} fields and the header {len(header)}; {advice}"
+                raise ValueError(f"line {reader.line_num} {fault}")
+            yield dict(zip(header, cells, strict=True))
+    except csv.Error as reason:
+        advice = "quotes inside a quoted field must be doubled, and the last one closed"
+        raise ValueError(f"line {reader.line_num}: {reason}; {advice}") from None
+
+
+@cache  # one warning for a file that is read more than once
+def _warn_of_quotes(path: str, line: int) -> None:
+    logger.warning(
+        f"the quotes of {one_line(path)} are read as text: those in line {line} would join or "
+        "spoil whole rows. If they are not text, save the file as CSV"
+    )
+
+
+def _reader(lines: Iterator[str], separator: str, max_line: int, **options: Any) -> Any:
+    csv.field_size_limit(max_line)  # its own limit of 128 KiB is shorter than a long document
+    return csv.reader(lines, delimiter=separator, strict=True, **options)
+
+
+def _separator(header: str, second: str, usual: str) -> str:
+    """Return the mark that the header line has most and the second line equally often.
+
+    The usual mark wins a tie. Without such a mark, the header alone decides, for the usual mark if
+    it has that.
+    """
+    first, other = (Counter(re.sub(r'"[^"]*"', "", line)) for line in (header, second))
+    marks = (usual, *SEPARATORS)
+    if other['"'] % 2:  # a cell continues in the third line
+        other = Counter()
+    if even := [mark for mark in marks if first[mark] == other[mark] > 0]:
+        return max(even, key=first.__getitem__)
+    return usual if first[usual] else max(marks, key=first.__getitem__)
+
+
+def _line_of_text_quotes(lines: Iterator[str], number: int, tabs: int, max_line: int) -> int | None:
+    """Return the line that shows the quotes of a TSV file to be text, as in the files of GLUE.
+
+    A quoted field there would join lines that have the `tabs` of a row each, or break the rules of
+    quotes. A doubled quote before shows that quotes enclose fields. `lines` begin at `number`.
+    """
+    for line in lines:
+        joined = [line]
+        if '""' in line:
+            return None
+        if '"' in line:
+            read, same = tee(chain(joined, lines))
+            reader = _reader(read, "\t", max_line)
+            try:
+                next(reader)
+                is_row = reader.line_num == 1
+            except csv.Error:
+                is_row = False
+            joined = list(islice(same, reader.line_num))
+            if not is_row and all(line.count("\t") == tabs for line in joined if line.strip()):
+                return number
+        number += len(joined)
+    return None

@@ -1,4 +1,4 @@
-"""The splits of a task: texts under standard names, labels as a model takes them.
+"""The splits of a task: texts under standard names, labels as a model takes them, and token ids.
 
 Every row is checked here, so that a bad one is named by file or split, row and column. Rows are
 counted from 0 below a header line.
@@ -6,7 +6,7 @@ counted from 0 below a header line.
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,19 +14,19 @@ from uuid import uuid4
 
 import numpy as np
 from datasets import Dataset, DatasetDict, interleave_datasets
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..utils.text import one_line
-from .arguments import DataArguments, PairArguments, SourceArguments
-from .columns import find_columns
+from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
+from .columns import FLAGS, find_columns
 from .labels import REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
-from .sources import open_sources
-from .stored_rows import BATCH, Columns, StoredSplit
+from .sources import BATCH, Columns, StoredSplit, open_sources, scratch_file, writing_rows
+from .tokenizer import truncation
 
 logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
 TEXT_COLUMNS = ("text", "text_pair")
-FLAGS = "--text_column_names and --label_column_name"
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,8 @@ def load_task(arguments: DataArguments) -> TaskData:
 
     The first split, "train" if there is one, decides the columns and the labels. A test split
     without any label is for prediction only. `shuffle_seed` is also the seed of
-    `validation_fraction`, which keeps the proportions of the labels.
-
-    Raises:
-        ValueError: If the arguments contradict one another, a file breaks its format, a column is
-            missing, or a row has no text, no label, or an unknown one.
+    `validation_fraction`, which keeps the proportions of the labels. ValueError names flags
+    that contradict one another, a line that breaks its format, a missing column, a bad cell.
     """
     with open_sources(arguments) as stored:
         first = stored[0]
@@ -98,13 +95,9 @@ def load_pairs(
 ) -> TaskData:
     """Load the splits of a task without labels, with the columns `text` and `text_pair`.
 
-    A test split may come without the second. The errors are those of `load_task`.
-
-    Args:
-        arguments: Where the pairs come from.
-        problem_type: The kind of pairs.
-        max_train_words: Drop training pairs in which a side has more words, between spaces.
-        both_directions: Add each training pair once more, with the texts exchanged.
+    A test split may come without the second. Training pairs in which a side has more than
+    `max_train_words` words, between spaces, are dropped; `both_directions` adds each once more,
+    with the texts exchanged. The errors are those of `load_task`.
     """
     columns = Columns(tuple(arguments.text_column_names or ()), ())
     with open_sources(arguments) as stored:
@@ -142,17 +135,14 @@ def _task(
         seed = arguments.shuffle_seed
         splits["train"] = splits["train"].shuffle(seed=seed, keep_in_memory=True)
     for name, rows in splits.items():
-        if (limit := arguments.max_rows_of(name)) is not None:
+        if (limit := getattr(arguments, MAX_SAMPLES[name], None)) is not None:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     return TaskData(DatasetDict(splits), labels, used, *columns)
 
 
 def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:
-    """Return the label cell of each row; several columns of 0 and 1 give lists of their names.
-
-    The cell is None where the row or the split lacks a column.
-    """
+    """Return a cell for each row, None without a label; of several columns a list of names."""
     if not columns or any(name not in split.column_names for name in columns):
         return [None] * split.num_rows
     if len(columns) == 1:
@@ -165,8 +155,8 @@ def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:
                 fault = f"{cell!r} is not 0 or 1, true or false, yes or no"
                 reason = f"{fault}, as in each of several columns of labels"
                 raise split.cell_error(len(rows), name, reason)
-        is_known = None not in truths.values()
-        rows.append([name for name, truth in truths.items() if truth] if is_known else None)
+        true = [name for name, truth in truths.items() if truth]
+        rows.append(None if None in truths.values() else true)
     return rows
 
 
@@ -194,10 +184,8 @@ def _without_other_labels(
         with suppress(ValueError):
             if labels.encode(cell) is not None:
                 return columns
-    logger.warning(
-        f"column {','.join(columns.labels)!r} of {one_line(split.title)} holds none of the labels "
-        "of the model; it is not read"
-    )
+    column = f"column {','.join(columns.labels)!r} of {one_line(split.title)}"
+    logger.warning(f"{column} holds none of the labels of the model; it is not read")
     return columns._replace(labels=())
 
 
@@ -236,8 +224,8 @@ def _checked(
     # A fingerprint of its own, as that of all labels takes long.
     rows = rows.add_column("label", encoded, feature=labels.feature, new_fingerprint=uuid4().hex)
     if unlabelled:
-        title = one_line(split.title)
-        logger.warning("left %d rows without a label out of %s", len(unlabelled), title)
+        where = one_line(split.title)
+        logger.warning("left %d rows without a label out of %s", len(unlabelled), where)
     return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
 
 
@@ -285,3 +273,53 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
             is_text_picked[text] = True
             num_picked += size_of_text[text]
     return is_text_picked[text_of_row]
+
+
+def encode_task(
+    task: TaskData, tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None = None
+) -> DatasetDict:
+    """Tokenize every split; rows keep their order, and labels are `labels`.
+
+    A row, or both texts of a pair together, is cut after `max_seq_length` tokens, by default the
+    tokenizer's own limit. ValueError if the tokenizer does not tell the texts of a pair apart.
+    """
+    is_pair = any("text_pair" in split.column_names for split in task.splits.values())
+    if is_pair and 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
+        fault = f"the {type(tokenizer).__name__} gives both texts of a pair the same token type"
+        raise ValueError(f"{fault}; take one of sase_hf.build_tokenizer")
+    # The collator adds the mask: rows that hold ids alone are encoded faster, and a third smaller.
+    options = {"return_attention_mask": False, "return_token_type_ids": is_pair}
+    options |= truncation(tokenizer, max_seq_length)
+
+    def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
+        return tokenizer(batch["text"], batch["text_pair"] if is_pair else None, **options)
+
+    return _tokenized(task, encode)
+
+
+def encode_pairs(task: TaskData, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
+    """Tokenize every split; each text is cut at the tokenizer's limit, and targets are `labels`."""
+    options = truncation(tokenizer, None)
+
+    def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
+        return tokenizer(batch["text"], text_target=batch.get("text_pair"), **options)
+
+    return _tokenized(task, encode)
+
+
+def _tokenized(task: TaskData, encode: Callable[..., BatchEncoding]) -> DatasetDict:
+    """Encode every split, on disk if it is there; of its own columns only the labels stay."""
+    splits = {}
+    for name, split in task.splits.items():
+        rows = split.rename_column("label", "labels") if "label" in split.column_names else split
+        with writing_rows():
+            splits[name] = rows.map(
+                encode,
+                batched=True,
+                remove_columns=[column for column in rows.column_names if column != "labels"],
+                # Not beside the files of a dataset that is the user's own.
+                cache_file_name=scratch_file() if rows.cache_files else None,
+                load_from_cache_file=False,
+                desc=f"Tokenizing {name}",
+            )
+    return DatasetDict(splits)

@@ -87,27 +87,34 @@ def build_tokenizer(
         vocab_size: Max entries of the vocabulary, the two special tokens included.
         lowercase: Whether "The" and "the" are one word.
         min_frequency: How often a word must occur in the texts to be kept.
-        level: What a token is.
+        level: Whether a token is a word or a character.
         extra_words: Words to keep although the texts lack them, the important ones first, such as
             those of a vector file (`word_vectors.read_words`). They fill the room that the words of
             the texts leave. A word that this tokenizer would cut in two is passed over.
         model_max_length: Tokens that `truncation=True` cuts a text or a pair to.
 
-    Raises:
-        ValueError: If `texts` is a single text or a mapping, a text is not a string or holds a lone
-            surrogate, the level is another one, or no word is left.
+    Raises ValueError if `texts` is a single text or a mapping, a text is not a string or holds a
+    lone surrogate, the level is another one, or no word is left.
     """
     if level not in ("word", "character"):
         raise ValueError(f"level is {level!r}; it must be 'word' or 'character'")
     texts, of_words = _characters_of_words(texts)
-    tokenizer = _splitter(lowercase, level, of_words)
-    _train(tokenizer, texts, vocab_size, min_frequency, SPECIAL_TOKENS)
+    tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
+    tokenizer.normalizer = _normalizer(lowercase, one_line=level == "character")
+    if level == "character":
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    else:
+        apart = pre_tokenizers.Split(Regex(_apart(of_words)), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), apart])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A:0", pair="$A:0 $B:1", special_tokens=[]
+    )
+    _train(tokenizer, texts, vocab_size, min_frequency)
     vocabulary = _extended(tokenizer, extra_words, vocab_size)
     if len(vocabulary) == len(SPECIAL_TOKENS):
-        raise ValueError(
-            f"no word is in the texts min_frequency={min_frequency} times, or vocab_size="
-            f"{vocab_size} leaves no room; pass other texts, or other numbers"
-        )
+        fault = f"no word is in the texts min_frequency={min_frequency} times"
+        fault += f", or vocab_size={vocab_size} leaves no room"
+        raise ValueError(f"{fault}; pass other texts, or other numbers")
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
     return _fast(tokenizer, model_max_length, ["input_ids", "token_type_ids", "attention_mask"])
 
@@ -136,8 +143,7 @@ def build_translation_tokenizer(
         subwords: Cut rare words into byte-pair-encoded parts instead of making them `[UNK]`.
         model_max_length: Tokens that `truncation=True` cuts a text to.
 
-    Raises:
-        ValueError: If `texts` is a single text or a mapping, or a text cannot be read.
+    Raises ValueError if `texts` is a single text or a mapping, or a text cannot be read.
     """
     texts, of_words = _characters_of_words(texts)
     model: Any = models.BPE(unk_token=UNK_TOKEN) if subwords else models.WordLevel({}, UNK_TOKEN)
@@ -150,7 +156,7 @@ def build_translation_tokenizer(
         ]
     )
     tokenizer.decoder = decoders.Metaspace()
-    _train(tokenizer, texts, vocab_size, min_frequency, [*SPECIAL_TOKENS, EOS_TOKEN])
+    _train(tokenizer, texts, vocab_size, min_frequency, EOS_TOKEN)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS_TOKEN}", special_tokens=[(EOS_TOKEN, len(SPECIAL_TOKENS))]
     )
@@ -182,9 +188,9 @@ def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
     The sample is spread evenly over texts that have a length, and is the beginning of others.
     """
     if isinstance(texts, str | bytes | Mapping):
+        advice = 'such as a list or a column of a dataset: dataset["train"]["text"]'
         raise ValueError(
-            f"texts is a {type(texts).__name__}; pass an iterable of strings, such as a list or "
-            'a column of a dataset: dataset["train"]["text"]'
+            f"texts is a {type(texts).__name__}; pass an iterable of strings, {advice}"
         )
     rest = iter(texts)
     if rest is texts or not isinstance(texts, Sized):
@@ -224,21 +230,6 @@ def _unspaced(of_words: str, before: str = "") -> str:
     return "" if of_words == _OF_WORDS else rf"{before}[{_UNSPACED}]\p{{M}}*|"
 
 
-def _splitter(lowercase: bool, level: str, of_words: str) -> Tokenizer:
-    """Return a tokenizer that knows what a word, or a character, is, and none of them yet."""
-    tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
-    tokenizer.normalizer = _normalizer(lowercase, one_line=level == "character")
-    if level == "character":
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    else:
-        apart = pre_tokenizers.Split(Regex(_apart(of_words)), "isolated")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), apart])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A:0", pair="$A:0 $B:1", special_tokens=[]
-    )
-    return tokenizer
-
-
 def _normalizer(lowercase: bool, one_line: bool) -> normalizers.Normalizer:
     """Return the normalizer of texts; of one line where their spaces are read too."""
     apostrophe = normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
@@ -251,24 +242,23 @@ def _normalizer(lowercase: bool, one_line: bool) -> normalizers.Normalizer:
 
 
 def _train(
-    tokenizer: Tokenizer,
-    texts: Iterable[str],
-    vocab_size: int,
-    min_frequency: int,
-    special_tokens: list[str],
+    tokenizer: Tokenizer, texts: Iterable[str], vocab_size: int, min_frequency: int, *more: str
 ) -> None:
+    """Learn the special tokens and the words, with a progress bar after a second."""
     is_bpe = isinstance(tokenizer.model, models.BPE)
-    trainer: Any = trainers.BpeTrainer if is_bpe else trainers.WordLevelTrainer
-    options = {"vocab_size": vocab_size, "min_frequency": min_frequency, "show_progress": False}
-    tokenizer.train_from_iterator(
-        _checked(texts), trainer(special_tokens=special_tokens, **options)
+    trainer_class: Any = trainers.BpeTrainer if is_bpe else trainers.WordLevelTrainer
+    trainer = trainer_class(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=[*SPECIAL_TOKENS, *more],
+        show_progress=False,
     )
+    shown = logging.tqdm(texts, desc="Counting words", unit=" texts", delay=1)
+    tokenizer.train_from_iterator(_checked(shown), trainer)
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts with a progress bar after a second, and stop at one that cannot be read."""
-    bar = logging.tqdm(texts, desc="Counting words", unit=" texts", delay=1)
-    for position, text in enumerate(bar):
+    for position, text in enumerate(texts):
         if fault := text_fault(text):
             advice = 'Of a dataset, pass one column: dataset["text"]'
             raise ValueError(f"text {position} (counted from 0): {fault}. {advice}")

@@ -77,21 +77,17 @@ def load_word_vectors(
         seed: Decides the rows that are drawn.
         hub_options: `token` and `cache_dir` of a download.
 
-    Returns:
-        The matrix, float32, shape (vocab, d), and the share of the vocabulary found in the file,
-        special tokens not counted.
-
-    Raises:
-        ValueError: If the file cannot be unpacked, a row is malformed (row 1 is the first below
-            the header), rows are missing, no word is found, or the file to read is not clear.
-        OSError: If there is no such file or repository, or the Hub cannot be reached.
+    Returns the matrix, float32, shape (vocab, d), and the share of the vocabulary found in the
+    file, special tokens not counted. Raises ValueError if the file cannot be unpacked, a row is
+    malformed (row 1 is the first below the header) or missing, no word is found, or the file to
+    read is not clear; OSError if there is no such file or repository, or no way to the Hub.
     """
     specials = set(tokenizer.all_special_tokens)
     wanted = {word: i for word, i in tokenizer.get_vocab().items() if word not in specials}
     normalizer = tokenizer.backend_tokenizer.normalizer
+    normalize = normalizer.normalize_str if normalizer else str
     with _open_rows(path, member, hub_options) as (width, rows):
         vectors = np.zeros((len(tokenizer), width), np.float32)
-        normalize = normalizer.normalize_str if normalizer else str
         found = _fill(vectors, rows, wanted, normalize)
     if not found:
         doubt = "are both of the same language, and is the tokenizer lower-cased if the file is?"
@@ -99,8 +95,7 @@ def load_word_vectors(
     matrix = torch.from_numpy(vectors)
     std, mean = torch.std_mean(matrix[found], dim=0, correction=0)
     missing = sorted(set(range(len(matrix))).difference(found))
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(len(missing), matrix.shape[1], generator=generator)
+    noise = torch.randn(len(missing), width, generator=torch.Generator().manual_seed(seed))
     matrix[missing] = noise.mul_(std).add_(mean)
     if tokenizer.pad_token_id is not None:
         matrix[tokenizer.pad_token_id] = 0
@@ -168,8 +163,7 @@ def _open_rows(
             try:
                 unpacked = _unpack(stack, packed, member)
                 stream = stack.enter_context(BufferedReader(unpacked, buffer_size=1 << 20))
-                width, rows, count = _read_form(stream)
-                yield width, _checked(rows, count)
+                yield _read_form(stream)
             except _UNPACKING_ERRORS as error:
                 fault = f"it cannot be unpacked: {error}; is it complete and not encrypted?"
                 raise ValueError(fault) from error
@@ -185,9 +179,8 @@ def _look_up(
     options: Any = {"token": token, "cache_dir": cache_dir}
     try:
         # No file is downloaded: the call resolves the revision, offline to the last known commit.
-        folder = Path(
-            snapshot_download(repo, revision=revision or None, allow_patterns=[], **options)
-        )
+        options["revision"] = revision or None
+        folder = Path(snapshot_download(repo, allow_patterns=[], **options))
         files = [file.relative_to(folder).as_posix() for file in folder.rglob("*")]
         try:
             files = HfApi(token=token).list_repo_files(repo, revision=folder.name)
@@ -197,7 +190,8 @@ def _look_up(
     except OSError as reason:
         fault = f"there is no file or folder {name}, and on the Hub"
         raise OSError(f"{fault}: {' '.join(str(reason).split())}") from reason
-    return files, partial(hf_hub_download, repo, revision=folder.name, **options)
+    options["revision"] = folder.name
+    return files, partial(hf_hub_download, repo, **options)
 
 
 def _choose(held: list[str], member: str | None) -> tuple[list[str], str | None]:
@@ -241,19 +235,19 @@ def _static_rows(weights: str, tokenizer: str) -> tuple[int, Iterator[Row]]:
     if max(vocabulary.values(), default=-1) >= len(matrix):
         fault = f"it has {len(matrix)} vectors and its tokenizer {len(vocabulary)} tokens"
         raise ValueError(f"{fault}; both must be of one model")
-    ids = sorted(vocabulary.items(), key=lambda entry: entry[1])
     # One of a few tokens that begin so may be this character itself.
     is_marked = 10 * sum(token.startswith(WORD_STARTS) for token in vocabulary) > len(vocabulary)
-    words = ((_whole_word(token, is_marked), row) for token, row in ids)
-    return shape[1], ((word, matrix[row]) for word, row in words if word)
 
+    def rows() -> Iterator[Row]:
+        for token in sorted(vocabulary, key=vocabulary.__getitem__):
+            vector = matrix[vocabulary[token]]
+            if is_marked and token.startswith(WORD_STARTS):
+                if token[1:]:
+                    yield token[1:], vector
+            elif not (token.startswith(CONTINUATION) or (is_marked and token[:1].isalnum())):
+                yield token, vector
 
-def _whole_word(token: str, is_marked: bool) -> str:
-    """Return the word that a token is, "" for a later piece of a word, as is one without a mark."""
-    if is_marked and token.startswith(WORD_STARTS):
-        return token[1:]
-    is_piece = token.startswith(CONTINUATION) or (is_marked and token[:1].isalnum())
-    return "" if is_piece else token
+    return shape[1], rows()
 
 
 def _unpack(stack: ExitStack, packed: BufferedReader, member: str | None) -> Any:
@@ -274,8 +268,8 @@ def _unpack(stack: ExitStack, packed: BufferedReader, member: str | None) -> Any
     return packed
 
 
-def _read_form(stream: BufferedReader) -> tuple[int, Iterator[RawRow], int | None]:
-    """Return d, the rows, and how many the header promises; the first rows show the form."""
+def _read_form(stream: BufferedReader) -> tuple[int, Iterator[Row]]:
+    """Return d and the rows; the first ones show the form."""
     lines = iter(partial(stream.readline, MAX_LINE), b"")
     first = next(lines, b"")
     header = _HEADER.fullmatch(first)
@@ -284,11 +278,11 @@ def _read_form(stream: BufferedReader) -> tuple[int, Iterator[RawRow], int | Non
         allowed = f"a word and 1 to {MAX_WIDTH} numbers, or two counts: words and numbers of each"
         raise ValueError(f"line 1: {width} numbers per word; the line must be {allowed}")
     if header is None:
-        return width, _text_rows(chain([first], lines), width), None
+        return width, _checked(_text_rows(chain([first], lines), width), None)
     fields = stream.peek().partition(b"\n")[0].split()[1:][-width:]
     is_text = fields and all(map(_NUMBER.fullmatch, fields))
     rows = _text_rows(lines, width) if is_text else _binary_rows(stream, width)
-    return width, rows, int(header[1])
+    return width, _checked(rows, int(header[1]))
 
 
 def _text_rows(lines: Iterable[bytes], width: int) -> Iterator[RawRow]:

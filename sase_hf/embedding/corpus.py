@@ -7,9 +7,9 @@ A Parquet file is read one row group at a time. A dataset on the Hub is mapped f
 import hashlib
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, count, islice
+from itertools import accumulate, count
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -18,10 +18,9 @@ import pyarrow.dataset as pds
 import pyarrow.parquet as pq
 from datasets import load_dataset
 
-from ..data.rows import read_rows, wrap_read_errors
-from ..data.sources import commit_of
+from ..data.rows import read_parts, wrap_read_errors
+from ..data.sources import commit_of, origin_of
 from ..data.tokenizer import text_fault
-from ..utils.files import sha256_of
 
 ROWS_PER_CHUNK = 10_000  # rows of a text file that are Python objects at the same time
 _FOOTER_TAIL = 8  # a Parquet file ends with the size of its footer, 4 bytes, and "PAR1"
@@ -58,10 +57,8 @@ class Corpus:
         names = self.schema.names
         for column in (text_column, *kept):
             if column not in names:
-                raise ValueError(
-                    f"the input has no column {column!r}; it has {', '.join(map(repr, names))}. "
-                    "Choose with --text_column_names and --keep_columns"
-                )
+                fault = f"the input has no column {column!r}; it has {', '.join(map(repr, names))}"
+                raise ValueError(f"{fault}. Choose with --text_column_names and --keep_columns")
         kind = self.schema.field(text_column).type
         values = kind.value_type if pa.types.is_dictionary(kind) else kind
         if values not in (pa.string(), pa.large_string(), pa.string_view()):
@@ -72,18 +69,15 @@ class Corpus:
                 raise ValueError(f"{name} has no column {text_column!r}, and other files have it")
             # Where a Parquet file has statistics of the column, this reads nothing else.
             if data.count_rows(filter=is_null):
-                texts = data.to_table(columns=[text_column])[text_column]
-                raise ValueError(
-                    f"row {texts.is_null().index(True)} (counted from 0) of {name}, column "
-                    f"{text_column!r}: the text is missing; an empty one is allowed"
-                )
+                row = data.to_table(columns=[text_column])[text_column].is_null().index(True)
+                place = f"row {row} (counted from 0) of {name}, column {text_column!r}"
+                raise ValueError(f"{place}: the text is missing; an empty one is allowed")
         schema = pa.schema([self.schema.field(name) for name in kept])
         try:
             pq.write_table(schema.empty_table(), pa.BufferOutputStream())
         except pa.ArrowException as reason:
-            raise ValueError(
-                f"Parquet cannot hold a column: {reason}; leave it out with --keep_columns"
-            ) from reason
+            fault = f"Parquet cannot hold a column: {reason}"
+            raise ValueError(f"{fault}; leave it out with --keep_columns") from reason
 
 
 def open_files(
@@ -120,15 +114,14 @@ def identify(file: str) -> dict[str, Any]:
     A text file is known by its SHA-256. A Parquet file may be too large to read twice, so it is
     known by its size and its footer, which holds the place and bounds of every piece of a column.
     """
-    name = os.path.basename(file)
+    if not file.lower().endswith(".parquet"):
+        return origin_of(file)
     with wrap_read_errors(file):
-        if not file.lower().endswith(".parquet"):
-            return {"file": name, "sha256": sha256_of(file)}
         footer = pq.read_metadata(file).serialized_size + _FOOTER_TAIL
         with open(file, "rb") as handle:
             size = handle.seek(-footer, os.SEEK_END) + footer
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
-        return {"file": name, "size": size, "footer_sha256": digest}
+        return {"file": os.path.basename(file), "size": size, "footer_sha256": digest}
 
 
 def _parts_of(data: pds.Dataset) -> Iterator[tuple[pds.Fragment, int]]:
@@ -148,20 +141,13 @@ def _read(fragment: pds.Fragment, schema: pa.Schema) -> pa.Table:
 
 def _map(file: str, text_column: str, wanted: list[str] | None) -> pa.Table:
     """Check that each row of a text file has a text; return the wanted columns, by default all."""
-
-    def chunks() -> Iterator[list[Mapping[str, Any]]]:
-        rows = read_rows(file)
-        while chunk := list(islice(rows, ROWS_PER_CHUNK)):
-            yield chunk
-
     schemas, numbers = [], count()
-    for chunk in chunks():
+    for chunk in read_parts(file, ROWS_PER_CHUNK):
         for row, number in zip(chunk, numbers, strict=False):
             if fault := text_fault(row.get(text_column)):
-                raise ValueError(
-                    f"row {number} (counted from 0), column {text_column!r}: {fault}; choose one "
-                    f"of {', '.join(map(repr, row))} with --text_column_names"
-                )
+                place = f"row {number} (counted from 0), column {text_column!r}"
+                advice = f"choose one of {', '.join(map(repr, row))} with --text_column_names"
+                raise ValueError(f"{place}: {fault}; {advice}")
         if wanted is not None:
             chunk = [{name: row[name] for name in wanted if name in row} for row in chunk]
         try:
@@ -173,7 +159,7 @@ def _map(file: str, text_column: str, wanted: list[str] | None) -> pa.Table:
     with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         path = os.path.join(scratch, "rows.arrow")
         with pa.ipc.new_file(path, schema) as writer:
-            for chunk in chunks():
+            for chunk in read_parts(file, ROWS_PER_CHUNK):
                 writer.write_table(pa.Table.from_pylist(chunk, schema))
         return pa.ipc.open_file(pa.memory_map(path)).read_all()
 
@@ -183,6 +169,5 @@ def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:
     try:
         return pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowException as reason:
-        raise ValueError(
-            f"the columns do not go together: {reason}; leave this one out with --keep_columns"
-        ) from reason
+        fault = f"the columns do not go together: {reason}"
+        raise ValueError(f"{fault}; leave this one out with --keep_columns") from reason

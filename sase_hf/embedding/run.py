@@ -13,8 +13,7 @@ import numpy as np
 from transformers.utils import logging
 
 from .corpus import Corpus, identify, open_files, open_hub_split
-from .embedder import DEFAULT_BATCH_TOKENS, TORCH_DTYPES, Embedder
-from .precision import compare_precisions
+from .embedder import DEFAULT_BATCH_TOKENS, TORCH_DTYPES, Embedder, compare_precisions
 from .shards import COLUMN, Shard, list_shards, read_manifest, write_manifest
 
 logger = logging.get_logger(__name__)
@@ -30,13 +29,8 @@ NUM_SHARDS, MIN_ROWS, MAX_ROWS = 16, 1_000, 100_000
 MAX_BYTES = 2**28  # of the embeddings in a shard
 # A run that continues a folder must repeat these fields, the model and the input.
 SETTINGS = (
-    "text_column_names",
-    "keep_columns",
-    "max_seq_length",
-    "normalize",
-    "dtype",
-    "precision",
-    "rows_per_shard",
+    *("text_column_names", "keep_columns", "max_seq_length", "normalize", "dtype"),
+    *("precision", "rows_per_shard"),
 )
 
 
@@ -65,10 +59,8 @@ class EmbeddingJob:
     def __post_init__(self) -> None:
         """Check the values before anything is loaded."""
         if bool(self.inputs) == (self.dataset_name is not None):
-            raise ValueError(
-                f"the input files are {list(self.inputs)} and --dataset_name is "
-                f"{self.dataset_name!r}; give either files or a dataset"
-            )
+            given = f"files are {list(self.inputs)} and --dataset_name is {self.dataset_name!r}"
+            raise ValueError(f"the input {given}; give either files or a dataset")
         for name in ("max_seq_length", "batch_tokens", "rows_per_shard"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -135,23 +127,20 @@ class EmbeddingRun:
         bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
         rows = max(math.ceil(self.corpus.num_rows / NUM_SHARDS), MIN_ROWS)
         rows = max(min(rows, MAX_ROWS, MAX_BYTES // bytes_per_row), 1)
-        precision = self._faster_precision() if self.job.precision == AUTO else self.job.precision
-        return {"precision": precision, "rows_per_shard": rows}
-
-    def _faster_precision(self) -> str:
-        """Measure which precision is faster on this device; log it, and what it changes."""
+        if self.job.precision != AUTO:
+            return {"precision": self.job.precision, "rows_per_shard": rows}
         num_texts, column = min(MAX_TIMED_TEXTS, self.corpus.num_rows), self.job.text_column_names
         texts = self.corpus.read(0, num_texts, [column])[column].to_pylist()
         speedup, cosines = compare_precisions(self.embedder, texts)
         if speedup < MIN_SPEEDUP:
             logger.info(f"precision: float32; bf16 is {speedup:.2f} times as fast here")
-            return "float32"
+            return {"precision": "float32", "rows_per_shard": rows}
         logger.info(
             f"precision: bf16, {speedup:.2f} times as fast here as float32; the cosine between the "
             f"two embeddings of a text is {cosines.mean():.5f} on average and "
             f"{cosines.min():.5f} or more, for the first {len(cosines)}"
         )
-        return "bf16"
+        return {"precision": "bf16", "rows_per_shard": rows}
 
     def make(self, shard: Shard, progress: Callable[[int], object] | None = None) -> int:
         """Embed the rows of a shard and write it; return their number."""
@@ -160,11 +149,10 @@ class EmbeddingRun:
         embeddings = self.embedder(table[text].to_pylist(), progress)
         bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
         if bad.size:
-            raise FloatingPointError(
-                f"row {shard.start + bad[0]} of the input (counted from 0): its embedding is not "
-                f"finite in {self.job.dtype}; name another --output and leave --dtype "
-                "and --precision at their defaults"
-            )
+            place = f"row {shard.start + bad[0]} of the input (counted from 0)"
+            advice = "name another --output and leave --dtype and --precision at their defaults"
+            fault = f"its embedding is not finite in {self.job.dtype}"
+            raise FloatingPointError(f"{place}: {fault}; {advice}")
         shard.write(table.select(kept), embeddings)
         return len(shard)
 
@@ -180,11 +168,8 @@ def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> Non
 
     Process i of n, counted from 0, makes the shards i, i + n, ..., without contact to the others.
 
-    Raises:
-        ValueError: If model, input or settings cannot be used, or the folder holds embeddings of
-            other settings.
-        OSError: If a file is missing, or the output cannot be written.
-        FloatingPointError: If an embedding is not finite.
+    Raises ValueError if model, input or settings cannot be used, or the folder holds embeddings of
+    other settings; OSError for files; FloatingPointError if an embedding is not finite.
     """
     run = EmbeddingRun(job)
     shards = run.shards[process::processes]
@@ -199,11 +184,8 @@ def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
     """Embed a corpus on a Ray cluster, one actor for each GPU, or for each core without a GPU.
 
     All machines of the cluster must see input and output. Shards and manifest are those of
-    `embed_corpus`, so either can continue where the other stopped. `address` is that of
-    `ray.init`; it is not needed after a `ray.init` of your own.
-
-    Raises:
-        ImportError: If Ray is not installed; other errors are those of `embed_corpus`.
+    `embed_corpus`, so either can continue where the other stopped. `address` is that of `ray.init`;
+    leave it out after a `ray.init` of your own.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send them over the network
     try:

@@ -100,10 +100,8 @@ def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict
         if (old := found.get(section, {}).get(name)) != value
     ]
     if differences:
-        raise ValueError(
-            f"{folder} was begun with other settings: {'; '.join(differences)}. Give the same "
-            "ones, or name another --output"
-        )
+        fault = f"{folder} was begun with other settings: {'; '.join(differences)}"
+        raise ValueError(f"{fault}. Give the same ones, or name another --output")
     return found
 
 

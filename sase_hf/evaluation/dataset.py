@@ -13,8 +13,7 @@ from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
 from ..data.arguments import DataArguments
 from ..data.batching import longest_first
-from ..data.splits import TaskData, load_task
-from ..data.tokens import encode_task
+from ..data.splits import TaskData, encode_task, load_task
 from ..utils.files import FilePath, sha256_of
 from ..utils.loading import load_checkpoint
 from .records import measured_record

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import EvalPrediction
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from ..utils.tables import Table
+from ..utils.text import Table
 from .baselines import bag_of_words, label_tensor, most_frequent
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from ..training.arguments import EncoderArguments, RunArguments, with_config_fla
 from ..training.predictions import predicted_labels
 from ..training.report import calibrate, write_report
 from ..training.task import EncoderTask, NewModel, TrainingSetup
-from ..utils.tables import Table
+from ..utils.text import Table
 
 HEADS: Mapping[str, type[PreTrainedModel]] = {
     task: head

@@ -18,9 +18,8 @@ from transformers import (
 from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments, PredictionArguments, flag
-from ..data.splits import TRANSLATION, TaskData, load_pairs
+from ..data.splits import TRANSLATION, TaskData, encode_pairs, load_pairs
 from ..data.tokenizer import build_translation_tokenizer
-from ..data.tokens import encode_pairs
 from ..evaluation.metrics import bleu_signature, load_metrics
 from ..models import FAMILIES
 from ..training.arguments import ModelSource, RunArguments, with_config_flags

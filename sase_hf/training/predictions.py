@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from ..data.arguments import SourceArguments
-from ..data.csv_rows import CsvForm
 from ..data.labels import MULTI_LABEL, REGRESSION
-from ..data.rows import read_rows
+from ..data.rows import CsvForm, read_rows
 from ..data.splits import TaskData
 from ..utils.files import atomic_write
 

@@ -13,7 +13,7 @@ from ..evaluation.calibration import expected_calibration_error, fit_temperature
 from ..evaluation.report import measure_report, report_tables
 from ..models import FAMILIES
 from ..utils.files import write_text
-from ..utils.tables import Table
+from ..utils.text import Table
 from ..visualization.attended_text import label_text
 from ..visualization.page import tables_html
 from .task import TrainingSetup

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
-from ..utils.signals import Terminated
+from ..utils.process import Terminated
 from .checkpoints import newest_complete_checkpoint, write_manifest
 
 logger = logging.getLogger(__name__)

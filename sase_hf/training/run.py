@@ -19,10 +19,13 @@ from ..evaluation.records import evaluation_history, measured_record, results_of
 from ..hub import create_repository, push, write_model_card
 from ..models import FAMILIES
 from ..utils.files import check_output, is_write_error
-from ..utils.process import keep_freed_memory, limit_compiled_code, trains_lstm_in_bfloat16
-from ..utils.signals import first_termination
-from ..utils.tables import Table
-from ..utils.text import one_line
+from ..utils.process import (
+    first_termination,
+    keep_freed_memory,
+    limit_compiled_code,
+    trains_lstm_in_bfloat16,
+)
+from ..utils.text import Table, one_line
 from .arguments import LOWER_IS_BETTER, changed_arguments
 from .checkpoints import (
     check_same_rows,

@@ -13,9 +13,8 @@ import torch
 from datasets import DatasetDict
 from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedModel, TokenizersBackend
 
-from ..data.splits import TEXT_COLUMNS, TaskData
+from ..data.splits import TEXT_COLUMNS, TaskData, encode_task
 from ..data.tokenizer import build_tokenizer
-from ..data.tokens import encode_task
 from ..data.word_vectors import load_word_vectors, read_words
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
@@ -25,7 +24,7 @@ from ..utils.loading import (
     reraise_as_value_error,
     reraise_naming,
 )
-from ..utils.tables import Table
+from ..utils.text import Table
 from .trainer import SelfAttentiveTrainer
 
 # Model, tokenizer, and the share of the vocabulary with a vector, by file.

@@ -10,24 +10,22 @@ from typing import Any
 from safetensors import SafetensorError
 
 from .files import is_write_error
-from .signals import Terminated, handle_endings
+from .process import Terminated, handle_endings
 from .text import visible
 
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
     """Return a parser whose `--help` begins with this docstring of a script."""
-    formatter = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(
-        description=description, formatter_class=formatter, allow_abbrev=False, **options
-    )
+    options |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    return argparse.ArgumentParser(description=description, **options)
 
 
 @contextmanager
 def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[None]:
     """Exit with one line, "script: reason", where the user, a file or the network is at fault.
 
-    Ctrl-C, SIGTERM and the SIGHUP of a closed terminal exit with the line of the exception or
-    `on_interrupt`; the status is 130, 143 or 129, as shells have it.
+    Ctrl-C, SIGTERM and SIGHUP exit with the line of the exception or `on_interrupt`, and the status
+    that shells have: 130, 143 or 129.
     """
     name = Path(script).name
     handle_endings()

@@ -16,15 +16,9 @@ def atomic_write(path: FilePath, *, is_first_kept: bool = False) -> Iterator[Pat
     """Write a file whole or not at all, even if the process is killed or the machine stops.
 
     The block writes the draft that is yielded, a file beside `path`. The draft takes the place of
-    `path` when the block ends, and is deleted when the block fails. Missing folders are made.
-
-    Args:
-        path: The file.
-        is_first_kept: Leave a file that is there by then, so that of several processes the first
-            one decides. Where the file system has no hard links, the last one does.
-
-    Raises:
-        OSError: If the file cannot be written; names `path`.
+    `path` when the block ends, and is deleted when the block fails. Missing folders are made. With
+    `is_first_kept`, of several processes the first one decides; where the file system has no hard
+    links, the last one does. OSError names `path`.
     """
     path = Path(path)
     draft = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")

@@ -23,14 +23,9 @@ def load_checkpoint(
 ) -> tuple[Any, TokenizersBackend]:
     """Load the model of a folder or a name on the Hub, in evaluation mode and float32.
 
-    Args:
-        checkpoint: The folder or name, of a base model or a head.
-        must_attend: Raise unless the model is a head with attention.
-        strict: Raise also on weights that the model does not have.
-
-    Raises:
-        ValueError: If the checkpoint holds another kind of model, or its weights are refused.
-        OSError: If there is no such checkpoint, or it cannot be read.
+    ValueError: the checkpoint holds another kind of model, or its weights are refused; with
+    `must_attend`, it is no head with attention; with `strict`, it has weights that the model lacks.
+    OSError: there is no such checkpoint, or it cannot be read.
     """
     config = load_config(checkpoint)
     family = FAMILIES[config.model_type]
@@ -72,9 +67,8 @@ def build_on_encoder(
         hub_options: Options of `from_pretrained`, such as `revision`.
         **fields: Fields of the config, such as `num_hops` and `id2label`.
 
-    Raises:
-        ValueError: If the config does not allow the encoder or a field, or weights are missing.
-        OSError: If there is no such model, or it cannot be read.
+    Raises ValueError if the config does not allow the encoder or a field, or weights are missing;
+    OSError if there is no such model, or it cannot be read.
     """
     options = {**(hub_options or {}), "trust_remote_code": False}
     with reraise_naming(encoder_name_or_path):
@@ -100,8 +94,8 @@ def build_on_encoder(
 def load_any_model(name_or_path: str, **options: Any) -> Any:
     """Load a base model of transformers in evaluation mode and float32; code in it is not run.
 
-    ValueError is raised if weights are missing, but for those of a pooler, or not finite. Call it
-    inside `reraise_naming`, as transformers raises errors of any kind for malformed files.
+    Call it inside `reraise_naming`, as transformers raises errors of any kind for malformed files;
+    ValueError: weights are missing, but for those of a pooler, or not finite.
     """
     options |= {"trust_remote_code": False, "use_safetensors": True, **EAGER}
     model, loaded = AutoModel.from_pretrained(
@@ -117,11 +111,11 @@ def load_any_model(name_or_path: str, **options: Any) -> Any:
 
 def retrieval_head(checkpoint: str, config: Any) -> Any:
     """Return the class that ranks by the base model of a checkpoint; ValueError if none does."""
-    if (head := FAMILIES[config.model_type].heads.get(RETRIEVAL)) is None:
-        able = ", ".join(name for name, family in FAMILIES.items() if RETRIEVAL in family.heads)
+    able = {name: family.heads for name, family in FAMILIES.items() if RETRIEVAL in family.heads}
+    if config.model_type not in able:
         fault = f"{checkpoint} holds a {config.model_type} model, which does not rank texts"
-        raise ValueError(f"{fault}; name one of {able}")
-    return head
+        raise ValueError(f"{fault}; name one of {', '.join(able)}")
+    return able[config.model_type][RETRIEVAL]
 
 
 def load_ranker(checkpoint: str) -> tuple[Any, TokenizersBackend]:
@@ -189,10 +183,8 @@ def _load(
         )
         tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, **options)
     if strict and (names := sorted(loaded["unexpected_keys"])):
-        raise ValueError(
-            f"{checkpoint} has weights that the model does not: {', '.join(names[:3])}. Load it "
-            "with sase_hf and save it with save_pretrained"
-        )
+        fault = f"{checkpoint} has weights that the model does not: {', '.join(names[:3])}"
+        raise ValueError(f"{fault}. Load it with sase_hf and save it with save_pretrained")
     return model.eval(), tokenizer
 
 
@@ -201,8 +193,7 @@ def name_checkpoints(
 ) -> dict[str, str]:
     """Return checkpoints by the names they have in pages, figures and records.
 
-    Without `names`, the last parts of the paths are names: enough parts that all differ, and none
-    is a bare "model".
+    By default these are the last parts of the paths, enough that all differ and none is "model".
     """
     paths = [Path(checkpoint).resolve() for checkpoint in checkpoints]
     if len(set(paths)) < len(paths):
@@ -213,8 +204,6 @@ def name_checkpoints(
             count += 1
             names = ["/".join(path.parts[-count:]) for path in paths]
     if len(set(names)) != len(names) or len(names) != len(checkpoints):
-        raise ValueError(
-            f"{len(checkpoints)} checkpoints are called {', '.join(names)}; give each a name of "
-            "its own with --names"
-        )
+        fault = f"{len(checkpoints)} checkpoints are called {', '.join(names)}"
+        raise ValueError(f"{fault}; give each a name of its own with --names")
     return dict(zip(names, checkpoints, strict=True))

@@ -1,12 +1,15 @@
-"""This process: the memory it keeps, what its processor computes, and a fresh process beside it."""
+"""This process: its memory, its processor, the signals that end it, a fresh process beside it."""
 
 import ctypes
 import multiprocessing
 import os
 import platform
-from collections.abc import Callable
+import signal
+import stat
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -20,9 +23,8 @@ def keep_freed_memory() -> None:
     """Let this process keep the memory it frees, for its next allocations.
 
     glibc hands large pieces back to the system, and the next training step on a CPU waits for the
-    same pages again: up to half of a step with large layers. The call is the same as starting the
-    process with MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1. Memory in use then never shrinks
-    below its peak. Results do not change. Other C libraries need no such setting.
+    same pages again: up to half of a step with large layers. Memory in use then never shrinks
+    below its peak. Other C libraries need no such setting.
     """
     if platform.libc_ver()[0] == "glibc":
         mallopt = ctypes.CDLL(None).mallopt
@@ -33,18 +35,16 @@ def keep_freed_memory() -> None:
 def limit_compiled_code() -> None:
     """Let oneDNN keep the code of 512 operations, not 1,024; call it before a model runs.
 
-    In bfloat16, each shape of a block has LSTM code of its own, of a MiB each on long texts. An
-    existing value of ONEDNN_PRIMITIVE_CACHE_CAPACITY is kept.
+    In bfloat16, each shape of a block has LSTM code of its own, of a MiB each on long texts.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "512")
 
 
 @cache
 def trains_lstm_in_bfloat16() -> bool:
-    """Return whether this processor trains an LSTM under autocast to bfloat16.
+    """Return whether this processor trains an LSTM under autocast to bfloat16, by training one.
 
-    oneDNN has no such LSTM for a processor without AVX-512, and torch raises where one is asked
-    for. An LSTM of one unit, which takes a millisecond, shows it.
+    oneDNN has none for a processor without AVX-512, and torch raises where one is asked for.
     """
     lstm = nn.LSTM(1, 1)
     try:
@@ -65,8 +65,7 @@ def is_fast_in_bfloat16() -> bool:
 def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
     """Return what a function returns in a process that has only imported the package.
 
-    The function stands at the top level of a module; its arguments are pickled. RuntimeError is
-    raised if the process ends before the function returns.
+    The function stands at the top level of a module; its arguments are pickled.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["sase_hf"])
@@ -74,7 +73,54 @@ def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
         try:
             return pool.submit(work, *args).result()
         except BrokenProcessPool as reason:
-            raise RuntimeError(
-                "the fresh process ended before its work was done: it ran out of memory, or your "
-                'script calls this outside of `if __name__ == "__main__":`'
-            ) from reason
+            fault = "the fresh process ended before its work was done: it ran out of memory"
+            advice = 'your script calls this outside of `if __name__ == "__main__":`'
+            raise RuntimeError(f"{fault}, or {advice}") from reason
+
+
+class Terminated(KeyboardInterrupt):
+    """What SIGTERM and SIGHUP raise; `status` is that of the last one."""
+
+    status = 128 + signal.SIGTERM
+
+
+@contextmanager
+def first_termination(note: Callable[[], object]) -> Iterator[None]:
+    """Call a function at the first SIGTERM or SIGHUP; neither interrupts anything, then or later.
+
+    A launcher passes the signal on to processes that a scheduler has sent it to already.
+    """
+
+    def act() -> None:
+        for number in usual:
+            signal.signal(number, signal.SIG_IGN)
+        note()
+
+    usual = handle_endings(act)
+    try:
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+
+def handle_endings(act: Callable[[], object] | None = None) -> dict[int, Any]:
+    """At SIGTERM and SIGHUP call a function, or raise `Terminated`; return the earlier handlers."""
+
+    def handle(number: int, _: Any) -> None:
+        Terminated.status = 128 + number
+        for stream in (1, 2):
+            # A terminal closes, and so does what reads a pipe beside it: a line written to either
+            # would end the program before it saves.
+            if number != signal.SIGTERM and not stat.S_ISREG(os.fstat(stream).st_mode):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        if act is None:
+            raise Terminated
+        act()
+
+    usual: dict[int, Any] = {}
+    with suppress(ValueError):  # only the main thread may handle signals
+        for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # not on Windows
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
+                usual[number] = signal.signal(number, handle)
+    return usual

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from ..utils.tables import Table
+from ..utils.text import Table
 from .attended_text import AttendedText, Result, label_text, parse_results, scale_ends, shortened
 from .rendering import percent, render
 from .terminal import attention_text

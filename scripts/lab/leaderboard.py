@@ -32,8 +32,7 @@ from transformers import EvalPrediction
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import SINGLE_LABEL
-from sase_hf.data.splits import TaskData, load_task
-from sase_hf.data.tokens import encode_task
+from sase_hf.data.splits import TaskData, encode_task, load_task
 from sase_hf.evaluation.calibration import expected_calibration_error
 from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.evaluation.metrics import load_metrics, metrics_function

@@ -14,8 +14,7 @@ from rows import REVIEWS, write_csv, write_jsonl
 from sase_hf.data import sources
 from sase_hf.data.arguments import PredictionArguments
 from sase_hf.data.rows import read_rows
-from sase_hf.data.sources import open_sources
-from sase_hf.data.stored_rows import Columns, StoredSplit
+from sase_hf.data.sources import Columns, StoredSplit, open_sources
 
 LONG = "word " * 40_000  # beyond the csv module's own limit of 128 KiB
 GUESSED = ["NA", "null", "007", "1.50", "2020-01-01 00:00:00"]

@@ -19,9 +19,8 @@ from transformers import TokenizersBackend
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import MULTI_LABEL
-from sase_hf.data.splits import TaskData, load_task
-from sase_hf.data.stored_rows import scratch_file
-from sase_hf.data.tokens import encode_task
+from sase_hf.data.sources import scratch_file
+from sase_hf.data.splits import TaskData, encode_task, load_task
 
 
 def load(**fields: Any) -> TaskData:

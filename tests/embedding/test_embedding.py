@@ -26,7 +26,8 @@ from datasets import ClassLabel, Dataset, load_dataset
 from rows import write_csv, write_jsonl
 from transformers import AutoModel, AutoTokenizer
 
-from sase_hf.embedding import Embedder, corpus, precision
+from sase_hf.embedding import Embedder, corpus
+from sase_hf.embedding.embedder import compare_precisions
 
 CORPUS = make_corpus()
 TEXTS = [row["text"] for row in CORPUS]
@@ -104,10 +105,10 @@ def test_compare_precisions_gives_speedup_and_cosines(
         return embed_batch(embedder, ids)
 
     monkeypatch.setattr(Embedder, "_embed", embed_and_wait)
-    monkeypatch.setattr(precision, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr("sase_hf.embedding.embedder.perf_counter", lambda: clock[0])
     embedder = Embedder(checkpoint)
     before = embedder(TEXTS)
-    speedup, cosines = precision.compare_precisions(embedder, TEXTS)
+    speedup, cosines = compare_precisions(embedder, TEXTS)
     assert speedup == pytest.approx(factor)
     assert cosines.shape == (NUM_ROWS,)
     assert cosines[3] == 1.0, "the empty one"

@@ -8,7 +8,7 @@ from datasets import Dataset
 
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.report import Report, measure_report, report_tables
-from sase_hf.utils.tables import table_lines
+from sase_hf.utils.text import table_lines
 
 NAMES = ("cold", "mild", "hot")
 LOGITS = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]

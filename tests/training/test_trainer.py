@@ -25,7 +25,7 @@ from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.training import resume
 from sase_hf.training.checkpoints import newest_complete_checkpoint, why_incomplete
 from sase_hf.training.trainer import SelfAttentiveTrainer
-from sase_hf.utils.signals import Terminated
+from sase_hf.utils.process import Terminated
 
 # What Trainer measures of itself.
 TIMINGS = ("_runtime", "_per_second", "_preparation_time")

@@ -9,7 +9,7 @@ import pytest
 from pages import find_browser, go_without
 from shown import PAYLOADS, Page, assert_harmless, pair_result, result
 
-from sase_hf.utils.tables import Table
+from sase_hf.utils.text import Table
 from sase_hf.visualization import Attention, attention_fragment, attention_html, comparison_html
 from sase_hf.visualization.attended_text import parse_result
 from sase_hf.visualization.page import MAX_WORDS, article, tables_html
