@@ -357,7 +357,7 @@ def classify_pair(
 
 def cross_entropy(logits: Tensor, label: int, smoothing: float) -> Tensor:
     """Return -sum_k q_k log p_k, where q gives `smoothing` to all classes and the rest to one."""
-    log_p = logits - torch.log(torch.exp(logits).sum())
+    log_p = logits - torch.logsumexp(logits, dim=0)
     loss = -(1 - smoothing) * log_p[label]
     for k in range(len(logits)):
         loss = loss - smoothing / len(logits) * log_p[k]

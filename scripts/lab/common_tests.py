@@ -24,8 +24,8 @@ CACHE = ROOT / ".cache"
 PACKAGE = "transformers_tests"
 
 # Modules that the tests import, but that the distribution leaves out. The mixins add tests of
-# exporters (tests/models/test_graphs.py has ours) and of text generation. The values are those of
-# transformers' own tests/utils/test_configuration_utils.py in 5.x.
+# exporters (ours: tests/serving/test_onnx_export.py) and of text generation. The values are those
+# of transformers' own tests/utils/test_configuration_utils.py in 5.x.
 STAND_INS = {
     "__init__.py": "",
     "exporters/__init__.py": "",

@@ -37,29 +37,12 @@ def tokenizer() -> TokenizersBackend:
     return build_tokenizer(row["text"] for row in REVIEWS)
 
 
-@pytest.fixture
-def pair_task(tmp_path: Path) -> TaskData:
-    rows = [{**row, "id": index} for index, row in enumerate(PAIRS)]
-    path = write_jsonl(tmp_path / "pairs.jsonl", rows)
-    return load(train_file=path, text_column_names=["premise,hypothesis"], label_column_name="gold")
-
-
 def load_rows(folder: Path, rows: list[dict[str, Any]], **options: Any) -> TaskData:
     return load(train_file=write_jsonl(folder / "rows.jsonl", rows), **options)
 
 
 def labels_of(task: TaskData, split: str = "train") -> list[Any]:
     return task.splits[split]["label"][:]
-
-
-def test_load_task_gives_columns_their_standard_names(pair_task: TaskData) -> None:
-    train = pair_task.splits["train"]
-    assert train.column_names == ["text", "text_pair", "label"]
-    assert train["text_pair"][:] == [row["hypothesis"] for row in PAIRS]
-    assert pair_task.label_names == ("contradiction", "entailment", "neutral")
-    names = [pair_task.label_names[label] for label in labels_of(pair_task)]
-    assert names == [row["gold"] for row in PAIRS]
-    assert train.features["label"] == ClassLabel(names=list(pair_task.label_names))
 
 
 def test_load_task_splits_share_the_ids_of_the_train_split(tmp_path: Path, reviews: Path) -> None:
@@ -131,8 +114,6 @@ def test_load_task_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path
     write_csv(path, [*rows[:1], {**rows[0], "y": "2"}])
     with pytest.raises(ValueError, match=r"row 1 .*a\.csv, column 'y': '2' is not 0 or 1, true"):
         load(validation_file=path, **options)
-    with pytest.raises(ValueError, match=r"a\.csv has no column 'z'; it has 'text', 'x', 'y'\. C"):
-        load(train_file=path, label_column_name="x,z")
 
 
 def test_load_task_for_prediction_needs_no_labels_and_no_train_split(
@@ -212,23 +193,19 @@ def test_load_task_validation_fraction_keeps_equal_texts_together(tmp_path: Path
     counts = [1] * 60 + [2] * 30 + [5] * 15 + [30]
     texts = [f"text {index}" for index, count in enumerate(counts) for _ in range(count)]
     rows = [{"text": text, "label": "abc"[int(text[5:]) % 3]} for text in texts]
-    for seed in range(3):
-        options = {"validation_fraction": 0.2, "shuffle_seed": seed}
-        train, validation = load_rows(tmp_path, rows, **options).splits.values()
-        assert set(train["text"]).isdisjoint(validation["text"])
-        assert sorted([*train["text"], *validation["text"]]) == sorted(texts)
-        assert Counter(validation["label"]) == {0: 19, 1: 13, 2: 13}, "a fifth of each"
-        sizes = Counter(Counter(validation["text"]).values())
-        assert sizes == {1: 11, 2: 7, 5: 4}, "frequent texts as well as rare ones"
+    train, validation = load_rows(tmp_path, rows, validation_fraction=0.2).splits.values()
+    assert set(train["text"]).isdisjoint(validation["text"])
+    assert sorted([*train["text"], *validation["text"]]) == sorted(texts)
+    assert Counter(validation["label"]) == {0: 19, 1: 13, 2: 13}, "a fifth of each"
+    sizes = Counter(Counter(validation["text"]).values())
+    assert sizes == {1: 11, 2: 7, 5: 4}, "frequent texts as well as rare ones"
     rows = [{"text": "same", "label": label} for label in "abab"]
     for fraction, side in ((0.2, "validate"), (0.6, "train")):
         message = f"{fraction} of 4 train rows leaves none to {side} .*; add rows with other texts"
         with pytest.raises(ValueError, match=message):
             load_rows(tmp_path, rows, validation_fraction=fraction)
     # One of the two texts of a pair may be on both sides: a premise has several hypotheses.
-    rows = [
-        {"text": f"{i // 4}", "text_pair": f"{i // 2}", "label": "ab"[i % 2]} for i in range(40)
-    ]
+    rows = [{"text": f"{i // 4}", "text_pair": f"{i // 2}", "label": i % 2} for i in range(40)]
     splits = load_rows(tmp_path, rows, validation_fraction=0.5).splits.values()
     of_train, others = (set(zip(s["text"], s["text_pair"], strict=True)) for s in splits)
     assert of_train.isdisjoint(others)
@@ -256,13 +233,12 @@ def test_load_task_and_encode_task_leave_nothing_beside_the_rows_of_a_user(
 
 def test_load_task_in_forks_reads_the_rows_of_each(tmp_path: Path) -> None:
     """As processes that a notebook launches: they have inherited the folder of the rows."""
-    paths = [
-        write_jsonl(tmp_path / f"{n}.jsonl", [{"text": f"t{n}", "label": x} for x in "yn"])
-        for n in "abc"
-    ]
+    paths = [tmp_path / f"{name}.jsonl" for name in "abc"]
+    for path in paths:
+        write_jsonl(path, [{"text": path.stem, "label": label} for label in "yn"])
     load(train_file=paths[0])
     with multiprocessing.get_context("fork").Pool(3) as pool:
-        assert pool.map(_first_text, paths, chunksize=1) == ["ta", "tb", "tc"]
+        assert pool.map(_first_text, paths, chunksize=1) == ["a", "b", "c"]
 
 
 def _first_text(path: Path) -> str:
@@ -327,33 +303,37 @@ def test_load_task_refuses_a_bad_validation_split_and_bad_arguments(
         load(**{**files, **options})
 
 
-@pytest.mark.parametrize(
-    ("limit", "max_length", "longest"), [(3, None, 3), (3, 5, 5), (10**30, None, 6)]
-)
-def test_encode_task_keeps_rows_and_labels_and_cuts_texts(
-    reviews: Path, limit: int, max_length: int | None, longest: int
-) -> None:
+def test_encode_task_keeps_rows_and_labels_and_cuts_texts(reviews: Path) -> None:
     """Predictions are matched with their texts by row. The tokenizer may have no limit."""
     task = load(train_file=reviews, test_file=reviews)
-    tokenizer = build_tokenizer(task.splits["train"]["text"], model_max_length=limit)
-    for split, rows in encode_task(task, tokenizer, max_length).items():
-        assert set(rows.column_names) == {"input_ids", "labels"}, "the collator adds the mask"
-        assert rows["labels"][:] == task.splits[split]["label"][:]
+    for limit, max_length, longest in ((3, None, 3), (3, 5, 5), (10**30, None, 6)):
+        tokenizer = build_tokenizer(task.splits["train"]["text"], model_max_length=limit)
         ids = [tokenizer(row["text"]).input_ids[:longest] for row in REVIEWS]
-        assert rows["input_ids"][:] == ids
-        assert max(map(len, ids)) == longest
+        assert max(map(len, ids)) == longest, "the premise"
+        for split, rows in encode_task(task, tokenizer, max_length).items():
+            assert set(rows.column_names) == {"input_ids", "labels"}, "the collator adds the mask"
+            assert rows["labels"][:] == task.splits[split]["label"][:]
+            assert rows["input_ids"][:] == ids
 
 
-def test_encode_task_marks_the_second_text_of_pairs(pair_task: TaskData) -> None:
-    """The entailment head tells the two apart by nothing else."""
-    tokenizer = build_tokenizer(pair_task.splits["train"]["text"])
+def test_pairs_have_standard_columns_and_token_types(tmp_path: Path) -> None:
+    """The entailment head tells the two texts apart by their token types alone."""
+    path = write_jsonl(tmp_path / "pairs.jsonl", [{**row, "id": 7} for row in PAIRS])
+    flags = {"text_column_names": ["premise,hypothesis"], "label_column_name": "gold"}
+    task = load(train_file=path, **flags)
+    train = task.splits["train"]
+    assert train.column_names == ["text", "text_pair", "label"]
+    assert train["text_pair"][:] == [row["hypothesis"] for row in PAIRS]
+    assert task.label_names == ("contradiction", "entailment", "neutral")
+    assert [task.label_names[label] for label in labels_of(task)] == [row["gold"] for row in PAIRS]
+    assert train.features["label"] == ClassLabel(names=list(task.label_names))
+    tokenizer = build_tokenizer(train["text"])
     tokenizer.model_input_names = ["input_ids", "attention_mask"]
-    row = encode_task(pair_task, tokenizer)["train"][0]
-    assert row["token_type_ids"] == [0] * 4 + [1] * 5
-    cut = encode_task(pair_task, tokenizer, max_seq_length=4)["train"][0]
+    assert encode_task(task, tokenizer)["train"][0]["token_type_ids"] == [0] * 4 + [1] * 5
+    cut = encode_task(task, tokenizer, max_seq_length=4)["train"][0]
     assert cut["token_type_ids"] == [0, 0, 1, 1]
     words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     words.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:0")
     blind = TokenizersBackend(tokenizer_object=words, unk_token="[UNK]")
     with pytest.raises(ValueError, match="TokenizersBackend gives both texts of a pair the same"):
-        encode_task(pair_task, blind)
+        encode_task(task, blind)

@@ -42,14 +42,13 @@ def test_build_tokenizer_orders_words_by_frequency_then_code_point() -> None:
 
 
 def test_build_tokenizer_vocab_size_and_min_frequency_leave_out_rare_words() -> None:
-    """The size is the number of rows of the embedding matrix, special tokens included."""
+    """The size is the number of rows of the embedding matrix, special tokens included.
+
+    Extra words fill the room that the texts leave, cut and spelt alike, after their words.
+    """
     assert words_in_order(build_tokenizer(["a a a b b c"], vocab_size=4))[2:] == ["a", "b"]
     tokenizer = build_tokenizer(["a a b", "b c"], min_frequency=2)
     assert tokenizer("a b c")["input_ids"] == [2, 3, tokenizer.unk_token_id]
-
-
-def test_build_tokenizer_extra_words_fill_the_room_that_texts_leave() -> None:
-    """They come after the words of the texts, cut and spelt alike, and never beyond the size."""
     extra = ["a", "Zebra", "well-known", "zebra", "[PAD]", "don't", "yak", "late"]
     tokenizer = build_tokenizer(["a b"], vocab_size=6, extra_words=iter(extra))
     assert words_in_order(tokenizer) == ["[PAD]", "[UNK]", "a", "b", "zebra", "yak"]
@@ -89,14 +88,10 @@ def test_tokenizer_cuts_scripts_without_spaces_into_characters(text: str, tokens
     assert stray.tokenize("soup 我喜欢abc")[-1] in (text[:6], "[UNK]"), "a phrase stays one word"
 
 
-def test_tokenizer_spellings_of_one_text_give_the_same_ids() -> None:
-    """Curly apostrophes, composed or decomposed accents and capitals look the same to a reader."""
+def test_tokenizer_reads_spellings_alike_and_shows_each_as_the_text_has_it() -> None:
+    """Attention is drawn on the text itself, before normalisation changed its length."""
     tokenizer = build_tokenizer(["don't caf\N{LATIN SMALL LETTER E WITH ACUTE}"])
     assert tokenizer(f"Don{CURLY}t Cafe{ACUTE}")["input_ids"] == [3, 4, 2]
-
-
-def test_tokenizer_offsets_show_each_token_as_the_text_has_it() -> None:
-    """Attention is drawn on the text itself, before normalisation changed its length."""
     text = f"  İstanbul didn{CURLY}t\tmove: [UNK] {PIZZA}!"
     encoded = build_tokenizer(TEXTS)(text, return_offsets_mapping=True)
     shown = [text[start:end] for start, end in encoded["offset_mapping"]]
@@ -115,8 +110,6 @@ def test_tokenizer_of_characters_reads_each_and_one_space_between_words(tmp_path
         tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"])
         assert tokens == [*"a bad ", "[UNK]", "[UNK]", "a", "d", "[UNK]"]
     assert built("a", "b")["token_type_ids"] == [0, 1]
-    with pytest.raises(ValueError, match="level is 'letter'; it must be 'word' or 'character'"):
-        build_tokenizer(["a"], level="letter")
 
 
 def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBackend) -> None:
@@ -133,27 +126,23 @@ def test_tokenizer_cuts_any_text_into_words_in_order(tokenizer: TokenizersBacken
         assert spans == sorted(spans)
 
 
-def test_tokenizer_typed_special_token_is_text(
+def test_tokenizer_reads_typed_special_tokens_and_lone_surrogates_as_text(
     tokenizer: TokenizersBackend, tmp_path: Path
 ) -> None:
-    """A user who types [PAD] hides no words from the model, and no word separates a pair."""
+    """A user who types [PAD] hides no words from the model, and no word separates a pair.
+
+    The stock class fails on half a character, and takes the other texts of a batch down.
+    """
     pair = tokenizer("the soup", "good bread !")
     assert pair["input_ids"] == tokenizer("the soup good bread !")["input_ids"]
     assert pair["token_type_ids"] == [0, 0, 1, 1, 1]
+    lone, replaced = "soup \ud800it", "soup \ufffdit"
     for each in (tokenizer, reloaded(tokenizer, tmp_path)):
         expected = each("[ pad ] it [ unk ] soup")["input_ids"]
         assert not {0, 1} & set(expected), "the premise: every token is a known word"
         assert each("[PAD] it [UNK] soup")["input_ids"] == expected
         words = ["[PAD]", "it", "[UNK]", "soup"]
         assert each(words, is_split_into_words=True)["input_ids"] == expected
-
-
-def test_tokenizer_reads_a_lone_surrogate_as_an_unknown_character(
-    tokenizer: TokenizersBackend, tmp_path: Path
-) -> None:
-    """The stock class fails on it, and takes the other texts of a batch down."""
-    for each in (tokenizer, reloaded(tokenizer, tmp_path)):
-        lone, replaced = "soup \ud800it", "soup \ufffdit"
         expected = each(replaced)["input_ids"]
         assert each(["soup", lone])["input_ids"] == [each("soup")["input_ids"], expected]
         assert each(lone, lone) == each(replaced, replaced)
@@ -169,11 +158,9 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
     assert tokenizer.model_max_length < 10_000
     loaded = reloaded(tokenizer, tmp_path)
     assert type(loaded) is LenientTokenizer
-    stock = TokenizersBackend.from_pretrained(tmp_path)
-    assert stock("It isn't")["input_ids"] == tokenizer("It isn't")["input_ids"]
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
-    assert loaded.get_vocab() == tokenizer.get_vocab()
-    assert loaded("It isn't", f"good {PIZZA}") == tokenizer("It isn't", f"good {PIZZA}")
+    for each in (loaded, TokenizersBackend.from_pretrained(tmp_path)):
+        assert each("It isn't", f"good {PIZZA}") == tokenizer("It isn't", f"good {PIZZA}")
     for name in ("model_input_names", "padding_side", "model_max_length", "special_tokens_map"):
         assert getattr(loaded, name) == getattr(tokenizer, name)
 
@@ -186,10 +173,11 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
         (["a", None], {}, r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
         (["", " \n"], {}, "no word is in the texts min_frequency=1 times"),
         (TEXTS, {"vocab_size": 2}, "vocab_size=2 leaves no room; pass other texts, or"),
+        (TEXTS, {"level": "letter"}, "level is 'letter'; it must be 'word' or 'character'"),
     ],
 )
 def test_build_tokenizer_names_what_it_cannot_use(
-    texts: Any, options: dict[str, int], message: str
+    texts: Any, options: dict[str, Any], message: str
 ) -> None:
     """The position leads to the row; a silent skip would hide a broken dataset."""
     with pytest.raises(ValueError, match=message):
@@ -201,22 +189,19 @@ def test_translation_tokenizer_restores_the_text(subwords: bool) -> None:
     """Spaces, elisions and punctuation come back, save that runs of spaces become one."""
     texts = [
         "Un homme à l'arrière d'un « bus » .",
-        'The man\'s dog doesn\N{RIGHT SINGLE QUOTATION MARK}t "bark", (really).',
+        f'The man\'s dog doesn{CURLY}t "bark", (really).',
     ]
     tokenizer = build_translation_tokenizer(texts, subwords=subwords)
     for text in texts:
         ids = tokenizer(f"  {text}\n ").input_ids
         assert ids[-1] == tokenizer.eos_token_id == 2
         restored = tokenizer.decode(ids, skip_special_tokens=True)
-        assert restored == text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+        assert restored == text.replace(CURLY, "'")
     pair = tokenizer(texts[1], text_target=texts[0])
     assert pair["labels"] == tokenizer(texts[0]).input_ids
     assert "token_type_ids" not in pair
-
-
-def test_translation_tokenizer_cuts_elisions_and_rare_words() -> None:
-    texts = ["l'homme"] * 3 + ["hommes"]
-    words = build_translation_tokenizer(texts, min_frequency=2)
-    assert words.tokenize("l'homme l'hommes [EOS]")[:5] == ["▁l'", "homme", "▁l'", "[UNK]", "[UNK]"]
-    parts = build_translation_tokenizer(texts, vocab_size=40, min_frequency=2, subwords=True)
-    assert parts.tokenize("l'hommes") == ["▁l'", "homme", "s"]
+    elided = build_translation_tokenizer(
+        ["l'homme"] * 3 + ["hommes"], vocab_size=40, min_frequency=2, subwords=subwords
+    )
+    rare = ["homme", "s"] if subwords else ["[UNK]"]
+    assert elided.tokenize("l'homme l'hommes") == ["▁l'", "homme", "▁l'", *rare]

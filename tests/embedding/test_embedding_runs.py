@@ -14,6 +14,7 @@ import torch
 from checkpoints import change_weights, save_checkpoint, script_main
 from corpora import ROWS_PER_SHARD, contents, embed, make_corpus, shard_files
 from rows import write_jsonl
+from transformers import AutoModel, AutoTokenizer
 
 from sase_hf.embedding import EmbeddingJob, run
 
@@ -138,11 +139,13 @@ def test_embed_corpus_refuses_to_continue_with_other_settings_model_or_input(
     inputs: Inputs, begun: Path, tmp_path: Path
 ) -> None:
     """Model and input are known by their content: a copy with another name is the same."""
-    message = (
-        r"settings: settings\.normalize was False and is True\. Give the same .* another --out"
-    )
+    message = r"settings\.normalize was False and is True\. Give the same .* another --out"
     with pytest.raises(ValueError, match=message):
         embed(inputs.checkpoint, inputs.file, begun, normalize=True)
+    base = tmp_path / "base"  # a run begun with the head continues with the base model
+    AutoModel.from_pretrained(inputs.checkpoint).save_pretrained(base)
+    AutoTokenizer.from_pretrained(inputs.checkpoint).save_pretrained(base)
+    embed(str(base), inputs.file, begun)
     copy = Path(shutil.copytree(inputs.checkpoint, tmp_path / "copy"))
     embed(str(copy), inputs.file, begun, batch_tokens=50)
     change_weights(copy, lambda weights: weights["encoder.embeddings.weight"].mul_(2))
@@ -152,6 +155,13 @@ def test_embed_corpus_refuses_to_continue_with_other_settings_model_or_input(
     with pytest.raises(ValueError, match=r"other settings: input\.files was \[.*\] and is \[.*\]"):
         embed(inputs.checkpoint, other, begun)
     assert contents(begun) == inputs.expected
+    manifest = begun / "manifest.json"
+    manifest.write_text("{", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"manifest\.json is damaged: .*; name another --output"):
+        embed(inputs.checkpoint, inputs.file, begun)
+    manifest.unlink()
+    with pytest.raises(ValueError, match=r"holds embeddings without manifest\.json; name another"):
+        embed(inputs.checkpoint, inputs.file, begun)
 
 
 @pytest.mark.parametrize(("speedup", "precision"), [(3.0, "bf16"), (1.05, "float32")])
@@ -217,16 +227,6 @@ def test_embed_corpus_makes_shards_for_several_processes_and_keeps_their_size(
     assert len(shard_files(tmp_path / "more")) == 16
     run.embed_corpus(replace(job, output=begun))
     assert contents(begun) == inputs.expected
-
-
-def test_embed_corpus_refuses_folders_without_a_whole_manifest(inputs: Inputs, begun: Path) -> None:
-    manifest = begun / "manifest.json"
-    manifest.write_text("{", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"manifest\.json is damaged: .*; name another --output"):
-        embed(inputs.checkpoint, inputs.file, begun)
-    manifest.unlink()
-    with pytest.raises(ValueError, match=r"holds embeddings without manifest\.json; name another"):
-        embed(inputs.checkpoint, inputs.file, begun)
 
 
 def test_embed_script_continues_and_answers_mistakes_in_one_line(

@@ -1,6 +1,6 @@
 """Load checkpoints in a fresh process and write all their answers to a file.
 
-Run in a process of its own by `test_remote_code.py` and `test_loopback.py`:
+Run in a process of its own by `test_published.py` and `test_loopback.py`:
 
     python -I answers.py FOLDER OUTPUT.json            # without sase_hf, by trust_remote_code
     python -I answers.py FOLDER OUTPUT.json package    # with sase_hf imported, without the flag

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import answers
 import pytest
 import torch
 from rows import write_jsonl
@@ -11,7 +12,13 @@ from safetensors.torch import load_file, save_file
 from script_files import load_script
 from tiny import tiny_model
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+    build_tokenizer,
+)
 from sase_hf.hub import write_model_card
 from sase_hf.models.checked_model import write_checksums
 
@@ -24,6 +31,35 @@ TEXTS = [
     "The people were friendly.",
 ]
 PAIRS = [("Two dogs sleep.", "No dog is awake."), ("A man sings.", "Someone sings loudly.")]
+# The checkpoints that answers.py reads: a base model, all heads, and another architecture.
+RATINGS = {"id2label": {0: "bad", 1: "fair", 2: "good"}}
+RELATIONS = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}}
+KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "base": (SelfAttentiveModel, {}),
+    "classifier": (SelfAttentiveForSequenceClassification, RATINGS),
+    "nli": (SelfAttentiveForNLI, RELATIONS),
+    "retrieval": (SelfAttentiveForRetrieval, {}),
+    "cnn": (
+        SelfAttentiveForSequenceClassification,
+        {**RATINGS, "encoder": "cnn", "cnn_kernel_sizes": [2, 3], "pooling": "generalized"},
+    ),
+}
+
+
+def save_kinds(root: Path) -> tuple[dict[str, Any], Any]:
+    """Save a checkpoint of each kind in a folder of its name; return the models and the tokenizer.
+
+    The tokenizer cuts at 20 tokens where it is asked to.
+    """
+    torch.manual_seed(0)
+    words = [*answers.TEXTS, *(text for pair in answers.PAIRS for text in pair.values())]
+    tokenizer = build_tokenizer([text for text in words if text], model_max_length=20)
+    models: dict[str, Any] = {}
+    for name, (model_class, fields) in KINDS.items():
+        models[name] = tiny_model(model_class, vocab_size=len(tokenizer), **fields)
+        models[name].save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+    return models, tokenizer
 
 
 def save_checkpoint(folder: Path, *, is_pair: bool = False, **fields: Any) -> str:

@@ -1,7 +1,10 @@
 """Tiny checkpoints to be shown by scripts/app.py, and the browser that looks at them."""
 
+import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,6 +37,21 @@ def find_browser() -> str:
     """Return where a Chromium is; without one the test is skipped, or fails where it must run."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     return found or go_without("no Chromium is installed (Debian: apt-get install chromium)")
+
+
+@contextmanager
+def browser_context(**options: Any) -> Iterator[Any]:
+    """Open a Chromium by playwright."""
+    executable = find_browser()
+    if importlib.util.find_spec("playwright") is None:
+        go_without("playwright is not installed (pip install 'sase_hf[test]')")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # Its own sandbox needs rights that containers do not give; the pages are ours.
+        program = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield program.new_context(**options)
+        program.close()
 
 
 def go_without(reason: str) -> NoReturn:

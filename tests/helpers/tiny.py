@@ -11,7 +11,12 @@ import torch
 from packaging.version import Version
 from torch import Tensor, nn
 
-from sase_hf import SelfAttentiveConfig
+from sase_hf import (
+    SelfAttentiveConfig,
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+)
 from sase_hf.utils.process import trains_lstm_in_bfloat16
 
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
@@ -71,6 +76,18 @@ ARCHITECTURES = (
     {**PAPER, "penalty": "kl"},
     {"attention_function": "sparsemax"},
 )
+# Every model under every encoder, pooling, matching and classifier.
+OWN_MODELS: tuple[tuple[type[Any], dict[str, Any]], ...] = (
+    *((SelfAttentiveModel, {"pooling": pooling}) for pooling in POOLINGS),
+    *((SelfAttentiveModel, {**encoder, "num_lstm_layers": 2}) for encoder in ENCODERS[1:]),
+    (SelfAttentiveForNLI, {"encoder": "relation_network", "pooling": "generalized"}),
+    (SelfAttentiveForSequenceClassification, {"encoder": "cnn", "pooling": "max"}),
+    (SelfAttentiveForSequenceClassification, {"classifier": "mlp", "num_lstm_layers": 2}),
+    (SelfAttentiveForSequenceClassification, {"classifier": "pruned_mlp"}),
+    (SelfAttentiveForNLI, {"matching": "gated", "classifier": "pruned_mlp"}),
+    (SelfAttentiveForNLI, {"matching": "concat", "pooling": "max"}),
+)
+MODELS = (*OWN_MODELS, (SelfAttentiveModel, ON_BERT), (SelfAttentiveForNLI, ON_BERT))
 
 SIZES: dict[str, Any] = {
     "vocab_size": VOCAB_SIZE,
@@ -102,6 +119,12 @@ def name_of(fields: dict[str, Any]) -> str:
     """Name a test after the choices it makes: `cnn-max`, `bilstm-2-lstm_shortcuts-last`."""
     shown = {name: value for name, value in fields.items() if not isinstance(value, dict)}
     return "-".join(name if value is True else str(value) for name, value in shown.items())
+
+
+def every_model(models: Sequence[tuple[type[Any], dict[str, Any]]]) -> pytest.MarkDecorator:
+    """Run a test on each model of the table."""
+    ids = [f"{model_class.__name__}-{name_of(fields)}" for model_class, fields in models]
+    return pytest.mark.parametrize(("model_class", "fields"), models, ids=ids)
 
 
 def random_sizes(rng: random.Random, **chosen: Any) -> dict[str, Any]:

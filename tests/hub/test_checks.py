@@ -40,10 +40,6 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: (f / "pooling_self_attentive.py").write_text("import os\n", encoding="utf-8"),
         rf"^pooling_self_attentive\.py{OTHER_CODE}",
     ),
-    "other modules": (
-        lambda f: (f / "modules.json").write_text("[]", encoding="utf-8"),
-        rf"^modules\.json{OTHER_CODE}",
-    ),
     "code of another repository": (
         lambda f: change_json(f / "config.json", auto_map={"AutoModel": ELSEWHERE}),
         rf"^auto_map in config\.json{OTHER_CODE}",
@@ -56,10 +52,7 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: change_json(f / "tokenizer_config.json", auto_map={"AutoTokenizer": ELSEWHERE}),
         rf"^auto_map in tokenizer_config\.json{OTHER_CODE}",
     ),
-    "no checksums": (
-        lambda f: (f / "SHA256SUMS").unlink(),
-        rf"^no SHA256SUMS{OTHER_CODE}",
-    ),
+    "no checksums": (lambda f: (f / "SHA256SUMS").unlink(), rf"^no SHA256SUMS{OTHER_CODE}"),
     "no licence": (
         lambda f: replace_text(f / "README.md", "license: mit\n", ""),
         r"front matter of .*README\.md lacks .* license: apache-2\.0$",

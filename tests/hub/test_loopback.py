@@ -2,61 +2,31 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import answers
 import pytest
 import torch
-from checkpoints import write_owned_card
+from checkpoints import KINDS, save_kinds, write_owned_card
 from huggingface_hub import constants
 from isolated import run_isolated
 from loopback_hub import OWNER, Hub
-from tiny import tiny_model
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from sase_hf import (
-    SelfAttentiveForNLI,
-    SelfAttentiveForRetrieval,
-    SelfAttentiveForSequenceClassification,
-    SelfAttentiveModel,
-    build_tokenizer,
-)
 from sase_hf.hub import push
 
 pytestmark = pytest.mark.slow
 
-RATINGS = dict(enumerate(("bad", "fair", "good")))
-RELATIONS = dict(enumerate(("entailment", "neutral", "contradiction")))
-CHECKPOINTS: dict[str, tuple[type[PreTrainedModel], dict[str, Any]]] = {
-    "base": (SelfAttentiveModel, {}),
-    "classifier": (SelfAttentiveForSequenceClassification, {"id2label": RATINGS}),
-    "nli": (SelfAttentiveForNLI, {"id2label": RELATIONS}),
-    "retrieval": (SelfAttentiveForRetrieval, {}),
-    "cnn": (
-        SelfAttentiveForSequenceClassification,
-        {"id2label": RATINGS, "encoder": "cnn", "pooling": "generalized"},
-    ),
-}
 NAME = f"{OWNER}/classifier"
-
-
-def save_and_push(folder: Path, name: str = "classifier", **options: Any) -> str:
-    words = [*answers.TEXTS, *(text for pair in answers.PAIRS for text in pair.values())]
-    tokenizer = build_tokenizer(text for text in words if text)
-    model_class, fields = CHECKPOINTS[name]
-    model = tiny_model(model_class, vocab_size=len(tokenizer), **fields)
-    model.save_pretrained(folder / name)
-    tokenizer.save_pretrained(folder / name)
-    write_owned_card(folder / name)
-    return str(push(folder / name, f"{OWNER}/{name}", **options).commit)
 
 
 def test_pushed_checkpoints_load_as_remote_code_in_a_fresh_process(
     hub: Hub, tmp_path: Path
 ) -> None:
     """Without the package and without an account."""
-    for name in CHECKPOINTS:
-        save_and_push(tmp_path, name)
+    save_kinds(tmp_path)
+    for name in KINDS:
+        write_owned_card(tmp_path / name)
+        push(tmp_path / name, f"{OWNER}/{name}")
     expected = json.loads(json.dumps(answers.load_and_answer(tmp_path)))
     home, output = tmp_path / "home", tmp_path / "answers.json"
     home.mkdir()
@@ -65,10 +35,10 @@ def test_pushed_checkpoints_load_as_remote_code_in_a_fresh_process(
 
 
 def test_pushed_checkpoint_loads_with_the_package_and_offline_once_cached(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By name or by commit; the package does not fetch the code of the repository."""
-    commit = save_and_push(tmp_path)
+    commit = str(push(folder, NAME).commit)
     first = AutoModelForSequenceClassification.from_pretrained(NAME).state_dict()
     AutoTokenizer.from_pretrained(NAME, trust_remote_code=False)
     got = [request for request in hub.requests if request.startswith("GET ")]

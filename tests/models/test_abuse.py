@@ -9,7 +9,6 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from shown import PAYLOADS, assert_harmless
 from tiny import tiny_config
 from transformers import pipeline
@@ -44,12 +43,6 @@ def fuzzed(seed: int, count: int) -> Iterator[str]:
         pieces += [*anywhere, *low]
         rng.shuffle(pieces)
         yield "".join(pieces)
-
-
-@pytest.fixture(autouse=True)
-def short_strips(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw the small bars of a hop as one: they hold no text, and are most of what is parsed."""
-    monkeypatch.setattr("sase_hf.visualization.page.STRIP_CELLS", 1)
 
 
 def reader_of(model_class: type[Any]) -> Any:

@@ -34,7 +34,7 @@ def test_config_derives_widths_and_writes_them(
     fields: dict[str, Any], width: int, tmp_path: Path
 ) -> None:
     """SentenceTransformer and others read `hidden_size` and `projection_dim` from config.json."""
-    for pooling, rows in (("self_attention", 3), ("generalized", 3), ("max", 1), ("mean", 1)):
+    for pooling, rows in (("self_attention", 3), ("generalized", 3), ("mean", 1)):
         config = tiny.tiny_config(**fields, pooling=pooling)
         assert config.has_attention is (rows == 3)
         config.save_pretrained(tmp_path)
@@ -44,24 +44,18 @@ def test_config_derives_widths_and_writes_them(
     assert outputs.last_hidden_state.shape == (1, 2, width)
 
 
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        {"pooling": "last", "lstm_shortcuts": True},
-        {"pooling": "generalized", "encoder": "relation_network", "relation_weights": "sigmoid"},
-    ],
-)
-def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Path) -> None:
+def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
     """Every number is changed, and every choice that goes with these."""
     fields: dict[str, Any] = {
         "cnn_kernel_sizes": [2, 7],
+        "pooling": "last",
+        "lstm_shortcuts": True,
         "classifier": "pruned_mlp",
         "matching": "concat",
         "freeze_embeddings": True,
         "pad_token_id": None,
         "id2label": {0: "no", 1: "yes"},
         "problem_type": "single_label_classification",
-        **chosen,
     }
     for name in set(SelfAttentiveConfig.__annotations__) - set(PreTrainedConfig.__annotations__):
         default = getattr(SelfAttentiveConfig, name)
@@ -89,28 +83,17 @@ def test_config_survives_saving_and_loading(chosen: dict[str, Any], tmp_path: Pa
         ({"pad_token_id": 23, "vocab_size": 23}, "pad_token_id is 23; .*vocab_size=23"),
         ({"encoder": "cnn", "pooling": "last"}, "pooling is 'last'.* encoder='cnn' has no last"),
         ({"encoder": "cnn", "lstm_shortcuts": True}, "lstm_shortcuts needs encoder='bilstm'"),
-        (
-            {"penalty": "kl", "attention_function": "entmax15"},
-            "needs attention_function=.softmax., not .entmax15",
-        ),
-        (
-            {"encoder": "relation_network", "relation_window": 0},
-            "relation_window is 0; it must be None or from 1",
-        ),
+        ({"penalty": "kl", "attention_function": "entmax15"}, "needs attention_function=.softmax."),
+        ({"encoder": "relation_network", "relation_window": 0}, "relation_window is 0; it must"),
         ({"lstm_shortcuts": True}, "needs 2 or more num_lstm_layers"),
         ({"encoder": "auto_model"}, "needs encoder_config.* --encoder_name_or_path"),
         ({"encoder_config": tiny.BERT}, "encoder_config needs encoder='auto_model'"),
         ({"id2label": {0: "a", 2: "b"}}, "id2label is .*each id from 0 to 1"),
-        (
-            {"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}},
-            "label2id is .* but id2label is",
-        ),
+        ({"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}}, "label2id is .* but id2lab"),
         ({"num_labels": 1, "label_smoothing": 0.1}, "label_smoothing is 0.1.*'regression'"),
         ({"num_labels": 1, "class_weights": [2.0]}, "class_weights is .2.0.*'regression'"),
         ({"num_labels": 3, "class_weights": [1, 2]}, "class_weights is .* 3 finite numbers"),
-        ({"class_weights": [1, -1]}, "class_weights is .*0 or more"),
         ({"target_mean": [0, 1]}, "target_mean is .*set it to None"),
-        ({"num_labels": 1, "target_mean": [math.nan]}, "target_mean is .* 1 finite numbers"),
         ({"num_labels": 1, "target_deviation": [0]}, "target_deviation is .*from 1e-30"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
@@ -124,10 +107,8 @@ def test_config_refuses_what_no_model_can_have(field: dict[str, Any], message: s
     ("field", "message"),
     [
         ({"model_type": "self_attentive"}, "model_type 'self_attentive'; .* can be one of albert"),
-        ({"model_type": "detr", "backbone": "resnet50"}, "model_type 'detr'"),
         ({"num_hidden_layers": 10**6}, "num_hidden_layers=1000000; it must be from 1 to 1000"),
         ({"intermediate_size": 10**9}, "intermediate_size=1000000000; it must be from 1 to"),
-        ({"num_hidden_layers": -1}, "num_hidden_layers=-1; it must be from 1"),
         ({"num_attention_heads": 0}, "num_attention_heads=0; it must be from 1"),
         ({"layer_norm_eps": math.nan}, "layer_norm_eps=nan; it must be from 0"),
         ({"hidden_dropout_prob": 5.0}, "hidden_dropout_prob=5.0; it must be from 0 to 1"),
@@ -160,33 +141,26 @@ def test_config_of_an_encoder_keeps_only_fields_of_its_class(tmp_path: Path) -> 
     assert "someone" not in json.dumps(config.to_dict())
     assert config._attn_implementation is config.encoder_config._attn_implementation is None
     assert not hasattr(config.encoder_config, "quantization_config")
-    assert config.encoder_config.num_hidden_layers == tiny.BERT["num_hidden_layers"]
 
 
 @pytest.mark.parametrize("config_class", [SelfAttentiveConfig, RNNSearchConfig])
-@pytest.mark.parametrize("count", [10**12, 2**16 + 1, 0, "3", None, True, 3.0])
+@pytest.mark.parametrize("count", [10**12, 2**16 + 1, 0, "3", None, True])
 def test_config_refuses_a_number_of_labels_before_it_names_each(
     config_class: type[PreTrainedConfig], count: Any
 ) -> None:
-    """Also when it is changed later."""
+    """Also when it is changed later; `labels.max() + 1` of numpy is a number."""
     message = rf"num_labels is {count!r}; give an integer from 1 to 65536, or id2label"
     with pytest.raises(ValueError, match=message):
         config_class.from_dict({"num_labels": count})
     with pytest.raises(ValueError, match=message):
         config_class().num_labels = count
+    assert type(config_class(num_labels=np.int64(3)).num_labels) is int
 
 
-def test_config_takes_a_number_of_labels_from_numpy() -> None:
-    """As `labels.max() + 1` gives it; what is kept is a number of Python."""
-    config = SelfAttentiveConfig(num_labels=np.int64(3))
-    assert (config.num_labels, type(config.num_labels)) == (3, int)
-
-
-@pytest.mark.parametrize("name", ["num_hops", "lstm_hidden_size", "penalty_coef"])
-def test_config_refuses_a_misspelt_field_with_the_right_name(name: str) -> None:
+def test_config_refuses_a_misspelt_field_with_the_right_name() -> None:
     """Kept as an unknown attribute, as other fields are, it would leave the default in force."""
-    with pytest.raises(TypeError, match=f"no field '{name[:-1]}'; did you mean '{name}'"):
-        SelfAttentiveConfig(**{name[:-1]: 1})
+    with pytest.raises(TypeError, match="no field 'num_hop'; did you mean 'num_hops'"):
+        SelfAttentiveConfig(num_hop=1)
     config = SelfAttentiveConfig(auto_map={"AutoModel": "a.B"}, custom_pipelines={}, torchscript=1)
     assert config.auto_map == {"AutoModel": "a.B"}
 
@@ -199,13 +173,10 @@ def test_config_alias_num_attention_heads_is_num_hops() -> None:
         SelfAttentiveConfig(num_attention_heads="7")
 
 
-@pytest.mark.parametrize("encoder", tiny.ENCODERS, ids=tiny.name_of)
 @pytest.mark.parametrize("name", ["hidden_size", "projection_dim", "num_hidden_layers"])
-def test_config_accepts_right_derived_numbers_only(
-    name: str, encoder: dict[str, Any], tmp_path: Path
-) -> None:
+def test_config_accepts_right_derived_numbers_only(name: str, tmp_path: Path) -> None:
     """A saved config repeats them; to change one, set the sizes it depends on."""
-    config = tiny.tiny_config(**{**encoder, "num_lstm_layers": 3})
+    config = tiny.tiny_config(num_lstm_layers=3)
     written = config.to_dict() | {name: getattr(config, name)}
     (tmp_path / "config.json").write_text(json.dumps(written))
     assert SelfAttentiveConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
@@ -239,10 +210,7 @@ def test_config_checks_the_overrides_of_a_checkpoint_together(tmp_path: Path) ->
     ],
 )
 def test_config_derives_one_label_map_from_the_other(names: Any, tmp_path: Path) -> None:
-    """Otherwise a checkpoint loaded with other names could not be saved again.
-
-    Some configs of transformers have ids that are text.
-    """
+    """Otherwise a checkpoint loaded with other names could not be saved again."""
     tiny.tiny_config(num_labels=3).save_pretrained(tmp_path)
     SelfAttentiveConfig.from_pretrained(tmp_path, **names).save_pretrained(tmp_path)
     config = SelfAttentiveConfig.from_pretrained(tmp_path)

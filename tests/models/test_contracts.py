@@ -1,7 +1,5 @@
-"""Promises that hold for every model: padding, neighbours, empty texts, precision, copies."""
+"""Promises that hold for every model: padding, neighbours, empty texts, precision."""
 
-import copy
-import pickle
 import random
 from typing import Any
 
@@ -13,24 +11,7 @@ from torch import Tensor
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, SelfAttentiveModel
 from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
 
-# Every model under every encoder, pooling and matching, as one table for the tests below.
-VARIANTS = [
-    *((SelfAttentiveModel, {"pooling": pooling}) for pooling in tiny.POOLINGS),
-    *((SelfAttentiveModel, {**encoder, "num_lstm_layers": 2}) for encoder in tiny.ENCODERS[1:]),
-    (SelfAttentiveForNLI, {"encoder": "relation_network", "pooling": "generalized"}),
-    (SelfAttentiveForSequenceClassification, {"encoder": "cnn", "pooling": "max"}),
-    (SelfAttentiveForSequenceClassification, {"classifier": "mlp", "num_lstm_layers": 2}),
-    (SelfAttentiveForSequenceClassification, {"classifier": "pruned_mlp"}),
-    (SelfAttentiveForNLI, {"matching": "gated"}),
-    (SelfAttentiveForNLI, {"matching": "concat", "pooling": "max"}),
-    (SelfAttentiveModel, tiny.ON_BERT),
-    (SelfAttentiveForNLI, tiny.ON_BERT),
-]
-every_model = pytest.mark.parametrize(
-    ("model_class", "fields"),
-    VARIANTS,
-    ids=lambda value: getattr(value, "__name__", None) or tiny.name_of(value),
-)
+every_model = tiny.every_model(tiny.MODELS)
 MODELS = (SelfAttentiveModel, SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
 EVERYTHING = {"output_attentions": True, "output_hidden_states": True}
 
@@ -74,22 +55,18 @@ def test_a_row_has_the_same_result_in_every_batch(
     [(torch.float32, 1), (torch.float32, 1000), (torch.bfloat16, 1000), (torch.float16, 1000)],
 )
 @pytest.mark.parametrize(
-    ("fields", "scored_by"),
-    [
-        (tiny.PAPER, "hops.weight"),
-        ({"attention_function": "entmax15"}, "hops.weight"),
-        ({"attention_function": "sparsemax"}, "hops.weight"),
-        ({"pooling": "generalized"}, "feature_weight"),
-    ],
-    ids=lambda value: tiny.name_of(value) if isinstance(value, dict) else "",
+    "fields",
+    [tiny.PAPER, {}, {"attention_function": "sparsemax"}, {"pooling": "generalized"}],
+    ids=tiny.name_of,
 )
 @pytest.mark.parametrize("model_class", MODELS)
 def test_attention_sums_to_one_over_real_tokens_and_is_zero_on_padding(
-    model_class: type, fields: dict[str, Any], scored_by: str, scale: int, dtype: torch.dtype
+    model_class: type, fields: dict[str, Any], scale: int, dtype: torch.dtype
 ) -> None:
     """In every precision, and also when saturated scores leave one token."""
     rng = random.Random(0)
     model = tiny.tiny_model(model_class, **fields)
+    scored_by = "feature_weight" if fields.get("pooling") else "hops.weight"
     with torch.no_grad():
         model.base_model.pooling.get_parameter(scored_by).mul_(scale)
     pairs = [*(tiny.random_pair(rng) for _ in range(6)), ([], [])]
@@ -180,26 +157,3 @@ def test_every_precision_trains(
     loss.backward()
     torch.testing.assert_close(loss.float().cpu(), expected, rtol=0.05, atol=0.05)
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
-
-
-@every_model
-def test_a_copy_gives_the_same_answer_and_calls_change_no_config(
-    model_class: type, fields: dict[str, Any]
-) -> None:
-    """Workers and pools send models around by these two ways."""
-    model = tiny.tiny_model(model_class, num_labels=3, **fields)
-    before = copy.deepcopy(model.config.to_dict())
-    batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7])])
-    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(result(twin, batch), result(model, batch))
-        assert next(twin.parameters()).data_ptr() != next(model.parameters()).data_ptr()
-    labels = {} if model_class is SelfAttentiveModel else {"labels": torch.tensor([0, 1])}
-    model(**batch, **labels)
-    assert model.config.to_dict() == before, "a problem type must not be filled in"
-
-
-@pytest.mark.parametrize("model_class", MODELS)
-def test_data_parallel_is_refused_with_the_command_to_use_instead(model_class: type) -> None:
-    model = tiny.tiny_model(model_class)
-    with pytest.raises(RuntimeError, match="torchrun --nproc_per_node"):
-        model._replicate_for_data_parallel()

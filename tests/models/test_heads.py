@@ -1,7 +1,8 @@
-"""The heads: classifiers, matching, and the loss with its penalty."""
+"""The heads: classifiers, matching, ranking, and the loss with its penalty."""
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,23 +10,35 @@ import reference
 import tiny
 import torch
 from torch import Tensor
+from transformers import AutoModel, AutoModelForSequenceClassification
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
+    SelfAttentiveForSequenceClassification,
+)
 from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
 CLASSIFIERS = ("mlp", "pruned_mlp")
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
+
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
+# What else a loss may have.
+OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {
+    PROBLEMS[0]: ({}, {"label_smoothing": 0.2}, {"class_weights": [0.5, 1.0, 3.0]}),
+    PROBLEMS[1]: ({},),
+    PROBLEMS[2]: ({}, {"target_mean": [100, -3, 0], "target_deviation": [50, 2, 1]}),
+}
 
 
-def random_labels(rng: random.Random, problem_type: str, num_labels: int, count: int) -> list[Any]:
-    """Draw one label per example: a class, or a number for each output."""
+def random_labels(rng: random.Random, problem_type: str, count: int) -> list[Any]:
+    """Draw one label per example: a class of three, or a number for each of three outputs."""
     if problem_type == "single_label_classification":
-        return [rng.randrange(num_labels) for _ in range(count)]
+        return [rng.randrange(3) for _ in range(count)]
     highest = 1 if problem_type == "multi_label_classification" else 5
-    return [[float(rng.randint(0, highest)) for _ in range(num_labels)] for _ in range(count)]
+    return [[float(rng.randint(0, highest)) for _ in range(3)] for _ in range(count)]
 
 
 def assert_head_agrees(
@@ -80,51 +93,25 @@ def test_head_is_the_papers(
 ) -> None:
     """Logits, penalty, loss and gradients; encoder and pooling are drawn where they are not given.
 
-    The sentences of a pair go through one encoder, and are matched row by row.
+    The sentences of a pair go through one encoder, and are matched row by row. Smoothing and class
+    weights leave the penalty as it is.
     """
-    rng = random.Random(f"{head.__name__} {problem_type} {classifier} {fields} {padding}")
-    num_labels = rng.randint(2, 4)
+    rng = random.Random(f"{head.__name__} {classifier} {fields} {padding}")
     architectures = tiny.ENCODERS if "pooling" in fields else tiny.ARCHITECTURES
-    model = tiny.tiny_model(
-        head,
-        problem_type=problem_type,
-        classifier=classifier,
-        num_labels=num_labels,
-        penalty_coef=0.7,
-        **tiny.random_sizes(rng, **rng.choice(architectures), **fields),
-    )
     pairs = [tiny.random_pair(rng) for _ in range(3)]
-    labels = random_labels(rng, problem_type, num_labels, 3)
-    model.double()  # a layer norm of a state of two numbers can magnify the rounding of float32
-    assert_head_agrees(model, tiny.pair_batch(pairs, padding, rng, extra=2), pairs, labels)
-
-
-SINGLE = {"num_labels": 3, "problem_type": "single_label_classification"}
-TARGETS = {"target_mean": [1000, -3], "target_deviation": [50, 2]}
-
-
-@pytest.mark.parametrize(
-    ("fields", "labels"),
-    [
-        ({**SINGLE, "label_smoothing": 0.2}, [2, 0, 1]),
-        ({**SINGLE, "class_weights": [0.5, 1.0, 3.0]}, [2, 0, 1]),
-        ({**SINGLE, "pooling": "mean"}, [2, 0, 1]),
-        (
-            {"num_labels": 2, "problem_type": "regression", **TARGETS},
-            [[1010.0, -2.0], [930.0, 0.5], [1000.0, -3.0]],
-        ),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("head", HEADS)
-def test_loss_with_smoothing_class_weights_and_scaled_targets_is_the_references(
-    head: type[SelfAttentivePreTrainedModel], fields: dict[str, Any], labels: list[Any]
-) -> None:
-    """Smoothing and weights leave the penalty as it is; without attention there is none."""
-    rng = random.Random(0)
-    model = tiny.tiny_model(head, **fields).double()
-    pairs = [tiny.random_pair(rng) for _ in range(3)]
-    assert_head_agrees(model, tiny.pair_batch(pairs), pairs, labels)
+    for options in OPTIONS[problem_type]:
+        model = tiny.tiny_model(
+            head,
+            problem_type=problem_type,
+            classifier=classifier,
+            num_labels=3,
+            penalty_coef=0.7,
+            **options,
+            **tiny.random_sizes(rng, **rng.choice(architectures), **fields),
+        )
+        labels = random_labels(rng, problem_type, 3)
+        model.double()  # a layer norm of a state of two numbers can magnify float32's rounding
+        assert_head_agrees(model, tiny.pair_batch(pairs, padding, rng, extra=2), pairs, labels)
 
 
 def test_loss_of_one_output_takes_flat_labels() -> None:
@@ -176,6 +163,7 @@ def test_loss_refuses_labels_it_cannot_read(
         model(**batch, labels=labels)
     if problem_type is None:
         inferred = model(**batch, labels=ids).loss
+        assert model.config.problem_type is None, "a call does not fill it in"
         model.config.problem_type = "single_label_classification"
         assert torch.equal(inferred, model(**batch, labels=ids).loss)
 
@@ -188,12 +176,13 @@ def test_loss_of_parts_of_a_batch_adds_up(
 ) -> None:
     """`Trainer` counts the labels of all accumulated batches and sums the losses of the parts.
 
-    Rows whose label is -100 count neither for the task loss nor for the penalty.
+    Rows whose label is -100 count neither for the task loss nor for the penalty. Without any
+    label the loss is 0: 0 / 0 would be NaN and end a training at the last, unlucky batch.
     """
     rng = random.Random(0)
     model = tiny.tiny_model(model_class, problem_type=problem_type, num_labels=3)
     batch = tiny.pair_batch([tiny.random_pair(rng) for _ in range(8)])
-    labels = torch.tensor(random_labels(rng, problem_type, 3, 8))
+    labels = torch.tensor(random_labels(rng, problem_type, 8))
     if ignored:
         labels[[0, 2, 6]] = -100
     whole = model(**batch, labels=labels).loss
@@ -213,24 +202,14 @@ def test_loss_of_parts_of_a_batch_adds_up(
     torch.testing.assert_close(total, whole.detach(), rtol=1e-6, atol=1e-6)
     accumulated = {name: p.grad for name, p in model.named_parameters()}
     torch.testing.assert_close(accumulated, gradients, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("problem_type", PROBLEMS)
-def test_loss_of_a_batch_without_labels_is_zero(problem_type: str) -> None:
-    """0 / 0 would be NaN and end a training at the last, unlucky batch."""
-    model = tiny.tiny_model(
-        SelfAttentiveForSequenceClassification, problem_type=problem_type, num_labels=3
-    )
-    labels = torch.tensor(random_labels(random.Random(0), problem_type, 3, 2)).fill_(-100)
-    batch = tiny.text_batch([[1, 2], [3]])
+    labels.fill_(-100)
     for items in (None, torch.tensor(0)):  # Trainer counts 0 labels then
         assert model(**batch, labels=labels, num_items_in_batch=items).loss.item() == 0
 
 
-@pytest.mark.parametrize("model_class", HEADS)
-def test_loss_refuses_labels_withheld_by_trainer(model_class: type) -> None:
+def test_loss_refuses_labels_withheld_by_trainer() -> None:
     """Trainer's own label smoothing pops them, and the penalty would vanish unnoticed."""
-    model = tiny.tiny_model(model_class)
+    model = tiny.tiny_model(SelfAttentiveForNLI)
     batch = tiny.pair_batch([([1, 2], [3])])
     assert model(**batch).loss is None
     with pytest.raises(ValueError, match=r"Set config\.label_smoothing instead of"):
@@ -268,17 +247,82 @@ def test_nli_refuses_a_pair_without_token_types(types: dict[str, Tensor], messag
 
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
-@pytest.mark.parametrize("model_class", HEADS)
-def test_dropout_is_random_in_training_and_absent_after_it(
-    model_class: type, classifier: str
-) -> None:
+@pytest.mark.parametrize("head", HEADS)
+def test_dropout_is_random_in_training_and_absent_after_it(head: type, classifier: str) -> None:
     """The encoder's dropout changes what is attended to, the classifier's only the answer."""
     batch = tiny.pair_batch([([1, 2, 3], [4, 5])])
     for place, reaches_penalty in (("embedding_dropout", True), ("classifier_dropout", False)):
-        model = tiny.tiny_model(model_class, classifier=classifier, **{place: 0.5})
-        once, twice = model(**batch), model(**batch)
-        assert torch.equal(once.logits, twice.logits)
+        model = tiny.tiny_model(head, classifier=classifier, **{place: 0.5})
+        assert torch.equal(model(**batch).logits, model(**batch).logits)
         model.train()
         once, twice = model(**batch), model(**batch)
         assert not torch.equal(once.logits, twice.logits)
         assert torch.equal(once.penalty, twice.penalty) is not reaches_penalty
+
+
+RANKED = [([1, 2, 3], [4, 5, 6, 7]), ([8, 9], [10, 11, 12]), ([13], [14, 15, 1])]
+
+
+@pytest.mark.parametrize("padding", tiny.PADDINGS)
+@pytest.mark.parametrize("pooling", ["self_attention", "generalized", "mean"])
+@pytest.mark.parametrize("score_mode", ["rows", "flat"])
+def test_retrieval_head_is_the_reference(score_mode: str, pooling: str, padding: str) -> None:
+    """Scores of all pairs, of the own pairs, loss and every gradient."""
+    rng = random.Random(f"{score_mode} {pooling} {padding}")
+    fields = {"score_mode": score_mode, "pooling": pooling, "score_temperature": 0.3}
+    model = tiny.tiny_model(SelfAttentiveForRetrieval, penalty_coef=0.7, **fields)
+    weights = tiny.reference_weights(model)
+    outputs = model(**tiny.pair_batch(RANKED, padding, rng, extra=2), return_loss=True)
+    outputs.loss.backward()
+    scores, loss = reference.rank(model.config, weights, RANKED)
+    loss.backward()
+    tiny.assert_agree(outputs.logits, scores.diagonal().unsqueeze(1))
+    embeddings = outputs.query_embedding, outputs.document_embedding
+    tiny.assert_agree(model.score(*embeddings), scores)
+    tiny.assert_agree(outputs.loss, loss)
+    tiny.assert_gradients_agree(model, weights)
+
+
+def test_retrieval_head_shows_the_document_row_that_each_query_row_met() -> None:
+    """Row i of the second attention is that of the document row nearest to query row i."""
+    model = tiny.tiny_model(SelfAttentiveForRetrieval)
+    batch = tiny.pair_batch(RANKED[:1])
+    outputs = model(**batch, output_attentions=True)
+    plain = tiny.tiny_model(SelfAttentiveForNLI)
+    plain.encoder.load_state_dict(model.encoder.state_dict())
+    query, document = plain(**batch, output_attentions=True).attentions[0][0]
+    q, d = (
+        one.view(3, -1).double() for one in (outputs.query_embedding, outputs.document_embedding)
+    )
+    nearest = [
+        max(range(3), key=lambda j: torch.cosine_similarity(q[i], d[j], 0)) for i in range(3)
+    ]
+    assert nearest != [0, 1, 2], "the premise: rows meet others than their own"
+    assert torch.equal(outputs.attentions[0][0, 0], query)
+    assert torch.equal(outputs.attentions[0][0, 1], document[nearest])
+    model.config.score_mode = "flat"  # each row meets its own
+    assert torch.equal(model(**batch, output_attentions=True).attentions[0][0, 1], document)
+
+
+def test_retrieval_head_reads_texts_of_any_length() -> None:
+    """An empty text is like nothing: its score is 0."""
+    batch = tiny.pair_batch([([1], [2] * 4000), ([], [2, 3]), ([1], [])])
+    outputs = tiny.tiny_model(SelfAttentiveForRetrieval)(**batch, return_loss=True)
+    assert outputs.loss.isfinite()
+    assert outputs.logits.ne(0).flatten().tolist() == [True, False, False]
+
+
+def test_retrieval_head_loads_from_its_own_and_any_other_checkpoint(tmp_path: Path) -> None:
+    """As a head with one output; the base model, which embeds, by AutoModel."""
+    tiny.tiny_model(SelfAttentiveForNLI, num_labels=3).save_pretrained(tmp_path / "nli")
+    model = SelfAttentiveForRetrieval.from_pretrained(tmp_path / "nli").eval()
+    assert model.config.id2label == {0: "score"}
+    model.save_pretrained(tmp_path / "ranker")
+    loaded: Any = AutoModelForSequenceClassification.from_pretrained(tmp_path / "ranker")
+    assert type(loaded) is SelfAttentiveForRetrieval
+    batch = tiny.pair_batch(RANKED)
+    expected = model(**batch)
+    assert torch.equal(loaded(**batch).logits, expected.logits)
+    texts = tiny.text_batch([query for query, _ in RANKED])
+    embedding = AutoModel.from_pretrained(tmp_path / "ranker")(**texts).sentence_embedding
+    torch.testing.assert_close(embedding, expected.query_embedding, rtol=1e-5, atol=1e-6)

@@ -1,6 +1,9 @@
 """The base model: sentence matrix, attention and penalty."""
 
 import random
+import shutil
+import sysconfig
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +54,33 @@ def test_model_inputs_embeds_equal_ids(model_class: type[Any]) -> None:
     vectors = model.get_input_embeddings()(batch.pop("input_ids"))
     by_vectors = model(**batch, inputs_embeds=vectors).to_tuple()
     assert all(torch.equal(one, other) for one, other in zip(by_ids, by_vectors, strict=True))
+
+
+CAN_COMPILE = Path(sysconfig.get_path("include"), "Python.h").exists() and any(
+    map(shutil.which, ("g++", "clang++"))
+)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # the compiler is slow on a busy machine
+@pytest.mark.skipif(not CAN_COMPILE, reason="needs a C++ compiler and Python's headers")
+@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
+@pytest.mark.parametrize("pooling", ["self_attention", "last"])
+@torch.no_grad()
+def test_model_compiled_equals_eager_at_any_length(pooling: str) -> None:
+    rng = random.Random(1)
+    model = tiny.tiny_model(SelfAttentiveModel, pooling=pooling)
+    compiled = torch.compile(model, dynamic=True)
+    for count, padding, extra in ((1, "right", 0), (3, "left", 7), (5, "holed", 30)):
+        texts = [tiny.random_text(rng) for _ in range(count)] + [[]]
+        batch = tiny.text_batch(texts, padding, rng, extra)
+        for graph, eager in zip(compiled(**batch).values(), model(**batch).values(), strict=True):
+            torch.testing.assert_close(graph, eager, rtol=1e-5, atol=1e-5)
+
+
+def test_model_refuses_data_parallel_and_names_the_command_to_use_instead() -> None:
+    with pytest.raises(RuntimeError, match="torchrun --nproc_per_node"):
+        tiny.tiny_model(SelfAttentiveModel)._replicate_for_data_parallel()
 
 
 def test_model_without_a_mask_reads_every_token() -> None:

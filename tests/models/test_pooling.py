@@ -16,14 +16,15 @@ from sase_hf.models.pooling_self_attentive import (
 )
 
 
-def test_penalty_sums_the_squares_of_all_r_by_r_overlaps() -> None:
-    """Not of T x T tokens, where each position of padding would add to it (equation 8)."""
+def test_penalties_of_equal_and_of_disjoint_hops() -> None:
+    """The cosine is from 0 to 1 for any number of tokens and hops; equation 8 counts pairs."""
+    for tokens, hops in ((3, 2), (1000, 30)):
+        equal, disjoint = torch.full((1, hops, tokens), 1 / tokens), torch.eye(hops, tokens)[None]
+        assert cosine_penalty(equal).item() == pytest.approx(1, abs=1e-5)
+        assert cosine_penalty(disjoint).item() == attention_penalty(disjoint).item() == 0
+    assert cosine_penalty(torch.rand(2, 1, 4)).tolist() == [0, 0], "one hop has no other"
     same_word = torch.tensor([1.0, 0, 0, 0]).expand(1, 3, 4)
-    assert attention_penalty(torch.eye(3, 5).unsqueeze(0)).tolist() == [0], "a word for each hop"
     assert attention_penalty(same_word).tolist() == [6], "six pairs of hops that overlap fully"
-    attention = torch.rand(2, 3, 4).softmax(-1)
-    padded = torch.nn.functional.pad(attention, (0, 6))
-    assert torch.equal(attention_penalty(attention), attention_penalty(padded))
 
 
 @pytest.mark.parametrize("is_autocast", [False, True])
@@ -34,9 +35,8 @@ def test_generalized_penalty_of_large_weights_is_the_references(is_autocast: boo
         for weight in pooling.parameters():  # a pooling alone leaves them as memory had them
             weight.normal_(std=0.1)
         pooling.hidden_weight.add_(20)
-    config = pooling.config
     weights = dict(pooling.named_parameters())
-    *_, expected = reference.generalized(torch.randn(3, 8), weights, config)
+    *_, expected = reference.generalized(torch.randn(3, 8), weights, pooling.config)
     (gradient,) = torch.autograd.grad(expected, pooling.hidden_weight)
     with torch.autocast("cpu", torch.bfloat16, is_autocast):
         penalty = pooling.penalty()
@@ -67,6 +67,7 @@ def test_sparse_attention_agrees_with_the_entmax_package(name: str, scale: float
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
     gradients = [torch.autograd.grad(found, scores, upstream)[0] for found in (ours, theirs)]
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
+    assert torch.autograd.gradgradcheck(lambda x: _attend(x, name), scores[:1, :4])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -92,21 +93,3 @@ def test_sparse_attention_does_not_depend_on_the_padding_of_others(name: str) ->
         alone, padded = (_attend(one, name) for one in (scores, torch.cat([scores, padding], 1)))
         assert torch.equal(padded[:, :20], alone)
         torch.testing.assert_close(padded.sum(1), torch.ones(len(scores), 1), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_sparse_attention_has_a_second_gradient(name: str) -> None:
-    """Also at words that are not read."""
-    scores = torch.tensor([[[0.0], [0.3], [-9.0]]], dtype=torch.float64, requires_grad=True)
-    assert (_attend(scores, name)[0, :, 0] > 0).tolist() == [True, True, False]
-    assert torch.autograd.gradgradcheck(lambda x: _attend(x, name), scores)
-
-
-def test_cosine_penalty_does_not_depend_on_length_or_number_of_hops() -> None:
-    """Equal hops are 1 whatever they read; hops that share no token are 0; one hop has no other."""
-    for tokens, hops in ((3, 2), (1000, 30)):
-        even = torch.full((1, hops, tokens), 1 / tokens)
-        assert cosine_penalty(even).item() == pytest.approx(1, abs=1e-5)
-    assert cosine_penalty(torch.eye(3, 5).unsqueeze(0)).tolist() == [0]
-    assert cosine_penalty(torch.rand(2, 1, 4)).tolist() == [0, 0]
-    assert cosine_penalty(torch.zeros(1, 3, 4)).tolist() == [0]

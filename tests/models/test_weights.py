@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import tiny
 import torch
-from checkpoints import change_weights
 from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoModel, AutoModelForSequenceClassification
@@ -16,21 +15,8 @@ from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification,
 from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
-NAME = "model.safetensors"
-VARIANTS = [
-    (SelfAttentiveModel, {"num_lstm_layers": 2}),
-    *(
-        (SelfAttentiveModel, {**encoder, "num_lstm_layers": 2, "pooling": "generalized"})
-        for encoder in tiny.ENCODERS[1:]
-    ),
-    (SelfAttentiveForSequenceClassification, {"classifier": "mlp"}),
-    (SelfAttentiveForSequenceClassification, {"classifier": "pruned_mlp"}),
-    (SelfAttentiveForNLI, {"matching": "gated", "classifier": "pruned_mlp"}),
-    (SelfAttentiveForNLI, {"matching": "concat"}),
-]
 # Enough numbers in each matrix for the largest of them to come near its bound.
-MANY = {"num_hops": 12, "num_labels": 6, "embedding_size": 12}
-every_model = pytest.mark.parametrize(("model_class", "fields"), VARIANTS)
+MANY = {"num_hops": 12, "num_labels": 6, "embedding_size": 12, "relation_hidden_size": 24}
 
 
 def step(model: SelfAttentivePreTrainedModel) -> None:
@@ -59,14 +45,11 @@ def assert_freshly_initialised(model: SelfAttentivePreTrainedModel, only: set[st
             assert 0.8 * bound < weight.abs().max() <= bound, name
 
 
-@every_model
+@tiny.every_model(tiny.OWN_MODELS)
 def test_new_weights_and_those_missing_in_a_checkpoint_start_glorot_uniform(
     model_class: type, fields: dict[str, Any], poisoned_memory: None
 ) -> None:
-    """`from_pretrained` builds on the meta device: a missing weight is bare memory at first.
-
-    Every second weight is missing in a state dict, the others must be as given.
-    """
+    """Every second weight is missing in a state dict; at first it is bare memory."""
     fields = {**MANY, **fields}
     new = model_class(tiny.tiny_config(**fields))
     assert_freshly_initialised(new, set(dict(new.named_parameters())))
@@ -82,23 +65,20 @@ def test_new_weights_and_those_missing_in_a_checkpoint_start_glorot_uniform(
 
 @pytest.mark.parametrize("head", HEADS)
 def test_head_starts_from_a_base_model_and_gives_it_back(head: type, tmp_path: Path) -> None:
-    """The weights of the encoder go both ways; only a base model leaves unknown weights out."""
+    """The weights of the encoder go both ways; the base model leaves the head's out unnoticed."""
     base = tiny.tiny_model(SelfAttentiveModel)
     base.save_pretrained(tmp_path / "base")
     model = head.from_pretrained(tmp_path / "base")
     model.save_pretrained(tmp_path / "head")
     again, loaded = SelfAttentiveModel.from_pretrained(tmp_path / "head", output_loading_info=True)
     assert not loaded["unexpected_keys"]
-    change_weights(tmp_path / "head", lambda w: w.update({"classifier.b": torch.ones(1)}))
-    _, loaded = head.from_pretrained(tmp_path / "head", output_loading_info=True)
-    assert loaded["unexpected_keys"] == {"classifier.b"}
     for name, weight in base.state_dict().items():
         assert torch.equal(model.encoder.state_dict()[name], weight)
         assert torch.equal(again.state_dict()[name], weight)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@every_model
+@tiny.every_model(tiny.MODELS)
 def test_loading_gives_back_what_was_saved(
     model_class: type, fields: dict[str, Any], dtype: torch.dtype, tmp_path: Path
 ) -> None:
@@ -107,14 +87,13 @@ def test_loading_gives_back_what_was_saved(
     model.save_pretrained(tmp_path)
     loaded = model_class.from_pretrained(tmp_path)
     assert (loaded.training, loaded.dtype) == (False, dtype)
-    assert loaded.state_dict().keys() == load_file(tmp_path / NAME).keys()
+    assert loaded.state_dict().keys() == load_file(tmp_path / "model.safetensors").keys()
     for name, weight in model.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], weight)
         assert loaded.state_dict()[name].data_ptr() % 64 == 0, "torch aligns new weights so"
 
 
 def word_vectors(model: SelfAttentivePreTrainedModel) -> nn.Parameter:
-    """Return the embedding matrix of a base model or a head."""
     return model.get_input_embeddings().weight
 
 
@@ -138,8 +117,7 @@ def test_frozen_word_vectors_and_the_row_of_padding_stay_as_they_are(
 
 
 @pytest.mark.parametrize("new_size", [tiny.VOCAB_SIZE + 9, tiny.VOCAB_SIZE - 5])
-@pytest.mark.parametrize("frozen", [False, True])
-@pytest.mark.parametrize("model_class", [SelfAttentiveModel, *HEADS])
+@pytest.mark.parametrize(("model_class", "frozen"), [(SelfAttentiveModel, False), (HEADS[1], True)])
 def test_the_vocabulary_can_be_resized_saved_and_loaded(
     model_class: type, frozen: bool, new_size: int, tmp_path: Path
 ) -> None:
@@ -168,7 +146,6 @@ TEXT = {"embedding_size": 100, "attention_size": 350, "num_labels": 5}
 PAIR = {"embedding_size": 300, "attention_size": 150, "num_labels": 3}
 TABLE_4 = [
     (TEXT, {"classifier_hidden_size": 3000}, 54_003_000, 15_000),
-    (TEXT, {"classifier_hidden_size": 4000}, 72_004_000, 20_000),
     (TEXT, {"pruned_row_size": 150, "pruned_column_size": 10}, 2_890_500, 52_500),
     (TEXT, {"pruned_row_size": 25, "pruned_column_size": 20}, 822_750, 63_750),
     (PAIR, {"classifier_hidden_size": 4000}, 72_004_000, 12_000),
@@ -182,8 +159,7 @@ def test_parameter_counts_follow_the_formulas_of_appendix_a(
 ) -> None:
     """Full: r U b + b. Pruned: r U p + r p + U r q + U q. The softmax columns of Table 4 are exact.
 
-    `hidden` are the printed figures with the biases, which the table rounds to 54M, 72M, 822K and
-    5.6M; for the pruned Yelp model it prints the part of the rows alone, 2.7M.
+    Table 4 rounds `hidden`; for the pruned Yelp model it prints the part of the rows, 2.7M.
     """
     is_pair, d, d_a = task is PAIR, task["embedding_size"], task["attention_size"]
     model_class = SelfAttentiveForNLI if is_pair else SelfAttentiveForSequenceClassification
@@ -196,8 +172,6 @@ def test_parameter_counts_follow_the_formulas_of_appendix_a(
     assert sizes.pop("classifier.output.weight") == softmax
     del sizes["classifier.output.bias"], sizes["encoder.embeddings.weight"]
     assert sum(size for name, size in sizes.items() if name.startswith("classifier.")) == hidden
-    # Two LSTMs with two bias vectors each (the paper's have one), W_s1 and W_s2, and per hop and
-    # side of a pair a 2u x 2u matrix.
-    lstm = 2 * (4 * 300 * (d + 300) + 2 * 4 * 300)
+    lstm = 2 * (4 * 300 * (d + 300) + 2 * 4 * 300)  # two bias vectors each; the paper's have one
     gates = 2 * 30 * 600 * 600 if is_pair else 0
     assert sum(sizes.values()) - hidden == lstm + d_a * (600 + 30) + gates

@@ -91,10 +91,13 @@ def test_search_continues_after_a_stop(command: list[str], tmp_path: Path) -> No
         search(*command, "--num_train_epochs", "3", "--trials", "4")
 
 
-def test_search_survives_a_trial_that_diverges(
+def test_search_of_a_regression_survives_a_trial_that_diverges(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some settings always do; only if all do is there no answer."""
+    rows = [{"text": f"a great meal {i}", "label": i / 4} for i in range(24)]
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    command += [f"--train_file={file}", f"--validation_file={file}"]
     step, calls = Trainer.training_step, []
 
     def diverge_at_first(*args: Any) -> Any:
@@ -105,7 +108,10 @@ def test_search_survives_a_trial_that_diverges(
     with pytest.raises(SystemExit, match=r"no trial has a result; see .*trials\.json"):
         search(*command, "--trials", "1")
     search(*command, "--trials", "2")
-    assert [trial["state"] for trial in record_of(tmp_path)["trials"]] == ["fail", "complete"]
+    record = record_of(tmp_path)
+    assert [trial["state"] for trial in record["trials"]] == ["fail", "complete"]
+    assert record["metric"] == "mse"
+    assert record["arguments"]["greater_is_better"] is False
 
 
 def test_search_judges_a_trial_by_its_best_evaluation(
@@ -125,48 +131,26 @@ def test_search_judges_a_trial_by_its_best_evaluation(
     assert recipe["load_best_model_at_end"] is True
 
 
-@pytest.mark.parametrize(
-    ("pooling", "left_out"),
-    [
+def test_sample_settings_draws_fields_that_the_pooling_uses() -> None:
+    for pooling, left_out in (
         ("self_attention", set()),
         ("generalized", {"penalty_coef"}),
         ("max", {"penalty_coef", "num_hops", "attention_size"}),
-    ],
-)
-def test_sample_settings_draws_fields_that_the_pooling_uses(
-    pooling: str, left_out: set[str]
-) -> None:
-    config = SelfAttentiveConfig(pooling=pooling)
-    settings = load_script("search").sample_settings(optuna.create_study().ask(), config)
-    assert settings.keys() == SEARCHED - left_out
-    del settings["learning_rate"]
-    SelfAttentiveConfig(pooling=pooling, **settings)
+    ):
+        config = SelfAttentiveConfig(pooling=pooling)
+        settings = load_script("search").sample_settings(optuna.create_study().ask(), config)
+        assert settings.keys() == SEARCHED - left_out
+        del settings["learning_rate"]
+        SelfAttentiveConfig(pooling=pooling, **settings)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--model_name_or_path", "x"], r"^search\.py: --model_name_or_path is given, but"),
-        (["--encoder_name_or_path", "x"], r"--encoder_name_or_path is given, but a search builds"),
-        (["--num_hop", "3"], r"^search\.py: there is no flag --num_hop; did you mean"),
-        (["--load_best_model_at_end"], r"contains the penalty; .* such as --metric_for_be"),
-        (["--metric_name", "some/metric"], r"--metric_name needs --metric_for_best_model"),
-    ],
-)
-def test_search_refuses_in_one_line_and_writes_nothing(
-    command: list[str], tmp_path: Path, words: list[str], message: str
-) -> None:
-    with pytest.raises(SystemExit, match=message):
-        search(*command, *words)
+def test_search_refuses_in_one_line_and_writes_nothing(command: list[str], tmp_path: Path) -> None:
+    for words, message in (
+        ("--model_name_or_path=x", r"^search\.py: --model_name_or_path is given, but"),
+        ("--encoder_name_or_path=x", r"--encoder_name_or_path is given, but a search builds"),
+        ("--load_best_model_at_end", r"contains the penalty; .* such as --metric_for_be"),
+        ("--metric_name=some/metric", r"--metric_name needs --metric_for_best_model"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            search(*command, words)
     assert not (tmp_path / "search").exists()
-
-
-def test_search_of_a_regression_minimises_the_squared_error(
-    command: list[str], tmp_path: Path
-) -> None:
-    rows = [{"text": f"a great meal {i}", "label": i / 4} for i in range(24)]
-    file = write_rows(tmp_path / "rows.jsonl", rows)
-    search(*command, f"--train_file={file}", f"--validation_file={file}", "--trials", "1")
-    record = record_of(tmp_path)
-    assert record["metric"] == "mse"
-    assert record["arguments"]["greater_is_better"] is False

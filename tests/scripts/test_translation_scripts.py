@@ -30,21 +30,24 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("ending", ["html", "svg", ""])
-def test_visualize_shows_the_alignment(
-    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+def test_visualize_and_the_demo_show_the_alignment(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = tmp_path / f"alignment.{ending}"
-    options = ["--output", str(output)] if ending else []
-    script_main("visualize")([checkpoint, "--text", TEXTS[0], *options])
-    shown = output.read_text() if ending else capsys.readouterr().out
-    assert "dogs" in shown or ending == "svg"
-    assert ending or re.search(r"\S+ +\S+ \d+%, ", shown)
-
-
-def test_visualize_refuses_what_alignments_lack(checkpoint: str) -> None:
+    words = [checkpoint, "--text", TEXTS[0]]
+    script_main("visualize")(words)
+    shown = capsys.readouterr().out
+    assert "dogs" in shown
+    assert re.search(r"\S+ +\S+ \d+%, ", shown)
+    for ending, part in (("html", "dogs"), ("svg", "<svg")):
+        output = tmp_path / f"alignment.{ending}"
+        script_main("visualize")([*words, "--output", str(output)])
+        assert part in output.read_text()
     with pytest.raises(SystemExit, match="one checkpoint and --text"):
         script_main("visualize")([checkpoint, "--file", "rows.csv"])
+    demo = pytest.importorskip("sase_hf.serving.demo")
+    translate = pipeline("aligned-translation", model=checkpoint)
+    assert 'class="alignment"' in demo.view(translate, [TEXTS[0]])
+    assert "translates" in demo.about(translate)
 
 
 def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_path: Path) -> None:
@@ -70,10 +73,3 @@ def test_pushed_checkpoint_holds_all_that_translation_needs(hub: Hub, checkpoint
         for name in (checkpoint, f"{OWNER}/translator")
     ]
     assert found[0] == found[1]
-
-
-def test_demo_shows_the_alignment(checkpoint: str) -> None:
-    demo = pytest.importorskip("sase_hf.serving.demo")
-    translate = pipeline("aligned-translation", model=checkpoint)
-    assert 'class="alignment"' in demo.view(translate, [TEXTS[0]])
-    assert "translates" in demo.about(translate)

@@ -15,6 +15,14 @@ from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification,
 
 WORDS = ["quick", "warm", "slow", "cold", "meal", "service"]
 STARS = {0: "poor", 1: "fine", 2: "great"}
+ROWS: list[dict[str, Any]] = [
+    {
+        "text": f"{WORDS[n % 6]} {WORDS[n // 6 % 6]} {n}",
+        "second": f"{WORDS[n // 2 % 6]} meal",
+        "label": STARS[n % 3],
+    }
+    for n in range(60)
+]
 main = script_main("visualize")
 
 
@@ -42,17 +50,6 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def labelled(count: int = 60) -> list[dict[str, Any]]:
-    return [
-        {
-            "text": f"{WORDS[n % 6]} {WORDS[n // 6 % 6]} {n}",
-            "second": f"{WORDS[n // 2 % 6]} meal",
-            "label": STARS[n % 3],
-        }
-        for n in range(count)
-    ]
-
-
 def test_visualize_shows_texts_in_the_terminal(
     checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,9 +70,9 @@ def test_visualize_writes_a_page_with_rows_of_each_label(
     checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "new" / "page.html"
-    file = write_rows(tmp_path / "rows.jsonl", labelled())
-    words = [str(checkpoints / "one"), "--file", file, "--select", "random", "--per_label", "2"]
-    main([*words, "--output", str(output), "--title=A & B", "--max_seq_length=2"])
+    words = [str(checkpoints / "one"), "--file", write_rows(tmp_path / "rows.jsonl", ROWS)]
+    options = ["--select=random", "--per_label=2", "--title=A & B", "--max_seq_length=2"]
+    main([*words, *options, "--output", str(output)])
     assert capsys.readouterr().out == f"{output}\n"
     page = assert_harmless(output.read_text("utf-8"))
     assert "Tokens cut off at the end and not read: 1." in page.texts["p.note"]
@@ -83,40 +80,32 @@ def test_visualize_writes_a_page_with_rows_of_each_label(
     predicted = [re.search("Predicted (\\w+)", head)[1] for head in page.texts["h2"]]
     assert predicted == sorted(predicted)
     assert {predicted.count(label) for label in predicted} <= {1, 2}
-    true_labels = {row["text"]: row["label"] for row in labelled()}
+    true_labels = {row["text"]: row["label"] for row in ROWS}
     shown = zip(page.texts["p.words"], predicted, page.texts["p.verdict"], strict=True)
     for text, label, verdict in shown:
         judged = "Right" if label == true_labels[text] else "Wrong"
         assert verdict == f"{judged}: the true label is {true_labels[text]}"
+    main([*words, "--select", "wrong", "--per_label", "3"])
+    wrong = re.findall(r"^(\w+) 0\.\d+, true label (\w+)$", capsys.readouterr().out, re.MULTILINE)
+    assert wrong
+    assert all(label != true_label for label, true_label in wrong)
 
 
-def test_visualize_selects_mistakes(
-    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_visualize_compares_two_checkpoints_and_reads_pairs(
+    checkpoints: Path, tmp_path: Path
 ) -> None:
-    file = write_rows(tmp_path / "rows.jsonl", labelled())
-    main([str(checkpoints / "one"), "--file", file, "--select", "wrong", "--per_label", "3"])
-    shown = re.findall(r"^(\w+) 0\.\d+, true label (\w+)$", capsys.readouterr().out, re.MULTILINE)
-    assert shown
-    assert all(predicted != true_label for predicted, true_label in shown)
-
-
-def test_visualize_compares_two_checkpoints_on_a_page(checkpoints: Path, tmp_path: Path) -> None:
-    output, file = tmp_path / "both.html", write_rows(tmp_path / "rows.jsonl", labelled())
-    words = [str(checkpoints / "one"), "--compare", str(checkpoints / "other")]
-    main([*words, "--file", file, "--output", str(output)])
+    output, file = tmp_path / "page.html", write_rows(tmp_path / "rows.jsonl", ROWS)
+    options = ["--file", file, "--output", str(output)]
+    main([str(checkpoints / "one"), "--compare", str(checkpoints / "other"), *options])
     page = Page(output.read_text("utf-8"))
     assert page.texts["h3"] == ["one", "other"] * len(page.texts["h2"])
     assert page.texts["p.words"][::2] == page.texts["p.words"][1::2]
-
-
-def test_visualize_reads_pairs_from_two_columns(checkpoints: Path, tmp_path: Path) -> None:
-    output, file = tmp_path / "pairs.html", write_rows(tmp_path / "rows.jsonl", labelled(12))
-    words = [str(checkpoints / "pairs"), "--file", file, "--text_column_names", "text, second"]
-    main([*words, "--select", "random", "--per_label", "1", "--output", str(output)])
+    options += ["--text_column_names=text, second", "--select=random", "--per_label=1"]
+    main([str(checkpoints / "pairs"), *options])
     texts = Page(output.read_text("utf-8")).texts["p.words"]
     shown = set(zip(texts[::2], texts[1::2], strict=True))
     assert shown
-    assert shown <= {(row["text"], row["second"]) for row in labelled(12)}
+    assert shown <= {(row["text"], row["second"]) for row in ROWS}
 
 
 @pytest.mark.parametrize(
@@ -145,6 +134,9 @@ def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
     assert output.stat().st_size > alone > 1000
     with pytest.raises(SystemExit, match=r"a figure shows one text; .*figure\.html"):
         main([*words, "--text", "cold meal"])
+    themes = tmp_path / "themes"
+    script_main("lab/figures")([*words[:3], "--output_dir", str(themes)])
+    assert {path.name for path in themes.iterdir()} == {"heatmap_dark.svg", "heatmap_light.svg"}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +166,7 @@ def test_visualize_answers_mistakes_in_one_line(
     checkpoints: Path, tmp_path: Path, name: str, words: list[str], message: str
 ) -> None:
     labels = {"several": ["poor"], "number": 1.0}
-    rows = [{**row, "label": labels.get(name, row["label"])} for row in labelled(6)]
+    rows = [{**row, "label": labels.get(name, row["label"])} for row in ROWS[:6]]
     file = write_rows(tmp_path / "rows.jsonl", rows)
     words = [word.replace("ROWS", file).replace("CHECKPOINTS", str(checkpoints)) for word in words]
     with pytest.raises(SystemExit, match=message):
@@ -192,10 +184,3 @@ def test_visualize_draws_the_weights_of_pairs_of_tokens(checkpoints: Path, tmp_p
         main([str(checkpoints / "one"), *words])
     with pytest.raises(SystemExit, match=r"--pairs draws one checkpoint; give --output a name in"):
         main([str(checkpoints / "related"), *words[:2]])
-
-
-def test_readme_figures_draws_both_themes(checkpoints: Path, tmp_path: Path) -> None:
-    words = [str(checkpoints / "one"), "--text", "warm meal", "--output_dir", str(tmp_path)]
-    script_main("lab/figures")(words)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["heatmap_dark.svg", "heatmap_light.svg"]

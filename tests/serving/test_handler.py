@@ -2,8 +2,6 @@
 
 import fcntl
 import json
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import PAIRS, TEXTS, assert_same_answers, save_checkpoint
+from isolated import run_isolated
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 from sase_hf import SelfAttentiveModel
@@ -27,7 +26,7 @@ sys.modules["sase_hf"] = None
 sys.path.insert(0, sys.argv[1])
 from handler import EndpointHandler
 serve = EndpointHandler(sys.argv[1])
-print(json.dumps([serve({"inputs": one}) for one in json.load(sys.stdin)]))
+print(json.dumps([serve({"inputs": one}) for one in json.loads(sys.argv[2])]))
 """
 ANSWERED: dict[str, list[Any]] = {
     "classifier": [TEXTS[0], TEXTS, "", [], [""], {"text": TEXTS[0]}, ["half \ud83d of one", "b"]],
@@ -52,16 +51,19 @@ def test_handler_loads_one_worker_at_a_time(
     """Transformers copies the code of a checkpoint to a cache of all processes without a lock."""
     lock = tmp_path / "modules" / endpoint_handler.LOCK_NAME
 
-    def load(*args: Any, **options: Any) -> Any:
-        with lock.open() as file, pytest.raises(BlockingIOError):
+    def take() -> None:
+        with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def load(*args: Any, **options: Any) -> Any:
+        with pytest.raises(BlockingIOError):
+            take()
         return pipeline(*args, **options)
 
     monkeypatch.setattr(endpoint_handler, "HF_MODULES_CACHE", str(lock.parent))
     monkeypatch.setattr(endpoint_handler, "pipeline", load)
     EndpointHandler(str(root / "classifier"))
-    with lock.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    take()
 
 
 @pytest.mark.slow
@@ -74,18 +76,10 @@ def test_published_handler_serves_without_the_package(fit: Path, tmp_path: Path)
     needed = (served / "requirements.txt").read_text().splitlines()
     assert [line[:5] for line in needed] == ["torch", "trans"]
     assert set(needed) < set(metadata.requires("sase_hf") or ())
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", SERVE, str(served)],
-        input=json.dumps(ANSWERED["classifier"]),
-        env={"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    asked = ANSWERED["classifier"]
+    printed = run_isolated(["-c", SERVE, str(served), json.dumps(asked)], tmp_path)
     here = EndpointHandler(str(fit))
-    for one, other in zip(json.loads(done.stdout), ANSWERED["classifier"], strict=True):
-        assert_same_answers(one, here({"inputs": other}))
+    assert_same_answers(json.loads(printed), [here({"inputs": one}) for one in asked])
 
 
 @pytest.mark.parametrize("name", ANSWERED)
@@ -105,8 +99,8 @@ def test_handler_of_an_encoder_returns_embeddings(root: Path) -> None:
     for embedding, text in zip(serve({"inputs": texts}), texts, strict=True):
         with torch.no_grad():
             expected = model(**tokenizer(text, return_tensors="pt")).sentence_embedding[0]
-        np.testing.assert_allclose(embedding, expected, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(serve({"inputs": text}), expected, rtol=1e-5, atol=1e-6)
+        for found in (embedding, serve({"inputs": text})):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +110,6 @@ def test_handler_of_an_encoder_returns_embeddings(root: Path) -> None:
         ("classifier", {"inputs": ["a", 7]}, r"input 1 \(from 0\) is 7; it must be a text"),
         ("classifier", {"inputs": "a" * 100_001}, r"100,003 characters; max 100,000"),
         ("classifier", {"inputs": "a", "parameters": {"x": 1}}, r"allowed are top_k, truncation"),
-        ("classifier", {"inputs": "a", "parameters": "x"}, r"\"parameters\" is 'x'; allowed are"),
         ("classifier", {"inputs": "a", "parameters": {"top_k": 0}}, r"\"top_k\" is 0; .* integer"),
         ("classifier", {"inputs": [""] * 257}, r"inputs has 257 texts; max 256, send several"),
         ("classifier", ["a"], r"the request is \['a'\]; it must be an object with \"inputs\""),

@@ -39,23 +39,17 @@ def checkpoint(
     return folder, train_tiny(folder, **reviews, **options)
 
 
-@pytest.fixture
-def vectors(tmp_path: Path) -> Path:
-    path = tmp_path / "vectors.txt"
-    path.write_text("meal 1 2 3\nzebra 4 4 4\ntable 0 1 0\n")
-    return path
-
-
 def set_up(**options: Any) -> TrainingSetup:
     return parse_arguments(LabelTask, flags(**{**TINY_MODEL, **options})).assemble()
 
 
 def test_setup_joins_the_vectors_and_words_of_several_files(
-    reviews: dict[str, str], vectors: Path, tmp_path: Path
+    reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    more_vectors = tmp_path / "more.txt"
-    more_vectors.write_text("meal 5 6\nlion 7 8\n")
-    options = {**reviews, "embedding_size": None, "word_vectors": [vectors, more_vectors]}
+    files = [tmp_path / "vectors.txt", tmp_path / "more.txt"]
+    files[0].write_text("meal 1 2 3\nzebra 4 4 4\ntable 0 1 0\n")
+    files[1].write_text("meal 5 6\nlion 7 8\n")
+    options = {**reviews, "embedding_size": None, "word_vectors": files}
     both = set_up(**options, vocab_size=100, extend_vocabulary=False)
     words = both.tokenizer.get_vocab()
     rows = both.model.get_input_embeddings().weight
@@ -63,39 +57,39 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
     assert not rows[both.tokenizer.pad_token_id].any()
     assert "zebra" not in words
     assert both.model.config.embedding_size == 5
-    assert both.vectors_found[str(vectors)] == 2 * both.vectors_found[str(more_vectors)] > 0
+    found = both.vectors_found
+    assert found[str(files[0])] == 2 * found[str(files[1])] > 0
     extended = set_up(**options)
     words = extended.tokenizer.get_vocab()
     rows = extended.model.get_input_embeddings().weight
     assert rows[words["zebra"]][:3].tolist() == [4, 4, 4]
     assert rows[words["lion"]][3:].tolist() == [7, 8]
+    with pytest.raises(ValueError, match=r"--embedding_size is 6, but the vectors of .* 3 wide"):
+        set_up(**reviews, word_vectors=files[0], embedding_size=6)
 
 
-def test_setup_keeps_the_dropout_of_rankers(tmp_path: Path) -> None:
-    rows = [{"query": "good meal", "document": "a good meal in a bad room"}] * 4
-    words = flags(train_file=write_rows(tmp_path / "pairs.jsonl", rows), do_train=True)
-    setup = parse_arguments(RetrievalTask, words).assemble()
-    assert setup.model.config.embedding_dropout == 0.3
-
-
-def test_setup_drops_no_words_of_pairs_unless_asked_to(
+def test_setup_drops_no_words_of_pairs_to_label_unless_asked_to(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
     pairs = {**write_splits(tmp_path, pair_rows), "text_column_names": "premise,hypothesis"}
     assert set_up(**reviews).model.config.embedding_dropout == 0.3
     assert set_up(**pairs).model.config.embedding_dropout == 0
     assert set_up(**pairs, embedding_dropout=0.2).model.config.embedding_dropout == 0.2
+    ranked = {**pairs, "test_file": None, "do_train": True}
+    ranker = parse_arguments(RetrievalTask, flags(**ranked)).assemble().model
+    assert ranker.config.embedding_dropout == 0.3
 
 
-def test_setup_cuts_where_a_checkpoint_is_trained_to_cut(
-    checkpoint: tuple[Path, dict[str, Any]], reviews: dict[str, str]
+@pytest.mark.parametrize(
+    ("asked", "expected"), [(["balanced"], [1.5, 0.75, 1]), (["0.5", "1", "3"], [0.5, 1, 3])]
+)
+def test_setup_weights_classes_by_the_training_rows_or_as_given(
+    asked: list[str], expected: list[float], tmp_path: Path
 ) -> None:
-    """So that what reads the new checkpoint cuts there too."""
-    setup = set_up(
-        **reviews, model_name_or_path=checkpoint[0], embedding_size=None, max_seq_length=3
-    )
-    assert setup.tokenizer.model_max_length == 3
-    assert max(map(len, setup.rows["train"]["input_ids"])) == 3
+    rows = [{"text": f"meal {i}", "label": label} for i, label in enumerate("abbbbaccc")]
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    config = set_up(train_file=file, do_train=True, class_weights=asked).model.config
+    assert config.class_weights == pytest.approx(expected)
 
 
 def test_setup_scales_the_targets_of_a_regression(tmp_path: Path) -> None:
@@ -109,21 +103,18 @@ def test_setup_scales_the_targets_of_a_regression(tmp_path: Path) -> None:
     assert (config.target_mean, config.target_deviation) == ((2.5,), (1.0,))
 
 
-def test_setup_refuses_another_width_than_that_of_the_vectors(
-    reviews: dict[str, str], vectors: Path
+def test_setup_takes_a_ready_tokenizer_and_sets_its_length(
+    checkpoint: tuple[Path, dict[str, Any]], reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=r"--embedding_size is 6, but the vectors of .* 3 wide"):
-        set_up(**reviews, word_vectors=vectors, embedding_size=6)
-
-
-def test_setup_takes_a_ready_tokenizer(reviews: dict[str, str], tmp_path: Path) -> None:
-    """One tokenizer for several models, or one of somebody else; only the length is set."""
+    """One for several models, or that of a checkpoint; what reads the new one cuts there too."""
     build_tokenizer(["meal table"]).save_pretrained(tmp_path)
-    setup = set_up(**reviews, tokenizer_name=tmp_path, max_seq_length=5)
-    assert setup.tokenizer.get_vocab().keys() == {"[PAD]", "[UNK]", "meal", "table"}
-    assert setup.model.config.vocab_size == 4
-    assert setup.tokenizer.model_max_length == 5
-    assert max(map(len, setup.rows["train"]["input_ids"])) == 5
+    ready = set_up(**reviews, tokenizer_name=tmp_path, max_seq_length=3)
+    assert ready.tokenizer.get_vocab().keys() == {"[PAD]", "[UNK]", "meal", "table"}
+    assert ready.model.config.vocab_size == 4
+    model = {"model_name_or_path": checkpoint[0], "embedding_size": None}
+    for setup in (ready, set_up(**reviews, **model, max_seq_length=3)):
+        assert setup.tokenizer.model_max_length == 3
+        assert max(map(len, setup.rows["train"]["input_ids"])) == 3
 
 
 def test_checkpoint_is_evaluated_and_predicts_new_rows(
@@ -183,23 +174,22 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
         ({"vocab_size": 9, "word_vectors": "v.txt"}, "--vocab_size, --word_vectors shape a new"),
         ({"extend_vocabulary": False}, "--extend_vocabulary shape a new model"),
         ({"classifier_dropout": 1.0}, r"^classifier_dropout is 1\.0; it must be .* below 1"),
+        # The loss of another family has no penalty, its code no attention of this kind.
+        ({"model_name_or_path": "BERT"}, "holds a 'bert' model; name a 'self_attentive' or"),
     ],
 )
-def test_checkpoint_refuses_flags_that_contradict_it(
+def test_checkpoint_refuses_another_family_and_flags_that_contradict_it(
     options: dict[str, Any],
     message: str,
     checkpoint: tuple[Path, dict[str, Any]],
     reviews: dict[str, str],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A flag without effect would mislead."""
+    monkeypatch.chdir(tmp_path)
+    Path("BERT").mkdir()
+    Path("BERT/config.json").write_text('{"model_type": "bert"}')
     files = {"validation_file": reviews["validation_file"], "model_name_or_path": checkpoint[0]}
     with pytest.raises(ValueError, match=message):
-        run_tiny(tmp_path / "run", do_eval=True, **files, **options)
-
-
-def test_checkpoint_of_another_family_is_refused(tmp_path: Path, reviews: dict[str, str]) -> None:
-    """Its loss has no penalty, its code no attention of this kind."""
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ValueError, match="holds a 'bert' model; name a 'self_attentive' or"):
-        run_tiny(tmp_path / "run", do_eval=True, model_name_or_path=tmp_path, **reviews)
+        run_tiny(tmp_path / "run", do_eval=True, **{**files, **options})

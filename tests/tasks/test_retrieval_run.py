@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from checkpoints import script_main
 from rows import write_jsonl
-from runs import TINY_MODEL
+from runs import TINY_MODEL, read_lines
 from sentence_transformers import SentenceTransformer
 from tiny_translation import tiny_translator
 
@@ -45,7 +45,7 @@ def words_for(folder: Path, **flags: Any) -> list[str]:
         "disable_tqdm": "true",
         **flags,
     }
-    return [f"--{name}={value}" for name, value in given.items()]
+    return [f"--{name}={value}" for name, value in given.items() if value is not None]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_rank_finds_the_documents_that_embed_wrote(
     for mode in ("rows", "flat"):
         output = folder / f"{mode}.jsonl"
         script_main("rank")([*words, "--score_mode", mode, "--output", str(output)])
-        rankings[mode] = [json.loads(line) for line in output.read_text().splitlines()]
+        rankings[mode] = read_lines(output)
     assert rankings["rows"][0]["documents"][0] == ANIMALS.index("owl")
     assert rankings["rows"][1] == {"query": "", "documents": [0, 1, 2], "scores": [0, 0, 0]}
     encoder = SentenceTransformer(model)
@@ -126,7 +126,7 @@ def test_rank_translates_the_queries(trained: dict[str, Any], tmp_path: Path) ->
         ranking("owl the", "--translate_with", model)
 
 
-def test_rank_refuses_what_it_cannot_rank(trained: dict[str, Any], tmp_path: Path) -> None:
+def test_scripts_refuse_what_a_ranker_cannot_do(trained: dict[str, Any], tmp_path: Path) -> None:
     model, queries = str(trained["folder"] / "run"), str(trained["folder"] / "pairs.jsonl")
     for flags, message in (
         (["--documents", str(tmp_path)], "no embeddings in"),
@@ -134,36 +134,28 @@ def test_rank_refuses_what_it_cannot_rank(trained: dict[str, Any], tmp_path: Pat
     ):
         with pytest.raises(SystemExit, match=message):
             script_main("rank")([model, "--queries", queries, *flags])
-
-
-def test_train_refuses_a_ranker(trained: dict[str, Any], tmp_path: Path) -> None:
     rows = write_jsonl(tmp_path / "rows.jsonl", [{"query": "a", "document": "b", "label": 0.5}])
-    words = ["--model_name_or_path", trained["output_dir"], "--validation_file", str(rows)]
+    words = ["--model_name_or_path", model, "--validation_file", str(rows), "--do_eval"]
     with pytest.raises(SystemExit, match="which has no labels; train it with scripts/train_retr"):
-        script_main("train")([*words, "--output_dir", str(tmp_path / "out"), "--do_eval"])
+        script_main("train")([*words, "--output_dir", str(tmp_path / "out")])
 
 
-def test_retrieval_run_starts_from_any_head_and_resumes(
+def test_retrieval_run_starts_from_a_checkpoint_and_resumes(
     trained: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A training that was cut in the middle ends with the weights of one that was not."""
-    losses = []
-    for name, steps in (("whole", [4]), ("halves", [2, 4])):
-        for n in steps:
-            words = words_for(
-                tmp_path,
-                output_dir=tmp_path / name,
-                model_name_or_path=trained["output_dir"],
-                max_steps=n,
-                lr_scheduler_type="constant",
-                save_strategy="steps",
-                save_steps=2,
-                **({"resume_from_checkpoint": "true"} if n != steps[0] else {}),
-            )
-            words = [w for w in words if not w.startswith(tuple(f"--{n}=" for n in TINY_MODEL))]
-            outcome = run(parse_arguments(RetrievalTask, words))
-        losses.append(outcome["metrics"]["eval_loss"])
-    assert losses[0] == losses[1]
+    """A training that was cut in the middle ends with the loss of one that was not."""
+    flags: dict[str, Any] = {"lr_scheduler_type": "constant", "save_strategy": "steps"}
+    flags |= {"save_steps": 2, "model_name_or_path": trained["output_dir"]}
+    flags |= dict.fromkeys(TINY_MODEL)
+
+    def loss_after(name: str, steps: int, **more: Any) -> float:
+        words = words_for(tmp_path, **flags, **more, output_dir=tmp_path / name, max_steps=steps)
+        loss: float = run(parse_arguments(RetrievalTask, words))["metrics"]["eval_loss"]
+        return loss
+
+    whole = loss_after("whole", 4)
+    assert loss_after("halves", 2) != whole
+    assert loss_after("halves", 4, resume_from_checkpoint="true") == whole
 
 
 def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
@@ -172,15 +164,13 @@ def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
     rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in texts * 2])
     output = tmp_path / "pairs.jsonl"
     script_main("retrieval_pairs")([str(rows), str(output), "--max_rows", "1"])
-    assert [json.loads(line) for line in output.read_text().splitlines()] == [
-        {"query": long, "document": "A b. C d! E f? G h."}
-    ]
+    assert read_lines(output) == [{"query": long, "document": "A b. C d! E f? G h."}]
 
 
-@pytest.mark.parametrize("name", ["matching", "label_smoothing", "task", "max_batch_tokens"])
-def test_retrieval_has_no_flags_that_it_could_not_follow(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"there is no flag --{name};"):
-        parse_arguments(RetrievalTask, ["--do_eval", f"--{name}=0"])
+def test_retrieval_has_no_flags_that_it_could_not_follow(tmp_path: Path) -> None:
+    for name in ("matching", "label_smoothing", "task", "max_batch_tokens"):
+        with pytest.raises(ValueError, match=f"there is no flag --{name};"):
+            parse_arguments(RetrievalTask, ["--do_eval", f"--{name}=0"])
     words = words_for(tmp_path, label_smoothing_factor=0.1)
     with pytest.raises(ValueError, match="--label_smoothing_factor is for labels"):
         run(parse_arguments(RetrievalTask, words))

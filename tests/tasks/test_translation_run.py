@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from rows import write_jsonl
-from runs import launch
+from runs import launch, read_lines, same_weights
 from tiny_translation import SIZES
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
@@ -78,9 +78,8 @@ def test_translation_is_learnt_recorded_and_repeated_by_its_checkpoint(tmp_path:
     )
     record = json.loads((tmp_path / "record.json").read_text())
     assert record["signatures"]["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
-    lines = (tmp_path / "run" / "predictions.jsonl").read_text().splitlines()
     expected = [{**pair, "translation": pair["fr"]} for pair in PAIRS]
-    assert [json.loads(line) for line in lines] == expected
+    assert read_lines(tmp_path / "run" / "predictions.jsonl") == expected
     translator: Any = pipeline("aligned-translation", model=str(tmp_path / "run"))
     assert translator("a cat runs .")["translation_text"] == "un chat court ."
     assert "@inproceedings{bahdanau2015neural" in (tmp_path / "run" / "README.md").read_text()
@@ -95,7 +94,7 @@ def test_rows_without_a_target_are_translated(tmp_path: Path) -> None:
     trained = {"model_name_or_path": tmp_path / "run", "output_dir": tmp_path / "more"}
     translate(tmp_path, **{**dict.fromkeys(words), **flags, **trained})
     for folder in (tmp_path / "run", tmp_path / "more"):
-        lines = map(json.loads, (folder / "predictions.jsonl").read_text().splitlines())
+        lines = read_lines(folder / "predictions.jsonl")
         found = [(line["id"], isinstance(line["translation"], str)) for line in lines]
         assert found == [(7, True), (8, True)]
 
@@ -106,20 +105,17 @@ def test_accumulated_and_split_batches_train_as_the_whole_one(
 ) -> None:
     """The loss counts the target words of the whole update."""
     flags = {"optim": "sgd", "learning_rate": 0.5, "label_smoothing_factor": smoothing}
+    accumulated = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
     translate(tmp_path / "whole", **flags)
-    translate(
-        tmp_path / "accumulated",
-        **flags,
-        per_device_train_batch_size=2,
-        gradient_accumulation_steps=2,
-    )
+    translate(tmp_path / "accumulated", **{**flags, **accumulated})
     translate(tmp_path / "split", **flags, max_batch_tokens=20)
-    whole = weights_of(tmp_path / "whole")
     for name in ("accumulated", "split"):
-        for key, weight in weights_of(tmp_path / name).items():
-            torch.testing.assert_close(
-                weight, whole[key], rtol=1e-5, atol=1e-6, msg=f"{name} {key}"
-            )
+        assert_close(weights_of(tmp_path / name), weights_of(tmp_path / "whole"))
+
+
+def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[name], weight, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -139,25 +135,19 @@ def test_two_processes_train_and_evaluate_as_one(tmp_path: Path) -> None:
     words = words_for(folder, **flags, per_device_train_batch_size=2, record=folder / "record.json")
     torchrun = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     launch({tmp_path / "log": [*torchrun, str(SCRIPT), *words]})
-    one = weights_of(tmp_path / "one")
-    for name, weight in weights_of(folder).items():
-        torch.testing.assert_close(weight, one[name], rtol=1e-5, atol=1e-6)
+    assert_close(weights_of(folder), weights_of(tmp_path / "one"))
     found = json.loads((folder / "record.json").read_text())["metrics"]
     for name in ("loss", "nll", "nats_per_sentence", "bleu"):
         assert found[name] == pytest.approx(metrics[f"eval_{name}"], rel=1e-5)
 
 
 def test_translation_resumes_where_it_stopped(tmp_path: Path) -> None:
-    flags = {
-        "save_strategy": "steps",
-        "save_steps": 2,
-        "train_sampling_strategy": "group_by_length",
-    }
+    flags = {"save_strategy": "steps", "save_steps": 2}
+    flags["train_sampling_strategy"] = "group_by_length"
     translate(tmp_path, **flags)
     whole = weights_of(tmp_path)
-    folder = tmp_path / "run"
-    translate(tmp_path, **flags, resume_from_checkpoint=folder / "checkpoint-2")
-    assert all(torch.equal(weight, whole[name]) for name, weight in weights_of(tmp_path).items())
+    translate(tmp_path, **flags, resume_from_checkpoint=tmp_path / "run" / "checkpoint-2")
+    assert same_weights(weights_of(tmp_path), whole)
 
 
 def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
@@ -193,22 +183,23 @@ def test_translation_refuses(
         translate(tmp_path, **given)
 
 
-def test_length_cut_keeps_pairs_with_two_short_sides(tmp_path: Path) -> None:
-    words = words_for(tmp_path, max_train_words=4)
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        # Pairs with two short sides.
+        ({"max_train_words": 4}, [(pair["en"], pair["fr"]) for pair in PAIRS[:4]]),
+        # Each pair is beside its exchange, so that --max_train_samples keeps both.
+        (
+            {"both_directions": True, "max_train_samples": 4},
+            [(p[one], p[two]) for p in PAIRS[:2] for one, two in (("en", "fr"), ("fr", "en"))],
+        ),
+    ],
+)
+def test_training_rows_alone_are_cut_and_exchanged(
+    flags: dict[str, Any], expected: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    words = words_for(tmp_path, **flags)
     splits = parse_arguments(TranslationTask, words).assemble().task.splits
-    assert splits["train"].to_list() == [
-        {"text": pair["en"], "text_pair": pair["fr"]} for pair in PAIRS[:4]
-    ]
-    assert len(splits["validation"]) == len(PAIRS)
-
-
-def test_pairs_are_trained_in_both_directions(tmp_path: Path) -> None:
-    """Those of training only, each beside its exchange, so that --max_train_samples keeps both."""
-    words = words_for(tmp_path, both_directions=True, max_train_samples=4)
-    splits = parse_arguments(TranslationTask, words).assemble().task.splits
-    assert splits["train"].to_list() == [
-        {"text": text, "text_pair": other}
-        for pair in PAIRS[:2]
-        for text, other in ((pair["en"], pair["fr"]), (pair["fr"], pair["en"]))
-    ]
+    train = splits["train"]
+    assert list(zip(train["text"], train["text_pair"], strict=True)) == expected
     assert len(splits["validation"]) == len(PAIRS)

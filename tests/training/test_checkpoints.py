@@ -1,7 +1,5 @@
 """Manifests, and the search for a checkpoint to resume."""
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ from sase_hf.training.checkpoints import (
     check_unused,
     checkpoint_to_resume,
     newest_complete_checkpoint,
-    why_incomplete,
     write_manifest,
 )
 
@@ -29,54 +26,32 @@ def make_checkpoint(run: Path, step: int) -> Path:
     return folder
 
 
-def change_one_byte(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[0] ^= 1
-    path.write_bytes(bytes(content))
-
-
-@pytest.mark.parametrize(
-    ("file", "tear", "reason"),
-    [
-        ("manifest.json", Path.unlink, "manifest.json, written last, is missing"),
-        ("manifest.json", lambda path: path.write_text(""), "manifest.json is damaged"),
-        ("state/rng.pth", Path.unlink, "state/rng.pth is missing"),
-        ("state/rng.pth", change_one_byte, "state/rng.pth is damaged"),
-        ("", shutil.rmtree, "there is no such folder"),
-    ],
-)
-def test_why_incomplete_names_a_torn_file(
-    file: str, tear: Callable[[Path], object], reason: str, tmp_path: Path
-) -> None:
-    folder = make_checkpoint(tmp_path, 3)
-    assert why_incomplete(folder) is None
-    tear(folder / file)
-    assert (why_incomplete(folder) or "").startswith(reason)
-
-
 def test_newest_complete_checkpoint_warns_of_torn_ones_and_raises_if_there_is_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Resuming from an older one costs time; training from the start would look like a success."""
     with pytest.raises(FileNotFoundError, match=r"no complete checkpoint in .*it holds none"):
         newest_complete_checkpoint(tmp_path)
-    (make_checkpoint(tmp_path, 9) / "optimizer.pt").unlink()
-    (make_checkpoint(tmp_path, 10) / MANIFEST_NAME).unlink()
+    (make_checkpoint(tmp_path, 9) / "state/rng.pth").write_bytes(b"mice")
+    (make_checkpoint(tmp_path, 10) / "optimizer.pt").unlink()
+    (make_checkpoint(tmp_path, 11) / MANIFEST_NAME).write_text("")
+    (make_checkpoint(tmp_path, 12) / MANIFEST_NAME).unlink()
     with pytest.raises(
-        FileNotFoundError, match=r"checkpoint-9: optimizer\.pt is missing.*auto begins anew"
+        FileNotFoundError, match=r"checkpoint-10: optimizer\.pt is missing.*auto begins anew"
     ):
         newest_complete_checkpoint(tmp_path)
     caplog.clear()
     complete = make_checkpoint(tmp_path, 8)
     assert newest_complete_checkpoint(tmp_path) == complete
-    assert [record.getMessage().rpartition("/")[2] for record in caplog.records] == [
-        "checkpoint-10: manifest.json, written last, is missing",
-        "checkpoint-9: optimizer.pt is missing",
+    assert [record.getMessage().rpartition("/checkpoint-")[2] for record in caplog.records] == [
+        "12: manifest.json, written last, is missing",
+        "11: manifest.json is damaged",
+        "10: optimizer.pt is missing",
+        "9: state/rng.pth is damaged: its SHA-256 differs",
     ]
 
 
 def test_checkpoint_to_resume_is_a_folder_or_the_newest_or_none(tmp_path: Path) -> None:
-    """The flag's meanings."""
     old, new = make_checkpoint(tmp_path, 1), make_checkpoint(tmp_path, 2)
     assert checkpoint_to_resume(None, tmp_path) is None
     assert checkpoint_to_resume("False", tmp_path) is None
@@ -85,8 +60,9 @@ def test_checkpoint_to_resume_is_a_folder_or_the_newest_or_none(tmp_path: Path) 
     assert checkpoint_to_resume("True", tmp_path) == new
     assert checkpoint_to_resume(str(old), tmp_path) == old
     (old / "optimizer.pt").unlink()
-    with pytest.raises(ValueError, match=r"cannot resume from .*checkpoint-1: optimizer\.pt is mi"):
-        checkpoint_to_resume(str(old), tmp_path)
+    for folder, reason in ((old, r"optimizer\.pt is mi"), (tmp_path / "no", "there is no such f")):
+        with pytest.raises(ValueError, match=rf"cannot resume from {folder}: {reason}"):
+            checkpoint_to_resume(str(folder), tmp_path)
 
 
 NOT_EMPTY = r"is not empty\. Continue its run with"

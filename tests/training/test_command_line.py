@@ -23,31 +23,22 @@ RECIPES = sorted(Path(__file__).parents[2].glob("scripts/recipes/*.yaml"))
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Any:
-
     def write(text: str, name: str = "recipe.yaml") -> str:
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return str(path)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
 
     return write
 
 
-def test_recipe_is_overridden_by_flags(recipe: Any) -> None:
-    path = recipe("num_hops: 5\nlearning_rate: 0.5\ndo_train: true\nmetric_name: [accuracy]\n")
-    words = ["--num_hops", "7", "--do_train", "false", "--metric_name", "a", "b"]
-    task = parse_arguments(LabelTask, [path, *words])
-    model, training = task.model_args, task.run_args
-    assert (model.num_hops, training.learning_rate, training.do_train) == (7, 0.5, False)
-    assert training.metric_name == ["a", "b"]
-
-
-def test_recipe_values_have_the_types_of_their_flags(recipe: Any) -> None:
+def test_recipe_values_have_the_types_of_their_flags_which_override_them(recipe: Any) -> None:
     """YAML 1.1 reads 1e-3 as a text and the label `no` as false; here the flags say the type."""
     path = recipe(
         "learning_rate: 1e-3\nlabel_names: [no, yes, 3]\nvalidation_file:\nmax_seq_length: null\n"
-        "lr_scheduler_kwargs: '{\"min_lr\": 1e-5}'\nlowercase: no\n"
+        "lr_scheduler_kwargs: '{\"min_lr\": 1e-5}'\nlowercase: no\nnum_hops: 5\n"
+        "do_train: true\nmetric_name: [accuracy]\n"
     )
-    task = parse_arguments(LabelTask, [path])
+    words = ["--num_hops", "7", "--do_train", "false", "--metric_name", "a", "b"]
+    task = parse_arguments(LabelTask, [path, *words])
     model, data, training = task.model_args, task.data_args, task.run_args
     assert training.learning_rate == 1e-3
     assert data.label_names == ["no", "yes", "3"]
@@ -55,37 +46,29 @@ def test_recipe_values_have_the_types_of_their_flags(recipe: Any) -> None:
     assert data.max_seq_length is None
     assert training.lr_scheduler_kwargs == {"min_lr": 1e-5}
     assert model.lowercase is False
+    assert (model.num_hops, training.do_train) == (7, False)
+    assert training.metric_name == ["a", "b"]
 
 
-def test_recipe_takes_over_the_entries_of_its_base(recipe: Any, tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    recipe('{"num_hops": 5, "penalty_coef": 0.3, "max_seq_length": 9, "seed": 1}', "first.json")
-    recipe("base: ../first.json\nnum_hops: 6\nmax_seq_length:\n", "sub/second.yaml")
-    path = recipe("base: sub/second.yaml\npooling: max\nseed: 3\n", "third.yaml")
-    task = parse_arguments(LabelTask, [path, "--seed", "4"])
-    model, data, training = task.model_args, task.data_args, task.run_args
-    assert (model.num_hops, model.penalty_coef, model.pooling) == (6, 0.3, "max")
-    assert (data.max_seq_length, training.seed) == (None, 4)
-    assert read_recipe(path)["seed"] == "3"
-    assert "base" not in read_recipe(path)
-
-
-def test_recipe_has_variants_that_build_on_one_another_and_on_recipes(
+def test_recipe_and_its_variants_build_on_one_another_and_on_recipes(
     recipe: Any, tmp_path: Path
 ) -> None:
-    recipe("num_hops: 5\npooling: max\n", "other.yaml")
+    (tmp_path / "sub").mkdir()
+    recipe('{"num_hops": 5, "pooling": "max", "max_seq_length": 9}', "first.json")
+    recipe("base: ../first.json\nmax_seq_length:\n", "sub/other.yaml")
     path = recipe(
-        "base: other.yaml\npenalty_coef: 0.3\nvariants:\n  plain:\n"
+        "base: sub/other.yaml\npenalty_coef: 0.3\nvariants:\n  plain:\n"
         "  small: {num_hops: 2, seed: 1}\n  wide: {base: small, seed: 3}\n"
-        "  other:\n    base: other.yaml\n    penalty_coef:\n"
+        "  other:\n    base: sub/other.yaml\n    penalty_coef:\n"
     )
-    base = {"num_hops": "5", "pooling": "max", "penalty_coef": "0.3"}
+    base = {"num_hops": "5", "pooling": "max", "max_seq_length": None, "penalty_coef": "0.3"}
     assert read_recipe(f"{path}#plain") == base
     assert read_recipe(f"{path}#wide") == {**base, "num_hops": "2", "seed": "3"}
     assert read_recipe(f"{path}#other")["penalty_coef"] is None
     top = recipe("base: recipe.yaml#small\nseed: 9\n", "top.yaml")
     assert read_recipe(top) == {**base, "num_hops": "2", "seed": "9"}
-    assert parse_arguments(LabelTask, [f"{path}#wide"]).run_args.seed == 3
+    task = parse_arguments(LabelTask, [f"{path}#wide", "--seed", "4"])
+    assert (task.model_args.num_hops, task.run_args.seed) == (2, 4)
     for wrong in (path, f"{path}#tall"):
         with pytest.raises(
             ValueError, match=r"no variant .*; name one .*: plain, small, wide, other"
@@ -150,73 +133,53 @@ def test_parse_arguments_refuses_unknown_flag_and_names_the_closest() -> None:
         parse_arguments(LabelTask, ["--num_hops", "3", "run.yaml"])
 
 
-def test_model_arguments_have_a_flag_for_each_field_of_the_config() -> None:
-    own = SelfAttentiveConfig.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
-    from_rows = {"vocab_size", "pad_token_id", "target_mean", "target_deviation"}
-    assert own - from_rows - {"encoder_config"} <= {entry.name for entry in fields(ModelArguments)}
-
-
 def test_parse_arguments_help_all_lists_more_flags_than_help(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """Every field of the config has a flag but those that come from the rows."""
     shown = {}
     for word in ("--help", "--help_all"):
         with pytest.raises(SystemExit, match="0"):
             parse_arguments(LabelTask, [word], description="What it does.")
         shown[word] = set(re.findall(r"^  --(\w+)", capsys.readouterr().out, re.M))
-    own = {entry.name for group in (ModelArguments, DataArguments) for entry in fields(group)}
-    assert own | {"output_dir", "learning_rate", "record", "seed"} <= shown["--help"]
+    of_config = SelfAttentiveConfig.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
+    of_config -= {"vocab_size", "pad_token_id", "target_mean", "target_deviation", "encoder_config"}
+    of_data = {entry.name for entry in fields(DataArguments)}
+    assert of_config | of_data <= shown["--help"]
+    assert {"output_dir", "learning_rate", "record", "seed"} <= shown["--help"]
     assert "adam_beta1" not in shown["--help"]
     assert {entry.name for entry in fields(TrainingArguments) if entry.init} <= shown["--help_all"]
 
 
 @pytest.mark.parametrize(
-    ("metric", "greater"), [("eval_mse", False), ("penalty", False), ("pearson", True)]
-)
-def test_run_arguments_minimise_errors(metric: str, greater: bool, tmp_path: Path) -> None:
-    run = RunArguments(str(tmp_path), metric_for_best_model=metric, use_cpu=True)
-    assert run.greater_is_better is greater
-
-
-def test_parse_arguments_evaluates_whenever_it_saves() -> None:
-    """The best checkpoint is looked for where none of the steps is named."""
-    run = parse_arguments(LabelTask, ["--train_file=rows.csv", "--save_steps=5"]).run_args
-    assert (run.save_strategy, run.eval_strategy, run.eval_steps) == ("steps", "steps", 5)
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
+    ("words", "expected"),
     [
-        ({}, ("epoch", 500)),
-        ({"save_steps": 6}, ("steps", 6)),
-        ({"save_steps": 0.1, "save_strategy": "no"}, ("no", 0.1)),
+        ("", ("epoch", 500, "epoch")),
+        ("--save_steps=6", ("steps", 6, "steps")),
+        ("--save_steps=2 --save_strategy=no --load_best_model_at_end=no", ("no", 2, "steps")),
     ],
 )
-def test_run_arguments_save_every_save_steps_as_transformers_does(
-    given: dict[str, Any], expected: tuple[str, float], tmp_path: Path
+def test_command_saves_every_save_steps_and_evaluates_whenever_it_saves(
+    words: str, expected: tuple[str, float, str]
 ) -> None:
-    run = RunArguments(str(tmp_path), **given)
-    assert (run.save_strategy, run.save_steps) == expected
+    run = parse_arguments(LabelTask, ["--train_file=rows.csv", *words.split()]).run_args
+    assert (run.save_strategy, run.save_steps, run.eval_strategy) == expected
+    assert run.eval_steps in (None, run.save_steps)
 
 
-def test_run_arguments_allow_bfloat16_on_a_cpu(
+def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A recipe in bfloat16 runs as it is with a GPU and without; transformers asks for use_cpu."""
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    for is_fast in (False, True):
+        monkeypatch.setattr(arguments, "is_fast_in_bfloat16", lambda fast=is_fast: fast)
+        assert RunArguments(str(tmp_path), do_train=True).bf16 is is_fast
+        assert RunArguments(str(tmp_path), do_train=True, bf16=not is_fast).bf16 is not is_fast
+        assert not RunArguments(str(tmp_path)).bf16, "predictions are those of any machine"
     run = RunArguments(str(tmp_path), bf16=True)
     assert run.device.type == "cpu"
     assert changed_arguments(run).keys() == {"output_dir", "bf16"}, "the device is left out"
-
-
-@pytest.mark.parametrize("is_fast", [False, True])
-def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
-    is_fast: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(arguments, "is_fast_in_bfloat16", lambda: is_fast)
-    assert RunArguments(str(tmp_path), do_train=True).bf16 is is_fast
-    assert RunArguments(str(tmp_path), do_train=True, bf16=not is_fast).bf16 is not is_fast
-    assert not RunArguments(str(tmp_path)).bf16, "predictions are those of any machine"
 
 
 def test_changed_arguments_hold_no_defaults_and_no_tokens(tmp_path: Path) -> None:
@@ -238,3 +201,9 @@ def test_recipe_of_the_project_is_complete(path: Path) -> None:
     assert (training.do_train, training.do_eval) == (True, True)
     assert data.train_file.startswith("data/")
     assert training.output_dir == f"runs/{path.stem}"
+
+
+def test_run_arguments_minimise_errors(tmp_path: Path) -> None:
+    for metric, greater in (("eval_mse", False), ("penalty", False), ("pearson", True)):
+        run = RunArguments(str(tmp_path), metric_for_best_model=metric)
+        assert run.greater_is_better is greater

@@ -6,6 +6,7 @@ everything that needs them, and compares what they saved with what this process 
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -15,25 +16,26 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 import transformers
 from packaging.version import Version
 from runs import (
     NUM_ROWS,
     PROBLEMS,
+    QUIET,
     SIZES,
+    TINY_MODEL,
     collate,
     count_rows,
+    flags,
     launch,
     make_rows,
     read_lines,
     train_tiny,
     write_splits,
 )
+from script_files import SCRIPTS, load_script
 from tiny import tiny_config
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
 
 from sase_hf import (
@@ -120,7 +122,6 @@ def work(folder: Path) -> None:
     results["in parts"], _ = two_updates("pairs", folder / "parts", batch_size=16, **IN_PARTS)
     _, results["logs"] = two_updates("pairs", folder / "logs", 16, **WITH_PENALTY)
 
-    results["sharded"] = sharded_updates()
     trainer, results["uninterrupted"] = two_epochs(folder / "run")
     # 61 rows: the last batches are filled up with repeated rows, which must not count.
     odd_rows = make_rows("single_label").select(range(61))
@@ -134,22 +135,6 @@ def work(folder: Path) -> None:
     results["run"] = whole_run(folder)
     if is_first:
         torch.save(results, folder / "results.pt")
-
-
-def sharded_updates() -> Weights:
-    """Train for two updates of plain SGD, each process with a share of the rows and the weights."""
-    model = make_model("pairs").train()
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    for part in (model.encoder.token_encoder, model):
-        fully_shard(part, mesh=mesh)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    rows = list(make_rows("pairs"))
-    for update in range(2):
-        own = rows[32 * update : 32 * (update + 1)][dist.get_rank() :: dist.get_world_size()]
-        model(**collate(own)).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return {name: weight.full_tensor().clone() for name, weight in model.state_dict().items()}
 
 
 def times_seen(trainer: SelfAttentiveTrainer) -> list[float]:
@@ -238,22 +223,12 @@ def test_trainer_logs_loss_and_penalty_of_the_whole_update(
             assert entry["penalty"] == pytest.approx(expected["penalty"], abs=1e-5)
 
 
-def test_model_learns_the_same_with_sharded_weights(
-    two_processes: dict[str, Any], tmp_path: Path
+def test_trainer_shares_every_row_once_and_resumes_bit_for_bit(
+    two_processes: dict[str, Any],
 ) -> None:
-    """What torch offers for models that no GPU holds: each process has a part of every weight."""
-    whole, _ = two_updates("pairs", tmp_path, 32, train_sampling_strategy="sequential")
-    assert_same(two_processes["sharded"], whole, TOLERANCE)
-
-
-def test_trainer_resumes_two_processes_bit_for_bit(two_processes: dict[str, Any]) -> None:
-    """Each process continues with the rows and the random state that were its own."""
-    assert_same(two_processes["resumed"], two_processes["uninterrupted"], 0)
-
-
-def test_trainer_shares_every_row_once_between_processes(two_processes: dict[str, Any]) -> None:
-    """Both must draw the same batches, or rows would be lost or repeated."""
+    """Both draw the same batches, and continue with the rows and random state of their own."""
     assert two_processes["times_seen"] == [1.0] * NUM_ROWS
+    assert_same(two_processes["resumed"], two_processes["uninterrupted"], 0)
 
 
 def test_trainer_evaluates_each_row_once_and_in_order_in_two_processes(
@@ -289,6 +264,50 @@ def test_run_in_two_processes_equals_that_in_one(
     assert predictions == [pytest.approx(scores, abs=1e-5) for scores in expected_predictions]
     assert json.loads((folder / "record.json").read_text())["hardware"]["processes"] == 2
     assert why_incomplete(list_checkpoints(folder / "whole_run")[0]) is None
+
+
+def logged(run: Path) -> list[dict[str, float]]:
+    """Return the losses and penalties of the updates and of the evaluation."""
+    entries = json.loads((run / "trainer_state.json").read_text())["log_history"]
+    entries.append(json.loads((run / "eval_results.json").read_text()))
+    names = ("loss", "penalty", "eval_loss", "eval_penalty")
+    kept = ({name: entry[name] for name in names if name in entry} for entry in entries)
+    return [entry for entry in kept if entry]
+
+
+def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
+    """By `accelerate launch`; the second machine writes only the random state of its process."""
+    options = {
+        **TINY_MODEL,
+        **QUIET,
+        **write_splits(tmp_path),
+        "do_train": True,
+        "do_eval": True,
+        "max_steps": 4,
+        "embedding_dropout": 0.0,
+        "classifier_dropout": 0.0,
+        "logging_steps": 1,
+    }
+    alone = {"per_device_train_batch_size": 12, "output_dir": tmp_path / "one"}
+    load_script("train").main(flags(**options, **alone))
+    expected = logged(tmp_path / "one")
+    assert len(expected) == 5, "the premise: 4 updates and an evaluation"
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launcher = ["accelerate.commands.launch", "--multi_gpu", "--num_machines=2"]
+    launcher += ["--num_processes=2", "--main_process_ip=127.0.0.1", f"--main_process_port={port}"]
+    words = [str(SCRIPTS / "train.py"), *flags(**options, per_device_train_batch_size=6)]
+    machines = [tmp_path / f"machine_{rank}" for rank in range(2)]
+    commands = {
+        folder: [*launcher, f"--machine_rank={rank}", *words, "--output_dir=run"]
+        for rank, folder in enumerate(machines)
+    }
+    launch(commands)
+    assert logged(machines[0] / "run") == [pytest.approx(entry, abs=1e-5) for entry in expected]
+    written = {path.name for path in machines[1].rglob("*") if path.is_file()}
+    assert written == {"log.txt", "rng_state_1.pth"}
 
 
 if __name__ == "__main__":

@@ -35,11 +35,11 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return write_splits(tmp_path_factory.mktemp("reviews"))
 
 
-@pytest.fixture(scope="module")
-def trained(
-    reviews: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("trained") / "run"
+def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """The label stands in the text, so a model that learns anything gets it right."""
+    folder = tmp_path / "run"
     outcome = train_tiny(
         folder,
         **reviews,
@@ -53,9 +53,41 @@ def trained(
         embedding_dropout=0.0,
         classifier_dropout=0.0,
         train_sampling_strategy="group_by_length",
-        record=folder.parent / "record.json",
+        record=tmp_path / "record.json",
     )
-    return folder, outcome
+    metrics = outcome["metrics"]
+    for split in ("eval", "test"):
+        assert metrics[f"{split}_accuracy"] > 0.9
+        assert {f"{split}_loss", f"{split}_macro_f1", f"{split}_penalty"} <= metrics.keys()
+    assert metrics["train_loss"] > 0
+
+    names = {path.name for path in folder.iterdir()}
+    assert {"README.md", "model.safetensors", "modeling_self_attentive.py"} <= names
+    assert "training_args.bin" not in names
+    config = AutoConfig.from_pretrained(folder)
+    assert config.id2label == dict(enumerate(sorted(STARS)))
+    assert config.problem_type == "single_label_classification"
+    texts = [row["text"] for row in read_lines(Path(reviews["test_file"]))]
+    classify = pipeline("text-classification", model=str(folder), top_k=None)
+    predictions = read_lines(folder / "predictions.jsonl")
+    for result, prediction in zip(classify(texts), predictions, strict=True):
+        assert prediction["predicted_label"] == result[0]["label"]
+        assert prediction["confidence"] == max(prediction["scores"].values())
+        scores = {entry["label"]: entry["score"] for entry in result}
+        assert prediction["scores"] == pytest.approx(scores, abs=1e-5)
+
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["metrics"].keys() == {"accuracy", "macro_f1", "loss", "penalty"}
+    assert record["split"] == "test"
+    assert record["metrics"]["accuracy"] == metrics["test_accuracy"]
+    assert record["arguments"]["learning_rate"] == 0.02
+    assert record["arguments"]["num_hops"] == 3
+    assert record["sources"]["train"]["rows"] == SIZES["train"]
+    assert record["num_parameters"] == sum(weight.numel() for weight in weights(folder).values())
+    assert str(tmp_path) not in json.dumps(record), "no local path"
+    shown = (folder / "README.md").read_text(encoding="utf-8")
+    written = write_model_card(folder, outcome["record"])
+    assert written.read_text(encoding="utf-8") == shown, "the trained model read its example"
 
 
 def test_run_waits_for_no_other_in_its_folder(reviews: dict[str, str], tmp_path: Path) -> None:
@@ -77,59 +109,6 @@ def test_run_waits_for_no_other_in_its_folder(reviews: dict[str, str], tmp_path:
         train_tiny(tmp_path, **reviews)
 
 
-def test_run_learns_and_returns_metrics(trained: tuple[Path, dict[str, Any]]) -> None:
-    """The label stands in the text, so a model that learns anything gets it right."""
-    _, outcome = trained
-    metrics = outcome["metrics"]
-    for split in ("eval", "test"):
-        assert metrics[f"{split}_accuracy"] > 0.9
-        assert {f"{split}_loss", f"{split}_macro_f1", f"{split}_penalty"} <= metrics.keys()
-    assert metrics["train_loss"] > 0
-
-
-def test_run_leaves_a_checkpoint_that_predicts_the_same(
-    trained: tuple[Path, dict[str, Any]], reviews: dict[str, str]
-) -> None:
-    folder, _ = trained
-    names = {path.name for path in folder.iterdir()}
-    assert {"README.md", "model.safetensors", "modeling_self_attentive.py"} <= names
-    assert "training_args.bin" not in names
-    config = AutoConfig.from_pretrained(folder)
-    assert config.id2label == dict(enumerate(sorted(STARS)))
-    assert config.problem_type == "single_label_classification"
-    rows = [json.loads(line) for line in Path(reviews["test_file"]).read_text().splitlines()]
-    classify = pipeline("text-classification", model=str(folder), top_k=None)
-    predictions = read_lines(folder / "predictions.jsonl")
-    assert len(predictions) == SIZES["test"]
-    for result, prediction in zip(classify([r["text"] for r in rows]), predictions, strict=True):
-        assert prediction["predicted_label"] == result[0]["label"]
-        assert prediction["confidence"] == max(prediction["scores"].values())
-        scores = {entry["label"]: entry["score"] for entry in result}
-        assert prediction["scores"] == pytest.approx(scores, abs=1e-5)
-
-
-def test_run_shows_in_the_card_what_the_saved_model_answers(
-    trained: tuple[Path, dict[str, Any]],
-) -> None:
-    """The model that was trained reads the example, and is not loaded again for it."""
-    folder, outcome = trained
-    shown = (folder / "README.md").read_text(encoding="utf-8")
-    assert write_model_card(folder, outcome["record"]).read_text(encoding="utf-8") == shown
-
-
-def test_run_writes_a_record_without_local_paths(trained: tuple[Path, dict[str, Any]]) -> None:
-    folder, outcome = trained
-    record = json.loads((folder.parent / "record.json").read_text())
-    assert record["metrics"].keys() == {"accuracy", "macro_f1", "loss", "penalty"}
-    assert record["split"] == "test"
-    assert record["metrics"]["accuracy"] == outcome["metrics"]["test_accuracy"]
-    assert record["arguments"]["learning_rate"] == 0.02
-    assert record["arguments"]["num_hops"] == 3
-    assert record["sources"]["train"]["rows"] == SIZES["train"]
-    assert record["num_parameters"] == sum(weight.numel() for weight in weights(folder).values())
-    assert str(folder.parent) not in json.dumps(record)
-
-
 def test_run_trains_a_model_for_pairs(tmp_path: Path) -> None:
     outcome = train_tiny(
         tmp_path / "run",
@@ -148,33 +127,31 @@ def test_run_trains_a_model_for_pairs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "problem_type", "metric", "prediction_keys"),
+    ("labels", "problem_type", "metric", "added"),
     [
-        ([0.5, -1.0], "regression", "eval_mse", {"predicted_score"}),
+        ([0.5, -1.0], "regression", "eval_mse", ["predicted_score"]),
         (
             [["a", "b"], ["b"]],
             "multi_label_classification",
             "eval_macro_f1",
-            {"predicted_labels", "scores"},
+            ["predicted_labels", "scores"],
         ),
     ],
 )
 def test_run_infers_the_problem_type_from_the_labels(
-    labels: list[Any], problem_type: str, metric: str, prediction_keys: set[str], tmp_path: Path
+    labels: list[Any], problem_type: str, metric: str, added: list[str], tmp_path: Path
 ) -> None:
     rows = [{"text": row["text"], "label": labels[i % 2]} for i, row in enumerate(review_rows(12))]
-    file = write_rows(tmp_path / "rows.jsonl", rows)
-    files = {"train_file": file, "validation_file": file, "test_file": file}
-    outcome = train_tiny(
-        tmp_path / "run", **files, do_eval=True, do_predict=True, num_train_epochs=1
-    )
-    config = AutoConfig.from_pretrained(tmp_path / "run")
-    assert config.problem_type == problem_type
+    names = ("train_file", "validation_file", "test_file")
+    options = dict.fromkeys(names, write_rows(tmp_path / "rows.jsonl", rows))
+    folder = tmp_path / "run"
+    outcome = train_tiny(folder, **options, do_eval=True, do_predict=True, num_train_epochs=1)
+    assert AutoConfig.from_pretrained(folder).problem_type == problem_type
     assert metric in outcome["metrics"]
-    predictions = read_lines(tmp_path / "run" / "predictions.jsonl")
+    predictions = read_lines(folder / "predictions.jsonl")
     assert len(predictions) == 12
-    assert predictions[0].keys() == {"text", "label"} | prediction_keys
-    if problem_type == "multi_label_classification":
+    assert list(predictions[0]) == ["text", "label", *added]
+    if "scores" in added:
         chosen = [name for name, p in predictions[0]["scores"].items() if p > 0.5]
         assert predictions[0]["predicted_labels"] == chosen
 
@@ -233,65 +210,68 @@ def test_run_is_decided_by_its_seed(reviews: dict[str, str], tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_run_is_resumed_by_its_own_command(reviews: dict[str, str], tmp_path: Path) -> None:
-    """The checkpoint holds what word vectors and tokenizer flags made, and sizes as tuples."""
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("meal 1 2 3\n")
-    options = {
-        "train_file": reviews["train_file"],
-        "word_vectors": vectors,
-        "embedding_size": None,
-        "encoder": "cnn",
-        "cnn_kernel_sizes": [2, 3],
-        "cnn_num_filters": 2,
-        "vocab_size": 100,
-        "num_train_epochs": 2,
-    }
-    folder = tmp_path / "run"
-    train_tiny(folder, **options)
-    whole = {name: weight.clone() for name, weight in weights(folder).items()}
-    (folder / "checkpoint-4" / "optimizer.pt").unlink()
-    (folder / "model.safetensors").unlink()
-    train_tiny(folder, **options, resume_from_checkpoint="true")
-    assert same_weights(weights(folder), whole)
-
-
-@pytest.mark.slow
-def test_run_resumes_bit_for_bit_in_parts_of_accumulated_groups(
-    reviews: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("steps", "options"),
+    [
+        pytest.param(
+            [4, 12, 20],
+            {
+                "embedding_size": 50,
+                "lstm_hidden_size": 37,
+                "attention_size": 45,
+                "classifier_hidden_size": 61,
+                "max_steps": 24,
+                "per_device_train_batch_size": 4,
+                "gradient_accumulation_steps": 2,
+                "train_sampling_strategy": "group_by_length",
+                "max_batch_tokens": 30,
+            },
+            id="parts of accumulated groups",
+        ),
+        pytest.param(
+            [4],
+            {
+                "word_vectors": "VECTORS",
+                "embedding_size": None,
+                "encoder": "cnn",
+                "cnn_kernel_sizes": [2, 3],
+                "cnn_num_filters": 2,
+                "vocab_size": 100,
+                "max_steps": 8,
+            },
+            id="word vectors and sizes as tuples",
+        ),
+    ],
+)
+def test_run_is_resumed_bit_for_bit_by_its_own_command(
+    steps: list[int], options: dict[str, Any], reviews: dict[str, str], tmp_path: Path
 ) -> None:
     """From each of several steps, with widths at which a sum depends on where the weights lie."""
-    options = {
-        "train_file": reviews["train_file"],
-        "embedding_size": 50,
-        "lstm_hidden_size": 37,
-        "attention_size": 45,
-        "classifier_hidden_size": 61,
-        "max_steps": 24,
-        "per_device_train_batch_size": 4,
-        "gradient_accumulation_steps": 2,
-        "train_sampling_strategy": "group_by_length",
-        "max_batch_tokens": 30,
-        "save_strategy": "steps",
-        "save_steps": 4,
-        "save_total_limit": 6,
-    }
+    if "word_vectors" in options:
+        options = {**options, "word_vectors": tmp_path / "vectors.txt"}
+        options["word_vectors"].write_text("meal 1 2 3\n")
+    saves = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 6}
+    options = {**options, **saves, "train_file": reviews["train_file"]}
     folder = tmp_path / "run"
     train_tiny(folder, **options)
     whole = {name: weight.clone() for name, weight in weights(folder).items()}
-    for step in (4, 12, 20):
+    for step in steps:
         train_tiny(folder, **options, resume_from_checkpoint=folder / f"checkpoint-{step}")
         assert same_weights(weights(folder), whole), f"resumed at {step}"
 
 
 @pytest.mark.slow
-def test_run_resumes_the_patience_of_early_stopping(
+def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
-    """At a learning rate of zero nothing improves, so training stops after epoch 3."""
+    """At a learning rate of zero nothing improves, so training stops after epoch 3.
+
+    Learning curves are drawn from the record; the evaluation at the end is not another epoch.
+    """
     options = {
         "train_file": reviews["train_file"],
         "validation_file": reviews["validation_file"],
+        "do_eval": True,
         "learning_rate": 0,
         "num_train_epochs": 6,
         "per_device_train_batch_size": 48,
@@ -301,26 +281,14 @@ def test_run_resumes_the_patience_of_early_stopping(
         "save_total_limit": 9,
     }
     folder = tmp_path / "run"
-    assert train_tiny(folder, **options)["metrics"]["epoch"] == 3
+    whole = train_tiny(folder, **options)
+    history = whole["record"]["history"]
+    assert [entry["epoch"] for entry in history] == [1, 2, 3]
+    assert history[0].keys() == {"epoch", "accuracy", "macro_f1", "loss", "penalty"}
+    assert whole["metrics"]["epoch"] == 3
     resumed = train_tiny(folder, **options, resume_from_checkpoint=folder / "checkpoint-2")
     assert resumed["metrics"]["epoch"] == 3
-
-
-@pytest.mark.slow
-def test_run_records_every_evaluation_over_a_resume(
-    reviews: dict[str, str], tmp_path: Path
-) -> None:
-    """Learning curves are drawn from it; the evaluation at the end is not another epoch."""
-    options = {**reviews, "do_eval": True, "num_train_epochs": 2, "eval_strategy": "epoch"}
-    options |= {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
-    folder = tmp_path / "run"
-    whole = train_tiny(folder, **options)["record"]
-    assert [entry["epoch"] for entry in whole["history"]] == [1, 2]
-    assert whole["history"][0].keys() == {"epoch", "accuracy", "macro_f1", "loss", "penalty"}
-    best = max(entry["accuracy"] for entry in whole["history"])
-    assert whole["metrics"]["accuracy"] == best
-    resumed = train_tiny(folder, **options, resume_from_checkpoint=min(folder.glob("checkpoint-*")))
-    assert resumed["record"]["history"] == whole["history"]
+    assert resumed["record"]["history"] == history
 
 
 @pytest.mark.parametrize(
@@ -367,23 +335,12 @@ def test_run_refuses_bfloat16_where_the_processor_trains_no_lstm_in_it(
     reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the flag the run takes float32 there; an encoder without an LSTM needs no refusal."""
-    run_module = sys.modules["sase_hf.training.run"]  # the package has a function of this name
-    monkeypatch.setattr(run_module, "trains_lstm_in_bfloat16", lambda: False)
+    monkeypatch.setattr("sase_hf.training.checks.trains_lstm_in_bfloat16", lambda: False)
     with pytest.raises(ValueError, match=r"--bf16 is true, .*; leave --bf16 out, or set it"):
         train_tiny(tmp_path / "run", **reviews, bf16=True)
     train_tiny(tmp_path / "run", **reviews, bf16=True, encoder="cnn", max_steps=1)
     options = {"model_name_or_path": tmp_path / "run", "bf16": True, "max_steps": 1}
     train_tiny(tmp_path / "more", **reviews, **options)
-
-
-def test_run_does_not_overwrite_an_earlier_one(
-    trained: tuple[Path, dict[str, Any]], reviews: dict[str, str], tmp_path: Path
-) -> None:
-    folder, _ = trained
-    with pytest.raises(ValueError, match="is not empty, it holds a trained model; choose another"):
-        train_tiny(folder, **reviews)
-    with pytest.raises(FileNotFoundError, match="no complete checkpoint"):
-        train_tiny(tmp_path / "new", **reviews, resume_from_checkpoint="true")
 
 
 @pytest.mark.slow

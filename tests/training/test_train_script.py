@@ -1,65 +1,236 @@
-"""scripts/train.py: its output, its errors, and resuming after a kill."""
+"""scripts/train.py: its results, report and errors, and how it goes on after a stop."""
 
+import json
 import os
 import random
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from checkpoints import script_main
-from runs import QUIET, TINY_MODEL, flags, same_weights, weights, write_splits
+from runs import (
+    QUIET,
+    STARS,
+    TINY_MODEL,
+    flags,
+    review_rows,
+    same_weights,
+    weights,
+    write_rows,
+    write_splits,
+)
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from sase_hf.training.checkpoints import list_checkpoints
+from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
+from sase_hf.training.report import write_report
+from sase_hf.training.trainer import SelfAttentiveTrainer
+from sase_hf.utils.process import trains_lstm_in_bfloat16
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "scripts" / "train.py"
-RECIPE = ROOT / "scripts" / "recipes" / "synthetic_reviews.yaml"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "train.py"
 main = script_main("train")
+TINY = {**QUIET, **TINY_MODEL, "num_train_epochs": 2, "learning_rate": 0.02}
 
 
-def test_train_prints_results_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "run"
-    options = {**QUIET, **write_splits(tmp_path), "max_steps": 2, "output_dir": folder}
-    record = tmp_path / "record.json"
-    main([str(RECIPE), *flags(**options, record=record)])
-    table = dict(
-        line.split(maxsplit=1)
-        for line in capsys.readouterr().out.splitlines()
-        if line and line[0] != "{"
-    )
-    assert {"eval_accuracy", "test_macro_f1"} <= table.keys()
-    assert not any(name.endswith(("_runtime", "_per_second", "_flos")) for name in table)
-    assert table["model"] == str(folder)
-    assert table["predictions"] == str(folder / "predictions.jsonl")
-    assert table["record"] == str(record)
-    assert Path(table["predictions"]).is_file()
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("reviews") / "reviews.csv"
+    rows = review_rows(60)
+    rows[0]["text"] = "<script>alert(1)</script> was not good"
+    path.write_text("text,label\n" + "".join(f'"{r["text"]}",{r["label"]}\n' for r in rows))
+    return path
+
+
+def results_of(run: Path, name: str = "all_results") -> Any:
+    return json.loads((run / f"{name}.json").read_text())
+
+
+def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
+    reviews: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The command that it prints predicts new rows, and writes into no folder of a model."""
+    monkeypatch.chdir(tmp_path)
+    Path("new.csv").write_text("id,text\n1,the meal was good\n")
+    main(flags(train_file=reviews, test_file="new.csv", record="record.json", **TINY))
+    run = Path("runs/reviews")
+    results = results_of(run)
+    assert {"train_loss", "eval_accuracy", "eval_macro_f1"} <= results.keys()
+    assert (run / "predictions.csv").read_text().startswith("id,text,predicted_label,confidence,")
+    state = results_of(run, "trainer_state")
+    assert [entry["epoch"] for entry in state["log_history"] if "eval_loss" in entry] == [1, 2]
+    assert state["best_metric"] is not None
+    page = (run / "report.html").read_text()
+    for part in ("bag of words", "most frequent label", "true label, by predicted", "recall"):
+        assert part in page
+    assert "<script>" not in page
+
+    *lines, last = [
+        line for line in capsys.readouterr().out.splitlines() if line and line[0] != "{"
+    ]
+    shown = dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
+    for name in ("model", "report", "predictions", "record"):
+        assert Path(shown[name]).exists()
+    python, script, *words = shlex.split(last)
+    assert shutil.which(python) is not None
+    assert Path(script).samefile(SCRIPT), "the scripts are elsewhere than the folder"
+    main([*words, *flags(**QUIET)])
+    assert Path("runs/new-results/predictions.csv").is_file()
+
+
+def test_train_without_validation_rows_trains_all_epochs_on_all_rows(
+    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(flags(**TINY, train_file=reviews, output_dir=tmp_path / "run", validation_fraction=0))
+    assert results_of(tmp_path / "run", "trainer_state")["epoch"] == 2
+    assert not (tmp_path / "run" / "report.html").exists()
+    shown = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line}
+    assert {"train_loss", "epoch", "model"} <= shown
+    assert not any(name.endswith(("_runtime", "_per_second", "_flos")) for name in shown)
+
+
+def test_calibration_leaves_no_better_temperature_and_no_other_prediction(
+    tmp_path: Path, reviews: Path
+) -> None:
+    """The saved model has it in its weights: the best temperature of its logits is 1."""
+    options = {**TINY, "train_file": reviews, "validation_fraction": 0.4}
+    options |= {"do_train": True, "do_eval": True}
+    logits = {}
+    for name in ("plain", "calibrated"):
+        output = tmp_path / name
+        main(flags(**options, output_dir=output, calibrate=name == "calibrated"))
+        model = AutoModelForSequenceClassification.from_pretrained(output)
+        tokenizer = AutoTokenizer.from_pretrained(output)
+        texts = [row["text"] for row in review_rows(60)]
+        with torch.no_grad():
+            batch = tokenizer(texts, padding=True, return_tensors="pt")
+            logits[name] = model(**batch).logits
+    ratio = logits["plain"] / logits["calibrated"]
+    assert ratio.std() < 1e-3
+    assert abs(ratio.mean() - 1) > 1e-3
+    assert torch.equal(logits["plain"].argmax(-1), logits["calibrated"].argmax(-1))
+
+
+def test_calibration_of_rows_that_are_all_right_leaves_the_logits(
+    tmp_path: Path,
+) -> None:
+    """They ask for a confidence without limit, which other texts would not deserve."""
+    rows = [f"meal {i // 2} was {word},{word}\n" for i, word in enumerate(("good", "bad") * 20)]
+    (tmp_path / "easy.csv").write_text(f"text,label\n{''.join(rows)}")
+    easy = {**TINY, "num_train_epochs": 20, "lstm_hidden_size": 16, "classifier_hidden_size": 16}
+    main(flags(**easy, train_file=tmp_path / "easy.csv", output_dir=tmp_path / "run"))
+    assert results_of(tmp_path / "run")["eval_accuracy"] == 1, "the premise"
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert re.search(r"temperature</bdi></th><td>1\.000<", page)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("step", "saved", "message"),
     [
-        ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
-        ({"record": "rows"}, "rows is a folder; name a file in it"),
-        ({"label_column_name": "stars"}, ".*Choose with --text_column_names and --label_column"),
+        ("train", "no", "the same command begins anew"),
+        ("predict", "no", "the trained model is in .*--model_name_or_path evaluates it"),
+        ("predict", "epoch", "the same command with --resume_from_checkpoint goes on"),
     ],
 )
-def test_train_refuses_in_one_line_before_it_trains(
-    options: dict[str, Any],
+def test_run_that_is_interrupted_says_how_to_go_on(
+    step: str,
+    saved: str,
     message: str,
+    reviews: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("rows").mkdir()
-    files = {"train_file": write_splits(Path("rows"))["train_file"], "output_dir": "run"}
-    with pytest.raises(SystemExit, match=rf"^train\.py: {message}"):
-        main(["--do_train", *flags(**{**QUIET, **TINY_MODEL, **files, **options})])
-    assert not Path("run").exists() or os.listdir("run") == [".lock"]
+    """In training, and in the report, whose rows it predicts."""
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SelfAttentiveTrainer, step, interrupt)
+    options = {"train_file": reviews, "output_dir": tmp_path / "run"}
+    options |= {"save_strategy": saved, "validation_fraction": 0.2, "report": True}
+    words = flags(**{**TINY, **options}, do_train=True, do_eval=True, max_steps=1)
+    with pytest.raises(SystemExit):
+        main(words)
+    assert re.search(f"stopped; {message}", capsys.readouterr().err)
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[Any]) -> None:
+    deadline = time.monotonic() + 200
+    while not condition():
+        assert process.poll() is None, "the premise: it is still running"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def newest_step(run: Path) -> int:
+    return max((int(path.name.rpartition("-")[2]) for path in list_checkpoints(run)), default=0)
+
+
+@pytest.mark.slow
+def test_train_that_is_terminated_saves_and_says_how_to_go_on(
+    reviews: Path, tmp_path: Path
+) -> None:
+    """In one line, without a model that could be taken for a finished one; and so it goes on."""
+    run = tmp_path / "run"
+    options = {"train_file": reviews, "output_dir": run, "do_train": True}
+    options |= {"save_strategy": "no", "resume_from_checkpoint": "auto", "logging_steps": 1}
+    words = flags(**{**TINY, **options, "num_train_epochs": 5_000})
+    log, scratch = tmp_path / "log.txt", tmp_path / "scratch"
+    scratch.mkdir()
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-u", str(SCRIPT), *words],
+            env={**os.environ, "TMPDIR": str(scratch)},
+            stdout=output,
+            stderr=output,
+        )
+    wait_until(lambda: "{'loss'" in log.read_text(), process)
+    process.send_signal(signal.SIGTERM)
+    rows = list(scratch.glob("sase_hf-*/*"))
+    assert process.wait(60) == 143
+    assert rows
+    assert not list(scratch.glob("sase_hf-*")), "no copy of the texts is left"
+    lines = log.read_text().splitlines()
+    assert re.search(r"train\.py: stopped; the same command with --resume_from_ch", lines[-1])
+    assert "Traceback" not in "".join(lines)
+    [checkpoint] = list_checkpoints(run)
+    assert why_incomplete(checkpoint) is None
+    assert not {"model.safetensors", "config.json", "README.md"} & {p.name for p in run.iterdir()}
+    step = int(checkpoint.name.rpartition("-")[2])
+    main([*words, f"--max_steps={step + 3}"])
+    state = results_of(run, "trainer_state")
+    assert state["global_step"] == step + 3
+    logged = [entry["step"] for entry in state["log_history"] if "loss" in entry]
+    assert logged == list(range(1, step + 4))
+
+
+def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
+    """Prices and years are none of the few hundred numbers that bfloat16 knows there.
+
+    A processor without an LSTM in bfloat16 trains in float32.
+    """
+    prices = {name: 2000.5 + 100 * place for place, name in enumerate(STARS)}
+    rows = [{**row, "label": prices[row["label"]]} for row in review_rows(120)]
+    files = {"train_file": write_rows(tmp_path / "rows.jsonl", rows)}
+    options = {**TINY, "num_train_epochs": 20, "output_dir": tmp_path / "run"}
+    options["bf16"] = trains_lstm_in_bfloat16()
+    dropout = {"embedding_dropout": 0.0, "classifier_dropout": 0.0}
+    main(flags(**options, **files, **dropout))
+    results = results_of(tmp_path / "run")
+    assert results["eval_mse"] < 300  # of 6,667 for their mean
+    [simple] = re.findall(r"bag of words.*?([\d,.]+)", (tmp_path / "run/report.html").read_text())
+    assert float(simple.replace(",", "")) < 6000
 
 
 @pytest.mark.slow
@@ -69,8 +240,7 @@ def test_train_resumes_a_killed_run_bit_for_bit(tmp_path: Path) -> None:
     The seed of the moment is the clock's: over time every moment is tried.
     """
     options = {
-        **QUIET,
-        **TINY_MODEL,
+        **TINY,
         "train_file": write_splits(tmp_path)["train_file"],
         "do_train": True,
         "per_device_train_batch_size": 4,
@@ -83,20 +253,15 @@ def test_train_resumes_a_killed_run_bit_for_bit(tmp_path: Path) -> None:
 
     folder = tmp_path / "killed"
     command = flags(**options, output_dir=folder)
-    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    goal = random.Random().randint(2, 20)  # after 1, a whole one is there
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), *command],
-        env=environment,
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    goal = random.Random().randint(2, 20)  # after 1, a whole one is there
-    deadline = time.monotonic() + 120
-    while len(list_checkpoints(folder)) == 0 or newest_step(folder) < goal:
-        assert process.poll() is None, "the premise: it is still running"
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
+    wait_until(lambda: newest_step(folder) >= goal, process)
+    process.kill()
     process.wait()
     assert newest_step(folder) < 40, "the premise: it was not done"
 
@@ -104,5 +269,108 @@ def test_train_resumes_a_killed_run_bit_for_bit(tmp_path: Path) -> None:
     assert same_weights(weights(folder), weights(tmp_path / "whole")), f"killed at {goal}"
 
 
-def newest_step(folder: Path) -> int:
-    return int(list_checkpoints(folder)[0].name.rpartition("-")[2])
+def test_train_refuses_in_one_line_before_it_trains(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows").mkdir()
+    options = {**TINY, "train_file": reviews, "output_dir": "run", "do_train": True}
+    for name, value, message in (
+        ("num_hops", 0, "num_hops is 0; it must be from 1 to"),
+        ("record", "rows", "rows is a folder; name a file in it"),
+        ("label_column_name", "stars", ".*Choose with --text_column_names and --label_column"),
+    ):
+        with pytest.raises(SystemExit, match=rf"^train\.py: {message}"):
+            main(flags(**{**options, name: value}))
+    assert not Path("run").exists() or os.listdir("run") == [".lock"]
+
+
+def test_report_shows_what_was_measured(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of texts that were cut, the whole might be right where the part was wrong."""
+    shown: dict[str, Any] = {}
+    monkeypatch.setattr(
+        sys.modules[write_report.__module__],
+        "tables_html",
+        lambda _, examples, __: shown.update(examples) or "",
+    )
+    options = {**TINY, "num_train_epochs": 1, "train_file": reviews, "max_seq_length": 3}
+    main(flags(**options, output_dir=tmp_path / "run"))
+    for kind, results in shown.items():
+        for result in results:
+            assert len(result["tokens"]) <= 3
+            is_right = result["label"] == result["true_label"]
+            assert is_right == (kind == "Predictions that are right")
+    assert sum(map(len, shown.values())) > 1
+
+
+@pytest.fixture(scope="module")
+def trained(reviews: Path) -> Path:
+    run = reviews.parent / "run"
+    main(flags(**TINY, train_file=reviews, output_dir=run))
+    return run
+
+
+def test_train_writes_into_no_folder_of_other_rows_or_of_a_model(
+    trained: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights of one file would be given out as those of another."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained, "runs/other-results")
+    Path("other.csv").write_text(reviews.read_text().replace("was", "is"))
+    words = flags(**TINY, train_file="other.csv", output_dir="runs/other-results")
+    with pytest.raises(SystemExit, match=r"trains on other rows, .* choose another --output_dir"):
+        main([*words, "--resume_from_checkpoint"])
+    with pytest.raises(SystemExit, match=r"other-results is not empty, it holds a trained model"):
+        main(words)
+    with pytest.raises(SystemExit, match="would go into runs/other-results, which holds a model"):
+        main(flags(**QUIET, model_name_or_path="runs/other-results", test_file="other.csv"))
+
+
+def test_predictions_read_no_labels_that_the_model_does_not_know(
+    trained: Path, tmp_path: Path
+) -> None:
+    """A column of another subject has a usual name; no flag names it."""
+    (tmp_path / "new.csv").write_text("text;category\nthe meal was cold;x1\n")
+    files = {"test_file": tmp_path / "new.csv", "output_dir": tmp_path / "out"}
+    main(flags(**QUIET, model_name_or_path=trained, **files))
+    header = (tmp_path / "out" / "predictions.csv").read_text().splitlines()[0]
+    assert header == "text;category;predicted_label;confidence;scores"
+
+
+# A limit on the size of files stands for a full disk: no large file can be written any more.
+FULL_DISK = """
+import resource, runpy, signal, sys
+from sase_hf.training import resume
+
+def fill(*_):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+write_manifest = resume.write_manifest
+resume.write_manifest = lambda folder: fill(write_manifest(folder))
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_train_on_a_full_disk_ends_in_one_line_and_loses_no_checkpoint(
+    reviews: Path, tmp_path: Path
+) -> None:
+    options = {**TINY, "embedding_size": 600, "train_file": reviews, "do_train": True}
+    options |= {"max_steps": 6, "save_strategy": "steps", "save_steps": 2}
+    run = tmp_path / "run"
+    words = [str(SCRIPT), *flags(**options, output_dir=run)]
+    # Without byte code, which Python would write cut off, beside the modules it imports.
+    command = [sys.executable, "-B", "-c", FULL_DISK, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert re.search(r"^train\.py: .*(File too large|disk full)", done.stderr, flags=re.MULTILINE)
+    kept = [path.name for path in list_checkpoints(run) if why_incomplete(path) is None]
+    assert kept == ["checkpoint-2"]
+    main([*flags(**options, output_dir=run), "--resume_from_checkpoint", "auto"])
+    main(flags(**options, output_dir=tmp_path / "unbroken"))
+    assert same_weights(weights(run), weights(tmp_path / "unbroken"))

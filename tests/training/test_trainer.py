@@ -34,9 +34,7 @@ ROWS = make_rows("single_label")
 EVERY_FIVE = {"save_strategy": "steps", "save_steps": 5}
 
 
-def make_trainer(
-    folder: Path, dropout: float = 0.5, kind: Any = SelfAttentiveTrainer, **options: Any
-) -> Any:
+def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> Any:
     set_seed(0)
     config = tiny_config(num_labels=3, classifier_dropout=dropout, penalty_coef=0.5)
     settings = {
@@ -49,7 +47,7 @@ def make_trainer(
         "disable_tqdm": True,
         "use_cpu": True,
     }
-    return kind(
+    return SelfAttentiveTrainer(
         SelfAttentiveForSequenceClassification(config),
         TrainingArguments(str(folder), **{**settings, **options}),
         train_dataset=ROWS,
@@ -99,35 +97,17 @@ def test_trainer_stops_before_an_update_with_a_value_that_is_not_finite(
     assert same_weights(weights_of(training), saved)
 
 
-def test_stock_trainer_still_needs_the_private_method_that_is_replaced(tmp_path: Path) -> None:
-    """If it keeps the older checkpoint until `on_save`, delete `_save_checkpoint`."""
-    kept: list[int] = []
-
-    class Count(TrainerCallback):
-        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            kept.append(len(list(tmp_path.glob("checkpoint-*"))))
-
-    stock = make_trainer(tmp_path, kind=Trainer, save_total_limit=1, **EVERY_FIVE)
-    stock.add_callback(Count())
-    stock.train()
-    assert kept == [1] * 4
-
-
-def test_trainer_does_not_save_weights_that_are_not_finite(tmp_path: Path) -> None:
+def test_trainer_refuses_several_gpus_in_one_process_pushes_and_infinite_weights(
+    tmp_path: Path,
+) -> None:
     """The last update may overflow, and no loss after it would show that."""
-    training = make_trainer(tmp_path)
-    training.model.classifier.output.weight.data[0, 0] = math.inf
-    with pytest.raises(
-        FloatingPointError, match=r"weight classifier\.output\.weight is not finite"
-    ):
-        training.save_model()
-    assert not list(tmp_path.glob("*.safetensors"))
-
-
-def test_trainer_refuses_several_gpus_in_one_process_and_pushes(tmp_path: Path) -> None:
     training = make_trainer(tmp_path)
     with pytest.raises(ValueError, match=r"Turn push_to_hub off and call sase_hf\.hub\.push"):
         make_trainer(tmp_path, push_to_hub=True)
+    training.model.classifier.output.weight.data[0, 0] = math.inf
+    with pytest.raises(FloatingPointError, match=r"weight classifier\.output\.weight is not fini"):
+        training.save_model()
+    assert not list(tmp_path.glob("*.safetensors"))
     training.args._n_gpu = 2
     with pytest.raises(ValueError, match=r"2 GPUs .* torchrun --nproc_per_node 2 scripts/train.py"):
         SelfAttentiveTrainer(training.model, training.args)

@@ -8,23 +8,22 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
-from shown import result
 
 from sase_hf.evaluation.records import write_record
 from sase_hf.utils.files import write_text
-from sase_hf.visualization import attention_html, save_figure
-
-WRITERS: dict[str, Callable[[Path], Any]] = {
-    "page.html": lambda path: write_text(path, attention_html(result("fine"))),
-    "figure.svg": lambda path: save_figure(Figure(), path),
-    "figure.png": lambda path: save_figure(Figure(), path),
-    "record.json": lambda path: write_record({"name": "x" * 200}, path),
-}
+from sase_hf.visualization import save_figure
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("page.html", lambda path: write_text(path, "x" * 200)),
+        ("figure.png", lambda path: save_figure(Figure(), path)),
+        ("record.json", lambda path: write_record({"name": "x" * 200}, path)),
+    ],
+)
 def test_files_stay_as_they_were_where_the_disk_is_full(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, write: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A limit on the size of files stands for it."""
     # Python would write the byte code of what it imports cut off.
@@ -35,9 +34,9 @@ def test_files_stay_as_they_were_where_the_disk_is_full(
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
         with pytest.raises(OSError, match=rf"^cannot write {path}: File too large; name another"):
-            WRITERS[name](path)
+            write(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "earlier")]
-    WRITERS[name](path)
+    write(path)
     assert path.stat().st_size > 100

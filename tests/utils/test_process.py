@@ -1,41 +1,68 @@
-"""What a process that trains keeps: freed memory, and less compiled code than by default."""
+"""A process: errors in one line, signals, and settings of the user."""
 
 import os
-import platform
-import resource
+import pty
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from sase_hf.utils.cli import errors_in_one_line
 from sase_hf.utils.process import limit_compiled_code
 
-CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
-# Allocates and frees 64 MiB again and again and prints how many pages the system had to supply.
-PROGRAM = """
-import resource
-from sase_hf.utils.process import keep_freed_memory
-keep_freed_memory()
-bytearray(2**26)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
-    bytearray(2**26)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+def test_errors_in_one_line_know_a_full_disk_by_its_words() -> None:
+    for error in (
+        Exception("No space left on device (os error 28)"),  # of tokenizers
+        RuntimeError("[enforce fail at inline_container.cc:626] . unexpected pos 64 vs 0"),
+    ):
+        message = r"^a\.py: a file could not be written, is the disk full"
+        with pytest.raises(SystemExit, match=message), errors_in_one_line("scripts/a.py"):
+            raise error
+    with pytest.raises(RuntimeError, match="of the program"), errors_in_one_line("a.py"):
+        raise RuntimeError("of the program")
+
+
+WORK = """
+import time
+from sase_hf.utils.cli import errors_in_one_line
+from sase_hf.utils.signals import Terminated, first_termination
+noted = []
+with errors_in_one_line("a.py"), first_termination(lambda: noted.append("a signal")):
+    print("at work", flush=True)
+    while not noted:
+        time.sleep(0.01)
+    print("saving", flush=True)
+    raise Terminated
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
-def test_keep_freed_memory_saves_page_faults() -> None:
-    """Without the call every page comes ten times."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True)
-    assert int(done.stdout) < 10 * 2**26 // resource.getpagesize() / 4
+@pytest.mark.parametrize("open_both", [pty.openpty, os.pipe])
+def test_first_termination_lets_a_program_save_whose_terminal_was_closed(
+    open_both: Callable[[], tuple[int, int]],
+) -> None:
+    """What it writes then, to the terminal or to a program beside it, goes nowhere."""
+    screen, terminal = open_both()
+    process = subprocess.Popen([sys.executable, "-c", WORK], stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    assert os.read(screen, 100).startswith(b"at work")
+    os.close(screen)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(60) == 129
+
+
+def test_errors_in_one_line_leave_a_signal_that_nohup_ignores() -> None:
+    usual = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with errors_in_one_line("a.py"):
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, usual)
 
 
 def test_limit_compiled_code_keeps_what_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CAPACITY, "7")
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
     limit_compiled_code()
-    assert os.environ[CAPACITY] == "7"
-    monkeypatch.delenv(CAPACITY)
-    limit_compiled_code()
-    assert 0 < int(os.environ[CAPACITY]) < 1024, "oneDNN's own number"
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"

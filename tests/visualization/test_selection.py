@@ -6,12 +6,11 @@ import pytest
 
 from sase_hf.visualization import select_predictions
 
-LABELS = ["b", "a", "b", "a", "b", "a", "b"]
-SCORES = [0.9, 0.8, 0.7, 0.95, 0.99, 0.5, 0.85]
-TRUE = ["b", "b", "a", "a", "a", "b", "b"]
+# Label, score and true label.
+PREDICTIONS = ["b 0.9 b", "a 0.8 b", "b 0.7 a", "a 0.95 a", "b 0.99 a", "a 0.5 b", "b 0.85 b"]
 RESULTS = [
-    {"label": label, "score": score, "true_label": true_label}
-    for label, score, true_label in zip(LABELS, SCORES, TRUE, strict=True)
+    {"label": label, "score": float(score), "true_label": true_label}
+    for label, score, true_label in map(str.split, PREDICTIONS)
 ]
 
 
@@ -32,9 +31,8 @@ def test_selection_takes_predictions_label_by_label(
 
 
 def test_selection_follows_the_seed() -> None:
-    results = [{"label": label, "score": 0.9} for label in "ab" * 500]
-    one, other = (select_predictions(results, per_label=5, seed=seed) for seed in (1, 2))
-    assert [results[place]["label"] for place in one] == ["a"] * 5 + ["b"] * 5
+    one, other = (select_predictions(RESULTS * 100, per_label=5, seed=seed) for seed in (1, 2))
+    assert len(one) == len(other) == 10
     assert one != other
 
 

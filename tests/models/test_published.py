@@ -1,54 +1,36 @@
-"""Checkpoints in a fresh process, offline, with and without the package."""
+"""Published checkpoints: with the package, by remote code, and as SentenceTransformers."""
 
 import json
+import random
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import answers
+import numpy as np
 import pytest
 import torch
+from checkpoints import KINDS, TEXTS, save_kinds
 from isolated import run_isolated
-from tiny import tiny_config, tiny_model
-from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
-
-from sase_hf import (
-    SelfAttentiveForNLI,
-    SelfAttentiveForRetrieval,
-    SelfAttentiveForSequenceClassification,
-    SelfAttentiveModel,
-    build_tokenizer,
+from sentence_transformers import SentenceTransformer
+from tiny import tiny_config
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    pipeline,
 )
-from sase_hf.models import FAMILIES
 
-NLI_LABELS = dict(enumerate(["entailment", "neutral", "contradiction"]))
-# A base model, all heads, and a classifier of another architecture with a list in its config. The
-# first four share the sizes of their encoder.
-KINDS: dict[str, tuple[type, dict[str, Any]]] = {
-    "base": (SelfAttentiveModel, {}),
-    "classifier": (SelfAttentiveForSequenceClassification, {"num_labels": 3}),
-    "nli": (SelfAttentiveForNLI, {"id2label": NLI_LABELS}),
-    "retrieval": (SelfAttentiveForRetrieval, {}),
-    "cnn": (
-        SelfAttentiveForSequenceClassification,
-        {"encoder": "cnn", "cnn_kernel_sizes": [2, 3], "pooling": "generalized"},
-    ),
-}
+from sase_hf import SelfAttentiveForSequenceClassification, SelfAttentiveModel
+from sase_hf.models import FAMILIES
 
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The checkpoints, and the models' answers before they were saved, as JSON keeps them."""
-    torch.manual_seed(0)
     root = tmp_path_factory.mktemp("checkpoints")
-    words = [*answers.TEXTS, *(text for pair in answers.PAIRS for text in pair.values())]
-    tokenizer = build_tokenizer(text for text in words if text)
-    models: dict[str, Any] = {}
-    for name, (kind, fields) in KINDS.items():
-        models[name] = tiny_model(kind, vocab_size=len(tokenizer), **fields)
-        models[name].save_pretrained(root / name)
-        tokenizer.save_pretrained(root / name)
+    models, tokenizer = save_kinds(root)
     models |= {f"base of {name}": models[name].encoder for name in ("classifier", "nli")}
     return root, json.loads(json.dumps(answers.answers_of_models(models, tokenizer)))
 
@@ -80,8 +62,8 @@ def test_checkpoints_answer_bit_equal_with_the_package_and_by_remote_code(
 @pytest.mark.parametrize("name", KINDS)
 def test_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path, name: str) -> None:
     """A head's checkpoint serves AutoModel too, and a head can start from a base model's."""
-    kind = KINDS[name][0]
-    head = SelfAttentiveForSequenceClassification if name == "base" else kind
+    kind, head_of_new_models = KINDS[name][0], SelfAttentiveForSequenceClassification
+    head = head_of_new_models if name == "base" else kind
     files = {path.name for path in (folder / name).iterdir()}
     code = FAMILIES["self_attentive"].files.keys()
     assert files >= code | {"config.json", "model.safetensors", "tokenizer.json"}
@@ -95,13 +77,8 @@ def test_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path, name: s
     auto_class = AutoModel if name == "base" else AutoModelForSequenceClassification
     model = auto_class.from_pretrained(folder / name)
     assert type(model) is kind, "the heads share one Auto class; `architectures` decides"
-    assert name != "nli" or model.config.id2label == NLI_LABELS
-
-
-def test_new_models_of_the_auto_classes_are_base_model_and_classifier() -> None:
-    fresh = AutoModelForSequenceClassification.from_config(tiny_config())
-    assert type(fresh) is SelfAttentiveForSequenceClassification
-    assert type(AutoModel.from_config(tiny_config())) is SelfAttentiveModel
+    new = auto_class.from_config(tiny_config())
+    assert type(new) is (SelfAttentiveModel if name == "base" else head_of_new_models)
 
 
 def test_saving_forgets_the_repository_a_config_came_from(tmp_path: Path) -> None:
@@ -138,3 +115,39 @@ def test_loading_reads_nothing_that_a_config_names(folder: Path, tmp_path: Path)
     watched.clear()
     assert str(hostile / "config.json") in opened
     assert not [name for name in opened if Path(name).stem == "bait"]
+
+
+# Texts of many lengths, an empty one and one of an unknown word.
+MANY = [*TEXTS, "", "zebra", *(" ".join(TEXTS[:count]) for count in range(1, 5))]
+
+
+def embeddings(folder: Path, texts: list[str]) -> np.ndarray:
+    """Return the embeddings of the base model, one text at a time."""
+    model = AutoModel.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    batches = [tokenizer(text, truncation=True, return_tensors="pt") for text in texts]
+    with torch.no_grad():
+        return torch.cat([model(**batch).sentence_embedding for batch in batches]).numpy()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_sentence_transformer_embeddings_equal_the_models(
+    folder: Path, name: str, tmp_path: Path
+) -> None:
+    """In any order and batch, and bit for bit after another save; long texts are truncated."""
+    encoder = SentenceTransformer(str(folder / name), device="cpu")
+    width = AutoModel.from_pretrained(folder / name).config.projection_dim
+    assert (encoder.get_embedding_dimension(), encoder.max_seq_length) == (width, 20)
+    expected = embeddings(folder / name, MANY)
+    rng = random.Random(0)
+    for batch_size in (1, 3, len(MANY)):
+        order = rng.sample(range(len(MANY)), len(MANY))
+        found = encoder.encode([MANY[row] for row in order], batch_size=batch_size)
+        np.testing.assert_allclose(found, expected[order], rtol=0, atol=1e-6)
+    assert len(encoder.encode([])) == 0
+    encoder.save_pretrained(str(tmp_path))
+    again = SentenceTransformer(str(tmp_path), device="cpu")
+    np.testing.assert_array_equal(again.encode(MANY), encoder.encode(MANY))
+    np.testing.assert_array_equal(embeddings(tmp_path, MANY), expected)
+    similarity = encoder.similarity(expected, expected).numpy()
+    assert (similarity[MANY.index("")] == 0).all(), "an empty text is like nothing"
