@@ -7,28 +7,31 @@ The command measures any model that AutoModel loads, or the encoder of an encode
 running code in the checkpoint. A sentence is the mean of the states of a layer; each row of a
 sentence matrix and the embedding are measured too. The table shows the accuracy without a shift and
 with the mean difference between the languages added, estimated on the half of the pairs without the
-sentence (other). The record also holds the shift over all pairs, as in Pires et al. (2019) (same).
---random_weights measures the untrained model. The figure needs pip install 'sase_hf[viz]'.
+sentence (other). The record also holds the shift over all pairs (same), as in section 5 of Pires,
+Schlinger and Garrette, How multilingual is Multilingual BERT? (ACL 2019). --random_weights measures
+the untrained model. The figure needs pip install 'sase_hf[viz]'.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer, set_seed
+from transformers.utils import logging
 
 from sase_hf.data.arguments import PairArguments
 from sase_hf.data.splits import load_pairs
 from sase_hf.evaluation.records import measured_record, write_record
-from sase_hf.retrieval.neighbours import SHIFTS, accuracy_by_layer, layer_vectors
 from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import EAGER, load_any_model, name_checkpoints, reraise_naming
 from sase_hf.visualization import check_figure_path, lines_figure, save_figure
 
 SEED = 42
+SHIFTS = ("none", "other", "same")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -110,6 +113,85 @@ def table(name: str, columns: Sequence[str], layers: dict[str, Any]) -> Iterator
     for layer, found in layers.items():
         cells = (found[shift][i] for i in range(2) for shift in SHIFTS[:2])
         yield f"{layer:<12}" + "".join(f"{cell:>20.1%}" for cell in cells)
+
+
+@torch.inference_mode()
+def layer_vectors(
+    model: Any, tokenizer: Any, texts: Sequence[str], batch_size: int = 32
+) -> dict[str, Tensor]:
+    """Return the vectors (N, H) of N texts by the name of their layer.
+
+    `layer 0` is the mean word vector and `layer i` the mean state of layer i, without special
+    tokens; a text without tokens has the vector 0. `hop i` is row i of a sentence matrix, and
+    `sentence` the sentence embedding, if the model (an encoder in evaluation mode) has them.
+    """
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]), reverse=True)
+    parts: dict[str, list[Tensor]] = {}
+    config = model.config
+    hops = config.num_hops if hasattr(config, "num_hops") and config.has_attention else 1
+    for start in logging.tqdm(range(0, len(order), batch_size), desc="Encoding", delay=1):
+        batch = tokenizer(
+            [texts[row] for row in order[start : start + batch_size]],
+            padding=True,
+            truncation=True,
+            return_special_tokens_mask=True,
+            return_tensors="pt",
+        ).to(model.device)
+        counts = batch["attention_mask"].bool() & ~batch.pop("special_tokens_mask").bool()
+        outputs = model(**batch, output_hidden_states=True)
+        states = outputs.hidden_states
+        weights = (counts / counts.sum(1, keepdim=True).clamp(min=1)).unsqueeze(-1)
+        found = {f"layer {i}": (layer.float() * weights).sum(1) for i, layer in enumerate(states)}
+        if (embedding := outputs.get("sentence_embedding")) is not None:
+            rows = embedding.float().chunk(hops, 1)
+            found |= {f"hop {i + 1}": row for i, row in enumerate(rows) if hops > 1}
+            found["sentence"] = embedding.float()
+        for name, vectors in found.items():
+            parts.setdefault(name, []).append(vectors.cpu())
+    place = torch.tensor(order).argsort()
+    return {name: torch.cat(vectors)[place] for name, vectors in parts.items()}
+
+
+def nearest_neighbour_accuracy(
+    source: Tensor, target: Tensor, shift: str = "other", block: int = 512
+) -> float:
+    """Return the share of source rows (N, H) whose nearest target row, in L2, has the same number.
+
+    Row i of the target (N, H) translates row i of the source. The `shift`, the mean of target minus
+    source, is added to a source row first: over all pairs (`same`, as in the paper), over the half
+    without the row (`other`, which leaks nothing), or `none`. `block` source rows are compared at
+    once. Raises ValueError if there are fewer than two pairs.
+    """
+    if len(source) < 2:
+        raise ValueError(f"there are {len(source)} pairs; give at least 2")
+    source, target = source.double(), target.double()
+    difference = target - source
+    if shift == "same":
+        source = source + difference.mean(0)
+    elif shift == "other":
+        is_odd = (torch.arange(len(source)) % 2 == 1).unsqueeze(1)
+        source = source + torch.where(is_odd, difference[::2].mean(0), difference[1::2].mean(0))
+    right = 0
+    for start in range(0, len(source), block):
+        nearest = torch.cdist(source[start : start + block], target).min(1).indices
+        right += int((nearest == torch.arange(start, start + len(nearest))).sum())
+    return right / len(source)
+
+
+def accuracy_by_layer(
+    source: Mapping[str, Tensor], target: Mapping[str, Tensor]
+) -> dict[str, dict[str, list[float]]]:
+    """Return the accuracy of `layer_vectors` by layer and shift: to the target, then back."""
+    return {
+        layer: {
+            shift: [
+                nearest_neighbour_accuracy(first, second, shift)
+                for first, second in ((vectors, target[layer]), (target[layer], vectors))
+            ]
+            for shift in SHIFTS
+        }
+        for layer, vectors in source.items()
+    }
 
 
 if __name__ == "__main__":

@@ -19,10 +19,13 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+from sase_hf.embedding.corpus import open_files
+from sase_hf.evaluation.translation import translate
+from sase_hf.models import FAMILIES
 from sase_hf.retrieval.documents import DocumentRanker, Ranking
-from sase_hf.retrieval.queries import read_queries, translate_queries
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output, write_text
+from sase_hf.utils.loading import load_checkpoint
 from sase_hf.visualization import attention_html, attention_text, visible
 from sase_hf.visualization.attended_text import shortened
 
@@ -61,6 +64,25 @@ def main(argv: Sequence[str] | None = None) -> None:
             text = "".join(map(json_line, rankings, originals))
         write_text(flags.output, text)
         print(flags.output)
+
+
+def read_queries(file: str, text_column_name: str) -> list[str]:
+    """Return the texts of a column; raise ValueError if a row has none, or there is no column."""
+    corpus = open_files([file], text_column_name, [])
+    corpus.check_columns(text_column_name, [])
+    table = corpus.read(0, corpus.num_rows, [text_column_name])
+    return list(table[text_column_name].to_pylist())
+
+
+def translate_queries(checkpoint: str, queries: Sequence[str]) -> list[str]:
+    """Translate queries by a checkpoint of scripts/train_translation.py, with 5 beams."""
+    model, tokenizer = load_checkpoint(checkpoint)
+    if FAMILIES[model.config.model_type].objective != "translation" or not model.can_generate():
+        raise ValueError(
+            f"--translate_with {checkpoint} holds a {type(model).__name__}; name a checkpoint of "
+            "scripts/train_translation.py"
+        )
+    return translate(model, tokenizer, queries, batch_size=64, num_beams=5)
 
 
 def terminal_lines(ranker: DocumentRanker, ranking: Ranking, original: str | None) -> Iterator[str]:

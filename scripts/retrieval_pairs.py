@@ -10,12 +10,18 @@ their order.
 
 import gzip
 import json
-from collections.abc import Sequence
+import random
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sase_hf.retrieval.queries import draw_pairs
+from sase_hf.data.rows import read_rows
+from sase_hf.data.tokenizer import text_fault
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import atomic_write, check_output
+
+END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+MIN_SENTENCES, WORDS = 5, range(8, 41)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -38,6 +44,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         with atomic_write(flags.output) as draft:
             draft.write_bytes(data)
         print(f"{len(pairs):,} pairs of {len(drawn):,} texts: {flags.output}")
+
+
+def draw_pairs(file: str, text_column_name: str, seed: int) -> Iterator[dict[str, str] | None]:
+    """Yield a `query` and its `document` for each text of a file: a sentence, and the other ones.
+
+    The sentence is drawn at random among those of 8 to 40 words. A text without such a sentence, or
+    with fewer than five sentences, gives None. Raises ValueError if a row has no text.
+    """
+    rng = random.Random(seed)
+    for number, row in enumerate(read_rows(file)):
+        text = row.get(text_column_name)
+        if fault := text_fault(text):
+            raise ValueError(
+                f"row {number} (counted from 0) of {file}, column {text_column_name!r}: {fault}; "
+                "choose another with --text_column_name"
+            )
+        sentences = [part for part in END_OF_SENTENCE.split(str(text)) if part.strip()]
+        fitting = [i for i, sentence in enumerate(sentences) if len(sentence.split()) in WORDS]
+        if not fitting or len(sentences) < MIN_SENTENCES:
+            yield None
+        else:
+            query = sentences.pop(rng.choice(fitting))
+            yield {"query": query, "document": " ".join(sentences)}
 
 
 if __name__ == "__main__":

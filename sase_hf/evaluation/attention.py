@@ -130,6 +130,3 @@ def _distribution(values: np.ndarray) -> dict[str, Any]:
     rows = np.vstack([values.mean(0), np.percentile(values, QUANTILES, axis=0)])
     hops = [dict(zip(names, column, strict=True)) for column in rows.T.tolist()]
     return {"mean": float(values.mean()), "hops": hops}
-
-
-__all__ = ["DISTRIBUTIONS", "hop_cosine", "measure_attention", "read_word_list"]

@@ -110,6 +110,3 @@ class _Bags:
         words, first = torch.from_numpy(self.words[places]), torch.from_numpy(offsets)
         own = torch.from_numpy(self.weights[places].astype(np.float32))
         return F.embedding_bag(words, weights, first, mode="sum", per_sample_weights=own) + bias
-
-
-__all__ = ["bag_of_words", "label_tensor", "most_frequent"]

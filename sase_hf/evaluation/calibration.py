@@ -59,6 +59,3 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
         else:
             high = middle
     return float(np.exp((low + high) / 2))
-
-
-__all__ = ["expected_calibration_error", "fit_temperature"]

@@ -115,7 +115,3 @@ def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
     weights = Path(checkpoint, SAFE_WEIGHTS_NAME)
     digest = {"sha256": sha256_of(weights)} if weights.is_file() else {}
     return {"name": str(checkpoint), **digest}
-
-
-__all__ = ["Batch", "EvaluationDataset", "describe_checkpoint", "load_evaluation_dataset"]
-__all__ += ["read_file"]

@@ -186,6 +186,3 @@ def metrics_function(
         return {name: float(value) for name, value in results.items()}
 
     return compute
-
-
-__all__ = ["DEFAULT_METRICS", "METRICS", "bleu_signature", "load_metrics", "metrics_function"]

@@ -58,6 +58,3 @@ def _redact_text(text: str) -> str:
 
 def _last_part(path: str) -> str:
     return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
-
-
-__all__ = ["PRIVATE_KEYS", "TOKEN", "redact"]

@@ -137,7 +137,3 @@ def _checkout(root: Path) -> dict[str, Any] | None:
         return {"commit": git("rev-parse", "HEAD"), "modified": bool(changes)}
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-__all__ = ["NO_RESULTS", "describe_environment", "describe_hardware", "evaluation_history"]
-__all__ += ["measured_record", "results_of", "write_record"]

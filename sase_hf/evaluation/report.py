@@ -163,6 +163,3 @@ def _class_scores(
     shares = hits / np.maximum([predicted, true, (true + predicted) / 2], 1)
     columns = zip(names, *shares.tolist(), true.tolist(), strict=True)
     return [ClassScore(*column) for column in columns], confusion
-
-
-__all__ = ["ClassScore", "Report", "measure_report", "report_tables"]

@@ -29,6 +29,3 @@ def translate(
         for row, text in zip(rows, texts, strict=True):
             found[row] = text
     return found
-
-
-__all__ = ["translate"]

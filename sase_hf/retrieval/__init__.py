@@ -1,4 +1,4 @@
-"""Ranking: embedded documents for queries, queries from texts, translations among sentences.
+"""Ranking: embedded documents for queries.
 
 May import `models`, `utils`, `data`, `evaluation`, `visualization` and `embedding`.
 """

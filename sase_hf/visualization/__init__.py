@@ -7,13 +7,7 @@ May import `models`, `utils` and `data`.
 
 from ..utils.text import visible
 from .alignment import alignment_figure, alignment_fragment, alignment_html, alignment_text
-from .charts import (
-    accuracy_figure,
-    curves_figure,
-    lines_figure,
-    points_figure,
-    statistics_figure,
-)
+from .charts import curves_figure, lines_figure, statistics_figure
 from .figures import attention_figure, check_figure_path, comparison_figure, save_figure
 from .page import Attention, attention_fragment, attention_html, comparison_html
 from .selection import select_predictions
@@ -22,7 +16,6 @@ from .token_pairs import pair_figure
 
 __all__ = [
     "Attention",
-    "accuracy_figure",
     "alignment_figure",
     "alignment_fragment",
     "alignment_html",
@@ -38,7 +31,6 @@ __all__ = [
     "curves_figure",
     "lines_figure",
     "pair_figure",
-    "points_figure",
     "save_figure",
     "select_predictions",
     "statistics_figure",

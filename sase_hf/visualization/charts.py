@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,33 +35,8 @@ def curves_figure(curves: Mapping[str, Any]) -> Figure:
         for direction, title in titles.items()
     }
     y_label = "mean probability of the predicted class"
-    figure = _line_panels(panels, "words, in % of the text", y_label, sharey=True)
+    figure = line_panels(panels, "words, in % of the text", y_label, sharey=True)
     figure.axes[0].set_ylim(0, 1)
-    return figure
-
-
-def accuracy_figure(
-    curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], x_label: str = "epoch"
-) -> Figure:
-    """Draw the accuracy by epoch, a panel for each task and in it a line for each model.
-
-    Args:
-        curves: For each task the same models by name, each with its epochs and accuracies from 0 to
-            1; the list of a model may be empty.
-        x_label: The name of the x axis.
-    """
-    panels = {
-        task: {
-            name: ([x for x, _ in points], [100 * accuracy for _, accuracy in points])
-            for name, points in models.items()
-        }
-        for task, models in curves.items()
-    }
-    figure = _line_panels(panels, x_label, "accuracy in %")
-    from matplotlib.ticker import MaxNLocator
-
-    for axes in figure.axes:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
@@ -70,53 +44,7 @@ def lines_figure(
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x_label: str, y_label: str
 ) -> Figure:
     """Draw lines in one panel; `lines` holds x and y of the points by the name of each line."""
-    return _line_panels({"": lines}, x_label, y_label)
-
-
-def points_figure(
-    points: Mapping[str, Mapping[str, tuple[float, float]]],
-    x_label: str,
-    y_label: str,
-    *,
-    columns: int = 0,
-    log_x: bool = False,
-) -> Figure:
-    """Draw points, a panel for each task; points with the same name have the same colour and mark.
-
-    Args:
-        points: For each of one or more tasks, x and y of the point of each name.
-        x_label: The name of the x axis.
-        y_label: The name of the y axis.
-        columns: The number of panels side by side; by default all of them.
-        log_x: Whether x has a logarithmic axis; otherwise x is a share from 0 to 1.
-    """
-    columns = min(columns or len(points), len(points))
-    num_rows = math.ceil(len(points) / columns)
-    names = list(dict.fromkeys(name for panel in points.values() for name in panel))
-    figure = new_figure(3.2 * columns, 0.7 + 3.5 * num_rows)
-    grid = figure.subplots(num_rows, columns, squeeze=False)
-    for axes in grid.flat[len(points) :]:
-        axes.remove()
-    keys: dict[str, Artist] = {}
-    for axes, (title, panel) in zip(grid.flat, points.items(), strict=False):
-        for name, point in panel.items():
-            style = names.index(name)
-            colour, mark = COLOURS[style % len(COLOURS)], MARKS[style % len(MARKS)]
-            (keys[name],) = axes.plot(*point, color=colour, marker=mark, linestyle="none")
-        axes.set_title(plain(title, 60), size=10)
-        axes.set_xlabel(x_label)
-        if log_x:
-            axes.set_xscale("log")
-            # The usual labels are formulas, which are drawn literally here.
-            axes.xaxis.set_major_formatter("{x:,g}")
-            axes.minorticks_off()
-        else:
-            axes.set_xlim(0, 1)
-        axes.margins(y=0.2)
-    for row in grid:
-        row[0].set_ylabel(y_label)
-    _finish(figure, list(keys), list(keys.values()))
-    return figure
+    return line_panels({"": lines}, x_label, y_label)
 
 
 def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
@@ -157,11 +85,11 @@ def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
     lower.set_xticks(range(1, num_hops + 1), [str(hop) for hop in range(1, num_hops + 1)])
     for axes in (upper, lower):
         axes.set_ylim(0, 1)
-    _finish(figure, list(statistics) if len(statistics) > 1 else [], keys)
+    finish(figure, list(statistics) if len(statistics) > 1 else [], keys)
     return figure
 
 
-def _line_panels(panels: Panels, x_label: str, y_label: str, sharey: bool = False) -> Figure:
+def line_panels(panels: Panels, x_label: str, y_label: str, sharey: bool = False) -> Figure:
     """Draw panels side by side; lines with the same name have the same colour in all of them."""
     figure = new_figure(4.5 * len(panels), 4.2)
     row: Sequence[Axes] = figure.subplots(1, len(panels), squeeze=False, sharey=sharey)[0]
@@ -172,11 +100,11 @@ def _line_panels(panels: Panels, x_label: str, y_label: str, sharey: bool = Fals
         axes.set_title(plain(title, 60), size=10)
         axes.set_xlabel(x_label)
     row[0].set_ylabel(y_label)
-    _finish(figure, list(lines), row[-1].get_lines())
+    finish(figure, list(lines), row[-1].get_lines())
     return figure
 
 
-def _finish(figure: Figure, names: Sequence[str], keys: Sequence[Artist]) -> None:
+def finish(figure: Figure, names: Sequence[str], keys: Sequence[Artist]) -> None:
     """Draw the legend above the panels, lines that help to read a value, and no frame."""
     for axes in figure.axes:
         axes.grid(axis="y", color="#dddddd")

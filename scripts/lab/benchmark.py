@@ -17,23 +17,29 @@ compared first. Memory on a CPU is measured by /proc, which only Linux has.
 
 import json
 import time
-from argparse import ArgumentParser
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
-from bench.models import MODELS
-from bench.parts import PARTS
-from bench.report import Results, exponents, plot, record, table
+from bench.models import INFERENCE, LENGTHS, MODELS, TRAINING
+from bench.parts import PARTS, Result, fields_of
 from bench.texts import WORKLOADS
 
-from sase_hf.evaluation.records import write_record
+from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
+from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
-from sase_hf.visualization import check_figure_path
+from sase_hf.visualization import check_figure_path, save_figure
 
 QUICK = {"workloads": ["tweets"], "models": ["mlp2000"], "lengths": [100, 200]}
 QUICK_SIZES = {"max_batches": 2, "num_texts": 200, "rows": 200, "rounds": 3, "seconds": 5.0}
+
+Results = dict[str, list[Result]]
+COSTS = {"seconds": "seconds for forward and backward pass", "peak_mib": "peak memory in MiB"}
 
 
 def make_flags() -> ArgumentParser:
@@ -95,6 +101,80 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"{name}: cost grows as length **", {k: round(p, 2) for k, p in powers.items()})
         if flags.plot:
             plot(results, flags.plot)
+
+
+def table(part: str, result: Result) -> Iterator[str]:
+    """Yield the lines of a table: the facts of a result, then a row for each settings."""
+    facts = (f"{name} {value}" for name, value in result.items() if name != "settings")
+    yield f"{part}: {', '.join(facts)}"
+    for name, row in result["settings"].items():
+        cells = (f"{key} {_shown(value)}" for key, value in row.items())
+        yield f"  {name:<42}" + "   ".join(cells)
+
+
+def _shown(value: dict[str, float] | float) -> str:
+    if isinstance(value, dict):
+        return f"{_shown(value['median'])} ({_shown(value['q1'])} to {_shown(value['q3'])})"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def exponents(results: Results) -> dict[str, dict[str, float]]:
+    """Return the power of the length by which time and memory grow: 1 is linear, 2 quadratic."""
+    growth: dict[str, dict[str, float]] = {}
+    for name, costs in _costs_of_lengths(results).items():
+        if len(costs["longest"]) > 1:
+            x, y = np.log(costs["longest"]), np.log([costs[cost] for cost in COSTS]).T
+            growth[name] = dict(zip(COSTS, np.polyfit(x, y, 1)[0].tolist(), strict=True))
+    return growth
+
+
+def _costs_of_lengths(results: Results) -> dict[str, dict[str, list[float]]]:
+    """Return for each settings its lengths, and the seconds and memory of each."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for result in results.get("lengths", []):
+        for name, row in result["settings"].items():
+            costs = found.setdefault(name, {"longest": [], "seconds": [], "peak_mib": []})
+            cost = (result["longest"], row["seconds"]["median"], row["peak_mib"])
+            for own, value in zip(costs.values(), cost, strict=True):
+                own.append(value)
+    return found
+
+
+def record(results: Results, flags: Namespace, seconds: float) -> dict[str, Any]:
+    """Return the record of a run that took this number of seconds."""
+    config = SelfAttentiveConfig(**fields_of(flags))
+    with torch.device("meta"):
+        num_parameters = SelfAttentiveForSequenceClassification(config).num_parameters()
+    measured = measured_record(
+        name="benchmark",
+        metrics={},  # all are under `benchmark`
+        split="random token ids",
+        sources={name: {"file": "scripts/lab/bench/texts.py"} for name in flags.workloads},
+        seed=flags.seed,
+        arguments={k: v for k, v in vars(flags).items() if k not in ("record", "plot")},
+        config=config,
+        num_parameters=num_parameters,
+        wall_seconds=seconds,
+    )
+    ways = {way.name: asdict(way) for way in TRAINING + LENGTHS + INFERENCE}
+    return measured | {"benchmark": results, "settings": ways, "exponents": exponents(results)}
+
+
+def plot(results: Results, path: Path) -> None:
+    """Draw time and peak memory against the length of texts on logarithmic axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    lengths = [result["longest"] for result in results["lengths"]]
+    for axes, (cost, label) in zip(figure.subplots(1, 2), COSTS.items(), strict=True):
+        for name, costs in _costs_of_lengths(results).items():
+            axes.loglog(costs["longest"], costs[cost], marker="o", label=name)
+        axes.set(xlabel="tokens of the longest text", ylabel=label)
+        axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+        axes.set_xticks([], minor=True)  # their labels would overlap with those of the lengths
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend()
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

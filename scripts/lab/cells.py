@@ -2,7 +2,6 @@
 
 import re
 import statistics
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -68,7 +67,7 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(headings), *lines[1:]])
 
 
-class Page(ABC):
+class Page:
     """A page of a study; its template calls its methods as `page`."""
 
     template: Path
@@ -90,7 +89,3 @@ class Page(ABC):
     def measured(self, recipe: str, *keys: str) -> list[Any]:
         """Return the value under nested keys of each seed of a recipe that has them."""
         return numbers(self.records.get(recipe, ()), *keys)
-
-    @abstractmethod
-    def figures(self) -> dict[str, Any]:
-        """Return the figures by the names of their files."""

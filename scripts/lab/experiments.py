@@ -1,6 +1,7 @@
-"""The page EXPERIMENTS.md and its figures, made from the records alone.
+"""The pages EXPERIMENTS.md and TRANSLATION.md and their figures, made from the records alone.
 
-The tables stand in experiments.md, their titles and the paper's numbers in tables.yaml.
+The tables stand in experiments.md and translation.md, their titles and the numbers of the papers in
+tables.yaml.
 """
 
 import statistics
@@ -11,12 +12,13 @@ from typing import Any
 import torch
 import yaml
 from cells import MISSING, Page, Recipes, markdown, mean_cell, numbers, percent
+from figures import accuracy_figure, points_figure
 from leaderboard import SETS, SYSTEMS
 from records import Record
 
 from sase_hf import SelfAttentiveConfig
 from sase_hf.models import FAMILIES
-from sase_hf.visualization import accuracy_figure, points_figure
+from sase_hf.visualization import alignment_figure, lines_figure
 
 LAB = Path(__file__).parent
 SHOWN = yaml.safe_load((LAB / "tables.yaml").read_text(encoding="utf-8"))
@@ -60,8 +62,8 @@ class Experiments(Page):
             systems.setdefault(task, {})[title] = (seconds, accuracy)
         gain, cost = "points of accuracy above the paper's", "seconds of training on one core"
         return {
-            "hops.svg": accuracy_figure(hops),
-            "focus.svg": points_figure(focus, "entropy", gain),
+            "hops.svg": accuracy_figure(hops, "epoch"),
+            "focus.svg": points_figure(focus, "entropy", gain, columns=9),
             "length.svg": accuracy_figure(length, "tokens of a text, or of both"),
             "leaderboard.svg": points_figure(systems, cost, "accuracy in %", columns=4, log_x=True),
         }
@@ -160,6 +162,30 @@ class Experiments(Page):
             for system in SYSTEMS
             if f"{task}/{system}" in self.leaderboard
         ]
+
+
+class Translations(Page):
+    """The cells and figures of the page, from the records of translation."""
+
+    template = LAB / "translation.md"
+    shown = {"models": SHOWN["translation"]}  # noqa: RUF012
+
+    def figures(self) -> dict[str, Any]:
+        """Return BLEU by the length of the source, and an alignment of the last model with one."""
+        lines: dict[str, tuple[list[float], list[float]]] = {}
+        examples = []
+        for recipe, (title, *_) in SHOWN["translation"].items():
+            lengths: dict[float, list[float]] = {}
+            for groups in self.measured(recipe, "translation", "by_length"):
+                for group in groups:
+                    lengths.setdefault(statistics.mean(group["words"]), []).append(group["bleu"])
+            if lengths:
+                lines[title] = (list(lengths), [statistics.mean(own) for own in lengths.values()])
+            examples += self.measured(recipe, "translation", "example")[:1]
+        figures = {"translation_length.svg": lines_figure(lines, "words of the source", "BLEU")}
+        if examples:
+            figures["translation_alignment.svg"] = alignment_figure(examples[-1])
+        return figures
 
 
 def _mean_point(seeds: Sequence[Record], key: str) -> tuple[float, float]:

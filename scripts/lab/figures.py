@@ -1,39 +1,95 @@
-"""Draw the README's heatmap, light and dark, from a model of star ratings.
+"""The figures of the pages, and the README's heatmap."""
 
-    python scripts/lab/study.py run "scripts/lab/recipes/yelp5.yaml#focused"
-    python scripts/lab/figures.py runs/study/yelp5/focused-seed42
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-The files are heatmap_light.svg and heatmap_dark.svg. The same model gives the same bytes.
-"""
+from records import Record
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.loading import load_pipeline
-from sase_hf.visualization import attention_figure, save_figure
+from sase_hf.visualization import attention_figure, lines_figure
+from sase_hf.visualization.charts import COLOURS, MARKS, finish, line_panels
+from sase_hf.visualization.figures import new_figure, plain
 
-MODEL_CARDS = Path(__file__).parents[2] / "model_cards"
-TEXT = "We waited an hour and the soup was cold, but the dessert was delicious and our waiter kind."
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Draw the figures and print where they are."""
-    parser = make_parser(__doc__)
-    add = parser.add_argument
-    add("checkpoint", help="a folder or a name on the Hub")
-    add("--text", default=TEXT, help="the text that the model reads (default: %(default)s)")
-    add("--output_dir", type=Path, default=MODEL_CARDS, help="a folder (default: model_cards)")
-    flags = parser.parse_args(argv)
-    with errors_in_one_line(__file__):
-        result = load_pipeline(flags.checkpoint)(flags.text)
-        for theme in ("light", "dark"):
-            figure = attention_figure(result, theme=theme)
-            figure.set_facecolor("none")  # the page's own background
-            path = flags.output_dir / f"heatmap_{theme}.svg"
-            save_figure(figure, path)
-            print(path)
+HEATMAP = "We waited an hour and the soup was cold, but the dessert was delicious and our waiter "
+HEATMAP += "kind."
 
 
-if __name__ == "__main__":
-    main()
+def heatmaps(checkpoint: str) -> Iterator[tuple[str, Any]]:
+    """Yield the heatmap of the README, light and dark, by the names of their files."""
+    result = load_pipeline(checkpoint)(HEATMAP)
+    for theme in ("light", "dark"):
+        figure = attention_figure(result, theme=theme)
+        figure.set_facecolor("none")  # the page's own background
+        yield f"heatmap_{theme}.svg", figure
+
+
+def accuracy_figure(
+    curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], x_label: str
+) -> Any:
+    """Draw x and accuracy, from 0 to 1: a panel for each task, in it a line for each model."""
+    panels = {
+        task: {
+            name: ([x for x, _ in points], [100 * accuracy for _, accuracy in points])
+            for name, points in models.items()
+        }
+        for task, models in curves.items()
+    }
+    figure = line_panels(panels, x_label, "accuracy in %")
+    from matplotlib.ticker import MaxNLocator
+
+    for axes in figure.axes:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+def points_figure(
+    points: Mapping[str, Mapping[str, tuple[float, float]]],
+    x_label: str,
+    y_label: str,
+    *,
+    columns: int,
+    log_x: bool = False,
+) -> Any:
+    """Draw points, a panel for each task, up to `columns` side by side.
+
+    Points with the same name have the same colour and mark. x is a share without `log_x`.
+    """
+    columns = min(columns, len(points))
+    num_rows = math.ceil(len(points) / columns)
+    names = list(dict.fromkeys(name for panel in points.values() for name in panel))
+    figure = new_figure(3.2 * columns, 0.7 + 3.5 * num_rows)
+    grid = figure.subplots(num_rows, columns, squeeze=False)
+    for axes in grid.flat[len(points) :]:
+        axes.remove()
+    keys: dict[str, Any] = {}
+    for axes, (title, panel) in zip(grid.flat, points.items(), strict=False):
+        for name, point in panel.items():
+            style = names.index(name)
+            colour, mark = COLOURS[style % len(COLOURS)], MARKS[style % len(MARKS)]
+            (keys[name],) = axes.plot(*point, color=colour, marker=mark, linestyle="none")
+        axes.set_title(plain(title, 60), size=10)
+        axes.set_xlabel(x_label)
+        if log_x:
+            axes.set_xscale("log")
+            # The usual labels are formulas, which are drawn literally here.
+            axes.xaxis.set_major_formatter("{x:,g}")
+            axes.minorticks_off()
+        else:
+            axes.set_xlim(0, 1)
+        axes.margins(y=0.2)
+    for row in grid:
+        row[0].set_ylabel(y_label)
+    finish(figure, list(keys), list(keys.values()))
+    return figure
+
+
+def recall_figure(rankers: Mapping[str, Record]) -> Any:
+    """Draw recall at 10 by the length of the document, a line for each ranker of yelp5."""
+    lines = {}
+    for run in ("tfidf", "rows-seed42", "flat-seed42", "mean-seed42", "max-seed42"):
+        if record := rankers.get(f"yelp5_{run}"):
+            groups = record["recall_by_length"]
+            words, recall = ([group[key] for group in groups] for key in ("words", "recall_at_10"))
+            lines[record["name"]] = words, recall
+    return lines_figure(lines, "words of the document", "recall at 10")

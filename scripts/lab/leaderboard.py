@@ -1,22 +1,18 @@
-"""Compare this package with TF-IDF and fastText on the sets of a folder.
-
-    python scripts/lab/leaderboard.py data
-    python scripts/lab/leaderboard.py data --sets sst2 trec --systems tfidf fasttext
+"""The leaderboard: this package beside TF-IDF and fastText on the sets of a folder.
 
 The folder holds a set as NAME.train.jsonl.gz and NAME.dev.jsonl.gz with the fields `text` and
-`label`, or `premise`, `hypothesis` and `label`. scripts/lab/README.md describes the measurements.
-Runs with a record in model_cards/records/leaderboard.jsonl are skipped; after a stop, give the same
-command again. A system that is not installed is left out: pip install 'sase_hf[leaderboard]'
+`label`, or `premise`, `hypothesis` and `label`. README.md describes the measurements.
 """
 
 import gzip
-import importlib.util
 import json
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import IO, Any
@@ -26,8 +22,8 @@ import torch
 import yaml
 from baselines import processor_seconds
 from datasets import DatasetDict
-from records import RECORDS, Record, read_record
-from runner import LAB, SCRIPTS, Run, call, complete
+from records import Record, read_record
+from runner import LAB, SCRIPTS, Run, call
 from transformers import EvalPrediction
 
 from sase_hf.data.arguments import DataArguments
@@ -38,11 +34,11 @@ from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.records import measured_record
 from sase_hf.hub.push import PUBLIC_NAMES, weight_files
-from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.loading import load_checkpoint
 
 COMPARED = yaml.safe_load((LAB / "systems.yaml").read_text(encoding="utf-8"))
 SETS, SYSTEMS = COMPARED["sets"], COMPARED["systems"]
+SPLIT_RULE = "rows of equal texts are in one part"  # a record of another rule is measured anew
 
 
 @dataclass(frozen=True)
@@ -148,40 +144,26 @@ def _bytes(files: Iterable[Path]) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Measure the chosen systems without a record."""
-    parser = make_parser(__doc__)
-    add = parser.add_argument
-    add("data", type=Path, help="folder of the files")
-    add("--sets", nargs="+", choices=SETS, default=[*SETS], metavar="SET", help=", ".join(SETS))
-    names = ", ".join(SYSTEMS)
-    add("--systems", nargs="+", choices=SYSTEMS, default=[*SYSTEMS], metavar="SYSTEM", help=names)
-    add("--seeds", nargs="+", type=int, default=[42], help="of systems that draw (default: 42)")
-    add("--runs", type=Path, default=Path("runs/leaderboard"), help="folder for models and logs")
-    add("--records", type=Path, default=RECORDS, help="folder of the JSON Lines files")
-    flags = parser.parse_args(argv)
-    records = flags.records / "leaderboard.jsonl"
-    with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
-        torch.set_num_threads(1)  # as in the processes, and so in the records
-        runs = []
-        for name in flags.systems:
-            system = SYSTEMS[name]
-            if (needs := system.get("needs")) and importlib.util.find_spec(needs) is None:
-                print(f"{name}: left out, needs {needs}: pip install 'sase_hf[leaderboard]'")
-                continue
-            settings = {key: system[key] for key in ("vectors", "flags") if key in system}
-            settings["system"], draws = name, system.get("draws", True)
-            for task, seed in product(flags.sets, flags.seeds if draws else flags.seeds[:1]):
-                stem, *columns = SETS[task]
-                run = f"{task}/{name}" + f"-seed{seed}" * draws
-                common = (run, seed, settings, records, flags.runs)
-                runs.append(Comparison(*common, columns, flags.data / stem))
-        for file in (run.file(part) for run in runs for part in ("train", "dev")):
-            if not Path(file).is_file():
-                way_out = "name the sets that you have with --sets"
-                raise FileNotFoundError(f"there is no file {file}; {way_out}")
-        complete(runs, __file__)
+def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
+    """Yield the runs of `flags`; name each system that is not installed, and leave it out.
 
-
-if __name__ == "__main__":
-    main()
+    Raises FileNotFoundError if the folder lacks the files of a set.
+    """
+    for name in flags.systems:
+        system = SYSTEMS[name]
+        if (needs := system.get("needs")) and find_spec(needs) is None:
+            print(f"{name}: left out, needs {needs}: pip install 'sase_hf[leaderboard]'")
+            continue
+        settings = {key: system[key] for key in ("vectors", "flags") if key in system}
+        settings |= {"system": name, "split": SPLIT_RULE}
+        draws = system.get("draws", True)
+        for task, seed in product(flags.sets, flags.seeds if draws else flags.seeds[:1]):
+            stem, *columns = SETS[task]
+            common = (f"{task}/{name}" + f"-seed{seed}" * draws, seed, settings)
+            records = flags.records / "leaderboard.jsonl"
+            run = Comparison(*common, records, flags.runs, columns, flags.data / stem)
+            for file in (run.file("train"), run.file("dev")):
+                if not Path(file).is_file():
+                    way_out = "name the sets that you have with --sets"
+                    raise FileNotFoundError(f"there is no file {file}; {way_out}")
+            yield run

@@ -65,7 +65,7 @@ def state_of(run: Run) -> str:
     return "missing" if record is None else "changed"
 
 
-def complete(runs: Sequence[Run], script: str) -> None:
+def complete(runs: Sequence[Run]) -> None:
     """Measure the runs without a record of their settings; a failure does not stop the others.
 
     Raises SystemExit, with the names of all runs that failed.
@@ -73,7 +73,7 @@ def complete(runs: Sequence[Run], script: str) -> None:
     failed = [run.name for run in runs if not _complete(run)]
     if failed:
         names = ", ".join(failed)
-        sys.exit(f"{Path(script).name}: {len(failed)} of {len(runs)} runs failed: {names}")
+        sys.exit(f"study.py: {len(failed)} of {len(runs)} runs failed: {names}")
 
 
 def _complete(run: Run) -> bool:

@@ -3,13 +3,14 @@
     python scripts/lab/study.py run --seeds 42 43 44
     python scripts/lab/study.py run "scripts/lab/recipes/yelp5.yaml#cnn_max"
     python scripts/lab/study.py status
+    python scripts/lab/study.py leaderboard data --sets sst2 trec --systems tfidf fasttext
     python scripts/lab/study.py render
 
-`run` trains each variant of each recipe with each seed and writes a record. After a stop, give the
-same command again: it skips runs whose record holds, resumes an unfinished run from its newest
-checkpoint, and repeats runs whose recipe has changed since.
-`render` makes model_cards/EXPERIMENTS.md, model_cards/TRANSLATION.md and their figures from the
-records alone, those of leaderboard.py included; the figures need `pip install 'sase_hf[viz]'`.
+`run` trains each variant of each recipe with each seed, and `leaderboard` measures each system on
+each set of a folder; both write a record. After a stop, give the same command again: it skips runs
+whose record holds, resumes unfinished trainings of `run` from their newest checkpoint, and repeats
+runs whose settings have changed since. `render` makes all pages, figures and cards of model_cards
+from the records alone, and the README's heatmap from --heatmap runs/study/yelp5/focused-seed42.
 
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
 model_cards/records/study.jsonl; translation.yaml and retrieval.yaml have files of their own. Some
@@ -18,26 +19,29 @@ precision/TASK, and those of scripts/search.py, search/TASK/MODEL.
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import torch
 import yaml
-from cells import Page, by_recipe
-from experiments import Experiments
+from cards import render_card
+from cells import by_recipe
+from experiments import Experiments, Translations
+from figures import heatmaps, recall_figure
+from leaderboard import SETS, SYSTEMS, collect_comparisons
 from measures import measure_labels, measure_system, measure_translation
 from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
-from translation import Translations
 
 from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
 from sase_hf.training import Task
 from sase_hf.training.command_line import parse_arguments, read_recipe
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.files import write_text
-from sase_hf.visualization import lines_figure, save_figure
+from sase_hf.visualization import save_figure
 
 
 class Kind(NamedTuple):
@@ -136,36 +140,32 @@ def _addresses(path: str) -> Iterator[str]:
         yield from (f"{file}#{variant}" for variant in content["variants"])
 
 
-def render(records: Path, output: Path) -> list[Path]:
-    """Write the pages and their figures into a folder; return the files."""
+def render(records: Path, output: Path, heatmap: str | None = None) -> list[Path]:
+    """Write pages, figures and cards into a folder; return the files.
+
+    `heatmap` is the checkpoint that draws the heatmap of the README.
+    """
     names = ("study", "translation", "retrieval", "leaderboard")
     study, translations, rankers, systems = (
         read_records(records / f"{name}.jsonl") for name in names
     )
     if not study:
         raise FileNotFoundError(f"there are no records in {records}; name a folder with --records")
-    pages: dict[str, Page] = {
+    pages: dict[str, Experiments | Translations] = {
         "EXPERIMENTS.md": Experiments(by_recipe(study), by_recipe(systems, "test")),
         "TRANSLATION.md": Translations(by_recipe(translations)),
     }
-    figures = {"retrieval_length.svg": _recall_figure(rankers)}
-    for name, page in pages.items():
-        write_text(output / name, page.text())
+    texts = {name: page.text() for name, page in pages.items()}
+    texts |= {f"{card.stem}.md": render_card(card) for card in sorted(CARDS.glob("*.yaml"))}
+    figures = {"retrieval_length.svg": recall_figure(rankers)}
+    for page in pages.values():
         figures |= page.figures()
+    figures |= heatmaps(heatmap) if heatmap else ()
+    for name, text in texts.items():
+        write_text(output / name, text)
     for name, figure in figures.items():
         save_figure(figure, output / name)
-    return [output / name for name in (*pages, *figures)]
-
-
-def _recall_figure(rankers: Mapping[str, Record]) -> Any:
-    """Draw recall at 10 by the length of the document, a line for each ranker of yelp5."""
-    lines = {}
-    for run in ("tfidf", "rows-seed42", "flat-seed42", "mean-seed42", "max-seed42"):
-        if record := rankers.get(f"yelp5_{run}"):
-            groups = record["recall_by_length"]
-            words, recall = ([group[key] for group in groups] for key in ("words", "recall_at_10"))
-            lines[record["name"]] = words, recall
-    return lines_figure(lines, "words of the document", "recall at 10")
+    return [output / name for name in (*texts, *figures)]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -173,39 +173,54 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = build_parser().parse_args(argv)
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         if flags.command == "render":
-            print(*render(flags.records, flags.output), sep="\n")
-            return
-        runs = list(collect_runs(flags))
-        if flags.command == "status":
+            print(*render(flags.records, flags.output, flags.heatmap), sep="\n")
+        elif flags.command == "leaderboard":
+            torch.set_num_threads(1)  # as in the processes, and so in the records
+            complete(list(collect_comparisons(flags)))
+        elif flags.command == "status":
+            runs = list(collect_runs(flags))
             width = max(len(run.name) for run in runs)
             for run in runs:
                 print(f"{run.name:{width}}  {state_of(run)}")
-            return
-        for run in runs:  # an error in a recipe ends the study here
-            if isinstance(run, Training) and not state_of(run).startswith("done"):
-                run.check()
-        complete(runs, __file__)
+        else:
+            runs = list(collect_runs(flags))
+            for run in runs:  # an error in a recipe ends the study here
+                if isinstance(run, Training) and not state_of(run).startswith("done"):
+                    run.check()
+            complete(runs)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = make_parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="train runs without a record", allow_abbrev=False)
-    status = commands.add_parser("status", help="list the state of each run", allow_abbrev=False)
-    rendering = commands.add_parser("render", help="make pages and figures", allow_abbrev=False)
+    helps = {
+        "run": "train runs without a record",
+        "status": "list the state of each run",
+        "leaderboard": "measure systems without a record",
+        "render": "make pages, figures and cards",
+    }
+    run, status, leaderboard, rendering = (
+        commands.add_parser(name, help=text, allow_abbrev=False) for name, text in helps.items()
+    )
     named = "FILE#VARIANT, a file for all of its variants, or a folder (default: all recipes)"
     for command in (run, status):
-        add = command.add_argument
-        add("recipes", nargs="*", default=[str(LAB / "recipes")], help=named)
-        add("--seeds", nargs="+", type=int, default=[42], help="seeds of each recipe (default: 42)")
-        add("--runs", type=Path, default=Path("runs/study"), help="folder for models and logs")
-    for command in (run, status, rendering):
-        files = "folder of the JSON Lines files"
-        command.add_argument("--records", type=Path, default=RECORDS, help=files)
+        command.add_argument("recipes", nargs="*", default=[str(LAB / "recipes")], help=named)
     lift = "file with a word on each line, up to a tab; records the attention on them as lift"
     run.add_argument("--word_list", type=Path, help=lift)
+    leaderboard.add_argument("data", type=Path, help="folder of the files")
+    for flag, values in (("--sets", SETS), ("--systems", SYSTEMS)):
+        shown: Any = {"default": [*values], "metavar": flag[2:-1].upper()}
+        leaderboard.add_argument(flag, nargs="+", choices=values, help=", ".join(values), **shown)
+    for command, folder in ((run, "study"), (status, "study"), (leaderboard, "leaderboard")):
+        add, runs = command.add_argument, Path("runs", folder)
+        add("--seeds", nargs="+", type=int, default=[42], help="of each run (default: 42)")
+        add("--runs", type=Path, default=runs, help="folder for models and logs")
+    for command in (run, status, leaderboard, rendering):
+        files = "folder of the JSON Lines files"
+        command.add_argument("--records", type=Path, default=RECORDS, help=files)
     rendering.add_argument("--output", type=Path, default=CARDS, help="folder of the pages")
+    rendering.add_argument("--heatmap", metavar="CHECKPOINT", help="draw the README's heatmap, too")
     return parser
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from bench import commands, models, report
+from bench import commands, models
 from bench.models import OURS, PLAIN, RECOMMENDED, build_model, logit_differences
 from bench.passes import compare
 from bench.plain import PlainClassifier, plain_name
@@ -165,11 +165,11 @@ def test_benchmark_refuses_outputs_that_it_cannot_write_before_it_begins(
         script.main(words)
 
 
-def test_exponents_are_slopes_of_logarithms() -> None:
+def test_exponents_are_slopes_of_logarithms(script: ModuleType) -> None:
     results = [
         {"longest": n, "settings": {"ours": {"seconds": {"median": n / 100}, "peak_mib": n * n}}}
         for n in (250, 500, 1000)
     ]
     results[0]["settings"]["plain"] = results[0]["settings"]["ours"]  # one length has no slope
-    growth = report.exponents({"lengths": results})
+    growth = script.exponents({"lengths": results})
     assert growth == {"ours": {"seconds": pytest.approx(1), "peak_mib": pytest.approx(2)}}

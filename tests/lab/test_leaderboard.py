@@ -1,11 +1,11 @@
-"""scripts/lab/leaderboard.py: its measurements, and the runs that it skips."""
+"""The leaderboard of scripts/lab/study.py: its measurements, and the runs that it skips."""
 
 import importlib.util
 from pathlib import Path
 
-import leaderboard
 import pytest
 import runner
+import study
 from baselines import Rows, line_of, tfidf
 from leaderboard import SYSTEMS, Comparison
 from records import read_records
@@ -36,7 +36,9 @@ def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     remains = tmp_path / "runs" / "trec" / "tfidf" / "model.of_an_interrupted_run"
     remains.parent.mkdir(parents=True)
     remains.write_bytes(bytes(10**7))
-    leaderboard.main([*words, "--sets", "trec", "--seeds", "1", "2", "--systems", *systems])
+    study.main(
+        ["leaderboard", *words, "--sets", "trec", "--seeds", "1", "2", "--systems", *systems]
+    )
     records = read_records(tmp_path / "records" / "leaderboard.jsonl")
     drawing = {"trec/fasttext-seed1", "trec/fasttext-seed2"} if "fasttext" in systems else set()
     assert records.keys() == {"trec/most_frequent", "trec/tfidf"} | drawing
@@ -55,7 +57,7 @@ def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     assert "scikit-learn" in measured["versions"]
     assert not (tmp_path / "runs" / "trec" / "tfidf").exists()
     capsys.readouterr()
-    leaderboard.main([*words, "--sets", "trec", "--systems", "tfidf"])
+    study.main(["leaderboard", *words, "--sets", "trec", "--systems", "tfidf"])
     assert capsys.readouterr().out.startswith("trec/tfidf: done, accuracy ")
 
 
@@ -65,7 +67,7 @@ def test_leaderboard_trains_and_predicts_by_the_command_of_the_readme(
 ) -> None:
     tiny = flags(**TINY_MODEL, **{**QUIET, "disable_tqdm": None}, num_train_epochs=1)
     monkeypatch.setitem(SYSTEMS, "ours", {"title": "ours", "vectors": False, "flags": tiny})
-    leaderboard.main([*words, "--sets", "sick", "--systems", "ours"])
+    study.main(["leaderboard", *words, "--sets", "sick", "--systems", "ours"])
     record = read_records(tmp_path / "records" / "leaderboard.jsonl")["sick/ours-seed42"]
     assert 0 <= record["metrics"]["calibration_error"] <= 1
     assert record["sources"]["test"]["rows"] == 20
@@ -98,13 +100,13 @@ def test_leaderboard_goes_on_without_what_is_not_installed_and_after_a_failure(
     monkeypatch.setattr(runner.sys, "executable", "false")
     systems = ["fasttext", "most_frequent", "tfidf"]
     with pytest.raises(SystemExit, match=r"2 of 2 runs failed: trec/most_frequent, trec/tfidf"):
-        leaderboard.main([*words, "--sets", "trec", "--systems", *systems])
+        study.main(["leaderboard", *words, "--sets", "trec", "--systems", *systems])
     printed = capsys.readouterr().out
     assert "fasttext: left out, needs no_such_package: pip install" in printed
     assert "trec/tfidf: failed with status 1; see " in printed
     (tmp_path / "sick.dev.jsonl.gz").unlink()
     with pytest.raises(SystemExit, match=r"no file .*sick\.dev\.jsonl\.gz; .* --sets"):
-        leaderboard.main([*words, "--sets", "trec", "sick"])
+        study.main(["leaderboard", *words, "--sets", "trec", "sick"])
     assert not (tmp_path / "records" / "leaderboard.jsonl").exists()
 
 

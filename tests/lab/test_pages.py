@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import study
 from cells import by_recipe, mean, mean_cell, numbers, percent
+from checkpoints import save_checkpoint
 from experiments import Experiments
+from figures import heatmaps
+from huggingface_hub import ModelCard
 from records import read_records
 from runner import RESULTS, state_of
 
@@ -100,8 +103,18 @@ def test_every_record_of_a_recipe_holds() -> None:
 
 
 @pytest.mark.slow
-def test_pages_and_figures_in_the_repository_are_those_of_the_records(tmp_path: Path) -> None:
+def test_pages_figures_and_cards_in_the_repository_are_those_of_the_records(tmp_path: Path) -> None:
     pinned = f"matplotlib=={version('matplotlib')}\n" in CONSTRAINTS.read_text(encoding="utf-8")
-    for fresh in study.render(CARDS / "records", tmp_path):
-        if pinned or fresh.suffix == ".md":  # another matplotlib places things elsewhere
-            assert (CARDS / fresh.name).read_bytes() == fresh.read_bytes(), "render it again"
+    fresh = study.render(CARDS / "records", tmp_path)
+    for file in fresh:
+        if pinned or file.suffix == ".md":  # another matplotlib places things elsewhere
+            assert (CARDS / file.name).read_bytes() == file.read_bytes(), "render it again"
+    for source in CARDS.glob("*.yaml"):
+        card = tmp_path / f"{source.stem}.md"
+        assert card in fresh
+        assert {"license", "language"} <= ModelCard.load(card).data.to_dict().keys()
+
+
+def test_heatmap_of_the_readme_has_both_themes(tmp_path: Path) -> None:
+    drawn = dict(heatmaps(save_checkpoint(tmp_path)))
+    assert list(drawn) == ["heatmap_light.svg", "heatmap_dark.svg"]

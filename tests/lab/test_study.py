@@ -81,7 +81,7 @@ def test_study_resumes_a_killed_run_and_writes_its_record(
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    complete([run], "study.py")
+    complete([run])
     assert "task/one-seed42: unfinished, checkpoint-" in capsys.readouterr().out
     record = read_record(f"{run.records}#task/one-seed42")
     assert [entry["epoch"] for entry in record["history"]] == list(range(1, 9))
@@ -133,7 +133,7 @@ def test_study_repeats_no_training_of_a_study_killed_before_its_record(
     record = {"metrics": {"accuracy": 0.5}}
     (run.folder / "record.json").write_text(json.dumps(record))  # the last file of train.py
     monkeypatch.setattr(runner.subprocess, "run", Mock(side_effect=AssertionError))
-    complete([run], "study.py")
+    complete([run])
     own = {"run": "task/one-seed42", "settings_sha": settings_sha(run.settings)}
     assert read_records(run.records) == {run.name: {**record, **own, "measured": True}}
 
@@ -148,7 +148,7 @@ def test_study_waits_for_the_training_of_a_killed_study(
         orphan = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], stdout=log)
     monkeypatch.setattr(runner.sys, "executable", "false")
     with pytest.raises(SystemExit, match=r"study\.py: 1 of 1 runs failed: task/one-seed42"):
-        complete([run], "study.py")
+        complete([run])
     assert orphan.poll() == 0
     waits, missing, failed = capsys.readouterr().out.splitlines()
     assert waits.startswith("task/one-seed42: waits for the process that measures it; see ")

@@ -1,4 +1,4 @@
-"""scripts/visualize.py and readme_figures.py: output in the terminal, pages and figures."""
+"""scripts/visualize.py: output in the terminal, pages and figures."""
 
 import re
 from pathlib import Path

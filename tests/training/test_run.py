@@ -335,7 +335,8 @@ def test_run_refuses_bfloat16_where_the_processor_trains_no_lstm_in_it(
     reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the flag the run takes float32 there; an encoder without an LSTM needs no refusal."""
-    monkeypatch.setattr("sase_hf.training.checks.trains_lstm_in_bfloat16", lambda: False)
+    module = sys.modules["sase_hf.training.run"]  # the function `run` hides its name
+    monkeypatch.setattr(module, "trains_lstm_in_bfloat16", lambda: False)
     with pytest.raises(ValueError, match=r"--bf16 is true, .*; leave --bf16 out, or set it"):
         train_tiny(tmp_path / "run", **reviews, bf16=True)
     train_tiny(tmp_path / "run", **reviews, bf16=True, encoder="cnn", max_steps=1)

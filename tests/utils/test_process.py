@@ -28,7 +28,7 @@ def test_errors_in_one_line_know_a_full_disk_by_its_words() -> None:
 WORK = """
 import time
 from sase_hf.utils.cli import errors_in_one_line
-from sase_hf.utils.signals import Terminated, first_termination
+from sase_hf.utils.process import Terminated, first_termination
 noted = []
 with errors_in_one_line("a.py"), first_termination(lambda: noted.append("a signal")):
     print("at work", flush=True)

@@ -11,11 +11,9 @@ from matplotlib.text import Text
 from shown import pair_result, result
 
 from sase_hf.visualization import (
-    accuracy_figure,
     attention_figure,
     comparison_figure,
     curves_figure,
-    points_figure,
     save_figure,
     statistics_figure,
 )
@@ -153,29 +151,3 @@ def test_statistics_figure_shows_percentiles_of_every_hop() -> None:
     for axes in figure.axes:
         levels = {tuple(line.get_ydata()) for line in axes.get_lines()}
         assert {(0.3, 0.3), (0.5, 0.5), (0.6, 0.6)} <= levels
-
-
-def test_points_figure_fills_rows_of_panels_on_a_logarithmic_axis() -> None:
-    """A name keeps its mark where another is missing; matplotlib's own labels are formulas."""
-    panel = {"fast": (0.5, 40.0), "slow": (2000.0, 60.0)}
-    points = {"one": panel, "two": panel, "three": {"slow": (300.0, 50.0)}}
-    figure = points_figure(points, "seconds", "accuracy", columns=2, log_x=True)
-    assert [axes.get_title() for axes in figure.axes] == ["one", "two", "three"]
-    marks = [[line.get_marker() for line in axes.get_lines()] for axes in figure.axes]
-    assert marks[2] == marks[0][1:]
-    figure.draw_without_rendering()
-    assert {"1", "10", "100", "1,000"} <= set(texts(figure))
-    assert not any("$" in text for text in texts(figure))
-
-
-def test_accuracy_figure_has_a_panel_for_each_task() -> None:
-    """A model without a record on one task keeps its colour on the others."""
-    points = {"r = 1": [(1.0, 0.5), (2.0, 0.75)], "r = $5$": [(1.0, 0.25)]}
-    figure = accuracy_figure({"snli": points, "_$age$": {**points, "r = 1": []}})
-    left, right = figure.axes
-    drawn = [line.get_xydata().tolist() for line in left.get_lines()]
-    assert drawn == [[[1, 50], [2, 75]], [[1, 25]]]
-    assert [len(line.get_xydata()) for line in right.get_lines()] == [0, 1]
-    colours = [[line.get_color() for line in axes.get_lines()] for axes in (left, right)]
-    assert colours[0] == colours[1]
-    assert {"_$age$", "r = 1", "r = $5$"} <= set(texts(figure))

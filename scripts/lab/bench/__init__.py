@@ -1,1 +1,1 @@
-"""The parts of scripts/lab/benchmark.py: models, texts, times and tables."""
+"""The parts of scripts/lab/benchmark.py: models, texts and times."""

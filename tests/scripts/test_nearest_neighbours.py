@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 from checkpoints import save_checkpoint, script_main
+from nearest_neighbours import SHIFTS, layer_vectors, nearest_neighbour_accuracy
 from runs import write_rows
 from tiny import BERT
 from tiny_translation import tiny_translator
 from transformers import AutoModel, BertConfig, BertModel
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
-from sase_hf.retrieval.neighbours import SHIFTS, layer_vectors, nearest_neighbour_accuracy
 
 TEXTS = ["good food", "a", "the room was not bad", "small room"]
 
