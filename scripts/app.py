@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("checkpoint", help="a folder, or a name on the Hub")
     add("--title", help="the heading of the page")
     formats = "CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet"
-    add("--examples", dest="file", metavar="FILE", help=formats)
+    add("--examples", metavar="FILE", help=formats)
     add_text_column_names(parser)
     add("--host", help="where to listen (default: this machine only)")
     add("--port", type=int, help="(default: the first free one from 7860 on)")
@@ -34,10 +34,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         explain = load_pipeline(flags.checkpoint)
         examples = []
-        if flags.file is not None:
+        if flags.examples is not None:
             model: Any = explain.model
             columns = flags.text_column_names
-            task = read_file(flags.checkpoint, model, flags.file, columns, label_column_name="")
+            task = read_file(flags.checkpoint, model, flags.examples, columns, label_column_name="")
             examples = [list(row.values()) for row in task.splits["test"].to_list()]
         page = build_page(explain, flags.title or TITLE, examples)
         address = serve(page, flags.host, flags.port)

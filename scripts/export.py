@@ -32,15 +32,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("folder", metavar="OUT", help="a new or empty folder")
     add("--int8", action="store_true", help="also write model_int8.onnx")
     formats = "compare on it: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet"
-    add("--data", dest="file", metavar="FILE", help=formats)
+    add("--data", metavar="FILE", help=formats)
     add_text_column_names(parser)
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         task = None
-        if flags.file is not None:  # read before the export, which takes longer
+        if flags.data is not None:  # read before the export, which takes longer
             model, _ = load_checkpoint(flags.checkpoint)
             columns = flags.text_column_names
-            task = read_file(flags.checkpoint, model, flags.file, columns, label_column_name="")
+            task = read_file(flags.checkpoint, model, flags.data, columns, label_column_name="")
         report = export(flags.checkpoint, flags.folder, int8=flags.int8, task=task)
     print(*lines(report, flags.folder), sep="\n")
 

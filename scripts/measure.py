@@ -1,7 +1,7 @@
 """Measure which words the hops read, and whether their attention explains the predictions.
 
     python scripts/measure.py attention runs/penalty runs/no_penalty --file dev.jsonl
-        --word_list opinion_words.tsv --output attention.json --plot attention.png
+        --word_list opinion_words.tsv --record attention.json --plot attention.png
     python scripts/measure.py faithfulness runs/yelp5 --file data/yelp5.dev.jsonl.gz
         --max_samples 500 --record faithfulness.json --plot faithfulness.svg
 
@@ -53,14 +53,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print a table, and write numbers and plot."""
     flags = build_parser().parse_args(argv)
     with errors_in_one_line(__file__):
-        file = flags.output if "output" in flags else flags.record
-        check_output(file)
+        check_output(flags.record)
         check_output(flags.plot)
         if flags.plot is not None:
             check_figure_path(flags.plot)
         numbers, lines, draw = flags.measure(flags)
-        if file is not None:
-            write_record(numbers, file)
+        if flags.record is not None:
+            write_record(numbers, flags.record)
         if flags.plot is not None:
             save_figure(draw(), flags.plot)
     print(*lines, sep="\n")
@@ -88,19 +87,18 @@ def build_parser() -> argparse.ArgumentParser:
         add("--seed", type=int, default=42, help="of all random draws (default: %(default)s)")
         size = "rows in a batch (default: %(default)s)"
         add("--per_device_eval_batch_size", type=positive_int, default=32, help=size)
+        add("--record", type=Path, help="file for the numbers, .json")
         return add
 
     text = "how many words the hops read, how much alike they are"
     add = command(attention, text, "checkpoints", nargs="+")
     add("--names", nargs="+", help="names of the checkpoints; by default their last part")
     add("--word_list", type=Path, help="file with a word on each line, up to a tab; for the lift")
-    add("--output", type=Path, help="file for the numbers, .json")
     add("--plot", type=Path, help="file for the distributions, .png or .svg")
     add = command(faithfulness, "whether predictions depend on the attended words", "checkpoint")
     steps = "--integrated_gradients_steps"
     add(steps, type=int, default=16, help="of the integral; 0 for none (default: 16)")
     add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")
-    add("--record", type=Path, help="file for the JSON record of the measurement")
     add("--plot", type=Path, help="file for the curves, .png or .svg")
     return parser
 

@@ -1,7 +1,7 @@
 """How many sentences lie nearest to their translation, layer by layer?
 
-    python scripts/nearest_neighbours.py runs/both --parallel data/multi30k_en_fr.dev.jsonl.gz
-        --text_column_names en,fr --record neighbours.json --figure neighbours.svg
+    python scripts/nearest_neighbours.py runs/both --file data/multi30k_en_fr.dev.jsonl.gz
+        --text_column_names en,fr --record neighbours.json --plot neighbours.svg
 
 The command measures any model that AutoModel loads, or the encoder of an encoder-decoder, without
 running code in the checkpoint. A sentence is the mean of the states of a layer; each row of a
@@ -9,7 +9,7 @@ sentence matrix and the embedding are measured too. The table shows the accuracy
 with the mean difference between the languages added, estimated on the half of the pairs without the
 sentence (other). The record also holds the shift over all pairs (same), as in section 5 of Pires,
 Schlinger and Garrette, How multilingual is Multilingual BERT? (ACL 2019). --random_weights measures
-the untrained model. The figure needs pip install 'sase_hf[viz]'.
+the untrained model. The plot needs pip install 'sase_hf[viz]'.
 """
 
 import time
@@ -35,28 +35,28 @@ SHIFTS = ("none", "other", "same")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print a table for each checkpoint, write record and figure."""
+    """Measure, print a table for each checkpoint, write record and plot."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoints", nargs="+", help="folders or names on the Hub")
-    add("--parallel", required=True, help="file of sentences and their translations")
+    add("--file", required=True, help="file of sentences and their translations")
     add("--text_column_names", type=column_names, required=True, metavar="NAMES", help="en,fr")
     add("--names", nargs="+", help="names of the checkpoints; by default their last part")
     add("--random_weights", action="store_true", help="measure the models with new weights")
     add("--max_rows", type=positive_int, help="the first pairs only")
     add("--per_device_eval_batch_size", type=positive_int, default=32, help="(default: 32)")
     add("--record", type=Path, help="file for the record, .json")
-    add("--figure", type=Path, help="file for the figure of accuracy by layer, .png or .svg")
+    add("--plot", type=Path, help="file for the accuracy by layer, .png or .svg")
     flags = parser.parse_args(argv)
     columns = flags.text_column_names
     with errors_in_one_line(__file__):
         check_output(flags.record)
-        if flags.figure is not None:
-            check_figure_path(flags.figure)
+        if flags.plot is not None:
+            check_figure_path(flags.plot)
         named = name_checkpoints(flags.checkpoints, flags.names)
         task = load_pairs(
             PairArguments(
-                validation_file=flags.parallel,
+                validation_file=flags.file,
                 text_column_names=columns,
                 max_eval_samples=flags.max_rows,
             )
@@ -86,8 +86,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(*table(name, columns, layers), sep="\n")
         if flags.record is not None:
             write_record(records, flags.record)
-        if flags.figure is not None:
-            save_figure(lines_figure(lines, "layer", "nearest-neighbour accuracy"), flags.figure)
+        if flags.plot is not None:
+            save_figure(lines_figure(lines, "layer", "nearest-neighbour accuracy"), flags.plot)
 
 
 def load_encoder(checkpoint: str, random_weights: bool) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
 """Check a checkpoint and publish it on the Hugging Face Hub.
 
-    python scripts/push.py runs/mine OWNER/NAME --dry-run
+    python scripts/push.py runs/mine OWNER/NAME --dry_run
     python scripts/push.py runs/mine OWNER/NAME
 
 Before anything is sent, the model is loaded and checked: finite weights, named labels, the code of
@@ -28,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--revision", metavar="BRANCH", help="the branch, created if need be (default: main)")
     add("--commit_message", default=COMMIT_MESSAGE, help="(default: %(default)s)")
     add("--handler", action="store_true", help="add what serves it on Inference Endpoints")
-    add("--dry-run", action="store_true", help="check and list everything, send nothing")
+    check = "check and list everything, send nothing"
+    add("--dry_run", "--dry-run", action="store_true", help=check)
     with errors_in_one_line(__file__):
         done = push(**vars(parser.parse_args(argv)))
     for name, file in done.publication.files.items():

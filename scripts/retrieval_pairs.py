@@ -30,13 +30,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("texts", help="CSV, TSV, JSON or JSON Lines (all also .gz)")
     add("output", type=Path, help="a file of JSON Lines, with .gz compressed")
-    add("--text_column_name", default="text", help="(default: %(default)s)")
+    add("--text_column_names", default="text", help="(default: %(default)s)")
     add("--max_rows", type=positive_int, help="the first pairs only")
     add("--seed", type=int, default=0, help="seed of the draws (default: %(default)s)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.output)
-        drawn = list(draw_pairs(flags.texts, flags.text_column_name, flags.seed))
+        drawn = list(draw_pairs(flags.texts, flags.text_column_names, flags.seed))
         pairs = [pair for pair in drawn if pair is not None][: flags.max_rows]
         data = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in pairs).encode()
         if flags.output.suffix == ".gz":
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{len(pairs):,} pairs of {len(drawn):,} texts: {flags.output}")
 
 
-def draw_pairs(file: str, text_column_name: str, seed: int) -> Iterator[dict[str, str] | None]:
+def draw_pairs(file: str, text_column_names: str, seed: int) -> Iterator[dict[str, str] | None]:
     """Yield a `query` and its `document` for each text of a file: a sentence, and the other ones.
 
     The sentence is drawn at random among those of 8 to 40 words. A text without such a sentence, or
@@ -54,11 +54,11 @@ def draw_pairs(file: str, text_column_name: str, seed: int) -> Iterator[dict[str
     """
     rng = random.Random(seed)
     for number, row in enumerate(read_rows(file)):
-        text = row.get(text_column_name)
+        text = row.get(text_column_names)
         if fault := text_fault(text):
             raise ValueError(
-                f"row {number} (counted from 0) of {file}, column {text_column_name!r}: {fault}; "
-                "choose another with --text_column_name"
+                f"row {number} (counted from 0) of {file}, column {text_column_names!r}: {fault}; "
+                "choose another with --text_column_names"
             )
         sentences = [part for part in END_OF_SENTENCE.split(str(text)) if part.strip()]
         fitting = [i for i, sentence in enumerate(sentences) if len(sentence.split()) in WORDS]

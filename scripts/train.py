@@ -14,7 +14,7 @@ To predict the labels of new rows, or to evaluate on rows with labels:
 
 From a recipe, which holds every setting of a run; flags after it win over what it says. A command
 or recipe that names a step (--do_train, --do_eval, --do_predict) does this step alone, with the
-settings of TrainingArguments where it names none:
+defaults that --help lists. Another command takes other defaults from a preset, which the log names:
 
     python scripts/synthetic_corpus.py data/synthetic
     python scripts/train.py scripts/recipes/synthetic_reviews.yaml

@@ -32,7 +32,8 @@ class SourceArguments:
         "their usual names, or by their values."
     )
     max_seq_length: int | None = flag(
-        "Tokens after which a text or pair is cut; by default the tokenizer's limit, if new 512."
+        "Tokens after which a text or pair is cut; by default the limit of the tokenizer: 512 for "
+        "a new one, 1,024 in translation."
     )
     max_train_samples: int | None = flag("Train only on this number of rows, the first ones.")
     max_eval_samples: int | None = flag("The same for the validation rows.")
@@ -84,7 +85,8 @@ class DataArguments(PredictionArguments):
         "The labels in id order; by default in the order that the data give. Needed where there is "
         "no train split."
     )
-    drop_unlabelled: bool = flag("Leave out rows without a label.", default=False)
+    # None: the command has no such flag, and no error advises it.
+    drop_unlabelled: bool | None = flag("Leave out rows without a label.", default=False)
     validation_fraction: float | None = flag(
         "Share of the training rows to evaluate on, where there is no validation split; 0 for none."
     )

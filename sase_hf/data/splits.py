@@ -212,9 +212,10 @@ def _checked(
     if split.name == "test" and len(unlabelled) == split.num_rows:
         return split.named_texts(texts)
     if unlabelled and not arguments.drop_unlabelled:
-        way_out = "label the row, or leave all such rows out with --drop_unlabelled"
-        value = cells[unlabelled[0]]
-        if labels.problem_type != REGRESSION and str(value).strip() == "-":
+        way_out, value = "label the row", cells[unlabelled[0]]
+        has_flags = arguments.drop_unlabelled is not None
+        way_out += ", or leave all such rows out with --drop_unlabelled" * has_flags
+        if has_flags and labels.problem_type != REGRESSION and str(value).strip() == "-":
             way_out += "; if '-' is a class, list it in --label_names, with all others"
         fault = f"{value!r} is not a label; {way_out}{unread}"
         raise split.cell_error(unlabelled[0], column, fault)

@@ -58,7 +58,8 @@ class Corpus:
         for column in (text_column, *kept):
             if column not in names:
                 fault = f"the input has no column {column!r}; it has {', '.join(map(repr, names))}"
-                raise ValueError(f"{fault}. Choose with --text_column_names and --keep_columns")
+                flags = "--text_column_names" + " and --keep_columns" * bool(kept)
+                raise ValueError(f"{fault}. Choose with {flags}")
         kind = self.schema.field(text_column).type
         values = kind.value_type if pa.types.is_dictionary(kind) else kind
         if values not in (pa.string(), pa.large_string(), pa.string_view()):

@@ -74,6 +74,7 @@ def read_file(
             test_file=file,
             text_column_names=text_column_names,
             label_column_name=label_column_name,
+            drop_unlabelled=None,
             problem_type=model.config.problem_type,
             label_names=[name for _, name in sorted(labels.items())],
         )

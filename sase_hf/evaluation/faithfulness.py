@@ -66,11 +66,10 @@ def measure_faithfulness(
     # transformers leaves the problem type of a single-label model open.
     if (problem_type := model.config.problem_type or SINGLE_LABEL) != SINGLE_LABEL:
         raise ValueError(f"problem_type is {problem_type!r}; it must be {SINGLE_LABEL!r}")
-    if steps < 0 or random_orders < 1:
-        raise ValueError(
-            f"integrated_gradients_steps is {steps} and random_orders is {random_orders}; they "
-            "must be at least 0 and at least 1"
-        )
+    if steps < 0:
+        raise ValueError(f"--integrated_gradients_steps is {steps}; it must be 0 or more")
+    if random_orders < 1:
+        raise ValueError(f"--random_orders is {random_orders}; it must be 1 or more")
     kinds = ["attention", *["random"] * random_orders]
     kinds += ["integrated_gradients", "integrated_gradients_unsigned"] if steps else []
     curves = np.zeros((len(kinds), len(DIRECTIONS), dataset.rows.num_rows, len(PERCENTS)))

@@ -151,7 +151,7 @@ def _load_metric(name: str, problem_type: str, fitting: Sequence[str]) -> evalua
             raise ValueError(f"metric {name!r} {fault}") from reason
     if name not in fitting:
         allowed = " or ".join(fitting)
-        raise ValueError(f"metric {name!r} does not fit {problem_type}; use {allowed}")
+        raise ValueError(f"--metric_name {name} does not fit {problem_type}; use {allowed}")
     # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
     with tempfile.TemporaryDirectory() as scratch:
         return METRICS[name](keep_in_memory=True, cache_dir=scratch)

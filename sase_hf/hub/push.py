@@ -147,7 +147,7 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
         status = getattr(getattr(cause, "response", None), "status_code", 0)
         way_out = _WAYS_OUT.get(status, "push again when the Hub can be reached")
         if isinstance(cause, errors.OfflineModeIsEnabled):
-            way_out = "unset HF_HUB_OFFLINE, or give --dry-run, which needs no network"
+            way_out = "unset HF_HUB_OFFLINE, or give --dry_run, which needs no network"
         reason = TOKEN.sub("[token]", " ".join(str(cause).split())).rstrip(".")
         # The traceback of the original would show the request with its token.
         raise OSError(f"cannot push to {repo_id}: {reason}. No file changed; {way_out}") from None
@@ -248,7 +248,7 @@ def _check_code(folder: Path, model: Any, family: Family) -> None:
 
 
 def _check_card(path: Path, *, needs_license: bool) -> None:
-    """Raise if there is no card, or its front matter lacks a field."""
+    """Raise if there is no card, its front matter lacks a field, or it is of other weights."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}; write it with sase_hf.hub.write_model_card")
     try:
@@ -258,3 +258,9 @@ def _check_card(path: Path, *, needs_license: bool) -> None:
     examples = {"license": "apache-2.0", "language": "en"} if needs_license else {}
     if missing := [f"{name}: {value}" for name, value in examples.items() if not data.get(name)]:
         raise ValueError(f"the front matter of {path} lacks lines such as: {', '.join(missing)}")
+    sums = path.with_name(CHECKSUMS_NAME).read_text(encoding="utf-8").strip()
+    if sums not in path.read_text(encoding="utf-8"):
+        raise ValueError(
+            f"{path} lacks the SHA-256 of the weights beside it, so it may describe others; write "
+            "it again with sase_hf.hub.write_model_card and the record of these weights"
+        )

@@ -194,7 +194,7 @@ class SelfAttentiveConfig(CheckedConfig):
             setattr(self, name, labels)
         super().__post_init__(**kwargs)
         if self.architectures is None:
-            # Auto classes choose between the two heads by this name and do not accept None.
+            # Auto classes choose between the three heads by this name and do not accept None.
             self.architectures = ["SelfAttentiveForSequenceClassification"]
         if self.problem_type is None and self.num_labels == 1:
             # The text-classification pipeline would otherwise apply a sigmoid to the output.

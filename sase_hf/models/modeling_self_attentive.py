@@ -101,8 +101,7 @@ class SelfAttentiveRetrievalOutput(ModelOutput):
         document_embedding: Those of the documents.
         penalty: Unweighted penalty of both texts together, float32, shape (B,).
         hidden_states: As in `SelfAttentiveModelOutput`, each (B, 2, ...).
-        attentions: One tensor (B, 2, r, T). For scores by rows, row i of the second text is that of
-            the document row to which query row i is most similar.
+        attentions: One tensor (B, 2, r, T).
     """
 
     loss: Tensor | None = None
@@ -625,6 +624,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         token_type_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         return_loss: bool | None = None,
+        match_rows: bool = False,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         **kwargs: Any,
@@ -635,6 +635,8 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             return_loss: Compute `ranking_loss`; by default in training only. Where the stock
                 `Trainer` is to evaluate the loss, the collator adds `return_loss=True` to a batch,
                 as for CLIP.
+            match_rows: For scores by rows, return as row i of the document's attention that of the
+                document row to which query row i is most similar: rows may repeat or be missing.
         """
         outputs = encode_pairs(
             self.encoder,
@@ -650,7 +652,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         with torch.autocast(queries.device.type, enabled=False):
             cosines = queries @ documents.mT  # (B, r, r)
         attentions = outputs.attentions
-        if attentions is not None and self.config.score_mode == "rows":
+        if match_rows and attentions is not None and self.config.score_mode == "rows":
             places = cosines.argmax(2)  # (B, r)
             query, document = attentions[0].unbind(1)
             met = document.take_along_dim(places.unsqueeze(2), 1)

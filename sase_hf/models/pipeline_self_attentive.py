@@ -50,6 +50,7 @@ class SelfAttentionPipeline(Pipeline):
 
     A text of any length is read whole, as in the text-classification pipeline. `max_length=`, or
     `truncation=True` for the tokenizer's own limit, cuts it; the first cut is logged as a warning.
+    `match_rows=True` is for a retrieval head, whose `forward` describes it.
 
     Raises:
         ValueError: If the model has no attention, the tokenizer no offsets, or an input is neither
@@ -90,11 +91,11 @@ class SelfAttentionPipeline(Pipeline):
         return [by_place[place] for place in range(len(inputs))]
 
     def _sanitize_parameters(
-        self, **tokenizer_kwargs: Any
+        self, match_rows: bool = False, **tokenizer_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         if "max_length" in tokenizer_kwargs and "padding" not in tokenizer_kwargs:
             tokenizer_kwargs.setdefault("truncation", True)
-        return tokenizer_kwargs, {}, {}
+        return tokenizer_kwargs, {"match_rows": True} if match_rows else {}, {}
 
     def preprocess(self, input_: str | dict[str, str], **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
@@ -152,10 +153,10 @@ class SelfAttentionPipeline(Pipeline):
             )
         return texts
 
-    def _forward(self, input_tensors: dict[str, Any], **_: Any) -> Any:
+    def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
         fields = ("texts", "offsets", "names", "truncated")
         shown = {name: input_tensors.pop(name) for name in fields}
-        outputs = self.model(**input_tensors, output_attentions=True)
+        outputs = self.model(**input_tensors, output_attentions=True, **options)
         pairs = outputs.get("pair_attentions")
         return {
             **shown,

@@ -99,6 +99,7 @@ class DocumentRanker:
         for place, score, text in zip(
             ranking.documents, ranking.scores, ranking.texts, strict=True
         ):
-            result = read({"text": ranking.query, "text_pair": text}, max_length=longest)
+            pair = {"text": ranking.query, "text_pair": text}
+            result = read(pair, match_rows=True, max_length=longest)
             label = f"document {place}"
             yield {**result, "label": label, "score": score, "scores": {label: score}}

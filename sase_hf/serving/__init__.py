@@ -1,4 +1,4 @@
 """A checkpoint in use: ONNX export and its predictor, demo page, handler for Inference Endpoints.
 
-May import everything but `training` and `embedding`.
+May import every folder but `training`, `tasks` and `embedding`.
 """

@@ -168,8 +168,7 @@ def wrapped(text: AttendedText, width: float, heading: str) -> list[_Line]:
     lines = [_Line(heading, [], [0.0], [], names)]
     for span, own in zip(text.words[:MAX_WORDS], strengths, strict=False):
         word = plain(text.part(*span), MAX_WORD_LENGTH)
-        wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in word)
-        end = lines[-1].edges[-1] + (room := (len(word) + wide + 1.2) * LETTER_WIDTH)
+        end = lines[-1].edges[-1] + (room := (num_cells(word) + 1.2) * LETTER_WIDTH)
         if lines[-1].words and end > width:
             lines.append(_Line("", [], [0.0], [], names))
         lines[-1].words.append(word)
@@ -214,6 +213,11 @@ def _draw_line(axes: Axes, line: _Line, width: float, paper: str, scale: ScalarM
     centres = [sum(edges) / 2 for edges in pairwise(line.edges)]
     axes.set_xticks(centres, line.words, size=WORD_SIZE)
     axes.set_yticks([row + 0.5 for row in range(num_rows)], line.names, size=SMALL_SIZE)
+
+
+def num_cells(text: str) -> int:
+    """Return the width of a text in letters; those of Chinese, Japanese and Korean are double."""
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
 
 
 def plain(text: object, longest: int = 100) -> str:

@@ -133,17 +133,17 @@ def article(parsed: Parsed, name: str, room: int) -> dict[str, Any]:
     has_hops = sum(strength > 0 for strength in chain(*strengths)) <= room
     has_words = any(text.words for text in texts)
     score, cosines = result["score"], [text.cosine for text in texts]
-    is_share = len(result.get("scores", {})) > 1 and 0 <= score <= 1
+    scores = _scores(result)
     return {
         "name": name,
         "result": result,
-        "score": f"{score:.1%}" if is_share else f"{score:.3f}",
+        "score": f"{score:.1%}" if scores["title"] == "Probabilities" else f"{score:.3f}",
         "true_label": label_text(result["true_label"]) if "true_label" in result else None,
         "verdict": _verdict(result),
         "has_hops": has_hops,
         "sides": [_side(text, num_views if has_hops else 1) for text in texts],
         "views": [[_line(text, view) for text in texts] for view in range(num_views) if has_words],
-        "scores": _scores(result),
+        "scores": scores,
         "cosines": cosines if has_words and num_views > 2 and None not in cosines else [],
     }
 

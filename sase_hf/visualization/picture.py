@@ -7,7 +7,7 @@ from typing import Any
 
 from .alignment import parse_alignment
 from .attended_text import Result, parse_result
-from .figures import MAX_WORD_LENGTH, plain, wrapped
+from .figures import MAX_WORD_LENGTH, num_cells, plain, wrapped
 from .rendering import render
 
 LETTER = 8  # in pixels: the width of a letter of a font of equal widths
@@ -36,8 +36,8 @@ def _grid(
 ) -> dict[str, Any]:
     """Return columns of words with their start and width in letters, and rows with their names."""
     words, names = ([plain(name, MAX_WORD_LENGTH) for name in side] for side in (words, names))
-    widths = [len(word) + 1 for word in words]
+    widths = [num_cells(word) + 1 for word in words]
     columns = list(zip(accumulate(widths, initial=0), widths, words, strict=False))
     rows = list(zip(names, strengths, strict=bool(words)))
-    name_width = max(map(len, names), default=0)
+    name_width = max(map(num_cells, names), default=0)
     return {"columns": columns, "rows": rows, "width": sum(widths), "name_width": name_width}

@@ -143,6 +143,12 @@ def test_load_task_drops_unlabelled_rows_on_request(
     assert source.keys() == {"file", "sha256", "rows"}
     assert (source["file"], source["rows"]) == ("rows.jsonl", 2), "the name, never its folder"
     assert "left 2 rows without a label out of " in caplog.text
+    for asked, advice in (
+        (False, ", or leave all such rows out with --drop_unlabelled"),
+        (None, "$"),
+    ):
+        with pytest.raises(ValueError, match=f"None is not a label; label the row{advice}"):
+            load_rows(tmp_path, rows[1:], drop_unlabelled=asked)
 
 
 def test_load_task_minus_is_a_class_beside_plus(tmp_path: Path) -> None:

@@ -195,6 +195,15 @@ def test_embed_corpus_refuses_bad_rows_and_columns(
     assert not (tmp_path / "out").exists()
 
 
+def test_corpus_names_the_flags_of_the_command_that_reads_it(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1]}), file := str(tmp_path / "queries.parquet"))
+    for kept, flags in (((), ""), (("id",), " and --keep_columns")):
+        with pytest.raises(
+            ValueError, match=rf"'text'; .* Choose with --text_column_names{flags}$"
+        ):
+            corpus.open_files([file], "text", kept).check_columns("text", kept)
+
+
 def test_embed_corpus_names_files_and_settings_that_it_cannot_use(
     checkpoint: str, file: str, tmp_path: Path
 ) -> None:

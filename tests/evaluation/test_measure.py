@@ -15,11 +15,11 @@ from sase_hf.evaluation.dataset import EvaluationDataset
     ("words", "message"),
     [
         (["attention", "{folder}/absent"], "absent; name the folder of a checkpoint"),
-        (["attention", "--output={folder}"], "is a folder; name a file in it"),
+        (["attention", "--record={folder}"], "is a folder; name a file in it"),
         (["attention", "{folder}", "--names", "one", "one"], "2 checkpoints are called one, one"),
         (["faithfulness", "--text_column_names=body"], "has no column 'body'; it has 'text'"),
         (["faithfulness", "--plot=curves.html"], "the name must end in .png or .svg"),
-        (["faithfulness", "--random_orders=0"], "random_orders is 0; "),
+        (["faithfulness", "--random_orders=0"], "--random_orders is 0; it must be 1 or more"),
     ],
 )
 def test_measure_refuses_mistakes_in_one_line_before_it_measures(
@@ -40,7 +40,7 @@ def test_measure_compares_the_attention_of_checkpoints(
     folders = [save_checkpoint(tmp_path / f"{hops}", num_hops=hops) for hops in (3, 2)]
     output, plot, listed = (tmp_path / name for name in ("numbers.json", "plot.svg", "words.txt"))
     listed.write_text("good\n", encoding="utf-8")
-    words = [f"--file={write_texts(tmp_path)}", f"--output={output}", f"--plot={plot}"]
+    words = [f"--file={write_texts(tmp_path)}", f"--record={output}", f"--plot={plot}"]
     words += ["--names", "on", "off", f"--word_list={listed}"]
     script_main("measure")(["attention", *folders, *words])
     text = output.read_text(encoding="utf-8")

@@ -104,6 +104,15 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     assert "calibrated" not in regression
 
 
+def test_card_says_whether_the_probabilities_were_scaled_and_on_which_rows() -> None:
+    scaled = {**RECORD, "arguments": {"calibrate": True}, "metrics": {"calibration_error": 0.01}}
+    card, several = card_of(scaled).text, card_of(scaled, problem_type="multi_label_classification")
+    assert "probabilities were scaled on the validation rows (temperature" in card
+    assert "calibration_error (on the rows that set the temperature) | 0.01 |" in card
+    for plain in (card_of(RECORD), several):
+        assert "* The probabilities are not calibrated." in plain.text
+
+
 @pytest.mark.parametrize(
     ("fields", "shown"),
     [

@@ -61,6 +61,10 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: replace_text(f / "README.md", "license: mit", "license: [mit"),
         r"cannot read the front matter of .*README\.md: ",
     ),
+    "card of other weights": (
+        lambda f: replace_text(f / "README.md", (f / "SHA256SUMS").read_text()[:64], "0" * 64),
+        r"README\.md lacks the SHA-256 of the weights beside it.*write_model_card",
+    ),
     "unnamed labels": (
         lambda f: change_json(f / "config.json", id2label={"0": "LABEL_0"}, label2id=None),
         r"labels are called LABEL_0\. .*--label_names.*id2label",
@@ -101,7 +105,9 @@ def test_prepare_refuses_token_in_text_and_does_not_repeat_it(folder: Path, name
         change_json(folder / name, note=TOKEN)
     else:
         save_file(load_file(folder / name), folder / name, {"format": "pt", "note": TOKEN})
+        sums = (folder / "SHA256SUMS").read_text()
         write_checksums(folder)
+        replace_text(folder / "README.md", sums, (folder / "SHA256SUMS").read_text())
     with pytest.raises(ValueError, match=rf"^{name} in .* holds a Hugging Face token") as refused:
         prepare(folder)
     assert TOKEN not in str(refused.value)

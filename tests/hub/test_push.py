@@ -13,7 +13,7 @@ from script_files import load_script
 from tiny import tiny_config
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.hub import push
+from sase_hf.hub import push, write_model_card
 from sase_hf.hub.push import HANDLER
 from sase_hf.models import FAMILIES
 
@@ -49,7 +49,7 @@ def test_push_dry_run_lists_everything_and_needs_no_network(
     folder: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / ".env").write_text(TOKEN, encoding="utf-8")
-    load_script("push").main([str(folder), NAME, "--dry-run", "--handler"])
+    load_script("push").main([str(folder), NAME, "--dry_run", "--handler"])
     lines = capsys.readouterr().out.splitlines()
     size = (folder / "config.json").stat().st_size
     assert f"goes up     config.json ({size:,} bytes)" in lines
@@ -87,6 +87,7 @@ def test_push_replaces_weights_of_another_form(folder: Path, hub: Hub) -> None:
     torch.nn.init.constant_(model.classifier.output.bias, 42)
     (folder / "model.safetensors").unlink()
     model.save_pretrained(folder, max_shard_size="2KB")
+    write_model_card(folder)
     done = push(folder, NAME)
     assert "model.safetensors" not in hub.files(NAME)
     assert {hub.files(NAME)[other] for other in others} == {b"kept"}, "all else stays"
@@ -131,7 +132,7 @@ def test_transformers_own_pushes_send_all_that_a_checkpoint_needs(hub: Hub, tmp_
         ("create", 403, r"403 Forbidden.*a token that may write there"),
         ("upload", 500, r"No file changed; push again when"),
         ("commit", DROP, r"disconnected.*push again when the Hub can be reached"),
-        ("offline", 0, r"unset HF_HUB_OFFLINE, or give --dry-run"),
+        ("offline", 0, r"unset HF_HUB_OFFLINE, or give --dry_run"),
     ],
 )
 def test_push_errors_have_a_way_out_and_no_token(
@@ -149,6 +150,7 @@ def test_push_interrupted_leaves_the_old_model_whole(folder: Path, hub: Hub) -> 
     push(folder, NAME)
     old, commit = hub.files(NAME), hub.repositories[NAME].branches["main"]
     change_weights(folder, lambda weights: weights["classifier.output.bias"].add_(1))
+    write_model_card(folder)
     hub.faults = {"upload": DROP}
     with pytest.raises(OSError, match="cannot push"):
         push(folder, NAME)

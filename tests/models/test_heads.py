@@ -284,10 +284,11 @@ def test_retrieval_head_is_the_reference(score_mode: str, pooling: str, padding:
 
 
 def test_retrieval_head_shows_the_document_row_that_each_query_row_met() -> None:
-    """Row i of the second attention is that of the document row nearest to query row i."""
+    """Only where it is asked to: all else takes the rows for hops."""
     model = tiny.tiny_model(SelfAttentiveForRetrieval)
     batch = tiny.pair_batch(RANKED[:1])
-    outputs = model(**batch, output_attentions=True)
+    asked = {"match_rows": True, "output_attentions": True}
+    outputs = model(**batch, **asked)
     plain = tiny.tiny_model(SelfAttentiveForNLI)
     plain.encoder.load_state_dict(model.encoder.state_dict())
     query, document = plain(**batch, output_attentions=True).attentions[0][0]
@@ -300,8 +301,9 @@ def test_retrieval_head_shows_the_document_row_that_each_query_row_met() -> None
     assert nearest != [0, 1, 2], "the premise: rows meet others than their own"
     assert torch.equal(outputs.attentions[0][0, 0], query)
     assert torch.equal(outputs.attentions[0][0, 1], document[nearest])
-    model.config.score_mode = "flat"  # each row meets its own
     assert torch.equal(model(**batch, output_attentions=True).attentions[0][0, 1], document)
+    model.config.score_mode = "flat"  # each row meets its own
+    assert torch.equal(model(**batch, **asked).attentions[0][0, 1], document)
 
 
 def test_retrieval_head_reads_texts_of_any_length() -> None:

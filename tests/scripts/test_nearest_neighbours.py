@@ -70,8 +70,8 @@ def test_nearest_neighbours_script_measures_the_encoder_of_a_translator(
     tokenizer.save_pretrained(tmp_path / "both")
     tiny_translator(vocab_size=len(tokenizer)).save_pretrained(tmp_path / "both")
     pairs = write_rows(tmp_path / "pairs.jsonl", [{"a": text, "b": text} for text in TEXTS])
-    flags = ["--parallel", pairs, "--text_column_names", "a,b"]
-    flags += ["--record", str(tmp_path / "r.json"), "--figure", str(tmp_path / "f.svg")]
+    flags = ["--file", pairs, "--text_column_names", "a,b"]
+    flags += ["--record", str(tmp_path / "r.json"), "--plot", str(tmp_path / "f.svg")]
     flags += ["--random_weights"] * random_weights
     script_main("nearest_neighbours")([str(tmp_path / "both"), *flags])
     record = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["both"]

@@ -134,9 +134,6 @@ def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
     assert output.stat().st_size > alone > 1000
     with pytest.raises(SystemExit, match=r"a figure shows one text; .*figure\.html"):
         main([*words, "--text", "cold meal"])
-    themes = tmp_path / "themes"
-    script_main("lab/figures")([*words[:3], "--output_dir", str(themes)])
-    assert {path.name for path in themes.iterdir()} == {"heatmap_dark.svg", "heatmap_light.svg"}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from sase_hf.visualization import (
     alignment_html,
     alignment_text,
 )
+from sase_hf.visualization.picture import heatmap_svg
 
 RESULT: dict[str, Any] = {
     "text": "a <b>dog</b>",
@@ -33,6 +34,13 @@ def test_alignment_figure_has_the_source_across_and_the_target_down() -> None:
     across, down = axes.get_xticklabels(), axes.get_yticklabels()
     assert [label.get_text() for label in across] == ["a", "<b>dog", "[U+202E]", "▁"]
     assert [label.get_text() for label in down] == ["un", "$chien$", "[EOS]"]
+
+
+def test_heatmap_leaves_room_for_letters_of_double_width() -> None:
+    """Names of rows end at the grid, and would else begin left of the picture."""
+    narrow, wide = (heatmap_svg({**RESULT, "tokens": [a * 9, "▁", "▁"]}) for a in ("a", "狗"))
+    lefts = [float(re.findall(r"translate\(([\d.]+)", picture)[0]) for picture in (narrow, wide)]
+    assert lefts == [(9 + 2) * 8, (18 + 2) * 8]
 
 
 def test_alignment_page_shows_every_weight_and_obeys_no_text() -> None:

@@ -63,6 +63,8 @@ def test_article_lists_the_scores_of_the_labels() -> None:
     assert rows(a=0.75, b=0.25) == [("a", "0.750", "75.0%"), ("b", "0.250", "25.0%")]
     assert rows(a=0.9, b=0.3) == [("a", "0.900", "0.900"), ("b", "0.300", "0.300")]
     assert rows(stars=3.72) == [("stars", None, "3.720")]
+    heading = values_of(result("fine", score=0.42, scores={"a": 0.42, "b": 0.3}))["score"]
+    assert heading == "0.420", "as in its table"
     many = {f"label {number}": 0.01 * number for number in range(14)}
     assert [name for name, *_ in rows(**many)] == [f"label {n}" for n in range(13, 3, -1)]
 
