@@ -39,7 +39,7 @@ def _register(family: Family) -> None:
         head.register_for_auto_class(family.auto_class.__name__)
     AutoConfig.register(config.model_type, config, exist_ok=True)
     AutoModel.register(config, family.base_model, exist_ok=True)
-    # Of several heads, a checkpoint loads as the one that its config names in `architectures`.
+    # If a family has several heads, `architectures` in the config selects the head.
     family.auto_class.register(config, heads if len(heads) > 1 else heads[0], exist_ok=True)
     AutoTokenizer.register(config, fast_tokenizer_class=LenientTokenizer, exist_ok=True)
     PIPELINE_REGISTRY.register_pipeline(

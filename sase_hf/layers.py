@@ -44,7 +44,7 @@ class _PoolingLayer(nn.Module):
         without tokens has zeros.
 
         Args:
-            states: Shape (B, T, H), T >= 1; what stands on padding is never read.
+            states: Shape (B, T, H), T >= 1; values on padding are never read.
             attention_mask: Nonzero on real tokens, anywhere in a row, shape (B, T). Without it
                 every token is real.
 
@@ -80,8 +80,8 @@ class SelfAttention(_PoolingLayer):
 class GeneralizedPooling(_PoolingLayer):
     """Attention with a weight for every feature of a token (Chen, Ling and Zhu, 2018).
 
-    The arguments are those of `SelfAttention`, but for `penalty`, which it ignores; the attention
-    that it returns is the mean over the features.
+    The arguments are those of `SelfAttention`, but the layer ignores `penalty`. The returned
+    attention is the mean over the features.
     """
 
     _name = "generalized"

@@ -1,4 +1,4 @@
-"""Open a page to try a model: type a text, see its label and what each hop reads.
+"""Open a page to try a model: type a text, see its label and its attention.
 
     pip install '.[demo]'
     python scripts/app.py runs/quickstart/model
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     formats = "CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet"
     add("--examples", metavar="FILE", help=formats)
     add_text_column_names(parser)
-    add("--host", help="where to listen (default: this machine only)")
+    add("--host", help="address to listen on (default: this machine only)")
     add("--port", type=int, help="(default: the first free one from 7860 on)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):

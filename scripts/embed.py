@@ -47,30 +47,33 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of the flags: the fields of `EmbeddingJob`, and `--ray`."""
     parser = make_parser(__doc__, argument_default=argparse.SUPPRESS)
     add, default = parser.add_argument, EmbeddingJob
-    add("checkpoint", help="a folder or a name on the Hub; of a head the base model is used")
+    add("checkpoint", help="a folder or a name on the Hub; for a head, its base model")
     add("inputs", nargs="*", help="Parquet, CSV, TSV, JSON or JSON Lines files (these also .gz)")
     add("--output", type=Path, required=True, metavar="FOLDER", help="the folder of the shards")
     add("--dataset_name", help="a dataset on the Hub, instead of files")
     add("--dataset_config_name", help="one of its configurations")
     add("--dataset_revision", help="its commit, tag or branch")
     add("--split", help=f"its split (default: {default.split})")
-    add("--text_column_names", metavar="NAME", help="of texts (default: text)")
+    add("--text_column_names", metavar="NAME", help="the column of texts (default: text)")
     note = 'the columns that go into the output, "id,url"; "" for none (default: all)'
     add("--keep_columns", type=_names, metavar="NAMES", help=note)
     add("--revision", help="commit, tag or branch of the checkpoint on the Hub")
     add("--max_seq_length", type=int, help="tokens after which a text is cut")
     add("--normalize", action="store_true", help="scale every embedding to length 1")
-    add("--dtype", choices=DTYPES, help=f"of stored numbers (default: {default.dtype})")
+    add("--dtype", choices=DTYPES, help=f"type of the stored numbers (default: {default.dtype})")
     note = (
-        "to compute in; auto measures for a second whether bf16 is faster here, says what it "
-        f"changes, and goes on as an output folder was begun (default: {default.precision})"
+        "precision of the computation; auto measures for a second whether bf16 is faster on this "
+        "device, logs the gain and the difference, and keeps the precision of an output folder "
+        f"that already exists (default: {default.precision})"
     )
     add("--precision", choices=PRECISIONS, help=note)
     note = f"max tokens in a batch, padding included (default: {default.batch_tokens})"
     add("--batch_tokens", type=int, help=note)
-    note = "(default: a sixteenth, but 1,000 to 100,000 and at most 256 MiB)"
+    note = (
+        "rows in a shard (default: a sixteenth of the rows, from 1,000 to 100,000, at most 256 MiB)"
+    )
     add("--rows_per_shard", type=int, help=note)
-    add("--device", help="where to compute (default: a GPU if there is one)")
+    add("--device", help="device of the computation (default: a GPU if there is one)")
     note = "run on a Ray cluster, by default the one of this machine, started if needed"
     add("--ray", nargs="?", const="", metavar="ADDRESS", help=note)
     return parser

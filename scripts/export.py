@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def lines(report: Mapping[str, Any], folder: str) -> Iterator[str]:
-    """Yield what was written, how exact it is, and the command that reads a text with it."""
+    """Yield the written files, their exactness, and the command that reads a text with them."""
     for name, file in report["files"].items():
         difference = f"{file['largest_difference']:.1e} of the largest output"
         yield f"{name:<16} {file['bytes']:>13,} bytes, max difference {difference} on random texts"

@@ -5,8 +5,8 @@
 
 Before anything is sent, the model is loaded and checked: finite weights, named labels, the code of
 this package, a card with a licence and a language, no tokens. Only the files of a model go up, as
-one commit; the output lists what stays. The last lines printed load exactly what was pushed. Log in
-first with `hf auth login`.
+one commit; the output lists the other files. The last lines printed load exactly the pushed model.
+Log in first with `hf auth login`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from sase_hf.utils.text import one_line
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Push, and print what went up, what stayed and how to load it."""
+    """Push, and print the uploaded files, the other files, and how to load the model."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder with a model, its tokenizer and its README.md")

@@ -39,7 +39,7 @@ from sase_hf.visualization import attention_html, attention_text
 RECIPES = Path(__file__).parent / "recipes"
 NUM_SHOWN = 10
 
-# For an interpreter of its own: the checkpoint brings all the code that it needs.
+# A fresh interpreter runs this: the checkpoint brings all the code that it needs.
 STRANGER = """
 import json, pathlib, sys
 sys.modules["sase_hf"] = None  # an import of it now fails as if it were not installed

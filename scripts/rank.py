@@ -36,11 +36,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
     add("--queries", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
-    add("--text_column_names", default="text", metavar="NAME", help="of queries (default: text)")
+    add(
+        "--text_column_names",
+        default="text",
+        metavar="NAME",
+        help="the column of queries (default: text)",
+    )
     add("--documents", type=Path, required=True, metavar="FOLDER", help="what embed.py wrote")
     add("--top_k", type=positive_int, default=10, help="documents of a query (default: 10)")
     add("--score_mode", choices=("rows", "flat"), help="(default: that of the checkpoint)")
-    add("--translate_with", metavar="CHECKPOINT", help="of the model that translates the queries")
+    add("--translate_with", metavar="CHECKPOINT", help="the translation checkpoint for the queries")
     add("--output", type=Path, help="a page (.html) or the ranking alone (.jsonl)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):

@@ -59,7 +59,7 @@ def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
 
 
 def prepare(argv: Sequence[str]) -> tuple[Any, Any, dict[str, Any]]:
-    """Return a trainer, what it trains with, and the flags that were given or chosen."""
+    """Return a trainer, its setup, and the flags that were given or chosen."""
     steps = ["--do_train", "--do_eval"] if argv else []
     task = parse_arguments(LabelTask, [*argv, *steps], __doc__)
     run_args = task.run_args
@@ -125,7 +125,7 @@ def open_study(run_args: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any
 
 
 def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
-    """Train trials until there are `num_trials`; return what `main` prints."""
+    """Train trials until there are `num_trials`; return the results that `main` prints."""
     trainer, setup, given = prepare(argv)
     metric = given["metric_for_best_model"]
 
@@ -153,7 +153,7 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
 
     study, options = open_study(trainer.args, given)
     remaining = num_trials - sum(trial.state.is_finished() for trial in study.trials)
-    # Given now and not at the start, where the trainer would build a model without a trial.
+    # `model_init` is set here, because the constructor would build a model without a trial.
     trainer.model_init = build_model
     folder = Path(trainer.args.output_dir)
     try:
@@ -185,7 +185,7 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
 
 
 def describe(trial: Any) -> dict[str, Any]:
-    """Return what trials.json holds about a finished trial, which may have no result."""
+    """Return the entry of a finished trial in trials.json; it may have no result."""
     result = {"number": trial.number, "state": trial.state.name.lower(), "value": trial.value}
     return {**result, "settings": trial.user_attrs.get("settings", {})}
 

@@ -1,19 +1,19 @@
 """Train, evaluate and predict: labels, sets of labels or numbers for texts and pairs of texts.
 
-From a file of your own, CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet. A tenth of the rows
-is kept to evaluate on; sizes, epochs and precision are chosen, by a preset that the first line of
-the log names; the model and a report are in runs/reviews afterwards:
+These commands read a file of your own: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet. A
+tenth of the rows is kept to evaluate on. A preset, named by the first line of the log, chooses
+sizes, epochs and precision. The model and a report are in runs/reviews afterwards:
 
     python scripts/train.py --train_file reviews.csv
     python scripts/train.py --train_file reviews.csv --word_vectors glove.6B.100d.txt
 
-To predict the labels of new rows, or to evaluate on rows with labels:
+These commands predict the labels of new rows, and evaluate on rows with labels:
 
     python scripts/train.py --model_name_or_path runs/reviews --test_file new.csv
     python scripts/train.py --model_name_or_path runs/reviews --validation_file dev.csv
 
-From a recipe, which holds every setting of a run; flags after it win over what it says. A command
-or recipe that names a step (--do_train, --do_eval, --do_predict) does this step alone, with the
+A recipe holds every setting of a run; flags after the recipe override its entries. A command or
+recipe that names a step (--do_train, --do_eval, --do_predict) does this step alone, with the
 defaults that --help lists. Another command takes other defaults from a preset, which the log names:
 
     python scripts/synthetic_corpus.py data/synthetic
@@ -43,14 +43,14 @@ from sase_hf.utils.text import one_line, table_lines
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run what the command line asks for and print the results."""
+    """Run the steps that the command line names, and print the results."""
     run_script(__file__, __doc__, argv, LabelTask)
 
 
 def run_script(
     script: str, description: str | None, argv: Sequence[str] | None, task_class: type[Task]
 ) -> None:
-    """Run what the command line asks of a task and print the results."""
+    """Run the steps of a task that the command line names, and print the results."""
     with errors_in_one_line(script):
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training.command_line").setLevel(logging.INFO)
@@ -85,7 +85,7 @@ def run_script(
 
 
 def next_commands(model: str, outcome: dict[str, Any]) -> Iterator[str]:
-    """Yield what one does with a model, here: look into it, and predict new rows."""
+    """Yield the commands that look into the model and predict new rows."""
     scripts = Path(os.path.relpath(__file__)).parent
     is_usual = shutil.which("python") == sys.executable
     python = "python" if is_usual else os.path.relpath(sys.executable)

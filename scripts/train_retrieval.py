@@ -1,14 +1,14 @@
 """Train and evaluate a model that ranks documents for short queries.
 
-From a recipe, which holds every setting of a run; flags after it win over what it says. Its pairs,
-a sentence and the review that it was taken from, are made first:
+A recipe holds every setting of a run; flags after the recipe override its entries. The first two
+commands make the pairs, each a sentence and the review that it was taken from:
 
     python scripts/retrieval_pairs.py data/yelp5.train.jsonl.gz runs/pairs/yelp5.train.jsonl.gz
     python scripts/retrieval_pairs.py data/yelp5.dev.jsonl.gz runs/pairs/yelp5.dev.jsonl.gz
         --max_rows 2000
     python scripts/train_retrieval.py scripts/recipes/retrieval/yelp5.yaml
 
-From files of your own with two text columns, CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet:
+Files of your own have two text columns (CSV, TSV, JSON, JSON Lines, all also .gz, or Parquet):
 
     python scripts/train_retrieval.py --do_train --train_file train.csv --do_eval
         --validation_file dev.csv --text_column_names title,body --output_dir runs/mine
@@ -30,7 +30,7 @@ from sase_hf.tasks import RetrievalTask
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run what the command line asks for and print the results."""
+    """Run the steps that the command line names, and print the results."""
     run_script(__file__, __doc__, argv, RetrievalTask)
 
 

@@ -1,15 +1,15 @@
 """Train, evaluate and run a translation model: RNNsearch, or RNNencdec without attention.
 
-From a recipe, which holds every setting of a run; flags after it win over what it says:
+A recipe holds every setting of a run; flags after the recipe override its entries:
 
     python scripts/train_translation.py scripts/recipes/translation/bpe.yaml
 
-From files of your own with two text columns, CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet:
+Files of your own have two text columns (CSV, TSV, JSON, JSON Lines, all also .gz, or Parquet):
 
     python scripts/train_translation.py --do_train --train_file train.csv --do_eval
         --validation_file dev.csv --text_column_names english,french --output_dir runs/mine
 
-To translate new rows, or to evaluate a checkpoint with another beam:
+This command translates new rows, or evaluates a checkpoint with another beam:
 
     python scripts/train_translation.py --model_name_or_path runs/mine --do_predict
         --test_file new.csv --text_column_names english,french --generation_num_beams 12
@@ -27,7 +27,7 @@ from sase_hf.tasks import TranslationTask
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run what the command line asks for and print the results."""
+    """Run the steps that the command line names, and print the results."""
     run_script(__file__, __doc__, argv, TranslationTask)
 
 

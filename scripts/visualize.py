@@ -1,4 +1,4 @@
-"""Show where a checkpoint looks: in the terminal, as a page for the browser, or as a figure.
+"""Show the attention of a checkpoint in the terminal, as a page for the browser, or as a figure.
 
     python scripts/visualize.py runs/quickstart/model --text "The room was small, but not bad."
     python scripts/visualize.py runs/mine --compare runs/other --file dev.csv --output both.html
@@ -28,7 +28,7 @@ PAGE_ENDINGS = (".html", ".htm")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Read the texts with each checkpoint, and print or write where it looks."""
+    """Read the texts with each checkpoint, and print or write the attention."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")

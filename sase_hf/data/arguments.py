@@ -1,4 +1,4 @@
-"""The rows that a task reads: dataclasses, whose fields are flags of the scripts."""
+"""The rows that a task reads, as dataclasses; their fields are flags of the scripts."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -23,8 +23,8 @@ class SourceArguments:
     _argument_group_name: ClassVar[str] = "data"
 
     dataset_name: str | None = flag("A dataset on the Hub, or a folder of data files.")
-    dataset_config_name: str | None = flag("Its configuration.")
-    dataset_revision: str | None = flag("Its branch, tag or commit.")
+    dataset_config_name: str | None = flag("Configuration of the dataset on the Hub.")
+    dataset_revision: str | None = flag("Branch, tag or commit of the dataset on the Hub.")
     train_file: str | None = flag("CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet.")
     validation_file: str | None = flag("Rows to evaluate on.")
     text_column_names: list[str] | None = flag(
@@ -36,9 +36,11 @@ class SourceArguments:
         "a new one, 1,024 in translation."
     )
     max_train_samples: int | None = flag("Train only on this number of rows, the first ones.")
-    max_eval_samples: int | None = flag("The same for the validation rows.")
+    max_eval_samples: int | None = flag(
+        "Evaluate only on this number of validation rows, the first ones."
+    )
     shuffle_seed: int | None = flag("Shuffle the training rows before any are left out.")
-    cache_dir: str | None = flag("Where downloads are kept.")
+    cache_dir: str | None = flag("Folder for downloads.")
     token: str | None = flag("Token for private repositories on the Hub.")
 
     def __post_init__(self) -> None:
@@ -66,7 +68,7 @@ class PredictionArguments(SourceArguments):
     """The rows that a task predicts."""
 
     test_file: str | None = flag("Rows to predict; labels may be missing.")
-    max_predict_samples: int | None = flag("The same for the test rows.")
+    max_predict_samples: int | None = flag("Predict only this number of test rows, the first ones.")
 
 
 @dataclass
@@ -75,10 +77,11 @@ class DataArguments(PredictionArguments):
 
     label_column_name: str | None = flag(
         'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
-        'default found in the same way; "" for none in rows to predict.'
+        'default found by its usual name or by its values; "" ignores the labels of rows to '
+        "predict."
     )
     problem_type: str | None = flag(
-        "What kind of labels; by default inferred from the column.",
+        "Kind of the labels; by default inferred from the column.",
         choices=["single_label_classification", "multi_label_classification", "regression"],
     )
     label_names: list[str] | None = flag(
@@ -88,7 +91,7 @@ class DataArguments(PredictionArguments):
     # None: the command has no such flag, and no error advises it.
     drop_unlabelled: bool | None = flag("Leave out rows without a label.", default=False)
     validation_fraction: float | None = flag(
-        "Share of the training rows to evaluate on, where there is no validation split; 0 for none."
+        "Share of the training rows to evaluate on, if there is no validation split; 0 for none."
     )
 
     def __post_init__(self) -> None:

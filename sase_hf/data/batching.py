@@ -1,6 +1,6 @@
-"""Which rows share a batch, and how much of a batch is in memory at once.
+"""Choose which rows share a batch, and how much of a batch is in memory at once.
 
-Neither changes a result, except for dropout: a batch in parts has the loss of the whole one.
+The choice changes no result, except for dropout: the parts of a batch have the loss of the batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

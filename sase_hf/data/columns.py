@@ -1,4 +1,4 @@
-"""Which columns of a source hold the texts and the labels, where no flag names them."""
+"""Find the columns of a source that hold the texts and the labels, if no flag names them."""
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +15,8 @@ PAIRS = (
     *(("query", "document"), ("text1", "text2"), ("text_1", "text_2")),
     *(("text_a", "text_b"), ("text", "text_pair")),
 )
-# Groups of usual names: a later group counts only where no column has a name of an earlier one.
-# One column of a group is taken; between two the user chooses.
+# Groups of usual names. A later group counts only if no column has a name of an earlier group. One
+# column of a group is taken; if two fit, the user chooses.
 TEXTS = (
     ("text", "texts"),
     (
@@ -35,7 +35,7 @@ LABELS = (
 )
 
 TRUTHS, TEXT, LISTS, OTHER = "0 or 1", "texts", "lists", "other values"
-# Of the values of a column: the first kind that fits all.
+# The kind of a column is the first entry that accepts all of its values.
 KINDS: dict[str, Callable[[Any], bool]] = {
     TRUTHS: lambda value: truth_of(value) is not None,
     "numbers": is_number,
@@ -122,7 +122,7 @@ def _usual(names: Names, groups: Sequence[Sequence[str]], taken: Sequence[str]) 
 
 
 class _Column:
-    """What the first values of a column are like."""
+    """The kind of the first values of a column, and whether they can be texts or labels."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         given = given_labels(values)

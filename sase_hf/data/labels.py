@@ -98,7 +98,7 @@ class LabelColumn:
         label_names: Sequence[str] | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "LabelColumn":
-        """Find out what the labels of the train split mean.
+        """Find out the meaning of the labels of the train split.
 
         Without `problem_type`, lists are a multi-label problem; numbers that are not all whole are
         a regression unless names are given; whole numbers that hardly repeat are refused; all else
@@ -296,7 +296,7 @@ def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named
     items = [item for row in lists for item in row] if lists else values
     if named or not all(map(is_number, items)):
         return MULTI_LABEL if lists else SINGLE_LABEL
-    numbers = [float(str(item)) for item in items]  # float(10**400) raises, of a text it is inf
+    numbers = [float(str(item)) for item in items]  # float("1e400") is inf; float(10**400) raises
     if any(number % 1 for number in numbers):
         return REGRESSION
     if lists:

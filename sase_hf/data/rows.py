@@ -193,8 +193,8 @@ def _reader(lines: Iterator[str], separator: str, max_line: int, **options: Any)
 def _separator(header: str, second: str, usual: str) -> str:
     """Return the mark that the header line has most and the second line equally often.
 
-    The usual mark wins a tie. Without such a mark, the header alone decides, for the usual mark if
-    it has that.
+    The usual mark wins a tie. If no mark is equally frequent in both lines, the header decides: the
+    usual mark if the header contains it, else its most frequent mark.
     """
     first, other = (Counter(re.sub(r'"[^"]*"', "", line)) for line in (header, second))
     marks = (usual, *SEPARATORS)

@@ -1,6 +1,6 @@
 """The splits of text files, Parquet files, datasets of the Hub and local folders.
 
-Of each split the wanted columns are stored: labels in memory, and texts on disk, in a temporary
+The wanted columns of each split are stored: labels in memory, and texts on disk, in a temporary
 folder that is deleted when the process ends.
 """
 
@@ -88,7 +88,7 @@ class StoredSplit:
                 texts = {name: self._checked_texts(name, batch[name]) for name in columns.texts}
                 stream.write_batch(pa.record_batch(texts, schema=schema))
                 for name, labels in self.labels.items():
-                    # One text for all rows that have it.
+                    # Rows with the same text share one object.
                     labels += (sys.intern(c) if type(c) is str else c for c in batch[name])
                 self.num_rows += len(texts[columns.texts[0]])
 
@@ -168,7 +168,7 @@ class DatasetSplit(StoredSplit):
 
 
 def origin_of(path: str) -> dict[str, Any]:
-    """Return what distinguishes the content of a file from another's, for a record."""
+    """Return facts that distinguish the content of a file from another's, for a record."""
     with wrap_read_errors(path):
         return {"file": Path(path).name, "sha256": sha256_of(path)}
 
@@ -213,7 +213,7 @@ def open_sources(arguments: SourceArguments) -> Iterator[list[StoredSplit]]:
     if (arguments.dataset_name is None) == (not given):
         fault = f"--dataset_name is {arguments.dataset_name!r} and the files are {given}"
         raise ValueError(f"{fault}; give either a dataset, or one or more of {FILE_FLAGS}")
-    # The copy of a local folder that `datasets` makes goes with the block, not into its cache.
+    # `datasets` copies a local folder; the copy is deleted with the block, not kept in a cache.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         if arguments.dataset_name is not None:
             yield _dataset_splits(arguments.dataset_name, arguments, scratch)

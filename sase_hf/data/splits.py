@@ -142,7 +142,7 @@ def _task(
 
 
 def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:
-    """Return a cell for each row, None without a label; of several columns a list of names."""
+    """Return a cell for each row: None without a label, a list of names for several columns."""
     if not columns or any(name not in split.column_names for name in columns):
         return [None] * split.num_rows
     if len(columns) == 1:
@@ -199,7 +199,7 @@ def _checked(
     """Check every row of a split and give its columns their standard names and types."""
     column = ",".join(columns.labels)
     texts = dict(zip(columns.texts, TEXT_COLUMNS, strict=False))
-    # With rows to learn from, the flag would leave out their labels too.
+    # If there are rows to learn from, the flag would leave out their labels, too.
     is_alone = split.name == "test" and not (arguments.train_file or arguments.dataset_name)
     unread = "; to predict without labels, add --label_column_name ''" if is_alone else ""
     encoded: list[Any] = [None] * split.num_rows
@@ -222,7 +222,7 @@ def _checked(
     if len(unlabelled) == split.num_rows:
         raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
     rows = split.named_texts(texts, left_out=set(unlabelled))
-    # A fingerprint of its own, as that of all labels takes long.
+    # The fingerprint is random, because hashing all labels takes long.
     rows = rows.add_column("label", encoded, feature=labels.feature, new_fingerprint=uuid4().hex)
     if unlabelled:
         where = one_line(split.title)
@@ -309,7 +309,7 @@ def encode_pairs(task: TaskData, tokenizer: PreTrainedTokenizerBase) -> DatasetD
 
 
 def _tokenized(task: TaskData, encode: Callable[..., BatchEncoding]) -> DatasetDict:
-    """Encode every split, on disk if it is there; of its own columns only the labels stay."""
+    """Encode every split, on disk if it is there; of the old columns keep only the labels."""
     splits = {}
     for name, split in task.splits.items():
         rows = split.rename_column("label", "labels") if "label" in split.column_names else split
@@ -318,7 +318,7 @@ def _tokenized(task: TaskData, encode: Callable[..., BatchEncoding]) -> DatasetD
                 encode,
                 batched=True,
                 remove_columns=[column for column in rows.column_names if column != "labels"],
-                # Not beside the files of a dataset that is the user's own.
+                # By default the cache would lie beside the user's own dataset files.
                 cache_file_name=scratch_file() if rows.cache_files else None,
                 load_from_cache_file=False,
                 desc=f"Tokenizing {name}",

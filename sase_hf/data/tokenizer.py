@@ -82,7 +82,7 @@ def build_tokenizer(
     nothing between. A text that spells a special token is cut like any other text.
 
     Args:
-        texts: The texts to count words in, such as `dataset["train"]["text"]` or, of pairs,
+        texts: The texts to count words in, such as `dataset["train"]["text"]` or, for pairs,
             `itertools.chain(train["premise"], train["hypothesis"])`. Read once and not kept.
         vocab_size: Max entries of the vocabulary, the two special tokens included.
         lowercase: Whether "The" and "the" are one word.
@@ -112,9 +112,9 @@ def build_tokenizer(
     _train(tokenizer, texts, vocab_size, min_frequency)
     vocabulary = _extended(tokenizer, extra_words, vocab_size)
     if len(vocabulary) == len(SPECIAL_TOKENS):
-        fault = f"no word is in the texts min_frequency={min_frequency} times"
-        fault += f", or vocab_size={vocab_size} leaves no room"
-        raise ValueError(f"{fault}; pass other texts, or other numbers")
+        fault = f"no word occurs min_frequency={min_frequency} times in the texts"
+        fault += f", or vocab_size={vocab_size} leaves no room for words"
+        raise ValueError(f"{fault}; give other texts, or change one of the two")
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
     return _fast(tokenizer, model_max_length, ["input_ids", "token_type_ids", "attention_mask"])
 
@@ -183,9 +183,9 @@ def truncation(tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None) -
 
 
 def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
-    """Return all of the texts, and the class of the characters that words are made of in them.
+    """Return all texts, and the class of the characters that form words in them.
 
-    The sample is spread evenly over texts that have a length, and is the beginning of others.
+    If the texts have a length, the sample is spread evenly over them; else it is the beginning.
     """
     if isinstance(texts, str | bytes | Mapping):
         advice = 'such as a list or a column of a dataset: dataset["train"]["text"]'
@@ -231,7 +231,7 @@ def _unspaced(of_words: str, before: str = "") -> str:
 
 
 def _normalizer(lowercase: bool, one_line: bool) -> normalizers.Normalizer:
-    """Return the normalizer of texts; of one line where their spaces are read too."""
+    """Return the normalizer of texts; `one_line` makes every run of white space one space."""
     apostrophe = normalizers.Replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     case = [normalizers.Lowercase()] if lowercase else []
     of_letters = normalizers.Sequence([normalizers.NFC(), apostrophe, *case])
@@ -260,7 +260,7 @@ def _train(
 def _checked(texts: Iterable[str]) -> Iterator[str]:
     for position, text in enumerate(texts):
         if fault := text_fault(text):
-            advice = 'Of a dataset, pass one column: dataset["text"]'
+            advice = 'From a dataset, pass one column: dataset["text"]'
             raise ValueError(f"text {position} (counted from 0): {fault}. {advice}")
         yield text
 

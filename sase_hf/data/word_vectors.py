@@ -118,7 +118,7 @@ def _fill(
             continue
         found[index] = exact
         try:
-            with np.errstate(over="ignore"):  # what overflows becomes infinite
+            with np.errstate(over="ignore"):  # a number that overflows becomes infinite
                 vectors[index] = np.array(numbers, np.float32)
         except ValueError as error:
             raise ValueError(f"row {number}, {word!r}: {error}") from error
@@ -142,7 +142,7 @@ def read_words(path: FilePath, *, member: str | None = None, **hub_options: Any)
 def _open_rows(
     path: FilePath, member: str | None, hub_options: dict[str, Any]
 ) -> Iterator[tuple[int, Iterator[Row]]]:
-    """Give d and the rows, of a file one at a time; errors inside the block name the file."""
+    """Give d and an iterator of the rows; errors inside the block name the file."""
     name = os.fspath(path)
     paths = [name]
     try:
@@ -174,7 +174,7 @@ def _open_rows(
 def _look_up(
     name: str, token: str | None = None, cache_dir: str | None = None
 ) -> tuple[list[str], Callable[[str], str]]:
-    """Return the files of a repository (offline those downloaded), and a function to fetch one."""
+    """Return the files of a repository (offline, the downloaded ones), and a way to fetch one."""
     repo, _, revision = name.partition("@")
     options: Any = {"token": token, "cache_dir": cache_dir}
     try:
@@ -235,7 +235,7 @@ def _static_rows(weights: str, tokenizer: str) -> tuple[int, Iterator[Row]]:
     if max(vocabulary.values(), default=-1) >= len(matrix):
         fault = f"it has {len(matrix)} vectors and its tokenizer {len(vocabulary)} tokens"
         raise ValueError(f"{fault}; both must be of one model")
-    # One of a few tokens that begin so may be this character itself.
+    # If few tokens begin with the mark, it is an ordinary character and marks no words.
     is_marked = 10 * sum(token.startswith(WORD_STARTS) for token in vocabulary) > len(vocabulary)
 
     def rows() -> Iterator[Row]:

@@ -98,7 +98,7 @@ def open_files(
 def open_hub_split(
     name: str, config_name: str | None, revision: str | None, split: str
 ) -> tuple[Corpus, dict[str, Any]]:
-    """Return the rows of one split of a dataset on the Hub, and what distinguishes them."""
+    """Return the rows of one split of a dataset on the Hub, and facts that distinguish them."""
     if os.path.isdir(name):
         raise ValueError(f"{name} is a folder; name the files in it instead of --dataset_name")
     data = load_dataset(name, name=config_name, revision=revision, split=split)
@@ -110,7 +110,7 @@ def open_hub_split(
 
 
 def identify(file: str) -> dict[str, Any]:
-    """Return what distinguishes the content of a file from another's.
+    """Return facts that distinguish the content of a file from another's.
 
     A text file is known by its SHA-256. A Parquet file may be too large to read twice, so it is
     known by its size and its footer, which holds the place and bounds of every piece of a column.

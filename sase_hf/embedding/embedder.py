@@ -37,10 +37,10 @@ class Embedder:
     """The base model of a checkpoint, ready to embed many texts.
 
     Texts are cut after `max_seq_length` tokens, by default the tokenizer's own limit. `normalize`
-    scales embeddings to length 1; that of a text without tokens stays zero. The model computes in
-    the `precision` "float32" or "bf16", on the accelerator of this process if there is one; the
-    embeddings have the `dtype` "float32" or "float16". A batch has at most `batch_tokens` tokens,
-    padding included. ValueError: the checkpoint, the precision or the device cannot be used.
+    scales embeddings to length 1; the embedding of a text without tokens stays zero. The model
+    computes in the `precision` "float32" or "bf16", on the accelerator of this process if there is
+    one; the embeddings have the `dtype` "float32" or "float16". A batch has at most `batch_tokens`
+    tokens, padding included. ValueError: checkpoint, precision or device cannot be used.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Embedder:
         # The states of this number of tokens take as much memory as an embedding.
         least = self.size // self.model.config.hidden_size
         for rows in batches_by_length([len(row) for row in ids], self.batch_tokens, least):
-            with np.errstate(over="ignore"):  # too large for float16 becomes infinite
+            with np.errstate(over="ignore"):  # a number too large for float16 becomes infinite
                 embeddings[rows] = self._embed([ids[row] for row in rows])
             if progress is not None:
                 progress(len(rows))
@@ -135,14 +135,14 @@ def _own_device() -> torch.device:
 def compare_precisions(embedder: Embedder, texts: Sequence[str]) -> tuple[float, Tensor]:
     """Embed the first n texts, 1 or more, in float32 and in bfloat16 by turns, for about a second.
 
-    Returns how many times as fast bfloat16 is, tokenizing included, and the cosines of the two
+    Returns the speed of bfloat16 as a multiple, tokenizing included, and the cosines of the two
     embeddings of each text, shape (n,). The embedder computes in float32 before and afterwards.
     """
     coarse = copy(embedder)
     coarse.model = deepcopy(embedder.model).bfloat16()
     both = (embedder, coarse)
     for one in both:
-        one(texts[:1])  # what only the first call prepares is not timed
+        one(texts[:1])  # the first call also prepares, so it is not timed
     stop = perf_counter() + TIMED_SECONDS
     num_texts, rounds = 1, list[list[float]]()
     while not rounds or perf_counter() < stop:

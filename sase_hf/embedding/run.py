@@ -71,7 +71,7 @@ class EmbeddingJob:
 
 
 class EmbeddingRun:
-    """A job whose model, input and output folder are checked; `shards` are all, finished or not."""
+    """A job with checked model, input and output folder; `shards` are all, finished or not."""
 
     def __init__(self, job: EmbeddingJob) -> None:
         self.job = job
@@ -89,14 +89,14 @@ class EmbeddingRun:
         given = {name: getattr(job, name) for name in SETTINGS if not is_open.get(name)}
         wanted = {"model": self.embedder.identity, "input": source, "settings": given}
         chosen: dict[str, Any] = {}
-        # Of processes that start at the same time, the first to write decides for all.
+        # If processes start at the same time, the first to write decides for all.
         while (manifest := read_manifest(job.output, wanted)) is None:
             description = self._describe()
             chosen = {**self._choose(), **given}
             write_manifest(job.output, {**description, **wanted, "settings": chosen})
         found = manifest["settings"]
         if job.precision == AUTO and chosen.get("precision") != found["precision"]:
-            logger.info(f"precision: {found['precision']}, in which {job.output} was begun")
+            logger.info(f"precision: {found['precision']}, the precision of {job.output}")
         self.embedder.set_precision(found["precision"])
         self.shards = list_shards(job.output, manifest["rows"], found["rows_per_shard"])
 
@@ -157,7 +157,7 @@ class EmbeddingRun:
         return len(shard)
 
     def remove_drafts(self) -> None:
-        """Remove what killed processes left, once all shards are finished."""
+        """Remove the drafts of killed processes, once all shards are finished."""
         if all(shard.is_finished() for shard in self.shards):
             for path in self.job.output.glob(".embeddings-*.tmp"):
                 path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The output folder: shards of embeddings, and a manifest of what they were made from.
+"""The output folder: shards of embeddings, and a manifest of their model, input and settings.
 
 A shard is a Parquet file such as `embeddings-00002-of-00012.parquet`. It is written under another
 name and renamed, so it is either whole or missing, and a run that starts again makes only the
@@ -39,7 +39,7 @@ class Shard:
         return self.stop - self.start
 
     def is_finished(self) -> bool:
-        """Say whether the file is there and whole; a damaged one is named in the log."""
+        """Return whether the file exists and is whole; name a damaged file in the log."""
         try:
             rows = pq.read_metadata(self.path).num_rows
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""How many words the hops read, how much alike they are, and whether they read listed words.
+"""Measure how many words hops read, how similar hops are, and whether they read listed words.
 
 Shapes: B texts, T tokens, r hops.
 """
@@ -18,7 +18,7 @@ from .dataset import Batch, EvaluationDataset
 
 QUANTILES = (5, 25, 50, 75, 95)
 
-# Measured for every hop of every text.
+# Every hop of every text has these numbers.
 DISTRIBUTIONS = ("entropy", "effective_words", "cosine")
 
 

@@ -31,8 +31,8 @@ def label_tensor(rows: Dataset, problem_type: str, num_labels: int) -> Tensor:
 def most_frequent(train: Dataset, num_rows: int, problem_type: str, num_labels: int) -> Tensor:
     """Return logits (B, C), the same in each row, that predict from the training labels alone.
 
-    They predict the most frequent label; of sets of labels, those that most rows have; of numbers,
-    their mean.
+    The prediction is the most frequent label; for sets of labels, the labels that most rows have;
+    for numbers, their mean.
     """
     labels = label_tensor(train, problem_type, num_labels)
     if problem_type == SINGLE_LABEL:

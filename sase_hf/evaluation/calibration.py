@@ -1,7 +1,7 @@
 """The calibration error of probabilities, and the temperature that lowers it.
 
-For one label per row. Shapes: B rows, C classes. Source: Guo et al. 2017, On Calibration of Modern
-Neural Networks.
+Both need one label per row. Shapes: B rows, C classes. Source: Guo et al. 2017, On Calibration of
+Modern Neural Networks.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 NUM_BINS = 15  # as in the paper's tables
 
-# Bounds of the temperature: where all rows are right, or all wrong, no finite one is best.
+# Bounds of the temperature: if all rows are right, or all wrong, no finite temperature is best.
 LOWEST, HIGHEST = 0.01, 100.0
 
 

@@ -100,7 +100,7 @@ def load_evaluation_dataset(
     """Load a head with attention and `max_samples` rows of a file, drawn without labels.
 
     Records name the rows by `split`. A text, or a pair, is cut after `max_seq_length` tokens, by
-    default those of the tokenizer. The `columns` are those of `read_file`.
+    default the limit of the tokenizer. The `columns` are those of `read_file`.
     """
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     task = read_file(checkpoint, model, file, **columns)

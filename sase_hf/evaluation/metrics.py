@@ -50,7 +50,7 @@ class _RowMetric(evaluate.Metric):  # type: ignore[misc]
 
 
 class Accuracy(_RowMetric):
-    """Share of rows whose labels are all predicted right (subset accuracy), from 0 to 1."""
+    """Share of rows with all labels predicted right (subset accuracy), from 0 to 1."""
 
     def _score(self, predicted: np.ndarray, true: np.ndarray) -> Any:
         return (predicted == true).reshape(len(true), -1).all(axis=1).mean()
@@ -104,7 +104,7 @@ class Bleu(_RowMetric):
     dtype = "string"
 
     def __init__(self, **options: Any) -> None:
-        _sacrebleu()  # refuses now, not after a training
+        _sacrebleu()  # the error comes now, not after a training
         super().__init__(**options)
 
     def _compute(self, predictions: list[str], references: list[str]) -> dict[str, float]:

@@ -61,8 +61,8 @@ def measured_record(
     """Return a measurement with versions, commit, hardware and date, as plain JSON values.
 
     The `metrics` were measured on the `split`. `sources` are as in `TaskData`, and `arguments` are
-    the settings that differ from their defaults. The `wall_seconds` of a resumed run are those of
-    its last part.
+    the settings that differ from their defaults. For a resumed run, `wall_seconds` counts
+    only the last part.
     """
     return redact(
         {

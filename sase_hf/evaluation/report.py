@@ -43,7 +43,7 @@ class Report(NamedTuple):
     classes: Sequence[ClassScore]  # of each label; empty for numbers
     confusion: np.ndarray | None  # rows by true and predicted label (C, C), for one label per row
     facts: Mapping[str, float]  # further numbers, such as the loss without the penalty
-    wrong: Sequence[int]  # wrong rows, the worst first; of a regression, the half furthest off
+    wrong: Sequence[int]  # wrong rows, the worst first; for numbers, the worse half
     right: Sequence[int]  # the other rows, in random order
 
 
@@ -78,8 +78,8 @@ def measure_report(
             systems["bag of words"] = words
         else:
             logger.warning(
-                f"no bag of words stands beside the model: {vocab_size} words for each of "
-                f"{num_labels} labels are more than {max_weights} weights"
+                f"the report has no bag of words: {vocab_size} words times {num_labels} labels "
+                f"exceed the limit of {max_weights} weights"
             )
     given = np.array(rows["labels"][:])
     metrics = {

@@ -1,4 +1,4 @@
-"""The model card of a checkpoint: what it is, how to load it, what was measured.
+"""The model card of a checkpoint: the model, how to load it, and the measurements.
 
 Names of labels, files and metrics come from users. YAML quotes them in the front matter. In the
 text they are escaped, so that none acts as Markdown, HTML or a template.
@@ -29,13 +29,13 @@ from .push import HEATMAP_NAME, PLACEHOLDER, weight_files
 MAX_NAME_LENGTH = 300
 MAX_OUTPUT_LENGTH = 500
 
-# What only the owner of a model knows: for the front matter, prose in Markdown, and what each label
-# means.
+# Only the owner of a model knows these: entries of the front matter, prose in Markdown, and the
+# meanings of the labels.
 ABOUT_DATA = ("license", "license_name", "license_link", "language", "datasets")
 ABOUT_PROSE = ("summary", "task", "data", "limits")
 ABOUT = (*ABOUT_DATA, *ABOUT_PROSE, "labels")
 
-# Arguments of a run that do not change what is trained: its folders, its output, its pushes.
+# These arguments of a run do not change the trained model: its folders, its output, its pushes.
 HIDDEN = ("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "hub_", "record")
 
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent))  # Markdown, not HTML
@@ -58,13 +58,13 @@ def model_card(
         config: The checkpoint's config; the card shows its head, sizes and label names.
         record: What was measured, as `evaluation.measured_record` gives it.
         name: The title.
-        num_parameters: Those of the whole checkpoint.
+        num_parameters: The parameters of the whole checkpoint.
         repo_id: The repository on the Hub that the examples load; `PLACEHOLDER` by default.
         about: What only the owner knows: `license`, `license_name`, `license_link`, `language` and
             `datasets` as the Hub takes them; `summary` (a sentence), `task`, `data` and `limits` in
             Markdown, which is not escaped; `labels`, a mapping from a label to its meaning.
         checksums: The lines of the checkpoint's `SHA256SUMS`.
-        example: `output`, what the model answers to the card's example, and `heatmap`, its SVG.
+        example: `output`, the model's answer to the card's example, and `heatmap`, an SVG.
     """
     record, about = record or {}, about or {}
     if unknown := sorted(set(about) - set(ABOUT)):
@@ -104,10 +104,10 @@ def write_model_card(
 ) -> Path:
     """Write `README.md` and its heatmap into the folder of a checkpoint; return the former's path.
 
-    Licence, language and datasets of a card that is there already stay; all else is replaced. The
-    arguments are those of `model_card`, and `loaded` the model and tokenizer, where they are in
-    memory. The model reads the card's example, a fixed text, so no text of its training gets into
-    the card. Raises as `load_checkpoint` does.
+    Licence, language and datasets of an old card stay; everything else is replaced. The arguments
+    are those of `model_card`; `loaded` holds the model and the tokenizer, if they are in memory.
+    The model reads the card's example, a fixed text, so no text of its training gets into the card.
+    Raises as `load_checkpoint` does.
     """
     folder, path = Path(checkpoint_dir), Path(checkpoint_dir, REPOCARD_NAME)
     weight_files(folder)
@@ -142,7 +142,7 @@ def _snippet_input(model_class: Any) -> str | dict[str, str]:
 
 
 def _run_example(model: Any, tokenizer: Any) -> dict[str, str]:
-    """Return what a model answers to its snippet, as Python prints it, and its heatmap if any."""
+    """Return the answer of a model to its snippet, as Python prints it, and the heatmap if any."""
     if not model.is_head:
         return {}
     read: Any = partial(pipeline, model=model, tokenizer=tokenizer)
@@ -166,7 +166,7 @@ def _significant(number: float) -> float:
 
 
 def training_data(checkpoint: str) -> str:
-    """Return what the card of a checkpoint names as its training data, or "" if it names none."""
+    """Return the training data that the card of a checkpoint names, or "" for none."""
     folder = Path(checkpoint)
     data = _front_matter_of(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
     named = data.get("trained_on") or data.get("datasets") or ""
@@ -184,7 +184,7 @@ def _front_matter_of(card: str | Path) -> dict[str, Any]:
 def _front_matter(
     family: Family, model_class: Any, name: str, record: Mapping[str, Any], about: Mapping[str, Any]
 ) -> ModelCardData:
-    """Return what the Hub reads: library, task, origins, and the results as a model index."""
+    """Return the data for the Hub: library, task, origins, and the results as a model index."""
     task = "feature-extraction" if model_class is family.base_model else family.hub_task
     split, sources = record.get("split", ""), record.get("sources", {})
     source = sources.get(split, {})
@@ -243,7 +243,7 @@ def _name(text: str) -> str:
 
 
 def _escape(value: Any) -> Any:
-    """Return a value whose texts and keys show as they are in a line or table of Markdown."""
+    """Return a value with texts and keys that Markdown shows as they are, in a line or table."""
     if isinstance(value, Mapping):
         return {_escape(key): _escape(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

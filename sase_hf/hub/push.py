@@ -29,7 +29,7 @@ COMMIT_MESSAGE = "Upload model"
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until `push` knows the name of the repository
 HEATMAP_NAME = "heatmap.svg"  # the picture of the card
 HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
-# What goes up beside the weights and the files of the family; predictions, logs and pickles stay.
+# These files go up with the weights and the files of the family; predictions, logs, pickles stay.
 PUBLIC_NAMES = (
     *(REPOCARD_NAME, HEATMAP_NAME, CONFIG_NAME, CHECKSUMS_NAME),
     *("tokenizer.json", TOKENIZER_CONFIG_FILE),
@@ -49,13 +49,13 @@ class Publication:
     """A checkpoint that is fit to be public."""
 
     auto_class: str  # the Auto class that loads it
-    files: dict[str, Path | bytes]  # what goes up, by name
-    left_out: list[str]  # what else the folder holds; names of folders end in a slash
+    files: dict[str, Path | bytes]  # the public files, by name
+    left_out: list[str]  # the other files and folders; a folder ends in a slash
 
 
 @dataclass(frozen=True)
 class Push:
-    """What was pushed, or would be; `commit` is None if nothing was sent."""
+    """The result of a push, or of a dry run; `commit` is None if nothing was sent."""
 
     repo_id: str
     publication: Publication
@@ -99,7 +99,7 @@ def push(
         dry_run: Check all that needs no network, and send nothing.
         handler: Add the files that serve the model on Hugging Face Inference Endpoints.
         needs_license: Raise if the card names no licence or no language.
-        token: For the Hub; by default the one of this machine.
+        token: The token for the Hub; by default the token of this machine.
     """
     validate_repo_id(repo_id)
     publication = prepare(checkpoint, handler=handler, needs_license=needs_license)
@@ -118,7 +118,7 @@ def push(
             *(CommitOperationAdd(name, file) for name, file in publication.files.items()),
             *(CommitOperationDelete(name) for name in old if name not in publication.files),
         ]
-        # Not `upload_folder`, which splits an upload of more than some minutes into commits.
+        # `upload_folder` is no choice: it splits an upload of some minutes into several commits.
         commit = api.create_commit(
             repo_id, changes, commit_message=commit_message, revision=revision
         )
@@ -204,7 +204,7 @@ def prepare(
 
 
 def _text_of(path: Path) -> str:
-    """Return the text in a public file: of weights the header, which can hold any."""
+    """Return the text of a public file; for weights, the header, which can contain any text."""
     if path.suffix != ".safetensors":
         return path.read_text(encoding="utf-8", errors="replace")
     with path.open("rb") as file:

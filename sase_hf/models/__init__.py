@@ -47,7 +47,7 @@ class Family:
     Attributes:
         config: Its config; `config.model_type` is its key in `FAMILIES`.
         base_model: The sentence encoder.
-        objective: What its heads learn.
+        objective: The task that its heads learn.
         heads: The head that each `--task` trains; that of `RETRIEVAL` learns from pairs without
             labels.
         auto_class: The Auto class that loads the heads.
@@ -59,11 +59,11 @@ class Family:
             it.
         changeable_fields: Fields of a checkpoint's config that flags may change: no weight depends
             on them.
-        json_files: What `save_pretrained` writes beside weights, config and code, by file name.
-        pipeline_task: The name for `pipeline` of the one that returns the attention.
-        pipeline_class: Its class.
-        hub_task: The task of its heads by the Hub's name; its card is `hub/card_FAMILY.md`.
-        hub_tags: What the Hub finds its models by.
+        json_files: JSON that `save_pretrained` writes beside weights, config, code, by file name.
+        pipeline_task: The name of the pipeline that returns the attention.
+        pipeline_class: The class of this pipeline.
+        hub_task: The Hub's name for the task of the heads. `hub/card_FAMILY.md` is the card.
+        hub_tags: The tags of the models on the Hub.
     """
 
     config: type[PreTrainedConfig]

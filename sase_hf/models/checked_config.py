@@ -1,4 +1,4 @@
-"""What the configs of both families have in common: fields with help, and their checks."""
+"""The base of the configs of both families: fields with help, and their checks."""
 
 import difflib
 import math
@@ -50,7 +50,7 @@ class CheckedConfig(PreTrainedConfig):
         super().__setattr__(name, value)
 
     def check_sizes(self, names: Iterable[str], largest: dict[str, int]) -> None:
-        """Refuse sizes below 1, or above `largest` or what a machine could hold.
+        """Refuse sizes that are below 1, above `largest`, or too large for any machine.
 
         Their type is checked again, because an alias of `attribute_map` bypasses `strict`.
         """

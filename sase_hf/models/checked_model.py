@@ -1,4 +1,4 @@
-"""What the families share: checked weights and inputs, and the code beside the weights."""
+"""The base of all models: checked weights and inputs, and the code beside the weights."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ CHECKSUMS_NAME = "SHA256SUMS"  # as `sha256sum *.safetensors` writes it and `sha
 
 
 class CheckedPreTrainedModel(PreTrainedModel):
-    """A model that loads no weights but those that were saved, all of them, and finite."""
+    """A model that loads exactly the saved weights, and only if all are finite."""
 
     auto_class_of_heads: ClassVar[str]
     json_files: ClassVar[dict[str, Any]] = {}  # written beside the weights
@@ -36,7 +36,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
         Raises:
             ValueError: If a file is refused, or weights are missing, not of a floating-point type
                 or not finite.
-            RuntimeError: If their shapes are not those of the config, as in transformers.
+            RuntimeError: If a weight has another shape than in the config, as in transformers.
         """
         loaded = super().from_pretrained(*args, **kwargs)
         model: Any = loaded[0] if isinstance(loaded, tuple) else loaded
@@ -58,8 +58,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
     ) -> Any:
         """Load files between two checks; `from_pretrained` calls this with a model on `meta`.
 
-        Only here the files are known, which a subfolder, a variant, an adapter or the config can
-        choose, and new weights have no memory yet.
+        Only this method knows the files: a subfolder, a variant, an adapter or the config can
+        change them. At this point the new weights have no memory yet.
         """
         files = checkpoint_files if expected_keys is None else None  # not an adapter's
         if files:
@@ -71,8 +71,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         if files and not load_config.is_quantized:  # a quantizer has names of its own
             _check_names_and_shapes(model, info, load_config)
         model._has_checked_weights = True
-        # Weights lie in the mapped file, at any address, on which the last bit of a sum depends.
-        # Memory of their own is aligned like that of new ones.
+        # Loaded weights lie in the mapped file at any address, and the address changes the last bit
+        # of a sum. A copy is aligned like the weights of a new model.
         for weight in chain(model.parameters(), model.buffers()):
             if weight.device.type == "cpu":
                 weight.data = weight.data.clone()
@@ -219,7 +219,7 @@ def _check_files(files: list[str], load_config: Any) -> None:
     for file in files:
         if not file.endswith(".safetensors"):
             raise ValueError(
-                f"{file} is not a safetensors file, and no other is loaded; load it with torch and "
+                f"{file} is not a safetensors file, the one allowed format; load it with torch and "
                 "hand the weights over: from_pretrained(None, config=config, state_dict=weights)"
             )
     checksums = Path(files[0]).with_name(CHECKSUMS_NAME)
@@ -228,8 +228,9 @@ def _check_files(files: list[str], load_config: Any) -> None:
         checksums = Path(cached_file(checkpoint, CHECKSUMS_NAME, **options) or checksums)
     if not checksums.is_file():
         logger.warning_once(
-            f"{checkpoint} has no {CHECKSUMS_NAME}: whether its weights are those that were saved "
-            "is not known. Loading and saving it with save_pretrained writes one"
+            f"{checkpoint} has no {CHECKSUMS_NAME}, so its weights cannot be compared with the "
+            f"saved ones. Load the checkpoint and save it with save_pretrained to write "
+            f"{CHECKSUMS_NAME}"
         )
         return
     lines = checksums.read_text(encoding="utf-8", errors="replace").splitlines()

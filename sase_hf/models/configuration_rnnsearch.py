@@ -10,7 +10,7 @@ class RNNSearchConfig(CheckedConfig):
     """Sizes and choices of a translation model; the defaults are the paper's.
 
     Symbols are those of Bahdanau, Cho and Bengio, *Neural Machine Translation by Jointly Learning
-    to Align and Translate* (ICLR 2015). Each field is described where it is declared.
+    to Align and Translate* (ICLR 2015). The declaration of each field describes it.
 
     Raises:
         StrictDataclassFieldValidationError: If a field has the wrong type.
@@ -46,7 +46,8 @@ class RNNSearchConfig(CheckedConfig):
     dropout: float | int = flag(
         0.0, "Dropout of the word vectors, the annotations and the maxout layer; the paper has 0."
     )
-    # Instead of `label_smoothing_factor`, which takes the labels and with them the exact loss away.
+    # This field replaces `label_smoothing_factor`, because with that factor `Trainer` computes the
+    # loss itself, which is not exact.
     label_smoothing: float | int = flag(
         0.0, "Share of the target probability that is spread over all words, in training only."
     )

@@ -12,7 +12,7 @@ from .checked_config import MAX_LAYER_SIZE, MAX_VOCAB_SIZE, CheckedConfig, flag
 
 MAX_KERNEL_SIZE, MAX_NUM_KERNELS = 1024, 100
 MAX_INNER_LAYERS = 1000
-# Encoders of transformers that read word vectors, and nothing of the padding beside them.
+# These encoders of transformers accept word vectors, and padding does not change their outputs.
 INNER_TYPES = (
     "albert",
     "bert",
@@ -57,7 +57,7 @@ NUMBERS_PER_LABEL = {
     "target_deviation": (1e-30, 1e30, " from 1e-30 to 1e30"),  # float32 holds little more
 }
 DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
-# What a caller may choose and a file may not: transformers fetches some of these from the Hub.
+# A caller may choose these, a file may not: transformers fetches some of them from the Hub.
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 Encoder = Literal["bilstm", "cnn", "dilated_cnn", "relation_network", "none", "auto_model"]
@@ -69,10 +69,10 @@ class SelfAttentiveConfig(CheckedConfig):
     r"""Sizes and choices of a self-attentive model; the defaults train well on some 10,000 texts.
 
     Symbols are those of Lin et al., *A Structured Self-Attentive Sentence Embedding* (ICLR 2017).
-    The paper's u = 300, d_a = 350, r = 30 and b = 2000 overfit so few texts. Its attention is
-    `attention_function="softmax"`, `normalize_states=False`, `penalty="frobenius"`,
-    `penalty_coef=1.0`; on long texts its hops stay near even and alike, so the defaults are others.
-    Each field is described where it is declared.
+    On 10,000 texts, the paper's u = 300, d_a = 350, r = 30 and b = 2000 overfit. The paper's
+    attention is `attention_function="softmax"`, `normalize_states=False`, `penalty="frobenius"`,
+    `penalty_coef=1.0`. On long texts the hops of this attention are almost uniform and almost
+    equal, so the defaults differ. The declaration of each field describes it.
 
     Raises:
         StrictDataclassFieldValidationError: If a field has the wrong type or an unknown choice.
@@ -101,8 +101,8 @@ class SelfAttentiveConfig(CheckedConfig):
     embedding_size: int = flag(100, "d, the width of a word vector.")
     encoder: Encoder = flag(
         "bilstm",
-        "What turns the T word vectors into T states H; none leaves them as they are, auto_model "
-        "is an encoder of transformers, such as BERT.",
+        "Encoder from T word vectors to T states H; none uses the word vectors as states, "
+        "auto_model is an encoder of transformers, such as BERT.",
     )
     # The config of `auto_model`, or its fields with `model_type` as a dict, which
     # `sase_hf.build_on_encoder` fills in. The model's `embeddings` are its word vectors.
@@ -131,14 +131,14 @@ class SelfAttentiveConfig(CheckedConfig):
     )
     pooling: Literal["self_attention", "generalized", "max", "mean", "last"] = flag(
         "self_attention",
-        "What turns the states into the sentence matrix M; generalized has a weight for each "
+        "Pooling from the states to the sentence matrix M; generalized has a weight for each "
         "feature, max, mean and last make a single row.",
     )
     attention_size: int = flag(150, "d_a, the hidden units of the attention MLP (equation 6).")
     num_hops: int = flag(10, "r, the rows of the attention matrix A and of M.")
     attention_function: Literal["softmax", "entmax15", "sparsemax"] = flag(
         "entmax15",
-        "Scores to weights; entmax15 and sparsemax give most tokens exactly 0, the paper's softmax "
+        "Scores to weights: entmax15 and sparsemax give most tokens exactly 0, the paper's softmax "
         "none.",
     )
     # States of an LSTM are small: the scores of plain states stay near 0, their softmax near even.
@@ -147,7 +147,7 @@ class SelfAttentiveConfig(CheckedConfig):
     )
     penalty: Literal["frobenius", "cosine", "kl"] = flag(
         "cosine",
-        "What keeps hops apart: the mean cosine of two hops, from 0 to 1; frobenius, equation 8, "
+        "Penalty on similar hops: the mean cosine of two hops, from 0 to 1; frobenius, equation 8, "
         "which grows with the square of the hops; or kl, the mean divergence, with softmax only. "
         "Generalized pooling has a penalty of its own.",
     )
@@ -159,19 +159,20 @@ class SelfAttentiveConfig(CheckedConfig):
     pruned_row_size: int = flag(30, "pruned_mlp: p, the hidden units that read one row of M.")
     pruned_column_size: int = flag(2, "pruned_mlp: q, the hidden units that read one column of M.")
     matching: Literal["gated", "concat"] = flag(
-        "gated", "How two sentences meet: gated (Appendix B), or rows [u; v; |u - v|; u * v]."
+        "gated", "Matching of two sentences: gated (Appendix B), or rows [u; v; |u - v|; u * v]."
     )
     score_mode: Literal["rows", "flat"] = flag(
         "rows",
         "retrieval: the mean over query rows of the cosine to the most similar document row, or "
         "the cosine of the flat matrices.",
     )
-    score_temperature: float | int = flag(0.05, "retrieval: the loss divides the scores by it.")
+    score_temperature: float | int = flag(0.05, "retrieval: divisor of the scores in the loss.")
     embedding_dropout: float | int = flag(
         0.3, "Dropout of word vectors; 0 for new models of pairs."
     )
     classifier_dropout: float | int = flag(0.5, "Dropout of the classifier, before each layer.")
-    # Instead of `label_smoothing_factor`, which takes the labels away and with them the penalty.
+    # This field replaces `label_smoothing_factor`, because with that factor `Trainer` computes the
+    # loss itself and drops the penalty.
     label_smoothing: float | int = flag(
         0.0, "Share of the target probability spread over all labels of a single-label problem."
     )
@@ -311,7 +312,7 @@ class SelfAttentiveConfig(CheckedConfig):
                 )
 
     def _check_sizes(self) -> None:
-        """Refuse sizes below 1 or beyond what a machine could hold."""
+        """Refuse sizes that are below 1 or too large for any machine."""
         hints = {**SelfAttentiveConfig.__annotations__, "hidden_size": int}
         self.check_sizes([name for name, hint in hints.items() if hint is int], MAX_SIZES)
         window = self.relation_window
@@ -379,9 +380,9 @@ class SelfAttentiveConfig(CheckedConfig):
 
 
 def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTrainedConfig:
-    """Return the config of an encoder of text, made of the fields that its model reads.
+    """Return the config of a text encoder with only the fields that its model reads.
 
-    Others could name files or code, such as `auto_map` and `attn_implementation`.
+    Other fields could name files or code, such as `auto_map` and `attn_implementation`.
 
     Raises:
         ValueError: If transformers knows no such encoder of text, a number is out of range, or a
@@ -433,7 +434,7 @@ def _numbers(named: dict[str, Any]) -> Iterator[tuple[str, float | int]]:
 
 
 def _both_label_maps(id2label: Any, label2id: Any) -> dict[str, Any]:
-    """Return both maps with ids that are numbers, a missing one inverted from the other.
+    """Return both maps with numbers as ids; a missing map is the inverse of the other.
 
     JSON has ids that are text, as have some checkpoints of transformers ({"LABEL_0": "0"}).
     """

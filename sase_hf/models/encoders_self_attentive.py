@@ -4,7 +4,7 @@ Shapes: P positions of the packed batch (see `Packing`), d width of the word vec
 per direction, H width of the states. Every encoder takes packed word vectors (P, d) and the packing
 and returns the packed states (P, H) of each of its layers, lowest first.
 
-Padding never enters a state that is used, and little of it is read. For a bidirectional LSTM the
+Padding never enters a state that is used, and little padding is read. For a bidirectional LSTM the
 packed batch is read by two one-way LSTMs, the second from every sentence's own last token. That is
 exact like `pack_padded_sequence`, several times faster in training, linear in the length, and,
 unlike it, passes through `torch.export` and ONNX. A convolution is a product with the windows of
@@ -22,7 +22,7 @@ from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import Packing
 from .relation_network_self_attentive import RelationNetworkEncoder
 
-# Under gradient checkpointing, the inner states of this many LSTM steps are in memory at a time.
+# Gradient checkpointing holds the inner states of this number of LSTM steps in memory at a time.
 CHECKPOINTED_STEPS = 256
 
 
@@ -135,7 +135,7 @@ class CNNEncoder(GradientCheckpointingLayer):
 
 
 class DilatedCNNLayer(GradientCheckpointingLayer):
-    """x + ReLU(convolution(x)), whose window has gaps of `dilation` - 1 tokens."""
+    """x + ReLU(convolution(x)); the window has gaps of `dilation` - 1 tokens."""
 
     def __init__(self, config: SelfAttentiveConfig, dilation: int) -> None:
         super().__init__()
@@ -184,10 +184,10 @@ class WordVectors(nn.Module):
 
 
 class AutoModelEncoder(nn.Module):
-    """An encoder of text of transformers, such as BERT, under the attention.
+    """A text encoder of transformers, such as BERT, under the attention.
 
-    It reads word vectors, which the model around it looks up, in left-aligned rows: padding does
-    not shift its positions. A pooler, whose output nobody would read, is left out.
+    The encoder reads word vectors, which the outer model looks up, in left-aligned rows, so padding
+    does not shift positions. A pooler is left out, because nothing would read its output.
     """
 
     def __init__(self, config: SelfAttentiveConfig) -> None:

@@ -10,13 +10,13 @@ the encoder (2, or 1 for RNNencdec), K words.
 Data flow: source ids -> `encoder`: h (B, T, D n) -> `decoder`, L steps: alignment (B, T), state
 (B, n) -> `readout` of all steps at once: maxout (B, L, l) -> logits (B, L, K), loss.
 
-What does not depend on the state before is one product outside the loop: the word vectors through
-all gates, and the annotations h_j through the alignment model and through the gates of the decoder,
+Terms that do not depend on the previous state are one product outside the loop: the word vectors
+through all gates, and the annotations h_j through the alignment model and the decoder's gates,
 since C c_i = sum_j alpha_ij C h_j. Padding shuts the update gate, which carries the state along, so
 that results do not depend on where the padding is.
 
-Each module reads its weights in its own `forward`, and returns those of the loop: hooks that fetch
-weights from a disk or another device act there alone.
+Each module reads its weights in its own `forward` and returns the weights that the loop needs,
+because hooks that fetch weights from a disk or another device run only in `forward`.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from .checked_model import CheckedPreTrainedModel, check_one_per_token, check_tw
 from .configuration_rnnsearch import RNNSearchConfig
 
 IGNORED_LABEL = -100
-# What a generation_config.json may ask for: more would take hours or all memory.
+# Bounds of a generation_config.json: more would take hours or all memory.
 GENERATION_BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("num_beams", "num_return_sequences"), (1, 64)),
     **dict.fromkeys(("max_length", "max_new_tokens"), (1, 10_000)),
@@ -45,18 +45,18 @@ GENERATION_BOUNDS: dict[str, tuple[float, float]] = {
     "length_penalty": (-10.0, 10.0),
     "max_time": (0.0, 1e6),  # seconds
 }
-# What it may not set, because `generate` takes these from a caller only.
+# A generation_config.json must not set these: `generate` accepts them only from its caller.
 CALLER_ONLY = ("is_assistant", "watermarking_config", "exponential_decay_length_penalty")
 
 
 @dataclass
 class RNNSearchModelOutput(ModelOutput):
-    """What the encoder returns.
+    """The output of the encoder.
 
     Attributes:
         last_hidden_state: The annotations h, zero on padding, shape (B, T, D n).
         sentence_embedding: The last state of each direction, [-> h_T ; <- h_1], shape (B, D n). Its
-            last n numbers are what s_0 is made of; for RNNencdec they are the context c.
+            last n numbers give s_0; for RNNencdec they are the context c.
         hidden_states: The word vectors (B, T, m) and the annotations h; None unless asked for.
     """
 
@@ -80,7 +80,7 @@ class RNNSearchSource(RNNSearchModelOutput):
 
 @dataclass
 class RNNSearchOutput(Seq2SeqLMOutput):
-    """What the translation model returns.
+    """The output of the translation model.
 
     Attributes:
         loss: Cross-entropy per target word in nats, a scalar; see `translation_loss`.
@@ -139,7 +139,7 @@ class GatedUnit(nn.Module):
         self.state_weight = nn.Parameter(torch.empty(units, units))  # U
 
     def forward(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what the inputs (B, T, width) add to gates and candidate (B, T, 3n), and U_rz, U.
+        """Return the terms of the inputs (B, T, width) in gates and candidate (B, T, 3n), U_rz, U.
 
         On padding the update gate is shut, z = 0 and h' = h.
         """
@@ -348,7 +348,7 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
 
     def travelling_classes(self) -> tuple[type, type, type, tuple[str, ...]]:
         """Return base model, head, pipeline and its tasks, as `code_references` names them."""
-        # Imported here because transformers copies only files that this one imports.
+        # The import is here because transformers copies only files that this file imports.
         from .pipeline_rnnsearch import TASK, AlignedTranslationPipeline
 
         # `transformers` has no translation pipeline of its own since version 5.
@@ -364,8 +364,8 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
 class RNNSearchModel(RNNSearchPreTrainedModel):
     """The encoder: word vectors and gated units in both directions (appendix A.2.1).
 
-    Without attention the one-way encoder of RNNencdec. The encoder of a translation model embeds
-    sentences.
+    Without attention, this is the one-way encoder of RNNencdec. The encoder of a translation model
+    embeds sentences.
     """
 
     # An encoder loaded from the checkpoint of a translation model leaves the other weights out.
@@ -484,7 +484,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         self._generation_config = config
 
     def get_encoder(self, modality: str | None = None) -> SourceReader:
-        """Return what `generate` calls once per source sentence."""
+        """Return the module that `generate` calls once per source sentence."""
         return SourceReader(self.encoder, self.decoder)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
@@ -520,12 +520,12 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         """Score target words, given the source and the target words before each.
 
         The source is `input_ids` (B, T), T >= 0, or `inputs_embeds` (B, T, m), with its mask, or
-        what `get_encoder()` or the encoder returned. Without the target words y_0 to y_{L-1} (B, L)
-        they are made of the labels: y_1 to y_L, or -100 where nothing counts. Of a longer
-        `decoder_attention_mask` the last L entries count, by default those known from the labels;
-        only padding on the left changes a result. `past_key_values` of another kind than
-        `RNNSearchCache` counts as empty; `use_cache` is by default that of the config, and False
-        with labels. `num_items_in_batch` is given by `Trainer`: see `translation_loss`.
+        the output of `get_encoder()` or of the encoder. If `decoder_input_ids` (B, L) are missing,
+        the model derives y_0 to y_{L-1} from the labels y_1 to y_L (-100: not counted). If
+        `decoder_attention_mask` is longer than L, the model reads its last L entries; by default
+        the labels give the mask. Only padding on the left changes a result. `past_key_values` of
+        another kind than `RNNSearchCache` counts as empty; `use_cache` is by default that of the
+        config, and False with labels. `Trainer` gives `num_items_in_batch`: see `translation_loss`.
 
         Raises:
             ValueError: If inputs are missing or have other shapes, the cache has a fixed size, or
@@ -565,7 +565,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         encoder_outputs: RNNSearchModelOutput | tuple[Any, ...] | None,
         *inputs: Any,
     ) -> RNNSearchSource:
-        """Return the source as the decoder reads it, of the encoder's outputs or of its inputs."""
+        """Return the source as the decoder reads it, from the encoder's outputs or its inputs."""
         if encoder_outputs is None:
             source: RNNSearchSource = self.get_encoder()(*inputs)
             return source
@@ -583,7 +583,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
     def _target_words(
         self, decoder_input_ids: Tensor | None, labels: Tensor | None, source: RNNSearchSource
     ) -> Tensor:
-        """Return y_0 to y_{L-1}, shape (B, L): those given, or made of the labels."""
+        """Return y_0 to y_{L-1}, shape (B, L): the given ids, or those of the labels."""
         name, given = "decoder_input_ids", decoder_input_ids
         if given is None:
             name, given = "labels", labels
@@ -609,7 +609,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
     def _loss(
         self, logits: Tensor, labels: Tensor | None, num_items_in_batch: Tensor | int | None
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Return what `translation_loss` does, without smoothing in evaluation."""
+        """Return the result of `translation_loss`, without smoothing in evaluation."""
         if labels is None:
             return None, None
         smoothing = self.config.label_smoothing if self.training else 0.0

@@ -44,15 +44,15 @@ SENTENCE_TRANSFORMER_FILES: dict[str, Any] = {
 
 @dataclass
 class SelfAttentiveModelOutput(ModelOutput):
-    """What the base model returns.
+    """The output of the base model.
 
     Attributes:
         last_hidden_state: The states H, zero on padding, shape (B, T, H).
         sentence_embedding: The sentence matrix M, row by row, shape (B, r * H).
-        penalty: What `config.penalty` names, of each sentence, before `penalty_coef`: the mean
-            cosine between hops by default, ||A A^T - I||_F^2 (equation 8) for `frobenius`, where it
-            is r for a sentence without tokens. Float32, shape (B,). Zero for the poolings without
-            attention; for `generalized` pooling that of its weights, the same for every sentence.
+        penalty: The penalty of each sentence, without `penalty_coef`, float32, shape (B,). By
+            default the mean cosine between hops; for `frobenius` ||A A^T - I||_F^2 (equation 8),
+            which is r for a sentence without tokens. Zero for poolings without attention. For
+            `generalized` pooling, the penalty of the weights, equal for all sentences.
         hidden_states: The word vectors (B, T, d), then each layer's states (B, T, H).
         attentions: One tensor A, float32, zero on padding, shape (B, r, T); its mean over the
             features for `generalized` pooling; None for the poolings without attention.
@@ -71,14 +71,14 @@ class SelfAttentiveModelOutput(ModelOutput):
 
 @dataclass
 class SelfAttentiveClassifierOutput(ModelOutput):
-    """What the classifiers return.
+    """The output of the classifiers.
 
     Attributes:
         loss: Task loss plus `penalty_coef` times the mean penalty, a scalar.
         logits: Shape (B, num_labels).
         penalty: Unweighted penalty of each example, of both sentences together for a pair,
             float32, shape (B,).
-        hidden_states: As in `SelfAttentiveModelOutput`, as are attentions and pair_attentions; for
+        hidden_states: As in `SelfAttentiveModelOutput`, like attentions and pair_attentions; for
             pairs of sentences all are (B, 2, ...).
     """
 
@@ -92,13 +92,13 @@ class SelfAttentiveClassifierOutput(ModelOutput):
 
 @dataclass
 class SelfAttentiveRetrievalOutput(ModelOutput):
-    """What the retrieval head returns for B pairs of a query and its document.
+    """The output of the retrieval head for B pairs of a query and its document.
 
     Attributes:
         loss: See `SelfAttentiveForRetrieval.ranking_loss`, a scalar, or None.
         logits: The score of each query and its own document, -1 to 1, shape (B, 1).
         query_embedding: The sentence matrices of the queries, row by row, shape (B, r * H).
-        document_embedding: Those of the documents.
+        document_embedding: The sentence matrices of the documents.
         penalty: Unweighted penalty of both texts together, float32, shape (B,).
         hidden_states: As in `SelfAttentiveModelOutput`, each (B, 2, ...).
         attentions: One tensor (B, 2, r, T).
@@ -120,7 +120,7 @@ class OutputLayer(nn.Linear):
     """The last layer of a classifier, also of a regression, in at least float32.
 
     In half precision labels tie and targets are rounded: above 256 bfloat16 knows every second
-    number. A regression learns targets of mean 0 and deviation 1, which come back here.
+    number. A regression learns targets of mean 0 and deviation 1; this layer restores their units.
     """
 
     def __init__(self, config: SelfAttentiveConfig, width: int) -> None:
@@ -220,7 +220,7 @@ class ConcatMatching(nn.Module):
 
 
 def unit_rows(embeddings: Tensor, config: SelfAttentiveConfig, mode: str | None = None) -> Tensor:
-    """Return what scores compare, in float32 or wider: rows of length 1, or of zeros.
+    """Return the rows that scores compare, in float32 or wider: of length 1, or of zeros.
 
     Args:
         embeddings: Sentence matrices, row by row, shape (B, r * H).
@@ -408,7 +408,7 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
 
     def travelling_classes(self) -> tuple[type, type, type, tuple[str, ...]]:
         """Return base model, head, pipeline and its tasks, as `code_references` names them."""
-        # Imported here because transformers copies only files that this one imports.
+        # The import is here because transformers copies only files that this file imports.
         from .pipeline_self_attentive import TASK, SelfAttentionPipeline
 
         head = type(self) if self.is_head else SelfAttentiveForSequenceClassification
@@ -507,7 +507,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
 
 
 class _Classifier(SelfAttentivePreTrainedModel):
-    """What the classifiers of texts and of pairs share: how they answer and learn."""
+    """The base of the classifiers of texts and of pairs: forward pass and loss."""
 
     encoder: SelfAttentiveModel
     classifier: MLP | PrunedMLP
@@ -534,7 +534,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveClassifierOutput:
-        """Classify texts or pairs; what is not named here is that of `SelfAttentiveModel.forward`.
+        """Classify texts or pairs; other arguments are those of `SelfAttentiveModel.forward`.
 
         Args:
             token_type_ids: For pairs 0 on the premise and 1 on the hypothesis, shape (B, T).
@@ -601,9 +601,9 @@ class SelfAttentiveForNLI(_Classifier):
 class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
     """One encoder for queries and documents, and the score of a pair.
 
-    It has no weights beside those of the encoder. A row holds a query and its document;
-    `token_type_ids` is 0 on the query and 1 on the document. The score is its one output, so it
-    makes the config that of a regression.
+    The only weights are those of the encoder. A row holds a query and its document;
+    `token_type_ids` is 0 on the query and 1 on the document. The score is the only output, so the
+    head sets the problem type of the config to regression.
     """
 
     reads_pairs = True
@@ -682,7 +682,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
 
         Args:
             queries: `unit_rows` of the B queries.
-            documents: Those of their documents.
+            documents: `unit_rows` of their documents.
             penalty: Shape (B,).
         """
         first = 0
@@ -700,7 +700,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
 
         Args:
             queries: `sentence_embedding` of Q queries by the base model, shape (Q, r * H).
-            documents: That of D documents, shape (D, r * H).
+            documents: `sentence_embedding` of D documents, shape (D, r * H).
             mode: `rows` or `flat`; by default that of the config.
         """
         return row_scores(*(unit_rows(part, self.config, mode) for part in (queries, documents)))

@@ -26,8 +26,8 @@ COMPILED = (torch.bfloat16, torch.float16)
 def dense_blocks(lengths: list[int]) -> list[tuple[int, int]]:
     """Cut the steps of a batch where enough sentences have ended to pay for another LSTM call.
 
-    `lengths` are the tokens of each sentence, longest first. Returned are steps and sentences of
-    each block, in order, with at least one position in all.
+    `lengths` holds the tokens of each sentence, longest first. The result has the steps and the
+    sentences of each block, in order; the blocks hold at least one position.
     """
     blocks: list[tuple[int, int]] = []
     done, rows = 0, len(lengths) - lengths.count(0)
@@ -58,7 +58,7 @@ class Packing:
 
     Args:
         mask: True on real tokens, anywhere in a row, shape (B, T), T >= 1.
-        dtype: The precision of what will be packed; under autocast that of autocast counts.
+        dtype: The precision of the packed tensors; under autocast, the precision of autocast.
 
     Attributes:
         blocks: Steps and sentences of each block; without spare positions, their steps sum to S and
@@ -174,6 +174,6 @@ class Packing:
             inside = (there >= 0) & (there <= self._last)
             position = self._first[there.clamp(0, self._first.shape[0] - 1)] + self.rank
             positions.append((position + 1).masked_fill(~inside, 0))
-        with_zeros = F.pad(packed, (0, 0, 1, 0))  # row 0 is for all that is outside
+        with_zeros = F.pad(packed, (0, 0, 1, 0))  # row 0 is for neighbours outside the sentence
         chosen = with_zeros.index_select(0, torch.stack(positions, 1).flatten())
         return chosen.unflatten(0, (-1, len(offsets)))

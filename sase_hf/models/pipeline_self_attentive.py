@@ -1,4 +1,4 @@
-"""The `self-attention` pipeline: text in; label, scores and what each hop read out."""
+"""The `self-attention` pipeline: text in; label, scores and attention out."""
 
 import re
 import unicodedata
@@ -18,7 +18,7 @@ from .pooling_self_attentive import cosine_penalty
 logger = logging.get_logger(__name__)
 
 TASK = "self-attention"
-MIN_RATIO = 1.5  # of the weight of a token in a span to an even share
+MIN_RATIO = 1.5  # least weight of a token in a span, over an even share
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -33,7 +33,7 @@ class SelfAttentionPipeline(Pipeline):
     - `label`, `score`: the best label and its probability (for a regression its value);
     - `scores`: label -> probability, or value;
     - `tokens`, `offsets`: the T tokens as they stand in the text, and their (start, end) in it;
-      what the tokenizer adds, such as `[CLS]`, has its name, and an end at its start;
+      an added token, such as `[CLS]`, has its name and an empty span;
     - `attention`: A, r lists of T floats;
     - `overall`: the hops summed and renormalised to 1, T floats (section 2.3 of the paper);
     - `cosine`: mean cosine between two hops: 1 when they read the same, 0 when they share no token;
@@ -42,7 +42,7 @@ class SelfAttentionPipeline(Pipeline):
       `text`, `start`, `end`, and as `weight` its share of `overall`. A span is a longest run of
       tokens that each get more than `MIN_RATIO` = 1.5 times an even share, 1 / T; a text that is
       read evenly has none;
-    - `pair_attention`, of a relation network that weighs pairs: T lists of T floats, the weights
+    - `pair_attention`, only if a relation network weighs pairs: T lists of T floats, the weights
       that each token gave to its partners;
     - `truncated`: how many tokens at the end were cut off and not read.
 
@@ -126,7 +126,7 @@ class SelfAttentionPipeline(Pipeline):
         return {**tensors, **shown}
 
     def _encode(self, texts: list[str], **tokenizer_kwargs: Any) -> Any:
-        """Return what the tokenizer makes of the one or two texts of an input."""
+        """Return the output of the tokenizer for the one or two texts of an input."""
         return self.tokenizer(  # type: ignore[misc]  # checked above
             *(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts),
             return_tensors="pt",
@@ -212,7 +212,7 @@ class SelfAttentionPipeline(Pipeline):
 
 
 def _reading(text: str, offsets: list[list[int]], names: list[str], hops: Tensor) -> dict[str, Any]:
-    """Describe what the hops, shape (r, T), read in one text, whose T tokens have `offsets`."""
+    """Describe the attention of the hops (r, T) on one text, with the `offsets` of its T tokens."""
     offsets = _with_whole_characters(text, offsets)
     total = hops.sum(0)
     overall = (total / total.sum().clamp(min=torch.finfo(total.dtype).tiny)).tolist()

@@ -42,8 +42,8 @@ def attention_penalty(attention: Tensor) -> Tensor:
 def cosine_penalty(attention: Tensor) -> Tensor:
     """Return the mean cosine between two hops per sentence, from 0, no shared token, to 1: (B,).
 
-    Unlike equation 8, whose value for even attention falls with the length of the text and grows
-    with the square of the hops, the mean cosine means the same for any number of tokens and hops.
+    The mean cosine means the same for any number of tokens and hops. Equation 8, by contrast, falls
+    for even attention with the length of the text and grows with the square of the hops.
     One hop or no tokens give 0.
     """
     hops = attention.shape[1]
@@ -56,8 +56,8 @@ def cosine_penalty(attention: Tensor) -> Tensor:
 def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
     """Return minus the mean Kullback-Leibler divergence between two hops, per sentence: (B,).
 
-    The alternative that section 2.2 of the paper names and rejects: it grows without bound where
-    hops differ. `log_attention` is any finite number where A is zero. One hop gives 0.
+    Section 2.2 of the paper names this alternative and rejects it: the divergence grows without
+    bound where hops differ. `log_attention` is any finite number where A is zero. One hop gives 0.
     """
     hops = attention.shape[1]
     with torch.autocast(attention.device.type, enabled=False):
@@ -143,11 +143,12 @@ class PackedGeneralizedPooling(nn.Module):
     def penalty(self) -> Tensor:
         """Return sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2), in float32 or wider.
 
-        It acts only on hops whose weights are closer than 1; freshly initialised ones are not.
+        The penalty acts only on hops with weights closer than 1; new weights are farther apart.
         """
         weight = self.hidden_weight.to(torch.promote_types(self.hidden_weight.dtype, torch.float32))
-        # By inner products, because the differences of all pairs would take r / 2 times the memory
-        # of the weights. Subtracting the mean leaves distances as they are and keeps precision.
+        # The distances come from inner products, because the differences of all pairs would take
+        # r / 2 times the memory of the weights. Subtracting the mean leaves distances as they are
+        # and keeps precision.
         rows = weight.flatten(1) - weight.flatten(1).mean(0)
         products = _inner_products(rows)
         squares = products.diagonal()
@@ -177,7 +178,7 @@ class BaselinePooling(nn.Module):
 
     @staticmethod
     def _mean(states: Tensor, real: Tensor) -> Tensor:
-        # In float32, because a thousand states can sum to more than float16 holds.
+        # The sum is in float32, because a thousand states can exceed the range of float16.
         dtype = torch.promote_types(states.dtype, torch.float32)
         total = states.masked_fill(~real, 0).sum(1, dtype=dtype)
         return (total / real.sum(1).clamp(min=1)).to(states.dtype)
@@ -221,7 +222,7 @@ class _SparseWeights(torch.autograd.Function):
 def _sparse_weights(scores: Tensor, alpha: float) -> Tensor:
     """Return sparsemax (alpha 2) or 1.5-entmax of scores whose largest is 0, shape (..., S)."""
     # The support lies within 1 of the largest: cutting there keeps the sums below small for texts
-    # of any length, and what was cut never belongs to it. In float32, the widest type of MPS, sums
+    # of any length, and the cut scores never belong to it. In float32, the widest type of MPS, sums
     # and the root of their small difference would be off by more than the least weights.
     z = (scores * (alpha - 1)).clamp(min=-1)
     ordered = z.sort(dim=-1, descending=True).values
@@ -231,7 +232,7 @@ def _sparse_weights(scores: Tensor, alpha: float) -> Tensor:
     if alpha == 2:
         threshold = mean - 1 / count
     else:
-        # Of the k largest: sum (z - tau)^2 = 1, so tau = mean - sqrt(1 / k - variance).
+        # For the k largest, sum (z - tau)^2 = 1, so tau = mean - sqrt(1 / k - variance).
         variance = (ordered.square().cumsum(-1) / count - mean.square()).clamp(min=0)
         threshold = mean - (1 / count - variance).clamp(min=0).sqrt()
     support = ((threshold <= ordered) & (ordered > -1)).sum(-1, keepdim=True).clamp(min=1)
@@ -252,7 +253,8 @@ def _attend(scores: Tensor, function: str) -> Tensor:
 def _rows_of_scores(scores: Tensor, packing: Packing) -> Tensor:
     """Put scores into left-aligned rows: (P, width) -> (B, S, width), in at least float32.
 
-    On padding every function of `_attend` makes exactly 0 of them, unless a sentence is empty.
+    Padding gets the lowest score, so every function of `_attend` gives padding the weight 0, except
+    in an empty sentence.
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     real = packing.real.unsqueeze(-1)  # (B, S, 1)
@@ -265,7 +267,7 @@ def _normalized(packed: Tensor, config: SelfAttentiveConfig) -> Tensor:
 
 
 def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
-    """Return M with zeros for sentences without tokens, whose states are those of padding."""
+    """Return M with zeros for sentences without tokens; their states are those of padding."""
     return matrix.masked_fill(~packing.real.any(1).view(-1, 1, 1), 0)
 
 

@@ -20,7 +20,7 @@ from .packing_self_attentive import Packing
 # Numbers in the largest tensor of a block, n * q * s * H; a block has four to eight such tensors.
 BLOCK_SIZE = 2**22
 
-# With a window a block has as many asking tokens as it reaches to either side, but at least these.
+# A block has as many asking tokens as the window reaches to either side, but at least this number.
 SMALLEST_BLOCK = 16
 
 # Sentences share a block if the shortest has at least this share of the tokens of the longest.
@@ -30,8 +30,8 @@ LIKE_LENGTH = 0.8
 def groups_of_like_length(lengths: list[int], most: int) -> list[tuple[int, int]]:
     """Cut sentences, longest first, into groups that waste little when padded to their longest.
 
-    A group has at most `most` tokens with padding, or one sentence. Returned are the sentences of
-    each group and the tokens of its longest, at least 1.
+    A group has at most `most` tokens with padding, or one sentence. The result has the
+    sentences of each group and the tokens of its longest sentence, at least 1.
     """
     groups: list[tuple[int, int]] = []
     for length in lengths:
@@ -123,7 +123,7 @@ class RelationNetworkEncoder(nn.Module):
     that it sums to 1. With `relation_window` k, only |t - t'| <= k counts.
 
     Without a window the time is quadratic in the length: a text of 1,000 tokens has a million
-    pairs. The memory is not, because pairs are computed block by block, in training twice
+    pairs. The memory is not quadratic, because pairs are computed block by block, in training twice
     (`torch.utils.checkpoint`); only traced and compiled graphs hold all pairs of a batch at once.
     The second time reads the weights of the module itself: after `torch.func.functional_call` with
     other weights, the gradients of a batch with more than one block are wrong.
@@ -143,7 +143,7 @@ class RelationNetworkEncoder(nn.Module):
     def attend(self, x: Tensor, packing: Packing) -> Tensor:
         """Return alpha from word vectors (P, d): t down, t' across, as rows (B, S, S).
 
-        What stands where t is padding is unspecified; where t' is, it is 0.
+        The weights are 0 where t' is padding, and unspecified where t is padding.
         """
         halves = [packing.unpack(half) for half in self.pair.halves(x)]
         real = packing.real
@@ -161,7 +161,8 @@ class RelationNetworkEncoder(nn.Module):
         real = packing.real
         if is_tracing(real):
             return self.pair(self._mask(real), *halves)
-        # A gradient keeps all pairs of a batch as small as one block.
+        # If all pairs of a batch fit into one block, the backward pass keeps them; otherwise it
+        # computes them again.
         is_small = real.shape[0] * real.shape[1] ** 2 * self.width <= BLOCK_SIZE
         states = torch.zeros_like(halves[0])
         for block, mask in self._blocks(packing):

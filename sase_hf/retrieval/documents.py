@@ -45,7 +45,7 @@ class DocumentRanker:
         self.folder = folder
         self.model.config.score_mode = score_mode or self.model.config.score_mode
         if (manifest := read_manifest(folder, {})) is None:
-            raise FileNotFoundError(f"there are no embeddings in {folder}; make them by embed.py")
+            raise FileNotFoundError(f"there are no embeddings in {folder}; make them with embed.py")
         settings = manifest["settings"]
         self.max_seq_length: int | None = settings["max_seq_length"]
         self._embed = Embedder(checkpoint, max_seq_length=self.max_seq_length, device="cpu")

@@ -1,4 +1,4 @@
-"""A page to try a model: type a text, see its label and what each hop reads, or its translation.
+"""A page to try a model: type a text, see its label and the attention, or its translation.
 
 Gradio draws the form, `attention_fragment` or `alignment_fragment` the heatmap. The page loads
 nothing from other hosts, sends no statistics and keeps nothing that is typed.
@@ -103,10 +103,10 @@ def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> 
 
 
 def about(explain: Pipeline) -> str:
-    """Return the HTML that says what the page shows, and what its model was trained on."""
+    """Return the HTML that explains the page and names the training data of the model."""
     checkpoint = explain.model.name_or_path  # empty for a model that was not loaded
     data = shortened(visible(training_data(checkpoint) if checkpoint else ""), 300).rstrip(".")
-    unknown = "The model's card does not say what it was trained on."
+    unknown = "The model's card names no training data."
     origin = f"It was trained on {data}." if data else unknown
     return _note(f"{ALIGNMENT if explain.task == TRANSLATION_TASK else ATTENTION} {origin}")
 

@@ -19,7 +19,8 @@ from transformers import AutoConfig, FeatureExtractionPipeline, pipeline
 from transformers.utils.hub import HF_MODULES_CACHE
 
 LOCK_NAME = "sase_hf.lock"
-# Of a request; they bound its memory and time, in a relation network the square of the length.
+# Limits of a request: they bound memory and time. For a relation network both grow with the square
+# of the length.
 MAX_CHARACTERS, MAX_RELATED_CHARACTERS, MAX_INPUTS = 100_000, 2_000, 256
 
 
@@ -55,7 +56,7 @@ class EndpointHandler:
         self.max_length = MAX_RELATED_CHARACTERS if is_related else MAX_CHARACTERS
 
     def __call__(self, data: dict[str, Any]) -> Any:
-        """Return what the pipeline returns for `inputs`, with `top_k` or `truncation`."""
+        """Return the result of the pipeline for `inputs`, with `top_k` or `truncation`."""
         if not isinstance(data, dict):
             raise ValueError(f'the request is {data!r:.80}; it must be an object with "inputs"')
         parameters: Any = data.get("parameters") or {}

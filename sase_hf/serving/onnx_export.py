@@ -50,7 +50,7 @@ def export(
         checkpoint: A folder or a name on the Hub: a head or an encoder alone.
         folder: A new or empty one.
         int8: Also write a graph with int8 weights.
-        task: Its test split has the rows on which every graph is compared with the model.
+        task: A task; every graph is compared with the model on the rows of its test split.
 
     Returns the content of `export.json`; raises ValueError for a graph that differs.
     """
@@ -74,7 +74,7 @@ def export(
                 "in constraints.txt are known to export it"
             ) from reason
         tokenizer.save_pretrained(draft)
-        # Without paths of this machine and without code, which stays behind.
+        # The export has no paths of this machine, and no code that the config could name.
         fields = json.loads(model.config.to_json_string(use_diff=False))
         for name in ("_name_or_path", "auto_map", "custom_pipelines"):
             fields.pop(name, None)
@@ -109,7 +109,7 @@ def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
 
     Call it once in a process: a second export would fix the length of the texts.
     """
-    # torch's exporter warns about itself.
+    # These warnings of torch's exporter concern its own code.
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     graph = _Graph(load_checkpoint(checkpoint)[0]).eval()
@@ -137,7 +137,7 @@ def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
 
 
 class _Graph(nn.Module):
-    """A model as the exporter wants it: tensors in, a tuple of tensors out."""
+    """A model in the form that the exporter needs: tensors in, a tuple of tensors out."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ def _random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
 def _compare_on_rows(folder: Path, name: str, model: Any, task: TaskData) -> dict[str, float]:
     """Return how well an ONNX file agrees with the model on the rows of a task.
 
-    For labels this is the share of rows with the same ones, for embeddings the mean cosine.
+    For labels this is the share of rows with equal labels, for embeddings the mean cosine.
     """
     rows = task.splits["test"]
     columns = [name for name in ("text", "text_pair") if name in rows.column_names]

@@ -1,4 +1,4 @@
-"""What a model can learn, a file for each: labels, ranking and translation.
+"""The tasks of a model, a file for each: labels, ranking and translation.
 
 May import everything but `serving` and `embedding`; `training` knows no task by name.
 """

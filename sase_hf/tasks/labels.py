@@ -32,7 +32,7 @@ HEADS: Mapping[str, type[PreTrainedModel]] = {
 @with_config_flags("labels")
 @dataclass
 class ModelArguments(EncoderArguments):
-    """Which model to build, or which one to start from."""
+    """Flags for a new model, or for the model to start from."""
 
     ignore_mismatched_sizes: bool = flag(
         "Train a checkpoint on other labels than its own, with a new output layer if their number "
@@ -44,18 +44,18 @@ class ModelArguments(EncoderArguments):
         choices=list(HEADS),
     )
     class_weights: list[str] | None = flag(
-        "Weights of the classes in the loss: balanced, which gives rare classes as "
-        "much as frequent ones, or a number for each in id order (default: 1 each)"
+        "Weights of the classes in the loss: balanced, which gives every class the same total "
+        "weight, or a number for each class in id order (default: 1 each)"
     )
 
 
 @dataclass
 class LabelRunArguments(RunArguments):
-    """`RunArguments` with what can follow the training of labels."""
+    """`RunArguments` with the steps that can follow the training of labels."""
 
     report: bool = flag(
-        "End with a report: beside simple models, scores for each class, a page of right and wrong "
-        "predictions.",
+        "Write a report: metrics beside those of simple models, scores for each class, and a page "
+        "of right and wrong predictions.",
         default=False,
     )
     calibrate: bool = flag(
@@ -65,7 +65,7 @@ class LabelRunArguments(RunArguments):
     )
 
     def __post_init__(self) -> None:
-        """Refuse both without validation rows."""
+        """Refuse --calibrate and --report without validation rows."""
         super().__post_init__()
         if self.calibrate and not (self.do_train and self.do_eval):
             raise ValueError("--calibrate fits a model after training; add --do_train --do_eval")
@@ -135,8 +135,8 @@ class LabelTask(EncoderTask):
         """Return a new model that knows the labels."""
         fields = _label_fields(data)
         if getattr(head, "reads_pairs", False):
-            # A word left out of one text may be all that it does not share with the other: more of
-            # it costs accuracy of entailment.
+            # Dropout of word vectors can hide the only word that distinguishes two texts, and
+            # lowers the accuracy on entailment.
             fields["embedding_dropout"] = 0.0
         if self.model_args.class_weights is not None:
             fields["class_weights"] = _class_weights(self.model_args.class_weights, data)
@@ -153,7 +153,7 @@ class LabelTask(EncoderTask):
         super().change_config(config, data, is_resumed)
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
-        """Yield how many rows there are, of which columns, and the labels."""
+        """Yield the number of rows, their columns, and the labels."""
         rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
         columns = filter(None, (setup.task.text_columns, setup.task.label_columns))
         yield f"rows: {rows} ({' -> '.join(map(', '.join, columns))})"

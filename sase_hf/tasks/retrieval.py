@@ -32,7 +32,7 @@ LABEL_FIELDS = (
 
 @dataclass
 class RetrievalPairArguments(PairArguments):
-    """Which pairs of a query and its document to train on and to evaluate on."""
+    """Flags for the pairs of a query and its document to train on and to evaluate on."""
 
     text_column_names: list[str] | None = field(
         default_factory=lambda: ["query,document"],
@@ -43,7 +43,7 @@ class RetrievalPairArguments(PairArguments):
 @with_config_flags("labels", without=LABEL_FIELDS)
 @dataclass
 class RankerArguments(EncoderArguments):
-    """Which ranker to build, or which checkpoint of any head to start from."""
+    """Flags for a new ranker, or for the checkpoint of any head to start from."""
 
 
 @dataclass
@@ -111,7 +111,7 @@ class RetrievalTask(EncoderTask):
         return next(f.heads[RETRIEVAL] for f in FAMILIES.values() if RETRIEVAL in f.heads)
 
     def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
-        """Return a new ranker, whose only label is the score of a pair."""
+        """Return a new ranker; its only label is the score of a pair."""
         labels = {"id2label": {0: "score"}, "label2id": {"score": 0}}
         return self.new_model(head, data, {"problem_type": REGRESSION, **labels})
 

@@ -32,7 +32,7 @@ FAMILY = next(family for family in FAMILIES.values() if family.objective == TRAN
 
 @dataclass
 class TranslationPairArguments(PairArguments, PredictionArguments):
-    """Which pairs of a text and its translation to train on, to evaluate on and to predict."""
+    """Flags for the pairs of a text and its translation to train on, evaluate on and predict."""
 
     text_column_names: list[str] | None = field(
         default_factory=lambda: ["source,target"],
@@ -55,7 +55,7 @@ class TranslationPairArguments(PairArguments, PredictionArguments):
 @with_config_flags(TRANSLATION)
 @dataclass
 class TranslatorArguments(ModelSource):
-    """Which translation model to build, or which one to start from."""
+    """Flags for a new translation model, or for the model to start from."""
 
     tokenizer_options: ClassVar[tuple[str, ...]] = (*ModelSource.tokenizer_options, "subwords")
 
@@ -87,7 +87,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     The loss of an evaluation is the mean over all its target words, without smoothing, and
     `nats_per_sentence` is what Table 2 of the paper reports.
 
-    It takes the arguments of `SelfAttentiveTrainer`, whose `max_batch_tokens` count the source; the
+    The arguments are those of `SelfAttentiveTrainer` (`max_batch_tokens` counts the source); the
     target texts of the rows as `references`, by the prefix of their metrics: eval, test; and as
     `metrics` modules that compare translated texts with them.
     """
@@ -119,7 +119,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         """Return the loss of a batch, its translations (B, L) unless told not to, and None."""
         loss, words = None, None
         if inputs.get("labels") is not None:  # the collator gives None to rows without a target
-            # By `compute_loss`, which that of Seq2SeqTrainer does not call.
+            # With True, Seq2SeqTrainer calls `compute_loss`; when it generates, it does not.
             loss, _, _ = super().prediction_step(model, inputs, True, *args, **kwargs)
         if not prediction_loss_only:
             source = {name: inputs[name] for name in ("input_ids", "attention_mask")}
@@ -130,7 +130,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     def evaluation_loop(
         self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
-        """Evaluate; add the loss over all words and what the metrics say of the translations."""
+        """Evaluate; add the loss over all words and the metrics of the translations."""
         generates = bool(getattr(self.args, "predict_with_generate", False))
         # Seq2SeqTrainer would keep the rows that fill up the last batch of several processes.
         self.gather_function = self.accelerator.gather_for_metrics

@@ -1,4 +1,4 @@
-"""Groups of flags, of which a task composes its dataclasses for model and training.
+"""Groups of flags. A task composes its dataclasses for model and training from these groups.
 
 `RunArguments` is transformers' `TrainingArguments` with more fields and other defaults. The groups
 for rows are in `data.arguments`.
@@ -24,7 +24,7 @@ Source = TypeVar("Source", bound="ModelSource")
 
 @dataclass
 class ModelSource:
-    """Where a model and its tokenizer come from: the flags that all tasks share.
+    """The flags for the source of a model and its tokenizer, which all tasks share.
 
     A flag named as a field of a config sets that field; None keeps the config's own default.
     """
@@ -36,16 +36,16 @@ class ModelSource:
 
     model_name_or_path: str | None = flag(
         "A checkpoint to start from or to evaluate: a folder or a name on the Hub. Its tokenizer, "
-        "its labels and its sizes are kept. Without it a new model is built."
+        "its labels and its sizes are kept. Without this flag, a new model is built."
     )
     model_revision: str = flag("Branch, tag or commit of a checkpoint on the Hub.", "main")
     tokenizer_name: str | None = flag(
         "A ready tokenizer, folder or Hub name, instead of one built from the training texts."
     )
-    vocab_size: int | None = flag("Largest vocabulary of the tokenizer that is built.")
-    min_frequency: int | None = flag("Fewest occurrences of a word that the tokenizer keeps.")
+    vocab_size: int | None = flag("Largest vocabulary of a new tokenizer.")
+    min_frequency: int | None = flag("Fewest occurrences of a word in a new tokenizer.")
     lowercase: bool | None = flag(
-        "Whether the tokenizer that is built lower-cases.", nargs="?", const=True
+        "Whether a new tokenizer lower-cases texts.", nargs="?", const=True
     )
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class ModelSource:
 
 @dataclass
 class EncoderArguments(ModelSource):
-    """What a new sentence encoder starts from: word vectors, or a pretrained encoder."""
+    """Flags for the start of a new sentence encoder: word vectors, or a pretrained encoder."""
 
     tokenizer_options: ClassVar[tuple[str, ...]] = (*ModelSource.tokenizer_options, "level")
     building_flags: ClassVar[tuple[str, ...]] = (
@@ -68,7 +68,7 @@ class EncoderArguments(ModelSource):
     )
 
     level: str | None = flag(
-        "What a token of the tokenizer that is built is.", choices=("word", "character")
+        "Unit of a new tokenizer: a token is a word or a character.", choices=("word", "character")
     )
     encoder_name_or_path: str | None = flag(
         "A pretrained encoder of transformers under the attention of a new model, such as BERT: a "
@@ -83,8 +83,8 @@ class EncoderArguments(ModelSource):
         "The file to read in a zip, folder or repository that holds several."
     )
     extend_vocabulary: bool | None = flag(
-        "Give the tokenizer that is built the words of word_vectors too, where vocab_size leaves "
-        "room: words first met after training then have a vector. By default where there are any.",
+        "Add the words of word_vectors to a new tokenizer while vocab_size leaves room, so that "
+        "words first met after training have a vector; on by default if word_vectors are given.",
         nargs="?",
         const=True,
     )
@@ -140,7 +140,7 @@ class RunArguments(TrainingArguments):
 
     label_names: list[str] | None = field(default=None, init=False)
     output_dir: str | None = flag(
-        "Where the model, checkpoints and predictions go; by default runs/ and the name of the "
+        "Folder for model, checkpoints and predictions; by default runs/ and the name of the "
         "file of rows."
     )
     do_train: bool = flag("Train.", default=False)
@@ -156,7 +156,7 @@ class RunArguments(TrainingArguments):
     per_device_eval_batch_size: int = flag("Rows per process and step of evaluation.", 64)
     logging_steps: float = flag("Updates from one log to the next; below 1, a share of all.", 50)
     save_strategy: SaveStrategy | str = flag(
-        "When to save a checkpoint: by default steps where save_steps is given, else epoch."
+        "When to save a checkpoint: by default steps if save_steps is given, else epoch."
     )
     save_steps: float = flag(
         "Updates from one checkpoint to the next; below 1, a share of all (default: 500)."
@@ -164,7 +164,7 @@ class RunArguments(TrainingArguments):
     save_total_limit: int | None = flag("Checkpoints to keep, the best one among them.", 2)
     resume_from_checkpoint: str | None = flag(
         "Continue from a checkpoint folder or, without a value, from the newest complete one in "
-        "output_dir; auto begins anew where there is none.",
+        "output_dir; auto begins anew if there is none.",
         nargs="?",
         const="true",
     )
@@ -177,8 +177,8 @@ class RunArguments(TrainingArguments):
         default=False,
     )
     bf16: bool | None = flag(  # type: ignore[assignment]
-        "Train in bfloat16, about as accurate; by default where processor or GPU compute faster "
-        "in it.",
+        "Train in bfloat16, about as accurate; by default if the processor or GPU is faster "
+        "in bfloat16.",
         nargs="?",
         const=True,
     )
@@ -190,18 +190,19 @@ class RunArguments(TrainingArguments):
         "Metrics, names or folders for `evaluate`; by default those that fit."
     )
     metric_for_best_model: str | None = flag(
-        "What chooses the best checkpoint; auto is the first metric that fits the labels, such as "
-        "accuracy. With --load_best_model_at_end the loss by default, which holds the penalty."
+        "Metric that chooses the best checkpoint; auto is the first metric that fits the labels, "
+        "such as accuracy. With --load_best_model_at_end the default is the loss, which includes "
+        "the penalty."
     )
     early_stopping_patience: int | None = flag(
         "Stop after this number of evaluations without a better metric_for_best_model."
     )
     record: str | None = flag(
-        "File for the JSON record of what was measured: metrics, data, seed, versions, hardware."
+        "File for the JSON record of the measurement: metrics, data, seed, versions, hardware."
     )
 
     def __post_init__(self) -> None:
-        """Check the new fields; set what depends on the metric and on the machine."""
+        """Check the new fields; set the fields that depend on the metric and on the machine."""
         if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
             raise ValueError(f"--max_batch_tokens is {self.max_batch_tokens}; it must be 1 or more")
         if self.save_strategy is None:

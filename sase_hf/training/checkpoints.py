@@ -81,7 +81,8 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
 def locked(output_dir: FilePath, process: int = 0) -> Iterator[None]:
     """Keep other runs out of a folder, on every machine that sees it; all processes call this.
 
-    Process 0 locks the file `.lock`; the lock goes when it ends, even if it is killed. All
+    Process 0 locks the file `.lock`. The lock ends with process 0, also if process 0 is killed. A
+    process that process 0 forks does not hold the lock. Two runs in one process share the lock. All
     processes raise ValueError if another run is in the folder or it cannot be written.
     """
     faults: list[str | None] = [None]

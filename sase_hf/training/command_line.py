@@ -1,11 +1,11 @@
-"""From a command line and a recipe to the three dataclasses of a task.
+"""Turn a command line and a recipe into the three dataclasses of a task.
 
-A recipe is a YAML or JSON file whose keys are flag names. Its entries are read exactly as if they
-stood on the command line before everything else, so a flag given there wins. It may name another
-recipe as its `base`, whose entries come before its own. It may hold `variants`, each a name with
-entries that come after those of the file: `yelp5.yaml#cnn_max` is the variant cnn_max. The `base`
-of a variant is another variant of the file, or a recipe. A command that names no step takes its
-defaults from a preset, a recipe in the folder `presets`, whose entries come before all others.
+A recipe is a YAML or JSON file; its keys are flag names. The entries are read as if they stood
+first on the command line, so a flag on the command line overrides an entry. `base` names another
+recipe; the entries of the base are read first. `variants` holds named groups of entries, read after
+the entries of the file: `yelp5.yaml#cnn_max` is the variant cnn_max. The `base` of a variant is
+another variant of the file, or a recipe. A command that names no step takes its defaults from a
+preset, a recipe in the folder `presets`; the entries of the preset are read before all others.
 """
 
 import argparse
@@ -32,7 +32,7 @@ HELP_ALL_FLAG = "--help_all"
 STEPS = ("do_train", "do_eval", "do_predict")
 PRESETS = Path(__file__).with_name("presets")  # recipes for commands that name no step
 
-# What `--help` lists of the flags of transformers, beside those that RunArguments declares itself.
+# `--help` lists these flags of transformers, and the flags that RunArguments declares itself.
 COMMON_FLAGS = {
     "gradient_accumulation_steps",
     "train_sampling_strategy",
@@ -54,7 +54,7 @@ def parse_arguments(
 ) -> AnyTask:
     """Return a task with the arguments of a command line, which may begin with a recipe file.
 
-    By default it is that of this process. `description` is what `--help` begins with. Raises
+    By default it is that of this process. `--help` begins with the `description`. Raises
     ValueError for unknown flags and contradictions, SystemExit for a value of another kind.
     """
     words = list(sys.argv[1:] if argv is None else argv)
@@ -177,7 +177,7 @@ def _build_parser(
 
 
 def _implied(given: argparse.Namespace, presets: Sequence[Path]) -> dict[str, Any]:
-    """Return the entries of the presets, and what follows from the flags beside them."""
+    """Return the entries of the presets, and the settings that follow from the given flags."""
     implied: dict[str, Any] = {}
     for preset in presets:
         implied |= read_recipe(preset)
@@ -199,7 +199,7 @@ def _implied(given: argparse.Namespace, presets: Sequence[Path]) -> dict[str, An
 
 
 def flag_words(entries: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command line that say what the entries of a recipe say."""
+    """Return the words of a command line with the meaning of the entries of a recipe."""
     words: list[str] = []
     for name, value in entries.items():
         if isinstance(value, list):

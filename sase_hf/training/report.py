@@ -88,7 +88,7 @@ def write_report(
         else:
             tables.append(_listed(heading, setup, output.predictions, some))
     folder = Path(str(trainer.args.output_dir))
-    page = tables_html(tables, examples, f"{folder.name}: what it gets right and wrong")
+    page = tables_html(tables, examples, f"{folder.name}: right and wrong predictions")
     write_text(folder / REPORT_NAME, page)
     return output.metrics, list(report_tables(report, max_labels=MAX_LABELS))
 
@@ -102,9 +102,12 @@ def _facts(
         yield f"loss without the {' and '.join(trainer.family.logged_outputs)}", loss
     if "temperature" in known:
         is_limit = known["temperature"] in (LEAST, MOST)  # as of a model at chance
-        yield "temperature" + (", bound of the search" if is_limit else ""), known["temperature"]
-        yield "calibration error without", known["eval_calibration_error_before"]
-        yield "calibration error on the same rows", known["eval_calibration_error"]
+        yield (
+            "temperature" + (", at the limit of the search" if is_limit else ""),
+            known["temperature"],
+        )
+        yield "calibration error before scaling", known["eval_calibration_error_before"]
+        yield "calibration error after scaling, same rows", known["eval_calibration_error"]
 
 
 def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:

@@ -33,9 +33,9 @@ class Progress:
 
 
 class ResumableTrainer(Trainer):
-    """`Trainer` whose resumed runs equal unbroken ones: weights, logs and mean losses.
+    """A `Trainer` with resumed runs equal to unbroken ones: weights, logs and mean losses.
 
-    A subclass adds the loss of each step to `loss_sum`, and what it logs besides to `output_sums`.
+    A subclass adds the loss of each step to `loss_sum`, and other logged sums to `output_sums`.
     """
 
     model: Any  # the base class promises less than a PreTrainedModel
@@ -59,7 +59,7 @@ class ResumableTrainer(Trainer):
             path = Path(resume_from_checkpoint, PROGRESS_NAME)
             self.progress = Progress(**json.loads(path.read_text(encoding="utf-8")))
         output: TrainOutput = super().train(resume_from_checkpoint, *args, **kwargs)
-        # Without a checkpoint of the last update, the rest of the run saves what was learned.
+        # If the last update has no checkpoint, the rest of the run saves the model.
         last = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         if self.is_asked_to_stop() and Path(str(self.args.output_dir), last).is_dir():
             self.end()
@@ -67,12 +67,12 @@ class ResumableTrainer(Trainer):
         return output._replace(training_loss=output.metrics["train_loss"])  # as `log` corrected it
 
     def set_initial_training_values(self, args: Any, dataloader: Any) -> Any:
-        """Plan no more epochs for a run that had ended; the stock `Trainer` makes an update."""
+        """Plan no more epochs for a complete run; the stock `Trainer` would make an update."""
         values = super().set_initial_training_values(args, dataloader)
         updates_per_epoch, max_steps = values[1], values[-1]
         if self.progress.updates < max_steps and not self.progress.has_stopped_early:
             return values
-        logger.warning("the resumed run had come to its end; no update is made")
+        logger.warning("the run is already complete; resuming makes no update")
         return (self.progress.updates // updates_per_epoch, *values[1:])
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -98,12 +98,12 @@ class ResumableTrainer(Trainer):
         self._must_stop = True
 
     def is_asked_to_stop(self) -> bool:
-        """Say whether `stop` was called in any of the processes."""
+        """Return whether `stop` was called in any of the processes."""
         asked = torch.tensor(float(self._must_stop), device=self.args.device)
         return bool(self.accelerator.reduce(asked, reduction="sum").item() > 0)
 
-    # Replaced because the stock Trainer deletes older checkpoints before its callback `on_save`,
-    # the first moment in which the new one can be declared complete.
+    # This method is replaced because the stock Trainer deletes older checkpoints before its
+    # callback `on_save`, the first moment in which the new one can be declared complete.
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Save a checkpoint, declare it complete, and only then delete older ones."""
         limit, self.args.save_total_limit = self.args.save_total_limit, None
@@ -128,7 +128,7 @@ class ResumableTrainer(Trainer):
             rotate_checkpoints(run, limit, best_model_checkpoint=best, use_mtime=True)
 
     def end(self) -> None:
-        """Free what the processes share, then close their connection."""
+        """Free the shared resources of the processes, then close their connection."""
         # In the other order, a DistributedDataParallel can wait forever for its closed group.
         self.model_wrapped = self.model
         self.accelerator.free_memory()

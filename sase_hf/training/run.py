@@ -1,4 +1,4 @@
-"""A whole run, as the scripts start it: train, evaluate, predict, and save what came out."""
+"""A whole run, as the scripts start it: train, evaluate, predict, and save the results."""
 
 import logging
 import os
@@ -44,7 +44,7 @@ MANY_UNKNOWN = 0.2  # of the tokens of a split
 
 
 def run(task: Task) -> dict[str, Any]:
-    """Do what the arguments of a task ask: train, evaluate, predict.
+    """Do the steps that the arguments of a task name: train, evaluate, predict.
 
     A trained model is in `output_dir` afterwards with its tokenizer, its code and a README.md, and
     loads by `from_pretrained`; predictions are there as `write_predictions` writes them.
@@ -74,7 +74,7 @@ def run(task: Task) -> dict[str, Any]:
 
 
 class _Run:
-    """The steps of a run, and what they share."""
+    """The steps of a run, and their common state."""
 
     def __init__(self, task: Task) -> None:
         self.start = time.perf_counter()
@@ -111,7 +111,7 @@ class _Run:
         }
 
     def prepare(self, checkpoint: Path | None) -> None:
-        """Load rows and model, settle the arguments, and say what will be trained."""
+        """Load rows and model, complete the arguments, and log the plan of the training."""
         task, args = self.task, self.args
         move_label_smoothing(task)
         self.given = changed_arguments(task.model_args, task.data_args, args)
@@ -144,7 +144,8 @@ class _Run:
         trainer.save_state()
         trainer.save_metrics("train", result.metrics)
         self.metrics |= result.metrics
-        # Now, since the evaluation at the end would be logged as another one of the last epoch.
+        # The history is read here, because the final evaluation would add a second entry for the
+        # last epoch.
         self.history = {"history": evaluation_history(trainer.state.log_history)}
 
     def predict(self) -> None:
@@ -161,7 +162,7 @@ class _Run:
             self.metrics |= output.metrics
 
     def record(self) -> dict[str, Any]:
-        """Describe what was measured: on the test, else the validation, else the train split."""
+        """Describe the measurement: on the test, else the validation, else the train split."""
         prefixes = {"test": "test_", "validation": "eval_", "train": "train_"}
         measured = (s for s, prefix in prefixes.items() if f"{prefix}loss" in self.metrics)
         split = next(measured, "test")
@@ -183,7 +184,7 @@ class _Run:
         """Write the card of a trained model and the record, and push the model."""
         args = self.args
         if args.do_train:
-            # Without the autocast of the training, and on the CPU, as a reader loads it.
+            # The model answers without autocast and on the CPU, as a reader would load it.
             model = self.trainer.accelerator.unwrap_model(self.setup.model, keep_fp32_wrapper=False)
             loaded = model.cpu().eval(), self.setup.tokenizer
             write_model_card(self.output_dir, record, self.repo_id, loaded=loaded)
@@ -202,12 +203,14 @@ class _Run:
 
 
 def move_label_smoothing(task: Task) -> None:
-    """Let the model smooth its labels itself: `Trainer` would keep them from it."""
+    """Move the factor to `label_smoothing`, because `Trainer` would take the labels away."""
     model_args, run_args = task.model_args, task.run_args
     if (smoothing := run_args.label_smoothing_factor) == 0:
         return
     if "label_smoothing" not in model_args.config_fields:
-        raise ValueError("--label_smoothing_factor is for labels, which this task has none of")
+        raise ValueError(
+            "--label_smoothing_factor needs labels, and this task has no labels; leave the flag out"
+        )
     if model_args.label_smoothing not in (None, smoothing):
         raise ValueError(
             f"--label_smoothing is {model_args.label_smoothing}, --label_smoothing_factor "
@@ -248,7 +251,7 @@ def check_arguments(task: Task) -> None:
 
 
 def complete_arguments(run_args: Any, setup: TrainingSetup) -> dict[str, Any]:
-    """Set the arguments that were left to the rows; return those by name."""
+    """Set the arguments that the rows decide; return them by name."""
     chosen: dict[str, Any] = {}
     if run_args.num_train_epochs == 0:
         # About 1,500 updates. Early stopping ends earlier where rows are few; where they are many,
@@ -267,7 +270,7 @@ def complete_arguments(run_args: Any, setup: TrainingSetup) -> dict[str, Any]:
 
 
 def check_setup(run_args: Any, setup: TrainingSetup) -> None:
-    """Raise ValueError if a step lacks its rows, or what the model cannot do was asked for."""
+    """Raise ValueError if a step lacks its rows, or the model cannot do what a flag asks."""
     for split, step, way_out in (
         ("train", "do_train", "--train_file"),
         ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
@@ -295,7 +298,7 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
 
 @contextmanager
 def saying_how_to_go_on(output_dir: str) -> Iterator[None]:
-    """Put into an interruption, and into the error of a full disk, how the run is continued."""
+    """Add the way to continue the run to an interruption and to the error of a full disk."""
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -1,4 +1,4 @@
-"""What a task says of itself, and what all tasks share: rows, tokenizer, model and trainer."""
+"""The base of all tasks: rows, tokenizer, model and trainer."""
 
 import argparse
 from abc import ABC, abstractmethod
@@ -33,7 +33,7 @@ NewModel = tuple[PreTrainedModel, TokenizersBackend, dict[str, float]]
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """What a run trains with."""
+    """The rows, the model and the tokenizer of a run."""
 
     task: TaskData  # rows as text, and labels
     rows: DatasetDict  # rows as tokens
@@ -44,7 +44,7 @@ class TrainingSetup:
 
 
 class Task(ABC):
-    """What a model learns in a run with these arguments.
+    """The task that a model learns in a run with these arguments.
 
     Attributes:
         arguments: The dataclasses of its flags: for rows, model and training.
@@ -79,11 +79,11 @@ class Task(ABC):
         return encode_task(data, tokenizer)
 
     def default_metrics(self, data: TaskData) -> tuple[str, ...]:
-        """Return what an evaluation measures beside the loss; the first chooses the best model."""
+        """Return the metrics of an evaluation beside the loss; the first chooses the best model."""
         return DEFAULT_METRICS[data.problem_type]
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
-        """Yield the first lines of the log: how many rows there are, and of which columns."""
+        """Yield the first lines of the log: the number of rows, and their columns."""
         rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
         yield f"pairs: {rows} ({' -> '.join(setup.task.text_columns)})"
 
@@ -92,7 +92,7 @@ class Task(ABC):
         return {}
 
     def after_training(self, trainer: Any, setup: TrainingSetup) -> dict[str, float]:
-        """Change the trained model before it is saved; return what was measured."""
+        """Change the trained model before it is saved; return the measurements."""
         return {}
 
     def evaluate(
@@ -106,7 +106,7 @@ class Task(ABC):
         return []
 
     def details(self, trainer: Any, setup: TrainingSetup) -> dict[str, Any]:
-        """Return what the record says of this task."""
+        """Return the entries of this task in the record."""
         return {}
 
     def assemble(self, checkpoint: Path | None = None) -> TrainingSetup:
@@ -154,7 +154,7 @@ class Task(ABC):
         }
 
     def change_config(self, config: Any, data: TaskData, is_resumed: bool) -> None:
-        """Change a checkpoint's config as the flags ask; refuse what its weights do not allow.
+        """Change a checkpoint's config as the flags ask; refuse changes that its weights forbid.
 
         A run is resumed with the flags that started it, also those for tokenizer and word vectors.
         """
@@ -204,18 +204,18 @@ class Task(ABC):
         if (train := data.splits.get("train")) is None:
             raise ValueError("a new model takes its words from training rows; give --train_file")
         columns = [train[name] for name in TEXT_COLUMNS if name in train.column_names]
-        # Row by row, so that any part of the texts has both languages of a translation.
+        # The texts come row by row, so that any part has both languages of a translation.
         texts = columns[0] if len(columns) == 1 else chain.from_iterable(zip(*columns, strict=True))
         return build(texts, **options)
 
 
 class EncoderTask(Task):
-    """A task whose model arguments are `EncoderArguments`."""
+    """A task with `EncoderArguments` as its model arguments."""
 
     def new_model(
         self, head: type[PreTrainedModel], data: TaskData, fields: Mapping[str, Any]
     ) -> NewModel:
-        """Return a new model and its tokenizer; `fields` of the config hold without a flag."""
+        """Return a new model and its tokenizer; a flag overrides an entry of `fields`."""
         args = self.model_args
         encoder, files = args.encoder_name_or_path, args.word_vectors or []
         if files and encoder is not None:
@@ -234,7 +234,8 @@ class EncoderTask(Task):
         if encoder is not None:
             if fields.pop("encoder", "auto_model") != "auto_model":
                 raise ValueError(
-                    "--encoder names one to build, but --encoder_name_or_path one to load"
+                    "--encoder builds a new encoder, but --encoder_name_or_path loads a pretrained "
+                    "one; give only one of the two"
                 )
             model = build_on_encoder(head, encoder, self.hub_options(), **fields)
             if len(tokenizer) > (known := model.config.vocab_size):

@@ -1,8 +1,8 @@
-"""`SelfAttentiveTrainer`: the stock `Trainer` and what this package needs on top.
+"""`SelfAttentiveTrainer`: the stock `Trainer` with the additions of this package.
 
-The loss and the gradient are the stock ones. Added are logged outputs such as `penalty`, the exact
-evaluation loss, a limit on the tokens in memory, batches of similar lengths in an order that a
-resumed run draws again, and an end before an update that would spoil the weights.
+The loss and the gradient are the stock ones. This class adds logged outputs such as `penalty`, the
+exact evaluation loss, a limit on the tokens in memory, batches of similar lengths in an order that
+a resumed run draws again, and an end before an update that would spoil the weights.
 """
 
 from collections.abc import Mapping
@@ -85,7 +85,8 @@ class SelfAttentiveTrainer(ResumableTrainer):
             seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
             rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
             counts, together = token_counts(self.train_dataset), self.batches_sorted_together
-            # Not a sampler from the start: a resumed loader of several processes then has no epoch.
+            # The sampler is set only here: a loader that begins with one has no epoch when several
+            # processes resume.
             loader.set_sampler(LengthGroupedOrder(counts, rows_per_update, seed, together))
         return loader
 
@@ -201,7 +202,8 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> Tensor:
         """Take a step, in parts where the batch has too many tokens."""
-        # Without the number of labels in the whole update, the loss is a mean that parts lack.
+        # Without the number of labels in the whole update, each part would have a mean of its own,
+        # and the means would not add up to the loss of the batch.
         limit = None if num_items_in_batch is None else self.max_batch_tokens
         *parts, last = parts_of_batch(inputs, limit)
         loss = torch.zeros((), device=self.args.device)

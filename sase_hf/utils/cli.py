@@ -15,7 +15,7 @@ from .text import visible
 
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
-    """Return a parser whose `--help` begins with this docstring of a script."""
+    """Return a parser; its `--help` begins with this docstring of a script."""
     options |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     return argparse.ArgumentParser(description=description, **options)
 

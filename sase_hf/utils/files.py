@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and what identifies one."""
+"""Files that are written whole or not at all, and the SHA-256 of a file."""
 
 import errno
 import hashlib
@@ -45,7 +45,7 @@ def write_text(path: FilePath, text: str) -> None:
 
 
 def flush_to_disk(path: FilePath) -> None:
-    """Make what is in a file survive a power cut."""
+    """Make the content of a file survive a power cut."""
     with open(path, "rb+") as file:
         os.fsync(file.fileno())
 

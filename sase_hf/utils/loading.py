@@ -152,7 +152,7 @@ def load_pipeline(checkpoint: str) -> Any:
 
 @contextmanager
 def reraise_as_value_error() -> Iterator[None]:
-    """Raise what a config refuses as ValueError."""
+    """Raise the errors of a config as ValueError."""
     try:
         yield
     except StrictDataclassError as reason:

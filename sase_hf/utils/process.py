@@ -44,7 +44,7 @@ def limit_compiled_code() -> None:
 def trains_lstm_in_bfloat16() -> bool:
     """Return whether this processor trains an LSTM under autocast to bfloat16, by training one.
 
-    oneDNN has none for a processor without AVX-512, and torch raises where one is asked for.
+    oneDNN has no such LSTM for a processor without AVX-512, and torch raises an error.
     """
     lstm = nn.LSTM(1, 1)
     try:
@@ -63,7 +63,7 @@ def is_fast_in_bfloat16() -> bool:
 
 
 def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
-    """Return what a function returns in a process that has only imported the package.
+    """Return the result of a function in a process that has only imported the package.
 
     The function stands at the top level of a module; its arguments are pickled.
     """
@@ -79,7 +79,7 @@ def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
 
 
 class Terminated(KeyboardInterrupt):
-    """What SIGTERM and SIGHUP raise; `status` is that of the last one."""
+    """The exception of SIGTERM and SIGHUP; `status` is the exit status of the last signal."""
 
     status = 128 + signal.SIGTERM
 
@@ -110,8 +110,8 @@ def handle_endings(act: Callable[[], object] | None = None) -> dict[int, Any]:
     def handle(number: int, _: Any) -> None:
         Terminated.status = 128 + number
         for stream in (1, 2):
-            # A terminal closes, and so does what reads a pipe beside it: a line written to either
-            # would end the program before it saves.
+            # If a terminal closes, the reader of a pipe closes, too. A line written to either would
+            # end the program before it saves.
             if number != signal.SIGTERM and not stat.S_ISREG(os.fstat(stream).st_mode):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         if act is None:

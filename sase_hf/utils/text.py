@@ -1,4 +1,4 @@
-"""Texts of others made safe to look at, and tables of results."""
+"""Make texts of others safe to show, and print tables of results."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -40,7 +40,7 @@ def visible(text: object) -> str:
 
 
 def shown_characters(text: str) -> Sequence[str]:
-    """Return for every character of a text what `visible` shows for it."""
+    """Return the form in which `visible` shows each character of a text."""
     shown = list(text)
     for match in _INVISIBLE.finditer(text):
         place = match.start()
@@ -51,12 +51,12 @@ def shown_characters(text: str) -> Sequence[str]:
 
 
 def one_line(text: object) -> str:
-    """Return what `visible` shows for a text, on one line."""
+    """Return a text as `visible` shows it, on one line."""
     return " ".join(visible(text).split())
 
 
 class Table(NamedTuple):
-    """Rows of texts under heads; the first of each names the row.
+    """Rows of texts under heads; the first text of a row is its name.
 
     `shares`, from 0 to 1, colour the cells after the first.
     """

@@ -27,12 +27,12 @@ FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 class AttendedText:
     """One text with its words and their weights.
 
-    A view is a weight for each word: view 0 is all hops together, view k is hop k. `_words` says
-    what a word is.
+    A view is a weight for each word: view 0 is all hops together, view k is hop k. `_words`
+    defines a word.
     """
 
     text: str
-    shown: Sequence[str]  # for each character, what `visible` shows for it
+    shown: Sequence[str]  # each character as `visible` shows it
     words: list[tuple[int, int]]  # start and end in the text
     views: list[Sequence[float]]
     spans: Sequence[Mapping[str, Any]] | None  # strongest first; None if they are not known
@@ -50,7 +50,7 @@ class AttendedText:
     def reads_evenly(self, view: int) -> bool:
         """Return whether no word has `MIN_RATIO` times an even share and the entropy is near log T.
 
-        The entropy alone would not do: one strong word hardly lowers that of a long text.
+        The entropy alone is not enough: one strong word hardly lowers the entropy of a long text.
         """
         weights = [weight for weight in self.views[view] if weight > 0]
         total, num_words = sum(weights), len(self.words)

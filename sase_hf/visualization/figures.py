@@ -66,12 +66,12 @@ class _Line(NamedTuple):
 
 
 def attention_figure(result: Result, title: str = "", *, theme: str = "light") -> Figure:
-    """Draw where a model looked in one text, or in both of a pair; `save_figure` writes it.
+    """Draw the attention on one text, or on both of a pair; `save_figure` writes the figure.
 
     The words stand above their cells. The first row of cells is the overall attention, the others
     are the hops (section 2.3 of the paper). Long texts are wrapped; a note says if words beyond
-    `MAX_WORDS` or hops beyond `MAX_HOPS` are left out. A `true_label` that was added to the result
-    is named. Otherwise as `comparison_figure`.
+    `MAX_WORDS` or hops beyond `MAX_HOPS` are left out. The figure names a `true_label` that was
+    added to the result. The rest is as in `comparison_figure`.
     """
     return comparison_figure({"": result}, title, theme=theme)
 
@@ -79,7 +79,7 @@ def attention_figure(result: Result, title: str = "", *, theme: str = "light") -
 def comparison_figure(
     results: Mapping[str, Result], title: str = "", *, theme: str = "light"
 ) -> Figure:
-    """Draw side by side where several models looked in the same input.
+    """Draw the attention of several models on the same input side by side.
 
     All models share one scale of colours, relative to an even share, so the model with the sharper
     attention has the stronger colours, as in the paper's Figures 3 and 4.

@@ -30,11 +30,11 @@ Parsed = tuple[Result, list[AttendedText]]
 
 
 def attention_html(results: Result | Sequence[Result], title: str = "Attention") -> str:
-    """Show where a model looked: one stand-alone HTML page, without scripts.
+    """Show the attention of a model: one stand-alone HTML page, without scripts.
 
     Each text is coloured by all hops together (summed and renormalised to 1, section 2.3 of the
     paper), or by one hop, chosen below it. Only words with more than an even share of the attention
-    have a colour. Notes say if a text is read evenly, or in part left out.
+    have a colour. Notes mark a text with uniform attention, or with parts left out.
 
     Args:
         results: The results of the `self-attention` pipeline for one input or for several. The
@@ -63,7 +63,7 @@ def attention_fragment(results: Result | Sequence[Result]) -> str:
 def comparison_html(
     results: Mapping[str, Result | Sequence[Result]], title: str = "Attention compared"
 ) -> str:
-    """Show where several models looked in the same texts: one stand-alone page, without scripts.
+    """Show the attention of several models on the same texts: one page, without scripts.
 
     A model trained with the penalty beside one without it gives Figure 4 of the paper.
 

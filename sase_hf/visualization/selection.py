@@ -19,8 +19,8 @@ def read_rows(
 ) -> list[dict[str, Any]]:
     """Return the results of the `self-attention` pipeline for rows, with their true labels.
 
-    Without `max_seq_length`, the tokens after which a text or a pair is cut, only what a pretrained
-    encoder cannot read is cut. A batch of rows of similar length needs little padding.
+    A text or a pair is cut after `max_seq_length` tokens; by default, only at the limit of a
+    pretrained encoder. A batch of rows of similar length needs little padding.
     """
     options: dict[str, Any] = {}
     if max_seq_length is not None:
@@ -56,9 +56,9 @@ def select_predictions(
     """Draw predictions by label, as the texts of the paper's Figure 2 were drawn.
 
     Args:
-        results: What the `self-attention` pipeline returned; "wrong" needs a `true_label` in each.
+        results: The results of the `self-attention` pipeline; "wrong" needs a `true_label` in each.
         select: "confident" draws among the predictions with at least `min_score`, "wrong" among
-            those of them that differ from the true label, "random" among all.
+            the ones that differ from the true label, "random" among all.
         per_label: How many to draw of each predicted label.
         min_score: The lowest score of a prediction, by default 0.8 for "confident", else 0.
         seed: The same seed draws the same predictions.

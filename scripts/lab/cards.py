@@ -10,7 +10,7 @@ from sase_hf.models import FAMILIES
 
 
 def render_card(source: Path) -> str:
-    """Return the card of a YAML file, which holds what is not in a record, such as the licence.
+    """Return the card of a YAML file with the facts that no record has, such as the licence.
 
     The `record`, FILE.json or FILE.jsonl#RUN, is relative to the folder. So is `export`, which may
     be missing: the export.json of the same model, measured on rows.

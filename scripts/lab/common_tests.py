@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the tests with arguments for pytest, and return its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     sys.path.insert(0, str(tests_of(transformers.__version__)))
-    # The warnings and markers in these tests are not ours to forbid.
+    # This package does not control the warnings and markers in these tests.
     relaxed = ["-o", "addopts=", "-o", "filterwarnings=default", "--disable-warnings"]
     tests = ROOT / "tests" / "lab" / "transformers_common.py"
     return int(pytest.main(["-q", "--rootdir", str(ROOT), *relaxed, str(tests), *arguments]))

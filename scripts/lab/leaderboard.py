@@ -121,7 +121,7 @@ class Comparison(Run):
             "probabilities": np.array([[row[name] for name in task.label_names] for row in scores]),
             "config": model.config.to_diff_dict(),
             "num_parameters": model.num_parameters(),
-            # All of the command, its report too, but the prediction, which is measured by itself.
+            # The time covers the whole command with its report, but not the prediction.
             "training_seconds": seconds - predicting,
             "texts_per_second": len(scores) / predicting,
             "bytes_on_disk": _bytes(path for path in files if path.is_file()),

@@ -189,7 +189,7 @@ SYSTEMS: dict[str, Callable[[Mapping[str, Any]], tuple[Fields, Fields]]] = {
 
 
 def measure_system(settings: Mapping[str, Any]) -> Record:
-    """Return the record of a linear model, from a recipe whose entry `system` names it."""
+    """Return the record of a linear model, from a recipe with the system as an entry."""
     entries, start = dict(settings), time.perf_counter()
     fields, more = SYSTEMS[entries.pop("system")](entries)
     own: Any = {"split": "validation", "seed": 0, "arguments": entries}

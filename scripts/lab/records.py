@@ -20,7 +20,7 @@ RECORDS = CARDS / "records"
 
 Record = Mapping[str, Any]
 
-# Settings that do not change the result: two runs that differ in these alone are the same.
+# Settings that do not change the result: runs that differ only in these are the same run.
 WITHOUT_EFFECT = {"disable_tqdm", "logging_first_step", "logging_steps", "logging_strategy"}
 WITHOUT_EFFECT |= {"output_dir", "record", "report_to", "resume_from_checkpoint", "run_name"}
 WITHOUT_EFFECT |= {"save_total_limit", "seed"}  # the seed stands in the name of a run

@@ -136,7 +136,9 @@ def _addresses(path: str) -> Iterator[str]:
             continue
         content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
         if "variants" not in content:
-            raise ValueError(f"recipe {file} has no variants, by which a study names its records")
+            raise ValueError(
+                f"recipe {file} has no variants; a study needs them to name its records"
+            )
         yield from (f"{file}#{variant}" for variant in content["variants"])
 
 

@@ -3,7 +3,7 @@
 No person wrote these texts: a seeded grammar did. They are made so that counting words does not
 solve them (negation, contrast, degree, word order; roles, quantifiers, what was added or dropped)
 and a small sentence encoder learns them in a minute. They show that the tools work from end to end;
-what a model scores on them says nothing about how it reads real text.
+a score on them says nothing about real text.
 
 Write them with `python scripts/synthetic_corpus.py FOLDER`.
 """
@@ -71,7 +71,7 @@ def write_corpus(
 def _different_rows(
     make: Callable[[Draw, Any], dict[str, str]], labels: Sequence[Any], draw: Draw
 ) -> Iterator[dict[str, str]]:
-    """Yield rows whose labels take turns, each made again until its first text is new."""
+    """Yield rows with labels in turn; a row is made again until its first text is new."""
     seen: set[str] = set()
     for label in cycle(labels):
         row = make(draw, label)

@@ -1,4 +1,4 @@
-"""How both grammars are read, and a source of choices that is the same on every platform."""
+"""Read both grammars, and make choices that are the same on every platform."""
 
 import random
 import re
@@ -27,8 +27,8 @@ def read_grammar(name: str) -> dict[str, dict[str, Alternatives]]:
 class Draw:
     """Choices in a fixed order for a seed; two seeds give two unrelated sequences.
 
-    Built on `random.Random.random` alone: it is the one method whose sequence Python promises to
-    keep for a seed, so a corpus written elsewhere or next year is the same to the byte.
+    Only `random.Random.random` draws, because Python promises to keep its sequence for a seed. A
+    corpus written elsewhere or next year is therefore the same to the byte.
     """
 
     def __init__(self, seed: str) -> None:

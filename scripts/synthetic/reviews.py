@@ -1,7 +1,7 @@
 """A grammar of short reviews whose words alone do not give away the stars; reviews.ini holds it.
 
 One star comes from the same templates as five, mirrored. A word that is neither praise nor blame
-then tells nothing about the half it is from, and praise and blame stand in every class: negated,
+then does not show its half, and praise and blame stand in every class: negated,
 conceded, outgrown, expected, said by others.
 
 How the stars follow from the text:
@@ -10,7 +10,7 @@ How the stars follow from the text:
 * "A and B": their common worth, or three stars when one praises and the other blames.
 * "A but B", "although A, B", "B, although A": B counts and A takes the edge off, so a strong B
   gives four (two) stars and a mild B three.
-* What once was, what was expected, what others say and how the weather was do not count.
+* The past, expectations, the opinion of others and the weather do not count.
 """
 
 import re
@@ -23,7 +23,7 @@ SYMBOL = re.compile(r"\{(\w+)\}")
 _SECTIONS = read_grammar("reviews.ini")
 _OPPOSITES = {name: opposite for name, (opposite,) in _SECTIONS["opposites"].items()}
 _OPPOSITES |= {opposite: name for name, opposite in _OPPOSITES.items()}
-# Stars -> what the main sentence turns on -> its templates; those of 2 and 1 are mirrored.
+# Stars -> phenomenon of the main sentence -> templates; those of 2 and 1 stars are mirrored.
 TEMPLATES = {stars: _SECTIONS[f"{stars} stars"] for stars in (5, 4, 3)}
 
 
@@ -43,7 +43,7 @@ _GRAMMAR: dict[str, Alternatives] = {
 
 
 def draw_review(draw: Draw, stars: int) -> dict[str, str]:
-    """Make up a review of 1 to 5 stars; `phenomenon` is what its main sentence turns on."""
+    """Make up a review of 1 to 5 stars; `phenomenon` selects the main sentence."""
     templates = TEMPLATES[max(stars, 6 - stars)]
     phenomenon = draw.pick(list(templates))
     template = draw.pick(templates[phenomenon])

@@ -190,7 +190,7 @@ def test_embed_corpus_takes_bf16_by_auto_only_where_it_is_faster(
     shard_files(tmp_path / "auto")[0].unlink()
     embed(inputs.checkpoint, inputs.file, tmp_path / "auto", precision="auto")
     assert contents(tmp_path / "auto") == expected
-    assert f"precision: {precision}, in which {tmp_path / 'auto'} was begun" in caplog.text
+    assert f"precision: {precision}, the precision of {tmp_path / 'auto'}" in caplog.text
     other = "float32" if precision == "bf16" else "bf16"
     with pytest.raises(
         ValueError, match=rf"settings\.precision was '{precision}' and is '{other}'"

@@ -53,7 +53,7 @@ def test_report_counts_the_confusions_of_labels() -> None:
 def test_report_says_where_it_leaves_the_bag_of_words_out(caplog: pytest.LogCaptureFixture) -> None:
     found = make_report([[3, 0, 0]], [0], "single_label_classification", NAMES, max_weights=11)
     assert "bag of words" not in found.systems
-    assert "4 words for each of 3 labels are more than 11 weights" in caplog.text
+    assert "4 words times 3 labels exceed the limit of 11 weights" in caplog.text
 
 
 def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:

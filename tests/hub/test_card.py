@@ -89,7 +89,7 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
         'checkpoint = "ORGANISATION/NAME"  # its name on the Hub, or a folder\n',
         "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02",
         "* 0: poor\n* 1: fair\n* 2: good\n\n## Sizes",
-        "In 2 minutes.",
+        "Training took 2 minutes.",
         "| learning_rate | 0.001 |\n| word_vectors | a_b.txt |\n\n",
         "| weights on disk | 50.0 MB |",
         "| speed | 4,322 rows per second in evaluation, Some GPU |",
@@ -98,7 +98,7 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     assert "runs/x" not in text
     record["arguments"] = {**RECORD["arguments"], "resume_from_checkpoint": "true"}
     text = model_card(config, record, name="rooms", num_parameters=9)
-    assert "## Training\n\nThe settings" in text, "the time of the last part alone would mislead"
+    assert "## Training\n\nThese settings" in text, "the time of the last part alone would mislead"
     regression = card_of(num_labels=1, problem_type="regression").text
     assert "LABEL_0" not in regression
     assert "calibrated" not in regression
@@ -151,7 +151,7 @@ def test_card_shows_what_only_the_owner_knows() -> None:
     assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
     assert "## Limits and biases\n\n* Rooms of 2004 only.\n* All words outside" in card.text
     assert "* 0: 1 (one \\*star\\*)\n* 1: 2\n\n## Sizes" in card.text
-    assert "what each number stands for" in card_of(id2label={0: "1", 1: "2"}).text
+    assert "the meaning of each number" in card_of(id2label={0: "1", 1: "2"}).text
     assert "must state their licence" in card_of().text
     assert "must state their licence" not in card.text
     with pytest.raises(ValueError, match=r"licence: not a field of a card; use license, license_n"):
@@ -242,7 +242,7 @@ def test_card_examples_run_and_give_the_output_that_it_shows(
         is_pair = name != "classifier"
         picture = ElementTree.parse("heatmap.svg").getroot()
         assert "".join(picture.itertext()).count("all hops") == 1 + is_pair
-        assert "](heatmap.svg)\n\nWhere the model looks" in card.text
+        assert "](heatmap.svg)\n\nThe picture shows the attention" in card.text
 
 
 def test_card_of_a_translation_shows_it_with_its_alignment(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_card_of_a_translation_shows_it_with_its_alignment(tmp_path: Path) -> No
     words = model.eval().generate(**batch, num_beams=12, max_new_tokens=50)
     assert f"# {tokenizer.batch_decode(words, skip_special_tokens=True)!r}\n" in text
     assert ">runs</text>" in (tmp_path / "heatmap.svg").read_text(encoding="utf-8")
-    assert "How the model aligns" in text
+    assert "The picture shows the alignment" in text
 
 
 @pytest.mark.parametrize("shards", [{}, {"max_shard_size": "2KB"}], ids=["whole", "shards"])

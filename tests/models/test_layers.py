@@ -195,7 +195,7 @@ def test_a_text_longer_than_the_encoder_reads_is_refused(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"encoder": "cnn"}, "--encoder names one to build"),
+        ({"encoder": "cnn"}, "--encoder builds a new encoder"),
         ({"word_vectors": ["vectors.txt"]}, "leave out --word_vectors"),
         ({"embedding_size": 6}, "embedding_size is 6, but encoder_config has .* 8 wide"),
     ],

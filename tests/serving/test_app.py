@@ -53,7 +53,7 @@ def test_view_translates_the_first_tokens_and_says_so() -> None:
 
 def test_about_says_what_the_model_was_trained_on(root: Path) -> None:
     explain = load_pipeline(str(root / "texts"))
-    assert "The model's card does not say what it was trained on." in html.unescape(about(explain))
+    assert "The model's card names no training data." in html.unescape(about(explain))
     card = '---\ntrained_on: "<b>rooms\\u202e</b>.csv: 9 rows"\n---\n'
     (root / "texts" / "README.md").write_text(card, encoding="utf-8")
     assert "trained on &lt;b&gt;rooms[U+202E]&lt;/b&gt;.csv: 9 rows." in about(explain)

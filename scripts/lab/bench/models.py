@@ -51,7 +51,7 @@ class Settings:
 
 PLAIN = Settings("plain", plain=True)
 OURS = Settings("ours")
-# As train.py does by default: in bfloat16 where the processor or GPU is faster in it.
+# The default of train.py: bfloat16 if the processor or GPU is faster in bfloat16.
 RECOMMENDED = Settings(
     "recommended", autocast=is_fast_in_bfloat16(), grouped=True, fused=True, keeps_memory=True
 )

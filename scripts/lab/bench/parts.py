@@ -29,11 +29,11 @@ LONGEST_OF_PLAIN = 4000  # tokens; its time grows with the square
 
 
 def training(flags: Namespace) -> Iterator[Result]:
-    """Compare training steps, and those of encoder and attention alone (model None)."""
+    """Compare training steps of whole models, and of encoder and attention alone (model None)."""
     for name in flags.workloads:
         size, num_batches, draw = WORKLOADS[name]
         texts = _draw(flags, draw, size * min(num_batches, flags.max_batches))
-        # For documents the classifier is too small a part of a step to be compared.
+        # The classifier is too small a part of a step on documents to be compared.
         for model in (None, *(flags.models if name != "documents" else ())):
             kind: Pass = "step" if model else "encoder"
             result = compare(flags, models.TRAINING, fields_of(flags, model), texts, size, kind)
@@ -41,7 +41,7 @@ def training(flags: Namespace) -> Iterator[Result]:
 
 
 def lengths(flags: Namespace, batch_size: int = 2) -> Iterator[Result]:
-    """Compare time and memory of encoder and attention on texts of half a length to all of it."""
+    """Compare time and memory of encoder and attention on texts from half a length to it."""
 
     def draw(count: int) -> Tensor:
         return longest * torch.cat([torch.ones(1), (1 + torch.rand(count)[1:]) / 2])
