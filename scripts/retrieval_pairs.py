@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sase_hf.data.rows import read_rows
+from sase_hf.data.rows import read_rows, wrap_read_errors
 from sase_hf.data.tokenizer import text_fault
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import atomic_write, check_output
@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.output)
-        drawn = list(draw_pairs(flags.texts, flags.text_column_names, flags.seed))
+        with wrap_read_errors(flags.texts):
+            drawn = list(draw_pairs(flags.texts, flags.text_column_names, flags.seed))
         pairs = [pair for pair in drawn if pair is not None][: flags.max_rows]
         data = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in pairs).encode()
         if flags.output.suffix == ".gz":
@@ -57,7 +58,7 @@ def draw_pairs(file: str, text_column_names: str, seed: int) -> Iterator[dict[st
         text = row.get(text_column_names)
         if fault := text_fault(text):
             raise ValueError(
-                f"row {number} (counted from 0) of {file}, column {text_column_names!r}: {fault}; "
+                f"row {number} (counted from 0), column {text_column_names!r}: {fault}; "
                 "choose another with --text_column_names"
             )
         sentences = [part for part in END_OF_SENTENCE.split(str(text)) if part.strip()]

@@ -81,8 +81,9 @@ def _find_texts(
 ) -> list[tuple[str, ...]]:
     """Return the columns that could be the texts, each alone or the one pair."""
     for pair in PAIRS:
-        if names.keys() >= set(pair):
-            return [tuple(names[name] for name in pair)]
+        found = [names[name] for name in pair if name in names and names[name] not in labels]
+        if len(found) == 2:
+            return [tuple(found)]
     found = _usual(names, TEXTS, labels)
     found = found or [n for n, c in columns.items() if c.can_be_text and n not in labels]
     return [(name,) for name in found]

@@ -277,15 +277,21 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
 
 
 def encode_task(
-    task: TaskData, tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None = None
+    task: TaskData,
+    tokenizer: PreTrainedTokenizerBase,
+    max_seq_length: int | None = None,
+    *,
+    apart: bool = False,
 ) -> DatasetDict:
     """Tokenize every split; rows keep their order, and labels are `labels`.
 
     A row, or both texts of a pair together, is cut after `max_seq_length` tokens, by default the
-    tokenizer's own limit. ValueError if the tokenizer does not tell the texts of a pair apart.
+    tokenizer's own limit. ValueError if the tokenizer does not tell the texts of a pair apart. With
+    `apart`, each text of a pair is tokenized and cut as if it were alone.
     """
     is_pair = any("text_pair" in split.column_names for split in task.splits.values())
-    if is_pair and 1 not in tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]:
+    types_of_pair = tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]
+    if is_pair and not apart and 1 not in types_of_pair:
         fault = f"the {type(tokenizer).__name__} gives both texts of a pair the same token type"
         raise ValueError(f"{fault}; take one of sase_hf.build_tokenizer")
     # The collator adds the mask: rows that hold ids alone are encoded faster, and a third smaller.
@@ -293,7 +299,13 @@ def encode_task(
     options |= truncation(tokenizer, max_seq_length)
 
     def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
-        return tokenizer(batch["text"], batch["text_pair"] if is_pair else None, **options)
+        if not apart:
+            return tokenizer(batch["text"], batch["text_pair"] if is_pair else None, **options)
+        sides = (tokenizer(batch[name], **options)["input_ids"] for name in TEXT_COLUMNS)
+        pairs = list(zip(*sides, strict=True))
+        types = [[0] * len(first) + [1] * len(second) for first, second in pairs]
+        ids = [first + second for first, second in pairs]
+        return BatchEncoding({"input_ids": ids, "token_type_ids": types})
 
     return _tokenized(task, encode)
 

@@ -11,6 +11,7 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`:
 `pooling`: A (B, r, S) and M = A H (B, r, H) -> head: logits, loss.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -603,13 +604,15 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
 
     The only weights are those of the encoder. A row holds a query and its document;
     `token_type_ids` is 0 on the query and 1 on the document. The score is the only output, so the
-    head sets the problem type of the config to regression.
+    config is a copy for a regression, without the fields for other labels.
     """
 
     reads_pairs = True
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
-        config.problem_type = "regression"
+        config = deepcopy(config)
+        config.problem_type, config.label_smoothing = "regression", 0.0
+        config.class_weights = config.target_mean = config.target_deviation = None
         config.id2label, config.label2id = {0: "score"}, {"score": 0}
         config.validate()
         super().__init__(config)

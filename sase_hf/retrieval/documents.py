@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import pipeline
 
+from ..data.tokenizer import truncation
 from ..embedding import Embedder
 from ..embedding.shards import COLUMN, list_shards, read_manifest
 from ..models import FAMILIES, unit_rows
@@ -94,12 +95,13 @@ class DocumentRanker:
             )
         task: Any = FAMILIES[self.model.config.model_type].pipeline_task
         read = pipeline(task, model=self.model, tokenizer=self.tokenizer)
-        limit = self.max_seq_length or self.tokenizer.model_max_length
-        longest = limit + len(self.tokenizer(ranking.query).input_ids)  # cuts the document alone
+        cut = truncation(self.tokenizer, self.max_seq_length)
+        if cut:  # the document alone
+            cut["max_length"] += len(self.tokenizer(ranking.query).input_ids)
         for place, score, text in zip(
             ranking.documents, ranking.scores, ranking.texts, strict=True
         ):
             pair = {"text": ranking.query, "text_pair": text}
-            result = read(pair, match_rows=True, max_length=longest)
+            result = read(pair, match_rows=True, **cut)
             label = f"document {place}"
             yield {**result, "label": label, "score": score, "scores": {label: score}}

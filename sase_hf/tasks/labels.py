@@ -97,6 +97,8 @@ class LabelTask(EncoderTask):
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
         args = self.data_args
         problem_type, label_names = args.problem_type, args.label_names
+        if config is not None:
+            _saved_task(config)  # refuses one that cannot learn labels
         if config is not None and not self.model_args.ignore_mismatched_sizes:
             own_names = [name for _, name in sorted((config.id2label or {}).items())]
             if label_names not in (None, own_names):
@@ -112,16 +114,7 @@ class LabelTask(EncoderTask):
         columns, heads, asked = data.text_columns, HEADS, self.model_args.task
         name = asked or ("nli" if len(columns) == 2 else "classification")
         if config is not None:
-            family = FAMILIES[config.model_type]
-            saved = {head.__name__: name for name, head in family.heads.items()}
-            default = name if family.objective == "labels" else family.objective
-            name = saved.get((config.architectures or [""])[0], default)
-            if family.objective != "labels" or name == RETRIEVAL:
-                raise ValueError(
-                    f"the checkpoint is a {config.model_type} model for {name}, which has no "
-                    f"labels; train it with scripts/train_{name}.py"
-                )
-            heads = family.heads
+            heads, name = FAMILIES[config.model_type].heads, _saved_task(config) or name
             if asked not in (None, name):
                 raise ValueError(f"--task is {asked}, but the checkpoint is for {name}")
         if getattr(heads[name], "reads_pairs", False) and len(columns) != 2:
@@ -181,6 +174,20 @@ class LabelTask(EncoderTask):
     def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
         """Return the predicted labels and their probabilities."""
         return predicted_labels(torch.from_numpy(predictions), setup.task)
+
+
+def _saved_task(config: Any) -> str | None:
+    """Return the task of a checkpoint's head; None for a base model. Refuse one without labels."""
+    family = FAMILIES[config.model_type]
+    saved = {head.__name__: name for name, head in family.heads.items()}
+    default = None if family.objective == "labels" else family.objective
+    name = saved.get((config.architectures or [""])[0], default)
+    if family.objective != "labels" or name == RETRIEVAL:
+        raise ValueError(
+            f"the checkpoint is a {config.model_type} model for {name}, which has no labels; train "
+            f"it with scripts/train_{name}.py"
+        )
+    return name
 
 
 def _class_weights(asked: list[str], data: TaskData) -> list[float]:

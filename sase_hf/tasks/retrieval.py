@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
+from datasets import DatasetDict
+from transformers import PreTrainedModel, TokenizersBackend
 from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments, flag
 from ..data.labels import REGRESSION
-from ..data.splits import TaskData, load_pairs
+from ..data.splits import TaskData, encode_task, load_pairs
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
@@ -114,6 +115,10 @@ class RetrievalTask(EncoderTask):
         """Return a new ranker; its only label is the score of a pair."""
         labels = {"id2label": {0: "score"}, "label2id": {"score": 0}}
         return self.new_model(head, data, {"problem_type": REGRESSION, **labels})
+
+    def encode(self, data: TaskData, tokenizer: TokenizersBackend) -> DatasetDict:
+        """Return the rows as tokens; a tokenizer with marks reads each text as in `Embedder`."""
+        return encode_task(data, tokenizer, apart=tokenizer.num_special_tokens_to_add() > 0)
 
     def details(self, trainer: RetrievalTrainer, setup: TrainingSetup) -> dict[str, Any]:
         """Return the recall of the last evaluation by the length of the document."""

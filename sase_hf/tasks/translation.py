@@ -80,6 +80,12 @@ class TranslationRunArguments(RunArguments, Seq2SeqTrainingArguments):
         default=False,
     )
 
+    def __post_init__(self) -> None:
+        """Refuse predictions without translations."""
+        super().__post_init__()
+        if self.do_predict and not self.predict_with_generate:
+            raise ValueError("--do_predict translates; leave out --predict_with_generate false")
+
 
 class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
     """`Seq2SeqTrainer` for translation, with all that `SelfAttentiveTrainer` adds.
@@ -216,5 +222,6 @@ class TranslationTask(Task):
         return [{"translation": text} for text in trainer.texts_of(predictions)]
 
     def details(self, trainer: Any, setup: TrainingSetup) -> dict[str, Any]:
-        """Return how BLEU was computed."""
-        return {"signatures": {"bleu": bleu_signature()}}
+        """Return how BLEU was computed, if it was."""
+        is_measured = "bleu" in (self.run_args.metric_name or setup.default_metrics)
+        return {"signatures": {"bleu": bleu_signature()}} if is_measured else {}

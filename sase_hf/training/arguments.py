@@ -14,6 +14,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import SaveStrategy
 
 from ..data.arguments import flag
+from ..evaluation.metrics import METRICS
 from ..models import FAMILIES
 from ..utils.process import is_fast_in_bfloat16
 
@@ -210,13 +211,22 @@ class RunArguments(TrainingArguments):
         if self.save_steps is None:
             self.save_steps = TrainingArguments.save_steps
         self.enable_jit_checkpoint = False  # SIGTERM always saves one, and training ends there
-        metric = (self.metric_for_best_model or "").removeprefix("eval_")
+        if self.metric_for_best_model == "auto" and self.metric_name:
+            self.metric_for_best_model = self.metric_name[0]
+        metric = (self.metric_for_best_model or "auto").removeprefix("eval_")
         if self.greater_is_better is None and metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows this of the loss only
+        is_own = self.metric_name is None or metric in ("auto", "loss", *METRICS)
+        if self.greater_is_better is None and not is_own:
+            raise ValueError(
+                f"--metric_for_best_model is {metric}, which may be better high or low; add "
+                "--greater_is_better true or false"
+            )
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or bf16 is refused, and launched processes each train alone
         if self.bf16 is None:
-            self.bf16 = self.do_train and not self.fp16 and is_fast_in_bfloat16()
+            may_be = self.do_train and not self.fp16
+            self.bf16 = may_be and is_fast_in_bfloat16(self.use_cpu)
         super().__post_init__()
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader

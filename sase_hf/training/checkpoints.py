@@ -141,14 +141,12 @@ def check_same_rows(output_dir: FilePath, source: Mapping[str, Any], process: in
     """Raise ValueError if the run in a folder trains on other rows; the first run writes which."""
     path, given = Path(output_dir, ROWS_NAME), json.loads(json.dumps(redact(source)))
     if path.is_file():
-        began = json.loads(path.read_text(encoding="utf-8"))
-        if began != given:
-            old, new = (
-                f"{x['rows']:,} of {x.get('file') or x.get('dataset')}" for x in (began, given)
-            )
+        began = json.loads(path.read_text(encoding="utf-8"))  # by an older version with less
+        if changed := [name for name, value in began.items() if given.get(name) != value]:
+            other = ", ".join(f"{name} {began[name]} and not {given.get(name)}" for name in changed)
             raise ValueError(
-                f"the run in {output_dir} trains on other rows, {old} and not {new}; choose "
-                "another --output_dir"
+                f"the run in {output_dir} trains on other rows, {other}; choose another "
+                "--output_dir"
             )
     elif process == 0:
         write_text(path, json.dumps(given))

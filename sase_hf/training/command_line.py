@@ -67,11 +67,10 @@ def parse_arguments(
     given, unknown = parser.parse_known_args(words)
     if unknown:
         raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
-    is_stepwise = any(getattr(given, step, False) for step in STEPS)
     names = task.presets(given)
+    is_stepwise = names is None or any(getattr(given, step, False) for step in STEPS)
     presets = [] if is_stepwise else [PRESETS / f"{name}.yaml" for name in names or ()]
-    if names is not None:
-        words = [*flag_words(_implied(given, presets)), *words]
+    words = [*flag_words(_implied(given, presets, is_stepwise)), *words]
     data_args, model_args, run_args = parser.parse_args_into_dataclasses(
         words, look_for_args_file=False
     )
@@ -176,16 +175,19 @@ def _build_parser(
     return parser
 
 
-def _implied(given: argparse.Namespace, presets: Sequence[Path]) -> dict[str, Any]:
+def _implied(
+    given: argparse.Namespace, presets: Sequence[Path], is_stepwise: bool
+) -> dict[str, Any]:
     """Return the entries of the presets, and the settings that follow from the given flags."""
     implied: dict[str, Any] = {}
     for preset in presets:
         implied |= read_recipe(preset)
-    if given.test_file is not None and not any(getattr(given, step) for step in STEPS):
+    if not is_stepwise and given.test_file is not None:
         implied["do_predict"] = "true"
     if implied.get("load_best_model_at_end") and given.save_steps is not None:
         implied |= {"eval_strategy": "steps", "eval_steps": str(given.save_steps)}
-    first = given.train_file or given.dataset_name or given.validation_file or given.test_file
+    first = given.train_file or given.dataset_name or given.validation_file
+    first = first or getattr(given, "test_file", None)
     if given.output_dir is None and first is not None:
         stem = Path(first).name.partition(".")[0] or "run"
         is_trained = given.do_train or "do_train" in implied

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..data.arguments import SourceArguments
 from ..data.labels import MULTI_LABEL, REGRESSION
-from ..data.rows import CsvForm, read_rows
+from ..data.rows import CsvForm, read_rows, wrap_read_errors
 from ..data.splits import TaskData
 from ..utils.files import atomic_write
 
@@ -34,28 +34,37 @@ def write_predictions(
     become JSON Lines with the columns `text`, `text_pair` and `label`.
     """
     source = arguments.file_of("test")
-    rows: Iterable[Row]
     if source is None or getattr(arguments, "drop_unlabelled", False):
-        ending, rows = ".jsonl", task.splits["test"].to_list()
+        source, ending = None, ".jsonl"
     else:
         path = Path(source.lower())
         ending = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:])
-        rows = () if ending == ".parquet" else islice(read_rows(source), len(added))
+
+    def read() -> Iterator[Row]:
+        if source is None:
+            yield from task.splits["test"].to_list()
+        else:
+            with wrap_read_errors(source):
+                yield from islice(read_rows(source), len(added))
+
     target = Path(output_dir, f"predictions{ending}")
     with atomic_write(target) as draft:
         if ending == ".parquet":
-            _write_parquet(draft, pq.read_table(source), added)
+            table = pq.read_table(source)
+            _write_parquet(draft, table, _renamed(added, table.column_names))
             return target
+        added = _renamed(added, (name for row in read() for name in row))
+        rows = ({**row, **more} for row, more in zip(read(), added, strict=True))
         form = CsvForm.of(str(source)) if ending.startswith((".csv", ".tsv")) else None
         opener = gzip.open if ending.endswith(".gz") else open
         encoding = "utf-8" if form is None else form.encoding
         with opener(draft, "wt", encoding=encoding, newline="") as file:
             if form is not None:
-                _write_csv(file, _joined(rows, added), form)
+                _write_csv(file, rows, form)
             elif ending.startswith(".jsonl"):
-                file.writelines(f"{_json_line(row)}\n" for row in _joined(rows, added))
+                file.writelines(f"{_json_line(row)}\n" for row in rows)
             else:
-                file.write("[\n" + ",\n".join(map(_json_line, _joined(rows, added))) + "\n]\n")
+                file.write("[\n" + ",\n".join(map(_json_line, rows)) + "\n]\n")
     return target
 
 
@@ -81,16 +90,15 @@ def predicted_labels(logits: Tensor, task: TaskData) -> list[dict[str, Any]]:
     ]
 
 
-def _joined(rows: Iterable[Row], added: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Yield rows with the added columns, which take another name where theirs is taken."""
-    for row, more in zip(rows, added, strict=True):
-        yield {**row, **{_free(name, row): value for name, value in more.items()}}
-
-
-def _free(name: str, taken: Iterable[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
+def _renamed(added: Sequence[Row], names: Iterable[str]) -> Sequence[Row]:
+    """Return the added columns, all rows alike, with underscores after names that are taken."""
+    taken, free = set(names), dict[str, str]()
+    for name in (name for row in added[:1] for name in row):
+        free[name] = name
+        while free[name] in taken:
+            free[name] += "_"
+        taken.add(free[name])
+    return [{free[name]: value for name, value in row.items()} for row in added]
 
 
 def _as_text(value: Any) -> Any:
@@ -121,5 +129,5 @@ def _write_parquet(path: Path, table: pa.Table, added: Sequence[Row]) -> None:
     table = table.slice(0, len(added))
     for name in added[0]:
         values = pa.array([_as_text(row[name]) for row in added])
-        table = table.append_column(_free(name, table.column_names), values)
+        table = table.append_column(name, values)
     pq.write_table(table, path)

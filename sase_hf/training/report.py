@@ -30,8 +30,8 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     """Divide the logits by the temperature that fits the validation rows best (Guo et al., 2017).
 
     The last layer is divided, so that the saved model, its export and its pipelines need no more.
-    No prediction changes. Only for one label per row. Returns `temperature`, and the calibration
-    error without it and with it.
+    No prediction changes. Only for one label per row. The temperature stays 1 where that error is
+    not lower by another. Returns `temperature`, and the calibration error without it and with it.
     """
     if setup.task.problem_type != SINGLE_LABEL:
         return {}
@@ -40,17 +40,18 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     labels = torch.tensor(rows["labels"][:])
     # A few rows that are all right would ask for boundless confidence, random rows for none.
     temperature = min(max(fit_temperature(logits, labels), LEAST), MOST)
-    if bool((logits.argmax(-1) == labels).all()):
-        temperature = 1.0
+    before, after = (
+        expected_calibration_error((logits / t).softmax(-1), labels) for t in (1.0, temperature)
+    )
+    if after >= before or bool((logits.argmax(-1) == labels).all()):
+        temperature, after = 1.0, before
     with torch.no_grad():
         for parameter in setup.model.classifier.output.parameters():
             parameter /= temperature
     return {
         "temperature": temperature,
-        "eval_calibration_error_before": expected_calibration_error(logits.softmax(-1), labels),
-        "eval_calibration_error": expected_calibration_error(
-            (logits / temperature).softmax(-1), labels
-        ),
+        "eval_calibration_error_before": before,
+        "eval_calibration_error": after,
     }
 
 
@@ -101,11 +102,9 @@ def _facts(
         loss = trainer.family_loss(output, dict.fromkeys(trainer.family.logged_outputs, 0.0))
         yield f"loss without the {' and '.join(trainer.family.logged_outputs)}", loss
     if "temperature" in known:
-        is_limit = known["temperature"] in (LEAST, MOST)  # as of a model at chance
-        yield (
-            "temperature" + (", at the limit of the search" if is_limit else ""),
-            known["temperature"],
-        )
+        notes = dict.fromkeys((LEAST, MOST), ", at the limit of the search")  # a model at chance
+        notes[1.0] = ", left as it was"  # all rows right, or no lower error
+        yield f"temperature{notes.get(known['temperature'], '')}", known["temperature"]
         yield "calibration error before scaling", known["eval_calibration_error_before"]
         yield "calibration error after scaling, same rows", known["eval_calibration_error"]
 

@@ -117,12 +117,6 @@ class _Run:
         self.given = changed_arguments(task.model_args, task.data_args, args)
         self.must_push, args.push_to_hub = args.push_to_hub, False
         self.repo_id = args.hub_model_id
-        if self.must_push and args.process_index == 0:  # now, and not after hours of training
-            self.repo_id = create_repository(
-                self.repo_id or Path(self.output_dir).resolve().name,
-                private=bool(args.hub_private_repo),
-                token=args.hub_token,
-            )
         keep_freed_memory()
         limit_compiled_code()
         (enable_full_determinism if args.full_determinism else set_seed)(args.seed)
@@ -130,7 +124,16 @@ class _Run:
         self.given |= complete_arguments(args, self.setup)
         check_setup(args, self.setup)
         if args.do_train:
-            check_same_rows(self.output_dir, self.setup.task.sources["train"], args.process_index)
+            data, seed = self.setup.task, task.data_args.shuffle_seed
+            rows = {**data.sources["train"], "text_column_names": data.text_columns}
+            rows |= {"label_column_name": data.label_columns, "shuffle_seed": seed}
+            check_same_rows(self.output_dir, rows, args.process_index)
+        if self.must_push and args.process_index == 0:  # now, and not after hours of training
+            self.repo_id = create_repository(
+                self.repo_id or Path(self.output_dir).resolve().name,
+                private=bool(args.hub_private_repo),
+                token=args.hub_token,
+            )
         log_summary(task, self.setup)
         self.trainer = task.make_trainer(self.setup)
 
@@ -190,7 +193,7 @@ class _Run:
             write_model_card(self.output_dir, record, self.repo_id, loaded=loaded)
         if args.record is not None:
             write_record(record, args.record)
-        if args.do_train and self.must_push and self.repo_id is not None:
+        if self.must_push and self.repo_id is not None:
             push(
                 self.output_dir,
                 self.repo_id,
@@ -242,12 +245,17 @@ def check_arguments(task: Task) -> None:
             "--early_stopping_patience needs evaluations and the best model; add --eval_strategy "
             "epoch --load_best_model_at_end"
         )
+    if args.push_to_hub and not args.do_train:
+        raise ValueError("--push_to_hub pushes a trained model; add --do_train, or use push.py")
     if args.push_to_hub and args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
         raise ValueError(
             f"--hub_strategy is {args.hub_strategy.value}, but the model is pushed only after "
             "training; leave the flag out"
         )
     check_output(args.record)
+    folder = Path(args.output_dir).absolute()
+    if args.record and folder.is_relative_to(Path(args.record).absolute()):
+        raise IsADirectoryError(f"--record {args.record} is a folder of the run; name a file in it")
 
 
 def complete_arguments(run_args: Any, setup: TrainingSetup) -> dict[str, Any]:
@@ -261,9 +269,8 @@ def complete_arguments(run_args: Any, setup: TrainingSetup) -> dict[str, Any]:
         per_update *= run_args.gradient_accumulation_steps
         chosen["num_train_epochs"] = min(max(round(1500 * per_update / rows), 2), 30)
     if run_args.metric_for_best_model == "auto":
-        names = run_args.metric_name or setup.default_metrics
-        chosen["metric_for_best_model"] = names[0]
-        chosen["greater_is_better"] = names[0] not in LOWER_IS_BETTER
+        chosen["metric_for_best_model"] = name = setup.default_metrics[0]
+        chosen["greater_is_better"] = name not in LOWER_IS_BETTER
     for name, value in chosen.items():
         setattr(run_args, name, value)
     return chosen
@@ -345,4 +352,5 @@ def log_summary(task: Task, setup: TrainingSetup) -> None:
     precision = "bfloat16" if args.bf16 else "float16" if args.fp16 else "float32"
     logger.info(f"device: {args.device} in {precision}, processes: {args.world_size}")
     if args.do_train:
-        logger.info(f"epochs: {args.num_train_epochs:g}")
+        updates, epochs = args.max_steps, args.num_train_epochs
+        logger.info(f"updates: {updates:,}" if updates > 0 else f"epochs: {epochs:g}")

@@ -220,8 +220,13 @@ class EncoderTask(Task):
         encoder, files = args.encoder_name_or_path, args.word_vectors or []
         if files and encoder is not None:
             raise ValueError("--encoder_name_or_path brings word vectors; leave out --word_vectors")
-        if args.extend_vocabulary and not files:
-            raise ValueError("--extend_vocabulary needs the words of --word_vectors")
+        for name in ("extend_vocabulary", "word_vectors_member"):
+            if getattr(args, name) and not files:
+                raise ValueError(f"--{name} needs --word_vectors")
+        if args.extend_vocabulary and args.tokenizer_name is not None:
+            raise ValueError(
+                "--extend_vocabulary cannot change a ready tokenizer; leave out --tokenizer_name"
+            )
         options = {"cache_dir": self.data_args.cache_dir, "token": self.data_args.token}
         options["member"] = args.word_vectors_member
         build: Callable[..., TokenizersBackend] = build_tokenizer

@@ -18,7 +18,7 @@ def atomic_write(path: FilePath, *, is_first_kept: bool = False) -> Iterator[Pat
     The block writes the draft that is yielded, a file beside `path`. The draft takes the place of
     `path` when the block ends, and is deleted when the block fails. Missing folders are made. With
     `is_first_kept`, of several processes the first one decides; where the file system has no hard
-    links, the last one does. OSError names `path`.
+    links, the last one does. OSError names `path`; one that names another file passes.
     """
     path = Path(path)
     draft = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
@@ -32,6 +32,8 @@ def atomic_write(path: FilePath, *, is_first_kept: bool = False) -> Iterator[Pat
         if not (is_first_kept and path.exists()):
             os.replace(draft, path)
     except OSError as reason:
+        if reason.filename and Path(reason.filename) not in (draft, path, *path.parents):
+            raise
         why = reason.strerror or str(reason)
         raise OSError(f"cannot write {path}: {why}; name another file") from reason
     finally:

@@ -55,9 +55,9 @@ def trains_lstm_in_bfloat16() -> bool:
     return True
 
 
-def is_fast_in_bfloat16() -> bool:
+def is_fast_in_bfloat16(use_cpu: bool = False) -> bool:
     """Return whether the GPU, or else the processor, is faster in bfloat16 than in float32."""
-    if torch.cuda.is_available():
+    if torch.cuda.is_available() and not use_cpu:
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.cpu._is_avx512_bf16_supported() and trains_lstm_in_bfloat16()
 

@@ -35,7 +35,10 @@ def find(columns: dict[str, list[Any]], labelled: bool = True, **flags: Any) -> 
     ],
 )
 def test_find_columns_knows_usual_names(names: list[str], expected: tuple[Any, ...]) -> None:
+    """A column that a flag names as the label is no text."""
     assert find({name: ["a", "b"] for name in names}) == expected
+    answers = {name: ["a", "b"] for name in ("question", "answer")}
+    assert find(answers, label_column_name="answer") == (("question",), ("answer",))
 
 
 @pytest.mark.parametrize("kinds", [KINDS, FLAGS, [["x", "y"], ["x"], [], ["y"], ["x"]]])

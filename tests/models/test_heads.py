@@ -315,7 +315,15 @@ def test_retrieval_head_reads_texts_of_any_length() -> None:
 
 
 def test_retrieval_head_loads_from_its_own_and_any_other_checkpoint(tmp_path: Path) -> None:
-    """As a head with one output; the base model, which embeds, by AutoModel."""
+    """As a head with one output; the base model, which embeds, by AutoModel.
+
+    The config of another head stays as it was, whatever it holds for its own labels.
+    """
+    for problem in (PROBLEMS[0], PROBLEMS[2]):
+        fields = {"num_labels": 3, "problem_type": problem, **OPTIONS[problem][-1]}
+        config = tiny.tiny_model(SelfAttentiveForNLI, **fields).config
+        assert SelfAttentiveForRetrieval(config).config.num_labels == 1
+        assert config.num_labels == 3
     tiny.tiny_model(SelfAttentiveForNLI, num_labels=3).save_pretrained(tmp_path / "nli")
     model = SelfAttentiveForRetrieval.from_pretrained(tmp_path / "nli").eval()
     assert model.config.id2label == {0: "score"}

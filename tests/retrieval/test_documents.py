@@ -26,6 +26,8 @@ def test_document_ranker_refuses_missing_shards_and_another_model(tmp_path: Path
     hops = read([{"text": TEXTS[0], "text_pair": text} for text in best.texts or ()])
     shown = [result["attention"] for result in ranker.explain(best)]
     assert shown != [result["attention"] for result in hops], "but the rows that met"
+    ranker.tokenizer.model_max_length = int(1e30)  # of a tokenizer without a limit
+    assert len([*ranker.explain(best)]) == len(TEXTS)
     with pytest.raises(ValueError, match=r"was begun with other settings: model\.config_sha256 wa"):
         DocumentRanker(other, folder)
     (folder / "embeddings-00001-of-00002.parquet").unlink()

@@ -175,7 +175,8 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
         ({"extend_vocabulary": False}, "--extend_vocabulary shape a new model"),
         ({"classifier_dropout": 1.0}, r"^classifier_dropout is 1\.0; it must be .* below 1"),
         # The loss of another family has no penalty, its code no attention of this kind.
-        ({"model_name_or_path": "BERT"}, "holds a 'bert' model; name a 'self_attentive' or"),
+        ({"model_name_or_path": "bert"}, "holds a 'bert' model; name a 'self_attentive' or"),
+        ({"model_name_or_path": "rnnsearch"}, r"labels; train it with scripts/train_translation\."),
     ],
 )
 def test_checkpoint_refuses_another_family_and_flags_that_contradict_it(
@@ -188,8 +189,9 @@ def test_checkpoint_refuses_another_family_and_flags_that_contradict_it(
 ) -> None:
     """A flag without effect would mislead."""
     monkeypatch.chdir(tmp_path)
-    Path("BERT").mkdir()
-    Path("BERT/config.json").write_text('{"model_type": "bert"}')
+    for name in ("bert", "rnnsearch"):
+        Path(name).mkdir()
+        Path(name, "config.json").write_text(f'{{"model_type": "{name}"}}')
     files = {"validation_file": reviews["validation_file"], "model_name_or_path": checkpoint[0]}
     with pytest.raises(ValueError, match=message):
         run_tiny(tmp_path / "run", do_eval=True, **{**files, **options})

@@ -11,8 +11,9 @@ from rows import write_jsonl
 from runs import TINY_MODEL, read_lines
 from sentence_transformers import SentenceTransformer
 from tiny_translation import tiny_translator
+from tokenizers.processors import TemplateProcessing
 
-from sase_hf import build_translation_tokenizer
+from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.evaluation.translation import translate
 from sase_hf.tasks import RetrievalTask
 from sase_hf.training import run
@@ -158,6 +159,22 @@ def test_retrieval_run_starts_from_a_checkpoint_and_resumes(
     assert loss_after("halves", 4, resume_from_checkpoint="true") == whole
 
 
+def test_texts_of_pairs_are_read_as_embed_reads_each(tmp_path: Path) -> None:
+    """Also by a tokenizer with marks of its own at the beginning and end, as of BERT."""
+    tokenizer = build_tokenizer(text for pair in PAIRS for text in pair.values())
+    tokenizer.add_special_tokens({"cls_token": "[CLS]", "sep_token": "[SEP]"})
+    marks = [(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in ("[CLS]", "[SEP]")]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=marks
+    )
+    tokenizer.save_pretrained(tmp_path / "words")
+    words = words_for(tmp_path, tokenizer_name=tmp_path / "words", max_seq_length=6)
+    row = parse_arguments(RetrievalTask, words).assemble().rows["train"][-1]
+    for kind, text in enumerate(PAIRS[-1].values()):
+        ids = [i for i, k in zip(row["input_ids"], row["token_type_ids"], strict=True) if k == kind]
+        assert ids == tokenizer(text, truncation=True, max_length=6).input_ids
+
+
 def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
     long = "one two three four five six seven eight nine."
     texts = [f"A b. {long} C d! E f? G h.", "Too few. Sentences.", "No. Long. One. At. All."]
@@ -165,6 +182,9 @@ def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
     output = tmp_path / "pairs.jsonl"
     script_main("retrieval_pairs")([str(rows), str(output), "--max_rows", "1"])
     assert read_lines(output) == [{"query": long, "document": "A b. C d! E f? G h."}]
+    rows.write_text("{")
+    with pytest.raises(SystemExit, match=r"cannot read '.*rows\.jsonl': line 1, "):
+        script_main("retrieval_pairs")([str(rows), str(output)])
 
 
 def test_retrieval_has_no_flags_that_it_could_not_follow(tmp_path: Path) -> None:

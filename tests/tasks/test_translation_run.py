@@ -150,6 +150,13 @@ def test_translation_resumes_where_it_stopped(tmp_path: Path) -> None:
     assert same_weights(weights_of(tmp_path), whole)
 
 
+def test_bleu_is_recorded_where_it_was_measured_alone(tmp_path: Path) -> None:
+    """Another metric needs no sacrebleu. Without a folder, the file of rows names it."""
+    task = parse_arguments(TranslationTask, words_for(tmp_path, metric_name="x", output_dir=None))
+    assert task.details(None, task.assemble()) == {}
+    assert task.run_args.output_dir == "runs/train"
+
+
 def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
     words = words_for(tmp_path, adadelta="true", learning_rate=1)
     task = parse_arguments(TranslationTask, words)
@@ -172,6 +179,7 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
         ({"max_train_words": 2}, "no rows left"),
         ({"max_train_words": 2, "both_directions": True}, "no rows left"),
         ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
+        ({"do_predict": "true", "predict_with_generate": "false"}, "leave out --predict_with_gen"),
         ({"tokenizer_name": "CHECKPOINT", "subwords": "true"}, "--subwords cannot change a ready"),
     ],
 )

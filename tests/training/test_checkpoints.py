@@ -96,7 +96,8 @@ def test_folder_of_another_program_run_or_model_is_not_written_into(
 def test_torn_beginning_is_cleared_and_nothing_else(tmp_path: Path) -> None:
     """The run began, and was killed before a checkpoint or the model was whole."""
     check_same_rows(tmp_path, {"file": "a.csv", "rows": 3})
-    with pytest.raises(ValueError, match=r"other rows, 3 of a\.csv and not 3 of b\.csv"):
+    check_same_rows(tmp_path, {"file": "a.csv", "rows": 3, "texts": ("text",)})
+    with pytest.raises(ValueError, match=r"other rows, file a\.csv and not b\.csv; choose"):
         check_same_rows(tmp_path, {"file": "b.csv", "rows": 3})
     for name in ("checkpoint-5", "runs"):  # the latter of a tracker
         (tmp_path / name).mkdir()

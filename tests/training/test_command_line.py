@@ -173,7 +173,7 @@ def test_run_arguments_train_in_the_precision_that_the_machine_is_fast_in(
     """A recipe in bfloat16 runs as it is with a GPU and without; transformers asks for use_cpu."""
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
     for is_fast in (False, True):
-        monkeypatch.setattr(arguments, "is_fast_in_bfloat16", lambda fast=is_fast: fast)
+        monkeypatch.setattr(arguments, "is_fast_in_bfloat16", lambda use_cpu, fast=is_fast: fast)
         assert RunArguments(str(tmp_path), do_train=True).bf16 is is_fast
         assert RunArguments(str(tmp_path), do_train=True, bf16=not is_fast).bf16 is not is_fast
         assert not RunArguments(str(tmp_path)).bf16, "predictions are those of any machine"
@@ -207,3 +207,10 @@ def test_run_arguments_minimise_errors(tmp_path: Path) -> None:
     for metric, greater in (("eval_mse", False), ("penalty", False), ("pearson", True)):
         run = RunArguments(str(tmp_path), metric_for_best_model=metric)
         assert run.greater_is_better is greater
+    given: dict[str, Any] = {"metric_for_best_model": "auto", "metric_name": ["mape"]}
+    with pytest.raises(
+        ValueError, match=r"is mape, which .* add --greater_is_better true or false"
+    ):
+        RunArguments(str(tmp_path), **given)
+    run = RunArguments(str(tmp_path), **given, greater_is_better=False)
+    assert (run.metric_for_best_model, run.greater_is_better) == ("mape", False)

@@ -91,6 +91,13 @@ def test_predictions_keep_marks_separators_and_line_ends(given: bytes, tmp_path:
     assert path.read_bytes() == expected
 
 
+def test_predictions_have_the_same_names_in_all_rows(tmp_path: Path) -> None:
+    """Also where few rows have a key, and the name with an underscore is that of another."""
+    (tmp_path / "some.jsonl").write_text('{"text": "a"}\n{"text": "b", "own": 0}\n')
+    path = add(tmp_path / "some.jsonl", [{"own": 1, "own_": 2}] * 2, tmp_path / "out")
+    assert [(row["own_"], row["own__"]) for row in read(path)] == [(1, 2)] * 2
+
+
 def test_predictions_keep_quotes_that_are_text_and_half_characters(tmp_path: Path) -> None:
     """Quotes are quoted in turn, so that readers that know quotes and those here see the same."""
     texts = ['"Fine.', '"so"', 'she said "yes"', '"a" b', 'no"']

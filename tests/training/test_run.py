@@ -94,7 +94,9 @@ def test_run_waits_for_no_other_in_its_folder(reviews: dict[str, str], tmp_path:
     """Nothing of a living run is deleted; a killed one is in nobody's way."""
     checkpoint = tmp_path / "checkpoint-1"
     checkpoint.mkdir()  # being written
-    (tmp_path / "training_rows.json").write_text('{"rows": 1}')
+    (tmp_path / "training_rows.json").write_text(
+        '{"rows": 48, "text_column_names": ["x"], "shuffle_seed": 3}'
+    )
     lock = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)"
     words = [sys.executable, "-c", f"{lock}; print(flush=True); input()", str(tmp_path / ".lock")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -105,7 +107,10 @@ def test_run_waits_for_no_other_in_its_folder(reviews: dict[str, str], tmp_path:
                 train_tiny(tmp_path, **reviews, resume_from_checkpoint=resume)
         assert checkpoint.is_dir()
         other.kill()
-    with pytest.raises(ValueError, match="trains on other rows"):
+    message = (
+        r"trains on other rows, text_column_names \['x'\] and not \['text'\], shuffle_seed 3 and"
+    )
+    with pytest.raises(ValueError, match=message):
         train_tiny(tmp_path, **reviews)
 
 
@@ -179,6 +184,8 @@ def test_run_logs_what_will_be_trained(
     assert config.embedding_size == 3, "the width of the vectors"
     assert f"vocabulary: {config.vocab_size} words, 0.0% of the tokens unknown" in text
     assert "length: 48 rows reach the limit of 2 tokens" in text
+    assert "updates: 1" in text
+    assert "epochs: " not in text
     parameters = sum(weight.numel() for weight in weights(tmp_path / "run").values())
     assert f"{parameters:,} parameters" in text
 
@@ -320,6 +327,12 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
             "a new model takes its words from training rows; give --train_file",
         ),
         ({"do_train": True, "gradient_accumulation_steps": 0}, "steps is 0; it must be 1 or more"),
+        ({"do_eval": True, "push_to_hub": True, "model_name_or_path": "x"}, "add --do_train, or"),
+        ({"do_train": True, "word_vectors_member": "v"}, "_member needs --word_vectors"),
+        (
+            {"extend_vocabulary": True, "word_vectors": ["v"], "tokenizer_name": "t"},
+            "--extend_vocabulary cannot change a ready tokenizer; leave out --tokenizer_name",
+        ),
         ({"do_train": True, "report_to": ["nothing"]}, "--report_to is nothing, which is unknown"),
         ({"do_train": True, "task": "nli"}, "nli reads two texts, but --text_column_names is text"),
     ],
@@ -351,6 +364,9 @@ def test_run_pushes_the_model_with_its_card_once(
     """After the card was written; predictions and the token stay here."""
     options = {"hub_model_id": f"{OWNER}/rooms", "hub_token": TOKEN, "push_to_hub": True}
     folder = tmp_path / "run"
+    with pytest.raises(ValueError, match="has no column 'none'"):
+        train_tiny(tmp_path / "bad", **reviews, text_column_names="none", **options)
+    assert not hub.repositories, "before the rows were read"
     train_tiny(folder, **reviews, do_eval=True, do_predict=True, max_steps=2, **options)
     pushed = hub.files(f"{OWNER}/rooms")
     assert "| on the test split | |" in pushed["README.md"].decode()

@@ -12,8 +12,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from checkpoints import script_main
@@ -31,7 +33,7 @@ from runs import (
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
-from sase_hf.training.report import write_report
+from sase_hf.training.report import calibrate, write_report
 from sase_hf.training.trainer import SelfAttentiveTrainer
 from sase_hf.utils.process import trains_lstm_in_bfloat16
 
@@ -103,7 +105,7 @@ def test_calibration_leaves_no_better_temperature_and_no_other_prediction(
     tmp_path: Path, reviews: Path
 ) -> None:
     """The saved model has it in its weights: the best temperature of its logits is 1."""
-    options = {**TINY, "train_file": reviews, "validation_fraction": 0.4}
+    options = {**TINY, "train_file": reviews, "validation_fraction": 0.4, "learning_rate": 0.04}
     options |= {"do_train": True, "do_eval": True}
     logits = {}
     for name in ("plain", "calibrated"):
@@ -131,7 +133,21 @@ def test_calibration_of_rows_that_are_all_right_leaves_the_logits(
     main(flags(**easy, train_file=tmp_path / "easy.csv", output_dir=tmp_path / "run"))
     assert results_of(tmp_path / "run")["eval_accuracy"] == 1, "the premise"
     page = (tmp_path / "run" / "report.html").read_text()
-    assert re.search(r"temperature</bdi></th><td>1\.000<", page)
+    assert re.search(r"temperature, left as it was</bdi></th><td>1\.000<", page)
+
+
+def test_calibration_that_would_raise_the_error_leaves_the_logits() -> None:
+    """The likeliest temperature here is 2.3, for the sake of one wrong row that was sure."""
+    logits, labels = np.array([[2.0, 0]] * 8 + [[4.0, 0]] * 2), [0] * 7 + [1, 0, 1]
+    output = torch.nn.Linear(1, 2)
+    before = output.weight.tolist()
+    task = SimpleNamespace(problem_type="single_label_classification")
+    model = SimpleNamespace(classifier=SimpleNamespace(output=output))
+    setup: Any = SimpleNamespace(task=task, rows={"validation": {"labels": labels}}, model=model)
+    trainer: Any = SimpleNamespace(predict=lambda *_, **__: SimpleNamespace(predictions=logits))
+    found = calibrate(trainer, setup)
+    assert (found["temperature"], output.weight.tolist()) == (1, before)
+    assert found["eval_calibration_error"] == found["eval_calibration_error_before"]
 
 
 @pytest.mark.parametrize(
