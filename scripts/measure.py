@@ -1,4 +1,4 @@
-"""Measure which words the hops read, and whether their attention explains the predictions.
+"""Measure which words the hops read, and which scores of words explain the predictions.
 
     python scripts/measure.py attention runs/penalty runs/no_penalty --file dev.jsonl
         --word_list opinion_words.tsv --record attention.json --plot attention.png
@@ -11,9 +11,10 @@ effective words are exp of the entropy. The cosine of a hop is the mean cosine b
 and those of each other hop: 1 for hops that read the same. The lift is the attention on the words
 of the list over their share of the tokens.
 
-`faithfulness` removes the most attended words of each text step by step and follows the probability
-of the predicted class; then inserts them into an empty text. Random order and Integrated Gradients
-are the competitors; the latter need `pip install 'sase_hf[captum]'`.
+`faithfulness` removes the words with the highest scores from each text step by step and follows the
+probability of the predicted class; then inserts them into an empty text. The scores are attention,
+the contributions of states and of words, gradient times input, leaving each word out, Integrated
+Gradients (`pip install 'sase_hf[captum]'`) and random numbers.
 
 `--plot` needs `pip install 'sase_hf[viz]'`. In seconds, on the model of scripts/quickstart.py:
 
@@ -95,7 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--names", nargs="+", help="names of the checkpoints; by default their last part")
     add("--word_list", type=Path, help="file with a word on each line, up to a tab; for the lift")
     add("--plot", type=Path, help="file for the distributions, .png or .svg")
-    add = command(faithfulness, "whether predictions depend on the attended words", "checkpoint")
+    add = command(faithfulness, "which scores of words explain the predictions", "checkpoint")
     steps = "--integrated_gradients_steps"
     add(steps, type=int, default=16, help="of the integral; 0 for none (default: 16)")
     add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")

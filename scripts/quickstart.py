@@ -127,9 +127,11 @@ def example(results: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield the longest of the texts, its strongest words and the prediction."""
     result = max(results, key=lambda result: len("".join(result["text"])))
     texts = result["text"] if isinstance(result["text"], list) else [result["text"]]
-    for text, words in zip(texts, attention_text(result, color=False).splitlines(), strict=True):
+    lines = attention_text(result, color=False).splitlines()
+    for text, words, why in zip(texts, lines[::2], lines[1::2], strict=True):
         yield f'"{text}"'
         yield f"  most attended: {words}"
+        yield f"  {why}"
     yield f"  predicted: {result['label']} ({result['score']:.0%}); true: {result['true_label']}"
 
 

@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
     batch_size = "--per_device_eval_batch_size"
     add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
+    add("--target", metavar="LABEL", help="the label to explain (default: the predicted one)")
     add("--pairs", action="store_true", help="draw the weights of pairs of tokens")
     add("--title", help="the heading of the page or figure")
     add("--output", type=Path, help="a file: .html, .png or .svg (default: the terminal)")
@@ -89,11 +90,11 @@ def check(flags: Namespace) -> str:
 
 def show_alignment(readers: dict[str, Any], flags: Namespace, ending: str) -> Any:
     """Translate the texts; return the alignments as a page, a figure or text for the terminal."""
-    refused = (flags.text_pair, flags.pairs or None, flags.max_seq_length)
+    refused = (flags.text_pair, flags.pairs or None, flags.max_seq_length, flags.target)
     if len(readers) > 1 or flags.text is None or any(flag is not None for flag in refused):
         raise ValueError(
             "alignments are shown for one checkpoint and --text, once or several times, "
-            "without --text_pair, --pairs and --max_seq_length"
+            "without --text_pair, --pairs, --max_seq_length and --target"
         )
     [translate] = readers.values()
     results = translate(flags.text, batch_size=flags.per_device_eval_batch_size)
@@ -116,7 +117,7 @@ def show_attention(readers: dict[str, Any], flags: Namespace, ending: str) -> An
         drawn = visualization.select_predictions(read_rows(first, rows, *size), *drawn_by)
         rows = [rows[place] for place in drawn]
     names = list(readers) if len(readers) > 1 else [""]
-    read = [read_rows(reader, rows, *size) for reader in readers.values()]
+    read = [read_rows(reader, rows, *size, flags.target) for reader in readers.values()]
     results = dict(zip(names, read, strict=True))
     if ending in PAGE_ENDINGS and len(readers) == 1:
         return visualization.attention_html(results[""], flags.title or "Attention")

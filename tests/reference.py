@@ -352,6 +352,35 @@ def classify_pair(
     return targets(config, classify(F_r, part(weights, "classifier."))), P
 
 
+def contributions(
+    config: Any, weights: Weights, sentences: Sequence[Sequence[int]], label: int, steps: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Return what each hop added to a label at each token, r x n, and each word, of 1 or 2 texts.
+
+    The gradient of the head is averaged over steps of the straight path from empty matrices; the
+    gradients of the words go back from the states alone.
+    """
+    own, head = part(weights, "encoder."), part(weights, "classifier.")
+    S = [own["embeddings.weight"][list(ids)].detach().requires_grad_() for ids in sentences]
+    read = [encode(config, {**own, "embeddings.weight": one}, range(len(one))) for one in S]
+    total: Any = [torch.zeros_like(text.M) for text in read]
+    for step in range(steps):
+        at = [((step + 0.5) / steps * text.M).detach().requires_grad_() for text in read]
+        F_r = at[0] if len(at) == 1 else MATCHINGS[config.matching](*at, part(weights, "matching."))
+        logits = targets(config, CLASSIFIERS[config.classifier](F_r, head))
+        is_single = config.problem_type == "single_label_classification"
+        f = logits[label] - (logits.mean() if is_single else 0)
+        found = torch.autograd.grad(f, at)
+        total = [G + g / steps for G, g in zip(total, found, strict=True)]
+    hops = [
+        torch.stack([A_i.detach() * (H @ G_i) for A_i, G_i in zip(A, G, strict=True)])
+        for (H, A, _, _), G in zip(read, total, strict=True)
+    ]
+    slopes = torch.autograd.grad(sum(C.sum() for C in hops), S)
+    words = [(g * one).sum(1).detach() for g, one in zip(slopes, S, strict=True)]
+    return [C.detach() for C in hops], words
+
+
 # The loss
 
 

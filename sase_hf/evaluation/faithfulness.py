@@ -1,11 +1,13 @@
-"""Is attention an explanation? Deletion and insertion curves, measured on the model itself.
+"""What explains a prediction? Deletion and insertion curves, measured on the model itself.
 
-Deletion removes the most attended tokens of a text step by step and follows the probability of the
-class that the model predicts for the whole text. Insertion starts from an empty text and puts the
-most attended tokens back first. If the prediction depends on them, the deletion curve falls faster,
-and the insertion curve rises faster, than in random order. The competitor is Integrated Gradients
-(Sundararajan et al., 2017) of the probability. The attention mask removes a token: the model reads
-the rest exactly as a text without the token.
+Deletion removes the tokens with the highest scores step by step and follows the probability of the
+class that the model predicts for the whole text. Insertion starts from an empty text and puts these
+tokens back first. If the prediction depends on them, the deletion curve falls faster, and the
+insertion curve rises faster, than in random order. The scores are those of the attention, of the
+contributions (`sase_hf.models.contributions_self_attentive`), and their competitors: gradient times
+input, the probability lost by leaving a token out, and Integrated Gradients (Sundararajan et al.,
+2017) of the probability. The attention mask removes a token: the model reads the rest exactly as a
+text without the token.
 
 An attribution is one score per token; tokens are removed and inserted from the highest score down.
 Shapes: B texts, T tokens, r hops, K attributions, S steps.
@@ -20,6 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..data.labels import SINGLE_LABEL
+from ..models.contributions_self_attentive import explain
 from .dataset import Batch, EvaluationDataset
 
 # Share of the tokens that is removed or inserted, rounded up to whole tokens.
@@ -41,7 +44,7 @@ def measure_faithfulness(
     batch_size: int = 32,
     seed: int = 42,
 ) -> dict[str, Any]:
-    """Compare attention, as an attribution, with random scores and Integrated Gradients.
+    """Compare attention and contributions, as attributions, with their competitors.
 
     Integrated Gradients are positive where a token supports the class; attention has no sign. So
     they are two attributions: with their sign, and without as `integrated_gradients_unsigned`. The
@@ -70,32 +73,65 @@ def measure_faithfulness(
         raise ValueError(f"--integrated_gradients_steps is {steps}; it must be 0 or more")
     if random_orders < 1:
         raise ValueError(f"--random_orders is {random_orders}; it must be 1 or more")
-    kinds = ["attention", *["random"] * random_orders]
-    kinds += ["integrated_gradients", "integrated_gradients_unsigned"] if steps else []
-    curves = np.zeros((len(kinds), len(DIRECTIONS), dataset.rows.num_rows, len(PERCENTS)))
+    curves: dict[str, np.ndarray] = {}
     errors: list[float] = []
+    shape = (len(DIRECTIONS), dataset.rows.num_rows, len(PERCENTS))
     for numbers, batch in dataset.batches(batch_size, "Removing tokens"):
-        classes, attention = predict(model, batch)
-        scores = [attention, *random_scores(attention, numbers, random_orders, seed)]
+        classes, scores = attributions(model, batch)
         if steps:
             gradients, error = integrated_gradients(model, batch, classes, steps)
-            scores += [gradients, gradients.abs()]
+            scores |= {"integrated_gradients": gradients}
+            scores |= {"integrated_gradients_unsigned": gradients.abs()}
             errors += error.abs().tolist()
-        curves[:, :, numbers] = probability_curves(model, batch, classes, scores).cpu()
-    by_kind = {kind: curves[np.array(kinds) == kind].mean(0) for kind in dict.fromkeys(kinds)}
-    summary = summarise(by_kind, seed)
+        drawn = random_scores(scores["attention"], numbers, random_orders, seed)
+        every = [*scores.values(), *drawn]
+        found = probability_curves(model, batch, classes, every).cpu().numpy()
+        own = dict(zip(scores, found, strict=False)) | {"random": found[len(scores) :].mean(0)}
+        for name, part in own.items():
+            curves.setdefault(name, np.zeros(shape))[:, numbers] = part
+    summary = summarise(curves, seed)
     return summary | ({"convergence_error": float(np.mean(errors))} if errors else {})
 
 
-@torch.no_grad()
-def predict(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the predicted class of each text (B,), and the attention on its tokens (B, T).
+def attributions(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the predicted class of each text (B,), and scores on its tokens (B, T) by name.
 
-    The attention is summed over the hops, for a pair over both sentences.
+    Attention and contributions are summed over the hops, for a pair over both sentences.
     """
-    outputs = model(**batch, output_attentions=True)
-    attention = outputs.attentions[0]  # (B, r, T) or (B, 2, r, T)
-    return outputs.logits.argmax(-1), attention.flatten(1, -2).sum(1)
+    with torch.no_grad():
+        outputs = model(**batch, output_attentions=True)
+    classes = outputs.logits.argmax(-1)
+    why = explain(model, **batch, labels=classes)
+    embeds = model.get_input_embeddings()(batch["input_ids"]).detach().requires_grad_()
+    others = {name: part for name, part in batch.items() if name != "input_ids"}
+    with torch.backends.cudnn.flags(enabled=False):
+        shares = model(inputs_embeds=embeds, **others).logits.softmax(-1)
+        [slope] = torch.autograd.grad(shares.gather(1, classes.unsqueeze(1)).sum(), embeds)
+    return classes, {
+        "attention": outputs.attentions[0].flatten(1, -2).sum(1),
+        "contributions": why.contributions.flatten(1, -2).sum(1),
+        "word_contributions": why.words,
+        "gradient_times_input": (slope * embeds).sum(-1).detach(),
+        "leaving_out": leaving_out(model, batch, classes),
+    }
+
+
+@torch.no_grad()
+def leaving_out(model: PreTrainedModel, batch: Batch, classes: Tensor) -> Tensor:
+    """Return how far the probability of the class falls without each token, shape (B, T)."""
+    real = batch["attention_mask"] != 0
+
+    def probabilities(left: Tensor) -> Tensor:
+        logits = model(**{**batch, "attention_mask": left.long()}).logits
+        return logits.softmax(-1).gather(1, classes.unsqueeze(1))[:, 0]
+
+    fallen = torch.zeros(real.shape, device=real.device)
+    whole = probabilities(real)
+    for place in range(real.shape[1]):
+        left = real.clone()
+        left[:, place] = False
+        fallen[:, place] = whole - probabilities(left)
+    return fallen
 
 
 def random_scores(like: Tensor, numbers: Sequence[int], count: int, seed: int) -> list[Tensor]:

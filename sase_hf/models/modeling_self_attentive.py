@@ -143,6 +143,7 @@ class MLP(nn.Module):
 
     def __init__(self, config: SelfAttentiveConfig, row_width: int) -> None:
         super().__init__()
+        self.num_rows = config.num_rows
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.hidden = nn.Linear(config.num_rows * row_width, config.classifier_hidden_size)
         self.output = OutputLayer(config, config.classifier_hidden_size)
@@ -151,6 +152,18 @@ class MLP(nn.Module):
         """Return logits (B, num_labels) from a matrix (B, r, W)."""
         hidden = F.relu(self.hidden(self.dropout(matrix.flatten(1))))
         return self.output(self.dropout(hidden))
+
+    def units(self, matrix: Tensor) -> Tensor:
+        """Return the hidden units (B, b) of a matrix (B, r, W), without bias and ReLU."""
+        return F.linear(matrix.flatten(1), self.hidden.weight.to(matrix.dtype))
+
+    def bias(self) -> Tensor:
+        """Return the bias of the hidden units (b,)."""
+        return self.hidden.bias
+
+    def back(self, units: Tensor) -> Tensor:
+        """Return the gradient (B, r, W) of a weighted sum of `units`, from its weights (B, b)."""
+        return (units @ self.hidden.weight.to(units.dtype)).unflatten(1, (self.num_rows, -1))
 
 
 class PrunedMLP(nn.Module):
@@ -172,11 +185,30 @@ class PrunedMLP(nn.Module):
 
     def forward(self, matrix: Tensor) -> Tensor:
         """Return logits (B, num_labels) from a matrix (B, r, W)."""
-        matrix = self.dropout(matrix)
-        rows = torch.einsum("brw,rwp->brp", matrix, self.row_weight) + self.row_bias
-        columns = torch.einsum("brw,wrq->bwq", matrix, self.column_weight) + self.column_bias
-        hidden = F.relu(torch.cat([rows.flatten(1), columns.flatten(1)], dim=1))
+        hidden = F.relu(self.units(self.dropout(matrix)) + self.bias())
         return self.output(self.dropout(hidden))
+
+    def units(self, matrix: Tensor) -> Tensor:
+        """Return the hidden units (B, r p + W q) of a matrix (B, r, W), without bias and ReLU."""
+        rows = torch.einsum("brw,rwp->brp", matrix, self.row_weight.to(matrix.dtype))
+        columns = torch.einsum("brw,wrq->bwq", matrix, self.column_weight.to(matrix.dtype))
+        return torch.cat([rows.flatten(1), columns.flatten(1)], dim=1)
+
+    def bias(self) -> Tensor:
+        """Return the bias of the hidden units (r p + W q,)."""
+        return torch.cat([self.row_bias.flatten(), self.column_bias.flatten()])
+
+    def back(self, units: Tensor) -> Tensor:
+        """Return the gradient (B, r, W) of a weighted sum of `units`, from its weights."""
+        (r, width, p), q = self.row_weight.shape, self.column_weight.shape[2]
+        rows, columns = units.split([r * p, width * q], dim=1)
+        from_rows = torch.einsum(
+            "brp,rwp->brw", rows.unflatten(1, (r, p)), self.row_weight.to(units.dtype)
+        )
+        from_columns = torch.einsum(
+            "bwq,wrq->brw", columns.unflatten(1, (width, q)), self.column_weight.to(units.dtype)
+        )
+        return from_rows + from_columns
 
 
 def build_classifier(config: SelfAttentiveConfig, row_width: int) -> MLP | PrunedMLP:
@@ -199,9 +231,32 @@ class GatedMatching(nn.Module):
 
     def forward(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
         """Return (B, r, H) from two matrices (B, r, H)."""
-        premise = torch.einsum("brh,rhk->brk", premise, self.premise_weight)
-        hypothesis = torch.einsum("brh,rhk->brk", hypothesis, self.hypothesis_weight)
-        return premise * hypothesis
+        first, second = self._projected(premise, hypothesis)
+        return first * second
+
+    def by_degree(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `forward` in two parts: what grows linearly with both matrices, and by squares."""
+        features = self(premise, hypothesis)
+        return torch.zeros_like(features), features
+
+    def back(
+        self, premise: Tensor, hypothesis: Tensor, linear: Tensor, quadratic: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Share gradients of `by_degree` (B, r, H) between the matrices; a product by halves."""
+        first, second = self._projected(premise, hypothesis)
+        sides = (second, self.premise_weight), (first, self.hypothesis_weight)
+        left, right = (
+            torch.einsum("brk,rhk->brh", other * quadratic / 2, weight.to(other.dtype))
+            for other, weight in sides
+        )
+        return left, right
+
+    def _projected(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
+        sides = (premise, self.premise_weight), (hypothesis, self.hypothesis_weight)
+        first, second = (
+            torch.einsum("brh,rhk->brk", side, weight.to(side.dtype)) for side, weight in sides
+        )
+        return first, second
 
 
 class ConcatMatching(nn.Module):
@@ -215,6 +270,22 @@ class ConcatMatching(nn.Module):
         """Return (B, r, 4H) from two matrices (B, r, H)."""
         features = [premise, hypothesis, (premise - hypothesis).abs(), premise * hypothesis]
         return torch.cat(features, dim=-1)
+
+    def by_degree(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `forward` in two parts: what grows linearly with both matrices, and by squares."""
+        features = self(premise, hypothesis)
+        columns = torch.arange(self.row_width, device=features.device)
+        is_product = columns >= self.row_width // 4 * 3
+        return features.masked_fill(is_product, 0), features.masked_fill(~is_product, 0)
+
+    def back(
+        self, premise: Tensor, hypothesis: Tensor, linear: Tensor, quadratic: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Share gradients of `by_degree` (B, r, 4H) between the matrices; a product by halves."""
+        first, second, distance, _ = linear.chunk(4, -1)
+        distance = distance * (premise - hypothesis).sign()
+        product = quadratic.chunk(4, -1)[-1] / 2
+        return first + distance + hypothesis * product, second - distance + premise * product
 
 
 # ---- ranking: the matrices of queries and documents -> scores ------------------------------------

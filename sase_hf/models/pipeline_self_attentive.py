@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 from transformers import Pipeline
 from transformers.utils import logging
 
+from .contributions_self_attentive import check_explainable, explain
 from .pooling_self_attentive import cosine_penalty
 
 logger = logging.get_logger(__name__)
@@ -42,11 +43,19 @@ class SelfAttentionPipeline(Pipeline):
       `text`, `start`, `end`, and as `weight` its share of `overall`. A span is a longest run of
       tokens that each get more than `MIN_RATIO` = 1.5 times an even share, 1 / T; a text that is
       read evenly has none;
+    - `target`: the label that is explained, by default the best one; `target=` names another;
+    - `word_contributions`: what each token added to the logit of the target, T floats, with a sign:
+      below zero, the token spoke against it;
+    - `contributions`: what each hop added where it looked, r lists of T floats. They sum to the
+      logit minus that of a text without tokens; where a text has one label, logits are taken minus
+      their mean over all labels;
+    - `hop_contributions`: label -> what each hop added to it, r floats;
     - `pair_attention`, only if a relation network weighs pairs: T lists of T floats, the weights
       that each token gave to its partners;
     - `truncated`: how many tokens at the end were cut off and not read.
 
-    For a pair, `text` and the fields from `tokens` on hold a list of two, one for each sentence.
+    For a pair, `text` and all fields from `tokens` on but `target` hold a list of two, one for each
+    sentence. A ranker has no labels, so its results have no contributions.
 
     A text of any length is read whole, as in the text-classification pipeline. `max_length=`, or
     `truncation=True` for the tokenizer's own limit, cuts it; the first cut is logged as a warning.
@@ -91,11 +100,18 @@ class SelfAttentionPipeline(Pipeline):
         return [by_place[place] for place in range(len(inputs))]
 
     def _sanitize_parameters(
-        self, match_rows: bool = False, **tokenizer_kwargs: Any
+        self, target: str | None = None, match_rows: bool = False, **tokenizer_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         if "max_length" in tokenizer_kwargs and "padding" not in tokenizer_kwargs:
             tokenizer_kwargs.setdefault("truncation", True)
-        return tokenizer_kwargs, {"match_rows": True} if match_rows else {}, {}
+        options: dict[str, Any] = {"match_rows": True} if match_rows else {}
+        if target is not None:
+            check_explainable(self.model)
+            names = {name: place for place, name in self._names.items()}
+            if target not in names:
+                raise ValueError(f"target is {target!r}; the labels are {', '.join(names)}")
+            options["target"] = names[target]
+        return tokenizer_kwargs, options, {}
 
     def preprocess(self, input_: str | dict[str, str], **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
@@ -156,11 +172,17 @@ class SelfAttentionPipeline(Pipeline):
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
         fields = ("texts", "offsets", "names", "truncated")
         shown = {name: input_tensors.pop(name) for name in fields}
+        target = options.pop("target", None)
         outputs = self.model(**input_tensors, output_attentions=True, **options)
-        pairs = outputs.get("pair_attentions")
+        if hasattr(self.model, "classify"):
+            best = outputs.logits.argmax(-1)
+            labels = best if target is None else torch.full_like(best, target)
+            # In a pass of its own: with gradients, kernels round the last bit in another way.
+            shown |= explain(self.model, **input_tensors, labels=labels)._asdict()
+        if outputs.get("pair_attentions") is not None:
+            shown["pair_attention"] = outputs.pair_attentions
         return {
             **shown,
-            **({} if pairs is None else {"pair_attention": pairs}),
             "logits": outputs.logits,
             "attention": outputs.attentions[0],
             "attention_mask": input_tensors["attention_mask"],
@@ -185,16 +207,37 @@ class SelfAttentionPipeline(Pipeline):
             )
             reading = {"text": text, **_reading(text, spans, names, hops[:, mine])}
             readings.append({**reading, "truncated": model_outputs["truncated"][side]})
+            if "words" in model_outputs:
+                readings[-1] |= self._why(model_outputs, real, mine, side if is_pair else None)
             if "pair_attention" in model_outputs:
                 pairs = model_outputs["pair_attention"][0].float()  # (T, T) or (2, T, T)
                 pairs = (pairs[side] if is_pair else pairs)[real][:, real]
                 readings[-1]["pair_attention"] = pairs[mine][:, mine].tolist()
 
         result = self._prediction(model_outputs["logits"][0].float())
+        if "labels" in model_outputs:
+            result["target"] = self._names[model_outputs["labels"][0].item()]
         for name in readings[0]:
             values = [reading[name] for reading in readings]
             result[name] = values if is_pair else values[0]
         return result
+
+    def _why(
+        self, model_outputs: dict[str, Any], real: Tensor, mine: Tensor, side: int | None
+    ) -> dict[str, Any]:
+        """Return the contributions of a text, or of one side of a pair, to the target."""
+        each, hops = model_outputs["contributions"][0], model_outputs["hops"][0]
+        if side is not None:  # (2, r, T) and (L, 2, r)
+            each, hops = each[side], hops[:, side]
+        return {
+            "word_contributions": model_outputs["words"][0][real][mine].tolist(),
+            "contributions": each[:, real][:, mine].tolist(),
+            "hop_contributions": {self._names[i]: a for i, a in enumerate(hops.tolist())},
+        }
+
+    @property
+    def _names(self) -> dict[int, str]:
+        return self.model.config.id2label  # type: ignore[return-value]  # keys are ints once set
 
     def _prediction(self, logits: Tensor) -> dict[str, Any]:
         """Return label, score and scores from logits (num_labels,)."""
@@ -205,8 +248,7 @@ class SelfAttentionPipeline(Pipeline):
             values = logits.sigmoid()
         else:
             values = logits.softmax(-1)
-        names: dict[int, str] = config.id2label  # type: ignore[assignment]  # keys are ints once set
-        scores = {names[i]: value for i, value in enumerate(values.tolist())}
+        scores = {self._names[i]: value for i, value in enumerate(values.tolist())}
         label = max(scores, key=scores.__getitem__)
         return {"label": label, "score": scores[label], "scores": scores}
 

@@ -130,15 +130,28 @@ class PackedGeneralizedPooling(nn.Module):
 
         The penalty is the same for every sentence.
         """
-        packed = _normalized(packed, self.config)
-        hidden = F.relu(torch.einsum("ph,rha->pra", packed, self.hidden_weight) + self.hidden_bias)
-        scores = torch.einsum("pra,rah->prh", hidden, self.feature_weight)
+        scores = self._scores(packed)
         rows = _rows_of_scores(scores.flatten(1), packing)
         attention = _attend(rows, self.config.attention_function) * packing.real.unsqueeze(-1)
         attention = attention.unflatten(2, scores.shape[1:])  # (B, S, r, H)
         matrix = torch.einsum("bsrh,bsh->brh", attention.to(states.dtype), states)
         penalty = self.penalty().expand(states.shape[0])
         return _zero_if_empty(matrix, packing), attention.mean(-1).mT, penalty
+
+    def feature_attention(self, states: Tensor, real: Tensor) -> Tensor:
+        """Return A by features (..., r, T, H) from states (..., T, H), real tokens (..., T)."""
+        scores = self._scores(states.flatten(0, -2)).unflatten(0, states.shape[:-1])
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        is_padding = ~real.unsqueeze(-1).unsqueeze(-1)  # (..., T, 1, 1)
+        rows = scores.masked_fill(is_padding, torch.finfo(scores.dtype).min).movedim(-3, -1)
+        attention = _attend(rows.flatten(0, -2).unsqueeze(-1), self.config.attention_function)
+        return attention.view(rows.shape).mT * real.unsqueeze(-1).unsqueeze(-3)
+
+    def _scores(self, states: Tensor) -> Tensor:
+        """Return the scores (N, r, H) of N states (N, H)."""
+        states = _normalized(states, self.config)
+        hidden = F.relu(torch.einsum("ph,rha->pra", states, self.hidden_weight) + self.hidden_bias)
+        return torch.einsum("pra,rah->prh", hidden, self.feature_weight)
 
     def penalty(self) -> Tensor:
         """Return sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2), in float32 or wider.

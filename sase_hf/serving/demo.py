@@ -60,8 +60,14 @@ def build_page(
             f"has {len(wrong[0])}; name {len(fields)} column(s) with --text_column_names"
         )
 
-    def read(*texts: str) -> str:
-        return view(explain, texts)
+    model: Any = explain.model
+    labels = [None]
+    if hasattr(model, "classify"):  # neither rankers nor translators have labels to explain
+        labels += model.config.id2label.values()
+
+    def read(*values: Any) -> str:
+        *texts, place = values
+        return view(explain, texts, labels[place])
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.HTML(f"<h1>{html.escape(title)}</h1>{about(explain)}", apply_default_css=False)
@@ -71,15 +77,19 @@ def build_page(
                     gr.Textbox(text, label=label, lines=2, max_lines=12, elem_id=name)
                     for (name, label), text in zip(fields.items(), rows[0], strict=True)
                 ]
+                names = ["the predicted label", *(visible(str(label)) for label in labels[1:])]
+                targets = list(zip(names, range(len(names)), strict=True))
+                asked = gr.Dropdown(targets, value=0, label="Explain", visible=len(labels) > 2)
                 button = gr.Button("Read", variant="primary")
             # The first example is read here and not when the page has loaded, which would
             # overwrite what a fast reader has typed by then.
-            picture = gr.HTML(read(*rows[0]), apply_default_css=False, elem_id="picture")
+            picture = gr.HTML(read(*rows[0], 0), apply_default_css=False, elem_id="picture")
             with gr.Column(elem_id="examples"):
-                labels = [" / ".join(row) for row in rows]
-                choices = gr.Examples(rows, boxes, example_labels=labels, cache_examples=False)
-        for event in (button.click, *(box.submit for box in boxes), choices.load_input_event.then):
-            event(read, boxes, picture, api_visibility="private")
+                lines = [" / ".join(row) for row in rows]
+                choices = gr.Examples(rows, boxes, example_labels=lines, cache_examples=False)
+        events = (button.click, asked.input, *(box.submit for box in boxes))
+        for event in (*events, choices.load_input_event.then):
+            event(read, [*boxes, asked], picture, api_visibility="private")
     return page
 
 
@@ -111,10 +121,11 @@ def about(explain: Pipeline) -> str:
     return _note(f"{ALIGNMENT if explain.task == TRANSLATION_TASK else ATTENTION} {origin}")
 
 
-def view(explain: Pipeline, texts: Sequence[str]) -> str:
+def view(explain: Pipeline, texts: Sequence[str], target: str | None = None) -> str:
     """Return the HTML that the page shows for one text or a pair, cut to `MAX_CHARACTERS` each.
 
-    A text to translate is also cut to `MAX_TOKENS` tokens.
+    It explains the label `target`, by default the predicted one. A text to translate is also cut to
+    `MAX_TOKENS` tokens.
     """
     if not any(text.strip() for text in texts):
         return _note("There is nothing to read yet: type a text, or choose an example.")
@@ -130,7 +141,8 @@ def view(explain: Pipeline, texts: Sequence[str]) -> str:
             notes.append(_note(f"Only the first {MAX_TOKENS} tokens of the text are translated."))
         return "\n".join([*notes, alignment_fragment(result)])
     inputs: Any = dict(zip(("text", "text_pair"), cut, strict=False))
-    return "\n".join([*notes, attention_fragment(explain(inputs, truncation=True))])
+    result = explain(inputs, truncation=True, target=target)
+    return "\n".join([*notes, attention_fragment(result)])
 
 
 def _note(text: str) -> str:

@@ -102,11 +102,11 @@ def _facts(
         loss = trainer.family_loss(output, dict.fromkeys(trainer.family.logged_outputs, 0.0))
         yield f"loss without the {' and '.join(trainer.family.logged_outputs)}", loss
     if "temperature" in known:
-        notes = dict.fromkeys((LEAST, MOST), ", at the limit of the search")  # a model at chance
+        notes = dict.fromkeys((LEAST, MOST), ", at limit of search")  # a model at chance
         notes[1.0] = ", left as it was"  # all rows right, or no lower error
         yield f"temperature{notes.get(known['temperature'], '')}", known["temperature"]
         yield "calibration error before scaling", known["eval_calibration_error_before"]
-        yield "calibration error after scaling, same rows", known["eval_calibration_error"]
+        yield "calibration error after, same rows", known["eval_calibration_error"]
 
 
 def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:

@@ -5,8 +5,9 @@ All renderers show these words, and nothing in a text stays hidden (`visible`).
 
 import math
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import regex
@@ -19,6 +20,7 @@ Result = Mapping[str, Any]
 FULL_STRENGTH = 8  # times an even share
 EVEN_ENTROPY = 0.95  # of log T
 READS_EVENLY = "reads all words about equally"
+MIN_ADDED = 0.1  # of the largest contribution in a text; smaller ones are not named
 
 FIELDS = ("label", "score", "text", "tokens", "offsets", "overall", "attention")
 
@@ -35,6 +37,7 @@ class AttendedText:
     shown: Sequence[str]  # each character as `visible` shows it
     words: list[tuple[int, int]]  # start and end in the text
     views: list[Sequence[float]]
+    added: list[float] | None  # by each word to the logit of the target; None if it is not known
     spans: Sequence[Mapping[str, Any]] | None  # strongest first; None if they are not known
     cosine: float | None  # mean over pairs of hops; None if it is not known
     truncated: int  # number of tokens that the model did not read
@@ -65,6 +68,14 @@ class AttendedText:
         places = sorted(range(len(weights)), key=lambda place: -weights[place])[:count]
         return [(self.part(*self.words[place]), weights[place]) for place in places]
 
+    def for_and_against(self, count: int) -> list[list[tuple[str, float]]]:
+        """Return up to `count` words for the target and as many against, with what they added."""
+        least = MIN_ADDED * max(map(abs, self.added or ()), default=0)
+        added = zip(self.words, self.added or (), strict=False)
+        named = [(self.part(*word), value) for word, value in added if abs(value) > least]
+        named.sort(key=lambda item: -abs(item[1]))
+        return [[item for item in named if (item[1] > 0) == sign][:count] for sign in (True, False)]
+
 
 def strengths(weights: Sequence[float]) -> list[float]:
     """Return how strong the colours of T words are, from 0 to 1, given T weights that sum to 1.
@@ -80,12 +91,16 @@ def strengths(weights: Sequence[float]) -> list[float]:
     return [round(min(math.log(ratio) / full, 1.0), 2) for ratio in ratios]  # enough for a colour
 
 
-def scale_ends(texts: Iterable[AttendedText]) -> tuple[str, str]:
-    """Return the meaning of no colour and of the strongest colour in some texts."""
+def scale_ends(texts: Sequence[AttendedText]) -> tuple[str, str, float]:
+    """Return the meaning of no colour and of the strongest colour in some texts.
+
+    The third is the size of the contribution that has the full colour; 0 if none is known.
+    """
     strongest = f"{FULL_STRENGTH} times that or more"
     if any(2 <= len(text.words) < FULL_STRENGTH for text in texts):
         strongest += ", or all"
-    return "an even share or less", strongest
+    added = (abs(value) for text in texts for value in text.added or ())
+    return "an even share or less", strongest, max(added, default=0.0)
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
@@ -107,11 +122,11 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
         )
     sides = [result]
     if not isinstance(result["text"], str):
-        fields = result.keys() & {*FIELDS[2:], "spans", "cosine", "truncated"}
+        fields = result.keys() & {*FIELDS[2:], "spans", "cosine", "truncated", "word_contributions"}
         sides = [{field: result[field][side] for field in fields} for side in (0, 1)]
     texts = [_attended_text(side) for side in sides]
-    weights = [weight for text in texts for view in text.views for weight in view]
-    if not all(map(math.isfinite, (result["score"], *weights))):
+    numbers = (view for text in texts for view in (*text.views, text.added or ()))
+    if not all(map(math.isfinite, (result["score"], *chain(*numbers)))):
         raise ValueError(
             f"{name} has a score or a weight that is not finite; look for NaN in the weights of "
             "the model, or load another checkpoint"
@@ -121,14 +136,16 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
 
 def _attended_text(result: Result) -> AttendedText:
     tokens_of_words, words = _words(result["text"], result["offsets"])
+
+    def by_word(values: Sequence[float]) -> list[float]:
+        return [sum(values[token] for token in tokens) for tokens in tokens_of_words]
+
     return AttendedText(
         text=result["text"],
         shown=shown_characters(result["text"]),
         words=words,
-        views=[
-            [sum(weights[token] for token in tokens) for tokens in tokens_of_words]
-            for weights in (result["overall"], *result["attention"])
-        ],
+        views=[by_word(weights) for weights in (result["overall"], *result["attention"])],
+        added=by_word(result["word_contributions"]) if "word_contributions" in result else None,
         spans=result.get("spans"),
         cosine=result.get("cosine"),
         truncated=result.get("truncated", 0),

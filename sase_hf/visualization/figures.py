@@ -25,6 +25,7 @@ from .attended_text import (
     scale_ends,
     shortened,
 )
+from .rendering import signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,11 +47,22 @@ MARGIN = 1.0
 ROW_HEIGHT, TEXT_HEIGHT = 0.24, 0.2
 
 
-# By theme the paper, the ink, and the colours of weights from an even share to the strongest. The
-# colour-blind and a printer see one hue gain strength as everyone does.
+# By theme the paper, the ink, the colours of weights from an even share to the strongest, and those
+# of contributions from against to for. The colour-blind and a printer see one hue gain strength as
+# everyone does, and tell blue from red.
 THEMES = {
-    "light": ("#ffffff", "#1f2328", ("#f8f2ea", "#f7a44a", "#a34400")),
-    "dark": ("#0d1117", "#e6edf3", ("#1b2028", "#8f4a0a", "#ffb65f")),
+    "light": (
+        "#ffffff",
+        "#1f2328",
+        ("#f8f2ea", "#f7a44a", "#a34400"),
+        ("#b3261e", "#f4f2ee", "#0b5fb0"),
+    ),
+    "dark": (
+        "#0d1117",
+        "#e6edf3",
+        ("#1b2028", "#8f4a0a", "#ffb65f"),
+        ("#ff8a7a", "#1b2028", "#6cb6ff"),
+    ),
 }
 
 
@@ -62,6 +74,7 @@ class _Line(NamedTuple):
     edges: list[float]  # in inches: the start of each word, and the end of the last
     strengths: list[tuple[float, ...]]  # of each word, a number for each row
     names: list[str]  # of the rows
+    added: list[float]  # by each word to the logit of the target; empty if it is not known
     note: str = ""
 
 
@@ -69,9 +82,10 @@ def attention_figure(result: Result, title: str = "", *, theme: str = "light") -
     """Draw the attention on one text, or on both of a pair; `save_figure` writes the figure.
 
     The words stand above their cells. The first row of cells is the overall attention, the others
-    are the hops (section 2.3 of the paper). Long texts are wrapped; a note says if words beyond
-    `MAX_WORDS` or hops beyond `MAX_HOPS` are left out. The figure names a `true_label` that was
-    added to the result. The rest is as in `comparison_figure`.
+    are the hops (section 2.3 of the paper). A last row, "why", shows what each word added to the
+    logit of the target, if the result has contributions. Long texts are wrapped; a note says if
+    words beyond `MAX_WORDS` or hops beyond `MAX_HOPS` are left out. The figure names a `true_label`
+    that was added to the result. The rest is as in `comparison_figure`.
     """
     return comparison_figure({"": result}, title, theme=theme)
 
@@ -97,14 +111,14 @@ def comparison_figure(
         raise ValueError("there is nothing to compare; give at least one result of the pipeline")
     if theme not in THEMES:
         raise ValueError(f"theme is {theme!r}; allowed are {', '.join(THEMES)}")
-    paper, ink, colours = THEMES[theme]
+    paper, ink, *colours = THEMES[theme]
     whose = {name: f"the result of {name!r}" if name else "the result" for name in results}
     texts = [parse_result(own, whose[name]) for name, own in results.items()]
     named = zip(results.items(), texts, strict=True)
     models = [_lines(*one, own_texts, FULL_WIDTH / len(results)) for one, own_texts in named]
     lines, num_lines = list(chain(*models)), max(map(len, models))
     width = max(MIN_WIDTH, *(line.edges[-1] for line in lines))
-    num_rows = max(len(line.names) for line in lines)
+    num_rows = max(len(line.names) + bool(line.added) for line in lines)
     num_texts = sum(line.heading.count("\n") + 1 for line in models[0]) + 4
     height = num_lines * (num_rows * ROW_HEIGHT + TEXT_HEIGHT) + num_texts * TEXT_HEIGHT
 
@@ -115,30 +129,38 @@ def comparison_figure(
     figure.set_facecolor(paper)
     figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
     panels = figure.subplots(num_lines, len(models), squeeze=False)
-    ramp = LinearSegmentedColormap.from_list("attention", colours)
-    scale = ScalarMappable(Normalize(0, 1), ramp)
+    low, high, full = scale_ends([*chain(*texts)])
+    ramps = [LinearSegmentedColormap.from_list("", own) for own in colours]
+    scale = ScalarMappable(Normalize(0, 1), ramps[0])
+    signed_scale = ScalarMappable(Normalize(-full, full), ramps[1])
     for model, column in zip(models, panels.T, strict=True):
         for axes, line in zip_longest(column, model):
             if line is None:
                 axes.remove()
             else:
-                _draw_line(axes, line, width, paper, scale)
+                _draw_line(axes, line, width, paper, (scale, signed_scale))
     if any(line.words for line in lines):
-        _draw_scale(figure, scale, scale_ends(chain(*texts)))
+        drawn = figure.axes
+        if full:
+            ends = (f"against: {signed(-full)}", f"for: {signed(full)}")
+            _draw_scale(figure, drawn, signed_scale, ends, "why")
+        _draw_scale(figure, drawn, scale, (low, high), "attention")
     draw_literally(figure, ink)
     return figure
 
 
-def _draw_scale(figure: Figure, scale: ScalarMappable, ends: tuple[str, str]) -> None:
+def _draw_scale(
+    figure: Figure, panels: list[Axes], scale: ScalarMappable, ends: tuple[str, str], name: str
+) -> None:
     """Draw the bar of colours below the panels, with the meaning of its ends."""
     shrink = MIN_WIDTH / (figure.get_figwidth() - MARGIN)
     place: dict[str, Any] = {"location": "bottom", "anchor": (0, 0), "aspect": 36, "pad": 0.02}
-    bar = figure.colorbar(scale, ax=figure.axes, shrink=shrink, **place)
-    bar.set_ticks([0, 1], labels=ends, size=SMALL_SIZE)
+    bar = figure.colorbar(scale, ax=panels, shrink=shrink, **place)
+    bar.set_ticks(scale.get_clim(), labels=ends, size=SMALL_SIZE)
     left, right = bar.ax.get_xticklabels()
     left.set_horizontalalignment("left")
     right.set_horizontalalignment("right")
-    bar.set_label("attention", size=SMALL_SIZE)
+    bar.set_label(name, size=SMALL_SIZE)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0)
 
@@ -149,6 +171,8 @@ def _lines(name: str, result: Result, texts: Sequence[AttendedText], width: floa
     titles.append(f"predicted ({result['score']:.3f}): {label_text(result['label'])}")
     if "true_label" in result:
         titles.append(f"true label: {label_text(result['true_label'])}")
+    if result.get("target", result["label"]) != result["label"]:
+        titles.append(f"explained: {label_text(result['target'])}")
     lines = []
     for text, ordinal in zip(texts, ("First", "Second"), strict=False):
         titles += [f"{ordinal} text"] if len(texts) > 1 else []
@@ -165,15 +189,17 @@ def wrapped(text: AttendedText, width: float, heading: str) -> list[_Line]:
     names = [f"hop {k}" if k else "all hops" for k in views]
     names = [name + " (even)" * even for name, even in zip(names, evenly, strict=True)]
     strengths = list(zip(*(text.strengths(view) for view in views), strict=True))
-    lines = [_Line(heading, [], [0.0], [], names)]
-    for span, own in zip(text.words[:MAX_WORDS], strengths, strict=False):
+    lines = [_Line(heading, [], [0.0], [], names, [])]
+    added = text.added or []
+    for place, (span, own) in enumerate(zip(text.words[:MAX_WORDS], strengths, strict=False)):
         word = plain(text.part(*span), MAX_WORD_LENGTH)
         end = lines[-1].edges[-1] + (room := (num_cells(word) + 1.2) * LETTER_WIDTH)
         if lines[-1].words and end > width:
-            lines.append(_Line("", [], [0.0], [], names))
+            lines.append(_Line("", [], [0.0], [], names, []))
         lines[-1].words.append(word)
         lines[-1].edges.append(lines[-1].edges[-1] + room)
         lines[-1].strengths.append(own)
+        lines[-1].added.extend(added[place : place + 1])
     notes = [f"(even): {READS_EVENLY}."] * any(evenly) + _notes(text)
     lines[-1] = lines[-1]._replace(note="\n".join(notes))
     return lines
@@ -193,8 +219,10 @@ def _notes(text: AttendedText) -> list[str]:
     return notes
 
 
-def _draw_line(axes: Axes, line: _Line, width: float, paper: str, scale: ScalarMappable) -> None:
-    """Draw one line of words and its cells."""
+def _draw_line(
+    axes: Axes, line: _Line, width: float, paper: str, scales: Sequence[ScalarMappable]
+) -> None:
+    """Draw one line of words and its cells, on the scales of the attention and of "why"."""
     axes.set_title(line.heading, loc="left", size=SMALL_SIZE)
     axes.set_xlabel(line.note, loc="left", size=SMALL_SIZE, style="italic")
     axes.set_facecolor("none")
@@ -204,15 +232,20 @@ def _draw_line(axes: Axes, line: _Line, width: float, paper: str, scale: ScalarM
     axes.set_yticks([])
     if not line.words:
         return
-    num_rows, rows = len(line.names), list(zip(*line.strengths, strict=True))
-    colours: dict[str, Any] = {"cmap": scale.cmap, "norm": scale.norm, "edgecolors": paper}
-    axes.pcolormesh(line.edges, range(num_rows + 1), rows, linewidth=1.5, **colours)
-    axes.axhline(1, color=paper, linewidth=4)
+    names = line.names + ["why"] * bool(line.added)
+    num_rows, num_views = len(names), len(line.names)
+    parts: list[Any] = [(range(num_views + 1), list(zip(*line.strengths, strict=True)))]
+    parts += [((num_views, num_rows), [line.added])] * bool(line.added)
+    for (edges, rows), scale in zip(parts, scales, strict=False):
+        colours: dict[str, Any] = {"cmap": scale.cmap, "norm": scale.norm, "edgecolors": paper}
+        axes.pcolormesh(line.edges, edges, rows, linewidth=1.5, **colours)
+    for row in (1, num_views):
+        axes.axhline(row, color=paper, linewidth=4)
     axes.set_xlim(0, width)
     axes.set_ylim(num_rows, 0)
     centres = [sum(edges) / 2 for edges in pairwise(line.edges)]
     axes.set_xticks(centres, line.words, size=WORD_SIZE)
-    axes.set_yticks([row + 0.5 for row in range(num_rows)], line.names, size=SMALL_SIZE)
+    axes.set_yticks([row + 0.5 for row in range(num_rows)], names, size=SMALL_SIZE)
 
 
 def num_cells(text: str) -> int:

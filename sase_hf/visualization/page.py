@@ -1,9 +1,9 @@
 """Attention as HTML: a stand-alone page, models side by side, a piece of another page or notebook.
 
 The markup is in `templates/`, this file computes the numbers. A word carries its strength in every
-view as custom properties, `--0` for all hops together and `--3` for hop 3, and the style sheet
-picks the view of the checked radio button. The text stands in the page once, and choosing needs no
-script.
+view as custom properties, `--0` for all hops together and `--3` for hop 3, and what it added to the
+target as `--pro` or `--con`; `--full` is the largest of these. The style sheet picks the view of
+the checked radio button. The text stands in the page once, and choosing needs no script.
 """
 
 import uuid
@@ -14,7 +14,7 @@ from typing import Any
 
 from ..utils.text import Table
 from .attended_text import AttendedText, Result, label_text, parse_results, scale_ends, shortened
-from .rendering import percent, render
+from .rendering import percent, render, signed
 from .terminal import attention_text
 
 # Limits of a text's words, and of the weights of single hops that the texts of a page share.
@@ -34,7 +34,9 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
 
     Each text is coloured by all hops together (summed and renormalised to 1, section 2.3 of the
     paper), or by one hop, chosen below it. Only words with more than an even share of the attention
-    have a colour. Notes mark a text with uniform attention, or with parts left out.
+    have a colour. The line "Why" names the words that spoke for a label and against it, and colours
+    the text by what each word added. Notes mark a text with uniform attention, or with parts left
+    out.
 
     Args:
         results: The results of the `self-attention` pipeline for one input or for several. The
@@ -112,7 +114,8 @@ def _render(
     """Fill in a template; its scale and the number of views follow from the results it shows."""
     texts = [*chain(*(texts for _, texts in parsed))]
     values["num_views"] = max((len(text.views) for text in texts), default=0)
-    return render(template, layout=layout, scale_ends=scale_ends(texts), **values)
+    *ends, full = scale_ends(texts)
+    return render(template, layout=layout, scale_ends=ends, full=full, **values)
 
 
 def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, Any]]:
@@ -143,6 +146,9 @@ def article(parsed: Parsed, name: str, room: int) -> dict[str, Any]:
         "has_hops": has_hops,
         "sides": [_side(text, num_views if has_hops else 1) for text in texts],
         "views": [[_line(text, view) for text in texts] for view in range(num_views) if has_words],
+        "target": label_text(result.get("target", result["label"])),
+        "why": [_why(text) for text in texts if has_words and text.added is not None],
+        "added": _added(result),
         "scores": scores,
         "cosines": cosines if has_words and num_views > 2 and None not in cosines else [],
     }
@@ -163,10 +169,11 @@ def _side(text: AttendedText, num_views: int) -> dict[str, Any]:
     the word; `rest` is the text after the last one. The first `end` characters are shown.
     """
     views = [text.strengths(view) for view in range(num_views)]
+    bars = map(_bar, (num_views > 1 and text.added) or [0.0] * len(text.words))
     coloured, done = [], 0
-    for place, (start, end) in enumerate(text.words[:MAX_WORDS]):
-        style = ";".join(f"--{view}:{own[place]}" for view, own in enumerate(views) if own[place])
-        if style:
+    for place, ((start, end), bar) in enumerate(zip(text.words[:MAX_WORDS], bars, strict=False)):
+        styles = [f"--{view}:{own[place]}" for view, own in enumerate(views) if own[place]]
+        if style := ";".join([*styles, *filter(None, [bar])]):
             before, word = text.part(done, start), text.part(start, end)
             coloured.append((before, style.replace(":0.", ":."), _word_title(text, place), word))
             done = end
@@ -175,12 +182,41 @@ def _side(text: AttendedText, num_views: int) -> dict[str, Any]:
 
 
 def _word_title(text: AttendedText, place: int) -> str:
-    """Return the shares of a word that its tooltip shows."""
+    """Return the shares of a word, and what it added to the target, for its tooltip."""
     overall, *hops = (view[place] for view in text.views)
-    if len(hops) < 2:
-        return percent(overall)
-    strongest = max(range(len(hops)), key=hops.__getitem__)
-    return f"{percent(overall)}; hop {strongest + 1}: {percent(hops[strongest])}"
+    title = percent(overall)
+    if len(hops) > 1:
+        strongest = max(range(len(hops)), key=hops.__getitem__)
+        title += f"; hop {strongest + 1}: {percent(hops[strongest])}"
+    return title if text.added is None else f"{title}; why: {signed(text.added[place])}"
+
+
+def _bar(added: float) -> str:
+    """Return the style of a contribution: for or against the target, and how much."""
+    size = f"{abs(added):.3f}"
+    return f"--{'pro' if added > 0 else 'con'}:{size}" if float(size) else ""
+
+
+def _why(text: AttendedText) -> tuple[list[str], list[list[tuple[str, str]]]]:
+    """Return the bars of the contributions, and the words for and against with their numbers."""
+    added = text.added or []
+    cells = [0.0] * min(STRIP_CELLS, len(added))
+    for place, value in enumerate(added):
+        cell = place * len(cells) // len(added)
+        cells[cell] = max(cells[cell], value, key=abs)
+    sides = text.for_and_against(TOP_WORDS)
+    words = [[(shortened(word), signed(value)) for word, value in side] for side in sides]
+    return [_bar(cell) for cell in cells], words
+
+
+def _added(result: Result) -> list[str]:
+    """Return what all hops together and each hop added to the target; nothing if it is unknown."""
+    if "hop_contributions" not in result:
+        return []
+    by_label = result["hop_contributions"]
+    sides = [by_label] if isinstance(by_label, Mapping) else by_label
+    hops = [sum(hop) for hop in zip(*(side[result["target"]] for side in sides), strict=True)]
+    return [signed(added) for added in (sum(hops), *hops)]
 
 
 def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, str]] | None]:

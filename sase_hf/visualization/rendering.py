@@ -18,6 +18,11 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.095 or share == 0 else f"{share:.1%}"
 
 
+def signed(added: float) -> str:
+    """Return a contribution with its sign."""
+    return f"{round(added, 2) + 0.0:+.2f}".replace("-", "−")  # 0.0: no minus zero
+
+
 def _shown(value: Any) -> Any:
     """Return a value as a template shows it; numbers and escaped text stay as they are."""
     return value if isinstance(value, int | float) or hasattr(value, "__html__") else visible(value)
@@ -32,7 +37,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_TEMPLATES.filters |= {"percent": percent, "shortened": shortened}
+_TEMPLATES.filters |= {"percent": percent, "shortened": shortened, "signed": signed}
 _TEMPLATES.globals["READS_EVENLY"] = READS_EVENLY
 
 

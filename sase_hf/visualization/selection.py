@@ -15,18 +15,23 @@ Row = tuple[Any, dict[str, Any]]  # an input of the pipeline; its `true_label` i
 
 
 def read_rows(
-    reader: Any, rows: Sequence[Row], batch_size: int, max_seq_length: int | None = None
+    reader: Any,
+    rows: Sequence[Row],
+    batch_size: int,
+    max_seq_length: int | None = None,
+    target: str | None = None,
 ) -> list[dict[str, Any]]:
     """Return the results of the `self-attention` pipeline for rows, with their true labels.
 
     A text or a pair is cut after `max_seq_length` tokens; by default, only at the limit of a
-    pretrained encoder. A batch of rows of similar length needs little padding.
+    pretrained encoder. A batch of rows of similar length needs little padding. `target` is the
+    label that the contributions explain, by default the best label of each row.
     """
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"target": target}
     if max_seq_length is not None:
-        options = {"max_length": max_seq_length}
+        options["max_length"] = max_seq_length
     elif getattr(reader.model.config, "encoder", None) == "auto_model":
-        options = {"truncation": True}
+        options["truncation"] = True
     results = reader((text for text, _ in rows), batch_size=batch_size, **options)
     bar = logging.tqdm(zip(results, rows, strict=True), desc="Reading", total=len(rows), delay=1)
     return [result | known for result, (_, known) in bar]

@@ -3,15 +3,18 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from ..utils.text import visible
 from .attended_text import READS_EVENLY, AttendedText, Result, label_text, parse_result
+from .rendering import signed
 
 UNDERLINED, BOLD = 0.25, 0.6  # strengths
 
 # The colours of the page's light scheme. The paper is painted too: the stronger word is the darker
 # one on a dark terminal as well.
 INK, PAPER, MARK = (31, 29, 26), (255, 254, 251), (247, 164, 74)
+PRO, CON = (108, 176, 236), (242, 121, 107)
 RESET = "\x1b[0m"
 
 
@@ -21,7 +24,8 @@ def attention_text(
     """Name the strongest words of each text and their shares of the attention, for a terminal.
 
     In colour the text comes first: a word with more than an even share has a colour, and the
-    strongest words are underlined and bold.
+    strongest words are underlined and bold. A line "why" follows if the result has contributions:
+    the words that added most to the logit of the target, or took most from it.
 
     Args:
         result: The result of the `self-attention` pipeline for one input.
@@ -46,6 +50,11 @@ def attention_text(
         # A joiner at the end of a word joins nothing, so `visible` must look at the word alone.
         words = ", ".join(f"{visible(word)} {weight:.0%}" for word, weight in top_words)
         lines.append(f"({READS_EVENLY})" if text.reads_evenly(view) else words)
+        added = sorted(chain(*text.for_and_against(top)), key=lambda item: -abs(item[1]))[:top]
+        if added and view == 0:
+            named = [_added(word, value, abs(added[0][1]) * in_color) for word, value in added]
+            target = visible(label_text(result.get("target", result["label"])))
+            lines.append(f"why {target}: {', '.join(named)}")
         if text.truncated:
             lines.append(f"(tokens cut off at the end and not read: {text.truncated:,})")
     return "\n".join(lines)
@@ -92,10 +101,16 @@ def _colored(text: AttendedText, view: int) -> str:
     return "".join(pieces).replace("\n", f"{RESET}\n{plain}") + RESET
 
 
-def _style(strength: float) -> str:
+def _added(word: str, added: float, full: float) -> str:
+    """Return a word and what it added, coloured if the contribution of the full colour is given."""
+    style = _style(abs(added) / full, PRO if added > 0 else CON) if full else ""
+    return f"{style}{signed(added)} {visible(word)}{RESET if full else ''}"
+
+
+def _style(strength: float, mark: tuple[int, int, int] = MARK) -> str:
     """Return the escape sequence for a word of a strength."""
     background = (
-        round(low + strength * (high - low)) for low, high in zip(PAPER, MARK, strict=True)
+        round(low + strength * (high - low)) for low, high in zip(PAPER, mark, strict=True)
     )
     extras = "1;" * (strength >= BOLD) + "4;" * (strength >= UNDERLINED)
     ink, paper = (";".join(map(str, colour)) for colour in (INK, background))

@@ -24,6 +24,7 @@ from sase_hf.evaluation.faithfulness import (
     MEASURES,
     PERCENTS,
     integrated_gradients,
+    leaving_out,
     mean_with_interval,
     measure_faithfulness,
     measures,
@@ -89,6 +90,22 @@ def test_probability_curves_equal_those_of_texts_without_the_tokens(is_pair: boo
                 torch.testing.assert_close(
                     actual, torch.tensor(expected).double(), **NEIGHBOUR_TOLERANCE
                 )
+
+
+def test_leaving_out_is_the_probability_lost_without_each_token() -> None:
+    model, batch = classifier(), text_batch(TEXTS, "holed", random.Random(2))
+    classes = torch.tensor([2, 0, 1, 1, 0])
+    fallen = leaving_out(model, batch, classes)
+    for text, ids in enumerate(TEXTS):
+        tokens, label = [(token, 0) for token in ids], int(classes[text])
+        whole = probability(model, tokens, label)
+        lost = [
+            whole - probability(model, tokens[:place] + tokens[place + 1 :], label)
+            for place in range(len(tokens))
+        ]
+        real = batch["attention_mask"][text].bool()
+        assert fallen[text][real].tolist() == pytest.approx(lost, abs=1e-5)
+        assert not fallen[text][~real].any()
 
 
 def test_ranks_of_keeps_the_order_of_equal_scores_and_puts_padding_last() -> None:
@@ -157,7 +174,8 @@ def test_measure_faithfulness_does_not_depend_on_the_batch_size(dataset: Evaluat
     together = measure_faithfulness(dataset, batch_size=5, **options)
     alone = measure_faithfulness(dataset, batch_size=2, **options)
     assert together["metrics"] == pytest.approx(alone["metrics"], abs=1e-5)
-    rankings = ["attention", "random", "integrated_gradients", "integrated_gradients_unsigned"]
+    rankings = ["attention", "contributions", "word_contributions", "gradient_times_input"]
+    rankings += ["leaving_out", "integrated_gradients", "integrated_gradients_unsigned", "random"]
     assert list(together["curves"]["deletion"]) == rankings
     names = {f"{ranking}_{measure}" for ranking in rankings for measure in MEASURES}
     assert set(together["metrics"]) == names
@@ -170,7 +188,7 @@ def test_measure_faithfulness_names_what_it_needs(
 ) -> None:
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     results = measure_faithfulness(dataset, integrated_gradients_steps=0)
-    assert list(results["differences"]) == ["attention_minus_random"]
+    assert "integrated_gradients" not in results["curves"]["deletion"]
     assert "convergence_error" not in results
     with pytest.raises(ImportError, match=r"need captum: pip install 'sase_hf\[captum\]'"):
         measure_faithfulness(dataset, integrated_gradients_steps=4)

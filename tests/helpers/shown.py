@@ -115,6 +115,13 @@ def result(text: str, label: str = "4 stars", **more: Any) -> dict[str, Any]:
     return {"label": label, "score": 0.75, "scores": scores, **reading(text), **more}
 
 
+def explained(text: str, added: list[float], label: str = "4 stars", **more: Any) -> dict[str, Any]:
+    """Return the result of a classifier, whose words added something to the logit of `label`."""
+    hops = {label: [0.75, -0.25], "another": [-0.75, 0.25]}
+    why = {"target": label, "word_contributions": added, "hop_contributions": hops}
+    return result(text, label, **{**why, **more})
+
+
 def pair_result(first: str, second: str) -> dict[str, Any]:
     readings = [reading(first), reading(second)]
     sides = {name: [side[name] for side in readings] for name in readings[0]}

@@ -60,10 +60,20 @@ def test_visualize_shows_texts_in_the_terminal(
     assert lines[0] == '"slow warm quick cold meal"'
     assert re.fullmatch(r"(poor|fine|great) 0\.\d{3}", lines[1])
     assert re.fullmatch(r"(\w+ \d+%(, )?){5}", lines[2])
-    assert lines[4] == '"slow[U+001B] service"'
+    number = r"[+−]\d+\.\d\d"
+    assert re.fullmatch(rf"why {lines[1].split()[0]}: ({number} \w+(, )?){{2,5}}", lines[3])
+    assert lines[5] == '"slow[U+001B] service"'
     main([names[0], "--compare", names[1], texts[0]])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(": ")[0] for line in (lines[1], lines[3])] == ["one", "other"]
+    assert [line.partition(": ")[0] for line in (lines[1], lines[4])] == ["one", "other"]
+
+
+def test_visualize_explains_the_label_that_is_asked_for(
+    checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for label in STARS.values():
+        main([str(checkpoints / "one"), "--text=slow warm quick cold meal", "--target", label])
+        assert f"why {label}: " in capsys.readouterr().out
 
 
 def test_visualize_writes_a_page_with_rows_of_each_label(
@@ -143,6 +153,7 @@ def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
         ("one", ["--text=a", "--text=b", "--text_pair=c"], "1 --text_pair for 2 --text; give one"),
         ("one", ["--text=a", "--output=a.pdf"], r"must end in one of \.html, \.htm, \.png"),
         ("one", ["--file=absent.csv"], r"^visualize\.py: .*No such file .*absent\.csv"),
+        ("one", ["--text=a", "--target=x"], "target is 'x'; the labels are poor, fine, great"),
         ("max", ["--text=a"], "cannot load .*max: .*pooling='max', which attends to nothing"),
         ("number", ["--file=ROWS"], "--select is 'confident', but .*/number predicts numbers; "),
         ("several", ["--file=ROWS", "--select=wrong"], "but .*/several predicts sets of labels; "),

@@ -35,6 +35,8 @@ def test_view_says_what_is_not_read(root: Path) -> None:
     """The page cuts characters, the model reads 64 tokens."""
     explain, explain_pairs = (load_pipeline(str(root / name)) for name in ("texts", "pairs"))
     assert "nothing to read yet" in view(explain, [" \n"])
+    for label in explain.model.config.id2label.values():
+        assert f"Why <bdi>{html.escape(label)}</bdi>" in view(explain, ["soup"], label)
     assert "The text is empty." in view(explain_pairs, [PAIR[0], ""])
     assert "Only the first" not in view(explain, ["a" * MAX_CHARACTERS])
     answer = view(explain, ["a" * (MAX_CHARACTERS + 1)])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from shown import pair_result, result
+from shown import explained, pair_result, result
 
 from sase_hf.visualization import (
     attention_figure,
@@ -49,6 +49,10 @@ def test_figure_cells_are_the_strengths_of_all_hops_and_of_each() -> None:
     for word, start, end in zip(words, edges, edges[1:], strict=False):
         assert start < word.get_position()[0] < end, "a word stands above its cells"
     assert {"A title", "predicted (0.750): 4 stars\ntrue label: 2 stars"} <= set(texts(figure))
+    figure = attention_figure(explained("good but dear", [1.0, 0.0, -2.0], label="other"))
+    why = figure.axes[0].collections[1]
+    assert why.get_array().tolist() == [[1, 0, -2]]
+    assert {"why", "against: −2.00", "for: +2.00"} <= set(texts(figure))
     pair = attention_figure(pair_result("all sleep now", "none is awake"))
     titles = [axes.get_title("left") for axes in pair.axes[:2]]
     assert titles == ["predicted (0.500): neutral\nFirst text", "Second text"]

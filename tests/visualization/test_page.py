@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pages import browser_context
-from shown import PAYLOADS, Page, assert_harmless, result
+from shown import PAYLOADS, Page, assert_harmless, explained, pair_result, result
 
 from sase_hf.utils.text import Table
 from sase_hf.visualization import Attention, attention_fragment, attention_html, comparison_html
@@ -38,6 +38,44 @@ def test_article_gives_every_word_its_strength_in_every_view_and_in_words() -> N
     lines = [(cells, falling), (cells, falling), (cells[::-1], rising)]
     assert values["views"] == [[line] for line in lines]
     assert values["cosines"] == [0.25]
+
+
+def test_article_lists_the_words_for_and_against_the_target_with_their_signs() -> None:
+    """Numbers and signs, because not all readers see colours."""
+    shown = explained("dull but very fine", [-0.5, 0.0, 0.004, 1.25])
+    values = values_of(shown)
+    bars = ["--con:0.500", "", "--pro:0.004", "--pro:1.250"]
+    assert values["why"] == [(bars, [[("fine", "+1.25")], [("dull", "−0.50")]])]
+    assert values["added"] == ["+0.50", "+0.75", "−0.25"], "all hops, and each"
+    assert values["sides"][0]["coloured"][0][1:3] == (
+        "--2:.34;--con:.500",
+        "10%; hop 2: 40%; why: −0.50",
+    )
+    pair = pair_result("good", "bad") | {
+        "target": "entailment",
+        "word_contributions": [[1.0], [-2.0]],
+        "hop_contributions": [{"entailment": [1.0, 0.5]}, {"entailment": [-2.0, 0.25]}],
+    }
+    assert [words for _, words in values_of(pair)["why"]] == [
+        [[("good", "+1.00")], []],
+        [[], [("bad", "−2.00")]],
+    ]
+    assert values_of(pair)["added"] == ["−0.25", "−1.00", "+0.75"]
+    assert values_of(result("dull"))["why"] == values_of(result("dull"))["added"] == []
+
+
+def test_page_colours_contributions_on_one_scale_and_only_if_there_are_some() -> None:
+    """The largest contribution of a page has the full colour, so its texts can be compared."""
+    weak, strong = explained("dull", [0.5]), explained("fine", [-2.0])
+    ranked = result("so it is")
+    source = attention_html([weak, strong, ranked])
+    assert 'style="--full:2.000"' in source
+    assert "against: −2.00" in source
+    assert source.count('value="why">') == 2, "a ranker explains no label"
+    fragment = assert_harmless(attention_fragment(weak))
+    assert "--full:0.500" in fragment.values("style")
+    alone = attention_html(ranked).partition("</style>")[2]
+    assert not re.search("--full|Why", alone)
 
 
 def test_article_compares_the_prediction_with_the_true_label() -> None:
@@ -90,7 +128,9 @@ def test_page_of_an_evenly_read_text_is_pale_and_says_so() -> None:
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_pages_escape_texts_labels_titles_and_names(payload: str) -> None:
     """Texts come from strangers: the page holds only elements and attributes that we write."""
-    shown = result(f"fine {payload}", label=payload, true_label=payload)
+    text = f"fine {payload}"
+    shown = explained(text, [1.0, *map(float, range(len(text.split()) - 1))], payload)
+    shown["true_label"] = payload
     page = assert_harmless(attention_html([shown] * 4, title=payload))
     assert page.texts["h2"] == [f"{n} Predicted {payload} 75.0%" for n in range(1, 5)]
     assert "default-src 'none'; style-src 'unsafe-inline'" in page.values("content")
@@ -158,7 +198,7 @@ def test_comparison_has_a_column_and_a_chooser_for_each_model_and_needs_the_same
 @pytest.mark.browser
 def test_page_in_a_browser_colours_the_hop_that_is_chosen(tmp_path: Path) -> None:
     """Without a script and without a request: the page may hold private text."""
-    several = [result("dull but fine"), result("<img src=x onerror=alert(1)>")]
+    several = [explained("dull but fine", [-1.0, 0, 1.0]), result("<img src=x onerror=alert(1)>")]
     (tmp_path / "page.html").write_text(attention_html(several))
     requests: list[str] = []
     with browser_context() as browser:
@@ -170,6 +210,12 @@ def test_page_in_a_browser_colours_the_hop_that_is_chosen(tmp_path: Path) -> Non
         before = words.evaluate_all(f"words => words.map({colour})")
         tab.get_by_label("Hop 2").first.check()
         after = words.evaluate_all(f"words => words.map({colour})")
+        tab.get_by_label("Why 4 stars").check()
+        lines = "words => words.map(word => getComputedStyle(word).borderBottomStyle)"
+        why, styles = (
+            words.evaluate_all(call) for call in (f"words => words.map({colour})", lines)
+        )
     assert before == [" 0)", " 0.37)"]
     assert after == [" 0.37)", " 0)"]
+    assert (why, styles) == (["1)", "1)"], ["dashed", "solid"])
     assert len(requests) == 1

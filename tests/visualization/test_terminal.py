@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from shown import pair_result, result
+from shown import explained, pair_result, result
 
 from sase_hf.visualization import attention_text
 
@@ -23,6 +23,17 @@ def test_attention_text_names_the_strongest_words_first() -> None:
         attention_text(result("fine"), hop=3)
     cut = attention_text(result("fine", truncated=1234))
     assert cut == "fine 100%\n(tokens cut off at the end and not read: 1,234)"
+
+
+def test_attention_text_names_the_words_for_and_against_with_their_signs() -> None:
+    shown = explained("dull but fine", [-0.5, 0.0, 1.25], "4\x1b stars")
+    assert attention_text(shown, top=1) == "fine 50%\nwhy 4[U+001B] stars: +1.25 fine"
+    expected = "why 4[U+001B] stars: +1.25 fine, −0.50 dull"
+    assert attention_text(shown).splitlines()[1] == expected
+    coloured = attention_text(shown, color=True).splitlines()[-1]
+    assert ESCAPE.sub("", coloured) == expected
+    assert [piece for *_, piece in BACKGROUND.findall(coloured)] == ["+1.25 fine", "−0.50 dull"]
+    assert "why" not in attention_text(shown, hop=1)
 
 
 def test_attention_text_of_an_evenly_read_text_is_pale_and_says_so() -> None:

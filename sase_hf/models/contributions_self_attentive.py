@@ -1,0 +1,146 @@
+"""Why a classifier gave its answer: what each hop and each word added to a logit.
+
+The logit of a label is a function of the sentence matrix M, and row i of M is a sum over the tokens
+j, M_i = sum_j A_ij h_j. On the straight path from the empty matrix to M, the logit therefore grows
+by exactly sum_ij C_ij with C_ij = A_ij <G_i, h_j>, where G is the mean gradient of the logit on the
+path: integrated gradients (Sundararajan et al., 2017) of the head alone. The units of the head are
+ReLUs of polynomials of the path, of degree 2 at most, so G has a closed form.
+
+A state h_j also knows the words around j. `words` follows the contributions from the states to the
+word vectors: the gradient of sum_ij C_ij with A and G held fixed, times the word vectors. They
+answer which words matter; C answers what each hop added where it looked.
+
+Shapes: B texts or pairs, T tokens, r hops, H width of the states, W width of a row that the
+classifier reads, b units of the classifier, L labels; a pair has sides, (B, 2, ...).
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Contributions(NamedTuple):
+    """What `explain` returns.
+
+    Attributes:
+        logits: Shape (B, L).
+        labels: The label that is explained, shape (B,).
+        contributions: C, zero on padding, shape (B, r, T), or (B, 2, r, T) for a pair. For one
+            label per text, the logit is that of the label minus the mean over all labels.
+        words: What each word added, shape (B, T).
+        hops: What each hop added to each label, shape (B, L, r), or (B, L, 2, r).
+    """
+
+    logits: Tensor
+    labels: Tensor
+    contributions: Tensor
+    words: Tensor
+    hops: Tensor
+
+
+def explain(
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    token_type_ids: Tensor | None = None,
+    labels: Tensor | None = None,
+) -> Contributions:
+    """Explain the answers of a classifier by one pass forward and one back.
+
+    Args:
+        model: A classifier of texts or pairs with attention, in evaluation mode.
+        input_ids: Shape (B, T).
+        attention_mask: Shape (B, T).
+        token_type_ids: For pairs 0 on the first text and 1 on the second, shape (B, T).
+        labels: The labels to explain, shape (B,); by default those with the highest logits.
+
+    Raises:
+        ValueError: If the model is no classifier, has no attention, or is in training mode.
+    """
+    check_explainable(model)
+    if model.training:
+        raise ValueError("the model is in training mode, where dropout is at work; call eval()")
+    # The gradient of cuDNN's LSTM exists in training mode only.
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+        vectors = model.base_model.embed(input_ids, None).detach().requires_grad_()
+        read = model.read(None, attention_mask, token_type_ids, vectors, output_attentions=True)
+        matrices = read.sentence_embedding.detach().unflatten(-1, (model.config.num_rows, -1))
+        logits = model.classify(matrices).detach()
+        labels = logits.argmax(-1) if labels is None else labels
+        weights = _attention(model, read).detach()  # (..., r, T, 1 or H)
+        states = read.last_hidden_state.to(weights.dtype).unsqueeze(-3)  # (..., 1, T, H)
+        every = [
+            path_gradient(model, matrices, torch.full_like(labels, label)).detach()
+            for label in range(logits.shape[1])
+        ]
+        gradient = torch.stack(every, 1)[torch.arange(len(labels)), labels]
+        contributions = (weights * states * gradient.unsqueeze(-2)).sum(-1)
+        (slope,) = torch.autograd.grad(contributions.sum(), vectors)
+    return Contributions(
+        logits=logits,
+        labels=labels,
+        contributions=contributions.detach(),
+        words=(slope.to(weights.dtype) * vectors).sum(-1).detach(),
+        hops=torch.stack([(matrices * each).sum(-1) for each in every], 1),
+    )
+
+
+def check_explainable(model: Any) -> None:
+    """Raise ValueError unless a model is a classifier with attention."""
+    if not (hasattr(model, "classify") and model.config.has_attention):
+        raise ValueError(
+            f"a {type(model).__name__} with pooling={model.config.pooling!r} has no contributions; "
+            "they need a classifier of texts or pairs with pooling self_attention or generalized"
+        )
+
+
+def _attention(model: Any, read: Any) -> Tensor:
+    """Return the weights of the states, shape (..., r, T, 1), or (..., r, T, H) by features."""
+    attention: Tensor = read.attentions[0]
+    if model.config.pooling == "generalized":
+        is_real = attention.sum(-2) > 0  # (..., T)
+        return model.base_model.pooling.feature_attention(read.last_hidden_state, is_real)
+    return attention.unsqueeze(-1)
+
+
+def path_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:
+    """Return G, the mean gradient of the logits of labels (B,) on the path to the matrices.
+
+    `matrices` and the result are (B, r, H), or (B, 2, r, H) for pairs, in float32 or wider.
+    """
+    matrices = matrices.to(torch.promote_types(matrices.dtype, torch.float32))
+    classifier, matching = model.classifier, getattr(model, "matching", None)
+    output = classifier.output.weight.to(matrices.dtype)  # (L, b)
+    if classifier.output.deviation is not None:
+        output = output * output.new_tensor(classifier.output.deviation).unsqueeze(1)
+    if model.config.problem_type not in ("regression", "multi_label_classification"):
+        output = output - output.mean(0)
+    output = output[labels]  # (B, b)
+    with torch.autocast(matrices.device.type, enabled=False):
+        if matching is None:
+            linear, quadratic = matrices, torch.zeros_like(matrices)
+        else:
+            linear, quadratic = matching.by_degree(*matrices.unbind(1))  # (B, r, W) each
+        bias = classifier.bias().to(matrices.dtype)
+        shares = active_shares(classifier.units(linear), classifier.units(quadratic), bias)
+        first, second = (classifier.back(output * share) for share in shares)  # (B, r, W) each
+        if matching is None:
+            return first
+        return torch.stack(matching.back(*matrices.unbind(1), first, second), 1)
+
+
+def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the integrals of 1 and of 2 a over all a from 0 to 1 where a unit is active.
+
+    A unit is active where bias + a linear + a^2 quadratic > 0. Its ReLU grows from a = 0 to 1 by
+    exactly linear times the first integral plus quadratic times the second.
+    """
+    root = (linear.square() - 4 * quadratic * bias).clamp(min=0).sqrt()
+    half = -(linear + torch.where(linear < 0, -root, root)) / 2
+    cuts = torch.stack([half / quadratic, bias / half]).nan_to_num(0).clamp(0, 1).sort(0).values
+    low, high = cuts
+    edges = torch.stack([torch.zeros_like(low), low, high, torch.ones_like(low)])
+    middle = (edges[1:] + edges[:-1]) / 2
+    active = bias + middle * (linear + middle * quadratic) > 0
+    return (edges.diff(dim=0) * active).sum(0), (edges.square().diff(dim=0) * active).sum(0)
