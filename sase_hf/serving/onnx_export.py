@@ -74,15 +74,7 @@ def export(
                 "in constraints.txt are known to export it"
             ) from reason
         tokenizer.save_pretrained(draft)
-        # The export has no paths of this machine, and no code that the config could name.
-        fields = json.loads(model.config.to_json_string(use_diff=False))
-        for name in ("_name_or_path", "auto_map", "custom_pipelines"):
-            fields.pop(name, None)
-        # Text Embeddings Inference requires these in every config.
-        fields["num_hidden_layers"] = model.config.num_hidden_layers
-        fields["max_position_embeddings"] = tokenizer.model_max_length
-        text = json.dumps(fields, indent=2, sort_keys=True) + "\n"
-        (draft / CONFIG_NAME).write_text(text, encoding="utf-8")
+        (draft / CONFIG_NAME).write_text(_config_of(model, tokenizer), encoding="utf-8")
         shutil.copyfile(Path(onnx_predictor.__file__), draft / "predictor.py")
         report = {
             "checkpoint": describe_checkpoint(checkpoint),
@@ -102,6 +94,17 @@ def export(
         write_record(report, draft / "export.json")
         draft.replace(folder)
     return report
+
+
+def _config_of(model: Any, tokenizer: Any) -> str:
+    """Return the config of an export: without local paths, and without code to load."""
+    fields = json.loads(model.config.to_json_string(use_diff=False))
+    for name in ("_name_or_path", "auto_map", "custom_pipelines"):
+        fields.pop(name, None)
+    # Text Embeddings Inference requires these in every config.
+    fields["num_hidden_layers"] = model.config.num_hidden_layers
+    fields["max_position_embeddings"] = tokenizer.model_max_length
+    return json.dumps(fields, indent=2, sort_keys=True) + "\n"
 
 
 def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
