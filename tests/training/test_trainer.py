@@ -34,7 +34,9 @@ ROWS = make_rows("single_label")
 EVERY_FIVE = {"save_strategy": "steps", "save_steps": 5}
 
 
-def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> Any:
+def make_trainer(
+    folder: Path, dropout: float = 0.5, kind: Any = SelfAttentiveTrainer, **options: Any
+) -> Any:
     set_seed(0)
     config = tiny_config(num_labels=3, classifier_dropout=dropout, penalty_coef=0.5)
     settings = {
@@ -47,7 +49,7 @@ def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> Any:
         "disable_tqdm": True,
         "use_cpu": True,
     }
-    return SelfAttentiveTrainer(
+    return kind(
         SelfAttentiveForSequenceClassification(config),
         TrainingArguments(str(folder), **{**settings, **options}),
         train_dataset=ROWS,
@@ -278,3 +280,17 @@ def test_trainer_logs_the_mean_penalty_since_the_last_log(tmp_path: Path) -> Non
     expected = penalty.view(-1, 16).mean(1)  # two batches of 8 rows a log
     assert expected.std() > 0.01, "the premise: the batches differ"
     assert logged == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_stock_trainer_still_needs_the_private_method_that_is_replaced(tmp_path: Path) -> None:
+    """If it keeps the older checkpoint until `on_save`, delete `_save_checkpoint`."""
+    kept: list[int] = []
+
+    class Count(TrainerCallback):
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            kept.append(len(list(tmp_path.glob("checkpoint-*"))))
+
+    stock = make_trainer(tmp_path, kind=Trainer, save_total_limit=1, **EVERY_FIVE)
+    stock.add_callback(Count())
+    stock.train()
+    assert kept == [1] * 4
