@@ -15,6 +15,7 @@ from checkpoints import save_publishable
 from huggingface_hub import constants
 from huggingface_hub.utils import close_session, http_backoff
 from loopback_hub import TOKEN, Hub, running_hub
+from runs import write_splits
 
 from sase_hf.models import packing_self_attentive
 
@@ -45,6 +46,12 @@ def poisoned_memory() -> Iterator[None]:
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(scope="session")
+def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the files of a training, a validation and a test split, as arguments."""
+    return write_splits(tmp_path_factory.mktemp("reviews"))
 
 
 @pytest.fixture

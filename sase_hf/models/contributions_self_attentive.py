@@ -24,7 +24,6 @@ class Contributions(NamedTuple):
     """What `explain` returns.
 
     Attributes:
-        logits: Shape (B, L).
         labels: The label that is explained, shape (B,).
         contributions: C, zero on padding, shape (B, r, T), or (B, 2, r, T) for a pair. For one
             label per text, the logit is that of the label minus the mean over all labels.
@@ -32,7 +31,6 @@ class Contributions(NamedTuple):
         hops: What each hop added to each label, shape (B, L, r), or (B, L, 2, r).
     """
 
-    logits: Tensor
     labels: Tensor
     contributions: Tensor
     words: Tensor
@@ -66,23 +64,18 @@ def explain(
         vectors = model.base_model.embed(input_ids, None).detach().requires_grad_()
         read = model.read(None, attention_mask, token_type_ids, vectors, output_attentions=True)
         matrices = read.sentence_embedding.detach().unflatten(-1, (model.config.num_rows, -1))
-        logits = model.classify(matrices).detach()
-        labels = logits.argmax(-1) if labels is None else labels
+        labels = model.classify(matrices).argmax(-1) if labels is None else labels
         weights = _attention(model, read).detach()  # (..., r, T, 1 or H)
         states = read.last_hidden_state.to(weights.dtype).unsqueeze(-3)  # (..., 1, T, H)
-        every = [
-            path_gradient(model, matrices, torch.full_like(labels, label)).detach()
-            for label in range(logits.shape[1])
-        ]
-        gradient = torch.stack(every, 1)[torch.arange(len(labels)), labels]
+        every = path_gradients(model, matrices).detach()
+        gradient = every[torch.arange(len(labels)), labels]
         contributions = (weights * states * gradient.unsqueeze(-2)).sum(-1)
         (slope,) = torch.autograd.grad(contributions.sum(), vectors)
     return Contributions(
-        logits=logits,
         labels=labels,
         contributions=contributions.detach(),
         words=(slope.to(weights.dtype) * vectors).sum(-1).detach(),
-        hops=torch.stack([(matrices * each).sum(-1) for each in every], 1),
+        hops=(matrices.unsqueeze(1) * every).sum(-1),
     )
 
 
@@ -104,10 +97,10 @@ def _attention(model: Any, read: Any) -> Tensor:
     return attention.unsqueeze(-1)
 
 
-def path_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:
-    """Return G, the mean gradient of the logits of labels (B,) on the path to the matrices.
+def path_gradients(model: Any, matrices: Tensor) -> Tensor:
+    """Return G, the mean gradient of each logit on the path to the matrices (B, r, H).
 
-    `matrices` and the result are (B, r, H), or (B, 2, r, H) for pairs, in float32 or wider.
+    The result is (B, L, r, H), or (B, L, 2, r, H) for pairs (B, 2, r, H), in float32 or wider.
     """
     matrices = matrices.to(torch.promote_types(matrices.dtype, torch.float32))
     classifier, matching = model.classifier, getattr(model, "matching", None)
@@ -116,7 +109,6 @@ def path_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:
         output = output * output.new_tensor(classifier.output.deviation).unsqueeze(1)
     if model.config.problem_type not in ("regression", "multi_label_classification"):
         output = output - output.mean(0)
-    output = output[labels]  # (B, b)
     with torch.autocast(matrices.device.type, enabled=False):
         if matching is None:
             linear, quadratic = matrices, torch.zeros_like(matrices)
@@ -124,10 +116,13 @@ def path_gradient(model: Any, matrices: Tensor, labels: Tensor) -> Tensor:
             linear, quadratic = matching.by_degree(*matrices.unbind(1))  # (B, r, W) each
         bias = classifier.bias().to(matrices.dtype)
         shares = active_shares(classifier.units(linear), classifier.units(quadratic), bias)
-        first, second = (classifier.back(output * share) for share in shares)  # (B, r, W) each
-        if matching is None:
-            return first
-        return torch.stack(matching.back(*matrices.unbind(1), first, second), 1)
+        every = []
+        for row in output:
+            first, second = (classifier.back(row * share) for share in shares)  # (B, r, W) each
+            if matching is not None:
+                first = torch.stack(matching.back(*matrices.unbind(1), first, second), 1)
+            every.append(first)
+        return torch.stack(every, 1)
 
 
 def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

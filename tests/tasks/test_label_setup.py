@@ -26,11 +26,6 @@ from sase_hf.training.task import TrainingSetup
 
 
 @pytest.fixture(scope="module")
-def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return write_splits(tmp_path_factory.mktemp("reviews"))
-
-
-@pytest.fixture(scope="module")
 def checkpoint(
     reviews: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, Any]]:

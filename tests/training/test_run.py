@@ -30,11 +30,6 @@ from sase_hf import SelfAttentiveForNLI
 from sase_hf.hub import write_model_card
 
 
-@pytest.fixture(scope="module")
-def reviews(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return write_splits(tmp_path_factory.mktemp("reviews"))
-
-
 def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
