@@ -8,6 +8,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from statistics import median_high
 from typing import Any
 
 import regex
@@ -94,13 +95,15 @@ def strengths(weights: Sequence[float]) -> list[float]:
 def scale_ends(texts: Sequence[AttendedText]) -> tuple[str, str, float]:
     """Return the meaning of no colour and of the strongest colour in some texts.
 
-    The third is the size of the contribution that has the full colour; 0 if none is known.
+    The third is the size of the contributions from which on a word has the full colour, 0 if none
+    is known: half of the texts have such a word, so that one outlier does not pale all others.
     """
     strongest = f"{FULL_STRENGTH} times that or more"
     if any(2 <= len(text.words) < FULL_STRENGTH for text in texts):
         strongest += ", or all"
-    added = (abs(value) for text in texts for value in text.added or ())
-    return "an even share or less", strongest, max(added, default=0.0)
+    largest = [max(map(abs, text.added)) for text in texts if text.added]
+    full = median_high([size for size in largest if size] or [0.0])
+    return "an even share or less", strongest, full
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:

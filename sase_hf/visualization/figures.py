@@ -142,7 +142,7 @@ def comparison_figure(
     if any(line.words for line in lines):
         drawn = figure.axes
         if full:
-            ends = (f"against: {signed(-full)}", f"for: {signed(full)}")
+            ends = (f"against: {signed(-full)} or less", f"for: {signed(full)} or more")
             _draw_scale(figure, drawn, signed_scale, ends, "why")
         _draw_scale(figure, drawn, scale, (low, high), "attention")
     draw_literally(figure, ink)

@@ -2,8 +2,9 @@
 
 The markup is in `templates/`, this file computes the numbers. A word carries its strength in every
 view as custom properties, `--0` for all hops together and `--3` for hop 3, and what it added to the
-target as `--pro` or `--con`; `--full` is the largest of these. The style sheet picks the view of
-the checked radio button. The text stands in the page once, and choosing needs no script.
+target as `--pro` or `--con`; one of the size `--full` has the full colour. The style sheet picks
+the view of the checked radio button. The text stands in the page once, and choosing needs no
+script.
 """
 
 import uuid

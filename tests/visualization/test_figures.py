@@ -52,7 +52,7 @@ def test_figure_cells_are_the_strengths_of_all_hops_and_of_each() -> None:
     figure = attention_figure(explained("good but dear", [1.0, 0.0, -2.0], label="other"))
     why = figure.axes[0].collections[1]
     assert why.get_array().tolist() == [[1, 0, -2]]
-    assert {"why", "against: −2.00", "for: +2.00"} <= set(texts(figure))
+    assert {"why", "against: −2.00 or less", "for: +2.00 or more"} <= set(texts(figure))
     pair = attention_figure(pair_result("all sleep now", "none is awake"))
     titles = [axes.get_title("left") for axes in pair.axes[:2]]
     assert titles == ["predicted (0.500): neutral\nFirst text", "Second text"]
