@@ -86,7 +86,7 @@ def prepare(argv: Sequence[str]) -> tuple[Any, Any, dict[str, Any]]:
     limit_compiled_code()
     set_seed(run_args.seed)
     setup = task.assemble()  # its model, never trained, is the start of all trials
-    given |= complete_arguments(run_args, setup)
+    given |= complete_arguments(task, setup)
     check_setup(run_args, setup)
     log_summary(task, setup)
     if run_args.metric_for_best_model == "loss" and setup.model.config.pooling == "self_attention":

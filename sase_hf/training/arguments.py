@@ -150,7 +150,8 @@ class RunArguments(TrainingArguments):
         "Predict the test rows into a copy of their file with more columns.", default=False
     )
     num_train_epochs: float = flag(
-        "Passes over the training rows; 0 chooses 2 to 30, fewer for more rows.", 3.0
+        "Passes over the rows; 0 chooses 2 to 30, fewer for more rows and with vectors of words.",
+        3.0,
     )
     learning_rate: float = flag("Largest learning rate of the schedule.", 1e-3)
     per_device_train_batch_size: int = flag("Rows per process and step.", 32)

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,9 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 from sase_hf import SelfAttentiveForNLI
 from sase_hf.hub import write_model_card
+from sase_hf.tasks import LabelTask
+from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.run import complete_arguments
 
 
 def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(
@@ -260,6 +264,20 @@ def test_run_is_resumed_bit_for_bit_by_its_own_command(
     for step in steps:
         train_tiny(folder, **options, resume_from_checkpoint=folder / f"checkpoint-{step}")
         assert same_weights(weights(folder), whole), f"resumed at {step}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected", "with_vectors"), [(90, 30, 30), (6_228, 8, 3), (92_000, 2, 2)]
+)
+def test_run_plans_fewer_epochs_for_more_rows_and_with_word_vectors(
+    rows: int, expected: int, with_vectors: int
+) -> None:
+    splits = {"train": SimpleNamespace(num_rows=rows)}
+    for words, epochs in (("", expected), ("--word_vectors v.txt", with_vectors)):
+        task = parse_arguments(LabelTask, ["--train_file", "rows.csv", *words.split()])
+        setup: Any = SimpleNamespace(rows=splits, default_metrics=("accuracy",))
+        assert complete_arguments(task, setup)["num_train_epochs"] == epochs
+        assert task.run_args.num_train_epochs == epochs
 
 
 @pytest.mark.slow
