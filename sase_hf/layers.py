@@ -56,7 +56,7 @@ class _PoolingLayer(nn.Module):
         check_one_per_token("attention_mask", attention_mask, states)
         packing = Packing(attention_mask != 0, states.dtype)
         packed = packing.pack(states)
-        matrix, attention, penalty = self.pooling(packing.unpack(packed), packed, packing)
+        matrix, attention, penalty, _ = self.pooling(packing.unpack(packed), packed, packing)
         return matrix, packing.restore(attention.mT).mT, penalty
 
 

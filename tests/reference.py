@@ -13,6 +13,7 @@ All operations are differentiable, so that autograd gives the reference gradient
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import torch
@@ -286,6 +287,25 @@ def encode(config: Any, weights: Weights, ids: Sequence[int]) -> Encoded:
         return Encoded(H, A, M, P)
     row = POOLINGS[config.pooling](H) if len(ids) else H.new_zeros(H.shape[1])
     return Encoded(H, None, row.unsqueeze(0), H.new_zeros(()))
+
+
+def rationale_cost(
+    config: Any, weights: Weights, ids: Sequence[int], marks: Sequence[float]
+) -> Tensor:
+    """Return -log of the mean weight of the marked tokens, times the mark; 0 without marks.
+
+    A hundredth of the weight is that of a softmax, which is never 0.
+    """
+    own = encode(config, weights, ids).A
+    config = copy(config)
+    config.attention_function = "softmax"
+    never_zero = encode(config, weights, ids).A
+    mass = torch.zeros((), dtype=torch.float64)
+    for A_i, S_i in zip(own, never_zero, strict=True):
+        for t in range(len(ids)):
+            if marks[t]:
+                mass = mass + (0.99 * A_i[t] + 0.01 * S_i[t]) / len(own)
+    return -max(marks) * mass.log() if any(marks) else mass
 
 
 # The heads

@@ -60,6 +60,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     known = [{**row, "label": labels[i % len(labels)]} for i, row in enumerate(rows)]
     write_rows(corpus / "reviews.test.jsonl", known)
     write_csv(tmp_path / "reviews.csv", [{"text": r["text"], "stars": r["label"]} for r in rows])
+    write_csv(tmp_path / "marked.csv", [{**row, "rationale": "[[0, 3]]"} for row in rows])
     write_csv(tmp_path / "new.csv", [{"text": row["text"]} for row in rows])
     Path("vectors.txt").write_text("room 0.1 0.2 0.3\nmeal 0.3 0.1 0.2\n", encoding="utf-8")
     return tmp_path

@@ -16,6 +16,9 @@ def flag(text: str, default: Any = None, **metadata: Any) -> Any:
     return field(default=default, metadata={"help": text, **metadata})
 
 
+RATIONALE = "rationale"
+
+
 @dataclass
 class SourceArguments:
     """The rows that any task trains on and evaluates on."""
@@ -79,6 +82,12 @@ class DataArguments(PredictionArguments):
         'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
         'default found by its usual name or by its values; "" ignores the labels of rows to '
         "predict."
+    )
+    rationale_column_name: str = flag(
+        "The column of marks on the text, the reasons for its label, as spans of characters: "
+        "[[start, end], ...]. For the second text of a pair, _pair is added to the name. The "
+        'default may be missing; "" ignores marks.',
+        RATIONALE,
     )
     problem_type: str | None = flag(
         "Kind of the labels; by default inferred from the column.",

@@ -1,4 +1,4 @@
-"""Find the columns of a source that hold the texts and the labels, if no flag names them."""
+"""Find the columns of a source that hold texts, labels and marks, if no flag names them."""
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +54,8 @@ def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelle
     only column whose values fit: texts are long and vary, labels are few and repeat. Two text
     columns are found by the usual names of pairs only. One of several columns of 0 and 1 is the
     label only if its name is "label" or "labels". Unless the rows must be `labelled`, labels are
-    found by name only. ValueError lists the columns and what they hold.
+    found by name only, as are the columns of marks. ValueError lists the columns and what they
+    hold.
     """
     texts, label = arguments.text_column_names or (), arguments.label_column_name
     labels = [name.strip() for name in label.split(",")] if label else []
@@ -63,7 +64,10 @@ def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelle
     if not any(sample.values()):  # refused where the rows are read
         return Columns(tuple(texts), tuple(labels))
     names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
-    columns = {name: _Column(values) for name, values in sample.items()}
+    own = arguments.rationale_column_name
+    marks = tuple(names.get(name, name) for name in (own, f"{own}_pair") if own)
+    marks = () if {*marks} & {*texts, *labels} else marks
+    columns = {name: _Column(sample[name]) for name in sample if name not in marks}
     usual = labels if label is not None else _usual(names, LABELS, texts)
     could_be_texts = [tuple(texts)] if texts else _find_texts(names, columns, usual)
     could_be_labels = [tuple(labels)]
@@ -72,7 +76,8 @@ def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelle
     elif label is None:
         could_be_labels = [(name,) for name in usual] or [()]
     if len(could_be_texts) == len(could_be_labels) == 1:
-        return Columns(could_be_texts[0], could_be_labels[0])
+        found = could_be_texts[0]
+        return Columns(found, could_be_labels[0], marks[: len(found)])
     raise _unclear(title, columns, texts=could_be_texts, labels=could_be_labels)
 
 

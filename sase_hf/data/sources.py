@@ -37,6 +37,7 @@ class Columns(NamedTuple):
 
     texts: tuple[str, ...]  # one, or two for pairs
     labels: tuple[str, ...]  # one; several of 0 and 1, each a label; none where rows have no label
+    rationales: tuple[str, ...] = ()  # the marks on each text; a split may lack them
 
 
 class StoredSplit:
@@ -74,7 +75,7 @@ class StoredSplit:
 
     def read(self, columns: Columns) -> None:
         """Store all rows; OSError if the disk that holds temporary files is full."""
-        self.labels = {column: [] for column in columns.labels}
+        self.labels = {column: [] for column in columns.labels + columns.rationales}
         self._faults = {column: {} for column in columns.texts}
         # The offsets of plain `string` end at 2 GiB of text.
         schema = pa.schema({column: pa.large_string() for column in columns.texts})

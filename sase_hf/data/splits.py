@@ -6,20 +6,21 @@ counted from 0 below a header line.
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from datasets import Dataset, DatasetDict, interleave_datasets
+from datasets import Dataset, DatasetDict, List, Value, interleave_datasets
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..utils.text import one_line
-from .arguments import MAX_SAMPLES, DataArguments, PairArguments, SourceArguments
+from .arguments import MAX_SAMPLES, RATIONALE, DataArguments, PairArguments, SourceArguments
 from .columns import FLAGS, find_columns
 from .labels import REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
+from .rationales import marked_tokens, parse_spans
 from .sources import BATCH, Columns, StoredSplit, open_sources, scratch_file, writing_rows
 from .tokenizer import truncation
 
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
 TEXT_COLUMNS = ("text", "text_pair")
+SPAN_COLUMNS = ("spans", "spans_pair")  # the marks on each text
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class TaskData:
 
     The splits are some of "train", "validation" and "test", with the columns `text`, for pairs
     `text_pair`, and `label`: by `problem_type` a class id, a 0.0 or 1.0 for every class, or a
-    number or list of numbers. Only a test split may come without `label`.
+    number or list of numbers. Only a test split may come without `label`. Where texts are marked,
+    `spans` holds the marks, and `spans_pair` those of the second text.
     """
 
     splits: DatasetDict
@@ -71,7 +74,10 @@ def load_task(arguments: DataArguments) -> TaskData:
         for split in stored:
             split.read(columns)
     for split in stored:
-        split.require(columns.texts if split.name == "test" else sum(columns, ()), FLAGS)
+        is_labelled = split.name != "test"
+        split.require(columns.texts + columns.labels * is_labelled, FLAGS)
+    if arguments.rationale_column_name != RATIONALE and not is_test:
+        first.require(columns.rationales[:1], "--rationale_column_name")
     cells = {split.name: _label_cells(split, columns.labels) for split in stored}
     labels = _learn(first, cells[first.name], columns, arguments)
     if is_test and arguments.label_column_name is None and columns.labels:
@@ -138,7 +144,7 @@ def _task(
         if (limit := getattr(arguments, MAX_SAMPLES[name], None)) is not None:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
-    return TaskData(DatasetDict(splits), labels, used, *columns)
+    return TaskData(DatasetDict(splits), labels, used, columns.texts, columns.labels)
 
 
 def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:
@@ -227,7 +233,26 @@ def _checked(
     if unlabelled:
         where = one_line(split.title)
         logger.warning("left %d rows without a label out of %s", len(unlabelled), where)
+    rows = _with_spans(rows, split, columns, set(unlabelled))
     return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
+
+
+def _with_spans(
+    rows: Dataset, split: StoredSplit, columns: Columns, left_out: Collection[int]
+) -> Dataset:
+    """Add the marks on each text, checked, none for rows left out; those of test rows go unread."""
+    names = zip(columns.rationales, TEXT_COLUMNS, SPAN_COLUMNS, strict=False)
+    for column, text_name, name in names if split.name != "test" else ():
+        if column in split.column_names:
+            spans: list[Any] = []
+            for cell, text in zip(split.labels[column], rows[text_name], strict=True):
+                try:
+                    spans.append([] if len(spans) in left_out else parse_spans(cell, text))
+                except ValueError as reason:
+                    raise split.cell_error(len(spans), column, str(reason)) from None
+            kind = {"feature": List(List(Value("int64"))), "new_fingerprint": uuid4().hex}
+            rows = rows.add_column(name, spans, **kind)
+    return rows
 
 
 def _split_off(train: Dataset, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
@@ -283,11 +308,12 @@ def encode_task(
     *,
     apart: bool = False,
 ) -> DatasetDict:
-    """Tokenize every split; rows keep their order, and labels are `labels`.
+    """Tokenize every split; rows keep their order, labels are `labels`, and marks `rationale`.
 
     A row, or both texts of a pair together, is cut after `max_seq_length` tokens, by default the
-    tokenizer's own limit. ValueError if the tokenizer does not tell the texts of a pair apart. With
-    `apart`, each text of a pair is tokenized and cut as if it were alone.
+    tokenizer's own limit. Marks are 1 on each token that a span touches, else 0. ValueError if the
+    tokenizer does not tell the texts of a pair apart. With `apart`, each text of a pair is
+    tokenized and cut as if it were alone.
     """
     is_pair = any("text_pair" in split.column_names for split in task.splits.values())
     types_of_pair = tokenizer("a", "b", return_token_type_ids=True)["token_type_ids"]
@@ -298,9 +324,15 @@ def encode_task(
     options = {"return_attention_mask": False, "return_token_type_ids": is_pair}
     options |= truncation(tokenizer, max_seq_length)
 
-    def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
+    def encode(batch: Mapping[str, list[Any]]) -> BatchEncoding:
         if not apart:
-            return tokenizer(batch["text"], batch["text_pair"] if is_pair else None, **options)
+            texts = batch["text"], batch["text_pair"] if is_pair else None
+            is_marked = any(name in batch for name in SPAN_COLUMNS)
+            encoded = tokenizer(*texts, return_offsets_mapping=is_marked, **options)
+            if is_marked:
+                encoded["rationale"] = list(_marks(encoded, batch))
+                del encoded["offset_mapping"]
+            return encoded
         sides = (tokenizer(batch[name], **options)["input_ids"] for name in TEXT_COLUMNS)
         pairs = list(zip(*sides, strict=True))
         types = [[0] * len(first) + [1] * len(second) for first, second in pairs]
@@ -308,6 +340,15 @@ def encode_task(
         return BatchEncoding({"input_ids": ids, "token_type_ids": types})
 
     return _tokenized(task, encode)
+
+
+def _marks(encoded: BatchEncoding, batch: Mapping[str, list[Any]]) -> Iterator[list[int]]:
+    """Yield for each row 1 on its marked tokens and 0 on the others."""
+    for row, offsets in enumerate(encoded["offset_mapping"]):
+        sides: Any = encoded.sequence_ids(row)  # of each token: 0, 1, None for a special token
+        spans = [batch[name][row] if name in batch else [] for name in SPAN_COLUMNS]
+        marks = [[0] * len(offsets), *(marked_tokens(offsets, of_side) for of_side in spans)]
+        yield [marks[0 if side is None else side + 1][n] for n, side in enumerate(sides)]
 
 
 def encode_pairs(task: TaskData, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:

@@ -116,6 +116,7 @@ FAMILIES = {
         loss=penalised_loss,
         changeable_fields=(
             "penalty_coef",
+            "rationale_coef",
             "score_mode",
             "score_temperature",
             "embedding_dropout",

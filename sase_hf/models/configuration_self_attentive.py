@@ -84,6 +84,7 @@ class SelfAttentiveConfig(CheckedConfig):
     model_type = "self_attentive"
     keys_to_ignore_at_inference = [
         "penalty",
+        "rationale_cost",
         "attentions",
         "pair_attentions",
         "hidden_states",
@@ -152,6 +153,11 @@ class SelfAttentiveConfig(CheckedConfig):
         "Generalized pooling has a penalty of its own.",
     )
     penalty_coef: float | int = flag(0.02, "Weight of the penalty in the loss.")
+    rationale_coef: float | int = flag(
+        0.1,
+        "Weight of the marks of people in the loss: minus the log of the mean attention on the "
+        "marked tokens of a row.",
+    )
     classifier: Literal["mlp", "pruned_mlp"] = flag(
         "mlp", "One hidden ReLU layer over all of M (mlp), or the pruned layer of Appendix A."
     )
@@ -331,7 +337,7 @@ class SelfAttentiveConfig(CheckedConfig):
     def _check_numbers(self) -> None:
         """Refuse rates, coefficients and numbers of labels that are out of range."""
         self.check_rates("embedding_dropout", "classifier_dropout", "label_smoothing")
-        self.check_weights("penalty_coef", "initializer_range")
+        self.check_weights("penalty_coef", "rationale_coef", "initializer_range")
         if not 0 < self.score_temperature < math.inf:
             raise ValueError(
                 f"score_temperature is {self.score_temperature}; it must be a finite number above 0"

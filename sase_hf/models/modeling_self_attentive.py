@@ -54,6 +54,8 @@ class SelfAttentiveModelOutput(ModelOutput):
             default the mean cosine between hops; for `frobenius` ||A A^T - I||_F^2 (equation 8),
             which is r for a sentence without tokens. Zero for poolings without attention. For
             `generalized` pooling, the penalty of the weights, equal for all sentences.
+        rationale_cost: With `rationale`, -log of the mean attention on the marked tokens, without
+            `rationale_coef`, zero without marks, float32, shape (B,).
         hidden_states: The word vectors (B, T, d), then each layer's states (B, T, H).
         attentions: One tensor A, float32, zero on padding, shape (B, r, T); its mean over the
             features for `generalized` pooling; None for the poolings without attention.
@@ -65,6 +67,7 @@ class SelfAttentiveModelOutput(ModelOutput):
     last_hidden_state: Tensor | None = None
     sentence_embedding: Tensor | None = None
     penalty: Tensor | None = None
+    rationale_cost: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
     pair_attentions: Tensor | None = None
@@ -75,10 +78,12 @@ class SelfAttentiveClassifierOutput(ModelOutput):
     """The output of the classifiers.
 
     Attributes:
-        loss: Task loss plus `penalty_coef` times the mean penalty, a scalar.
+        loss: Task loss, plus `penalty_coef` times the mean penalty, plus with `rationale`
+            `rationale_coef` times its mean cost, a scalar.
         logits: Shape (B, num_labels).
         penalty: Unweighted penalty of each example, of both sentences together for a pair,
             float32, shape (B,).
+        rationale_cost: As in `SelfAttentiveModelOutput`, of both sentences together for a pair.
         hidden_states: As in `SelfAttentiveModelOutput`, like attentions and pair_attentions; for
             pairs of sentences all are (B, 2, ...).
     """
@@ -86,6 +91,7 @@ class SelfAttentiveClassifierOutput(ModelOutput):
     loss: Tensor | None = None
     logits: Tensor | None = None
     penalty: Tensor | None = None
+    rationale_cost: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
     pair_attentions: Tensor | None = None
@@ -347,12 +353,14 @@ def penalised_loss(
     penalty: Tensor,
     config: SelfAttentiveConfig,
     num_items_in_batch: Tensor | int | None = None,
+    rationale_cost: Tensor | None = None,
 ) -> Tensor:
     """Return task loss + `penalty_coef` * mean penalty, the sum of section 2.2.
 
-    Both parts are sums over the counted labels divided by their number. With `num_items_in_batch`,
-    the labels that `Trainer` counted over all accumulated batches and processes, the parts of a
-    split batch therefore add up to the loss and the gradient of the whole.
+    With marks, `rationale_coef` * mean cost is added. Each part is a sum over the counted labels
+    divided by their number. With `num_items_in_batch`, the labels that `Trainer` counted over all
+    accumulated batches and processes, the parts of a split batch therefore add up to the loss and
+    the gradient of the whole.
 
     Args:
         logits: Shape (B, num_labels).
@@ -362,6 +370,7 @@ def penalised_loss(
         config: Gives problem type, penalty coefficient, label smoothing, class weights, and the
             deviation of the targets in which the error of a regression is measured.
         num_items_in_batch: Labels in the whole batch; by default those counted here.
+        rationale_cost: Shape (B,), weighted as the penalty is.
 
     Returns:
         A scalar in float32 or wider.
@@ -374,6 +383,8 @@ def penalised_loss(
     losses, counted = _task_losses(logits, labels, config)
     total = losses.masked_fill(~counted, 0).sum()
     total = total + config.penalty_coef * (penalty * counted.sum(1)).sum()
+    if rationale_cost is not None:
+        total = total + config.rationale_coef * (rationale_cost * counted.sum(1)).sum()
     if num_items_in_batch is None:
         return total / counted.sum().clamp(min=1)
     return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
@@ -418,23 +429,25 @@ def _task_losses(
 def head_loss(
     logits: Tensor,
     labels: Tensor | None,
-    penalty: Tensor,
+    encoded: Any,
     config: SelfAttentiveConfig,
     num_items_in_batch: Tensor | int | None,
 ) -> Tensor | None:
-    """Return `penalised_loss`, or None without labels.
+    """Return `penalised_loss` with the terms of an encoder's output, or None without labels.
 
     Raises:
         ValueError: If `Trainer` counted labels but did not pass them on: it computes the loss
-            itself, without penalty, for `label_smoothing_factor` and `compute_loss_func`.
+            itself, without penalty and marks, for `label_smoothing_factor` and `compute_loss_func`.
     """
     if labels is not None:
-        return penalised_loss(logits, labels, penalty, config, num_items_in_batch)
-    has_penalty = config.has_attention and config.penalty_coef > 0
-    if num_items_in_batch is not None and has_penalty:
+        terms = encoded.penalty, config, num_items_in_batch, encoded.rationale_cost
+        return penalised_loss(logits, labels, *terms)
+    coef = config.penalty_coef + config.rationale_coef * (encoded.rationale_cost is not None)
+    if num_items_in_batch is not None and config.has_attention and coef > 0:
         raise ValueError(
-            "Trainer did not pass the labels to the model, so the loss would lack the penalty. Set "
-            "config.label_smoothing instead of label_smoothing_factor, or config.penalty_coef = 0"
+            "Trainer did not pass the labels to the model, so the loss would lack the penalty and "
+            "the marks. Set config.label_smoothing instead of label_smoothing_factor, or "
+            "config.penalty_coef = config.rationale_coef = 0"
         )
     return None
 
@@ -519,6 +532,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
+        rationale: Tensor | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveModelOutput:
         """Encode sentences.
@@ -531,22 +545,36 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             inputs_embeds: Word vectors instead of ids, shape (B, T, d).
             output_attentions: Return A.
             output_hidden_states: Return the states of every layer.
+            rationale: Marks of people, 0 on tokens without one, shape (B, T); needs a pooling with
+                attention. The marks of a row are one number, its weight in `rationale_cost`.
             **kwargs: Ignored, as in transformers.
 
         Raises:
-            ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
-                have another shape.
+            ValueError: If not exactly one of ids and word vectors is given, if they, the mask or
+                the marks have another shape, or if there are marks but no attention.
         """
         word_vectors = embeds = self.embed(input_ids, inputs_embeds)
         mask = self.real_tokens(embeds, input_ids, attention_mask)
         tokens = embeds.shape[1]
+        if rationale is not None:
+            check_one_per_token("rationale", rationale, embeds)
+            if not self.config.has_attention:
+                raise ValueError(
+                    f"pooling is {self.config.pooling!r}, which has no attention that could learn "
+                    "from marks; choose 'self_attention', or leave rationale out (train.py: "
+                    "--rationale_column_name '')"
+                )
         if tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
             embeds, mask = F.pad(embeds, (0, 0, 0, 1)), F.pad(mask, (0, 1))
+            rationale = None if rationale is None else F.pad(rationale, (0, 1))
         packing = Packing(mask, embeds.dtype)
         vectors = self.dropout(packing.pack(embeds))
         layers = self.token_encoder(vectors, packing)
         states = packing.unpack(layers[-1])  # (B, S, H)
-        matrix, attention, penalty = self.pooling(states, layers[-1], packing)
+        if rationale is not None:
+            marks = packing.unpack(packing.pack(rationale.unsqueeze(-1))).squeeze(-1)
+            rationale = marks.masked_fill(~packing.real, 0)  # (B, S)
+        matrix, attention, penalty, cost = self.pooling(states, layers[-1], packing, rationale)
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         attentions = hidden_states = pairs = None
         if attends and attention is not None:
@@ -561,6 +589,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             last_hidden_state=packing.restore(states)[:, :tokens],
             sentence_embedding=matrix.flatten(1),
             penalty=penalty,
+            rationale_cost=cost,
             hidden_states=hidden_states,
             attentions=attentions,
             pair_attentions=pairs,
@@ -603,6 +632,7 @@ class _Classifier(SelfAttentivePreTrainedModel):
         labels: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
+        rationale: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SelfAttentiveClassifierOutput:
@@ -623,17 +653,14 @@ class _Classifier(SelfAttentivePreTrainedModel):
             inputs_embeds,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
+            rationale=rationale,
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
         logits = self.classify(matrices)
-        return SelfAttentiveClassifierOutput(
-            loss=head_loss(logits, labels, outputs.penalty, self.config, num_items_in_batch),
-            logits=logits,
-            penalty=outputs.penalty,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            pair_attentions=outputs.pair_attentions,
-        )
+        loss = head_loss(logits, labels, outputs, self.config, num_items_in_batch)
+        inner = ("last_hidden_state", "sentence_embedding")
+        shared = {name: value for name, value in outputs.items() if name not in inner}
+        return SelfAttentiveClassifierOutput(loss=loss, logits=logits, **shared)
 
 
 class SelfAttentiveForSequenceClassification(_Classifier):
@@ -786,13 +813,14 @@ def encode_pairs(
     attention_mask: Tensor | None,
     token_type_ids: Tensor | None,
     inputs_embeds: Tensor | None,
+    rationale: Tensor | None = None,
     **options: Any,
 ) -> Any:
     """Encode both texts of each row; `options` are those of the encoder.
 
     Returns:
-        The encoder's output with (B, 2, ...) for each of its (B, ...); the penalty is that of both
-        texts together, shape (B,).
+        The encoder's output with (B, 2, ...) for each of its (B, ...); the penalty, and the cost of
+        the marks, is that of both texts together, shape (B,).
 
     Raises:
         ValueError: If token types are missing or have another shape.
@@ -809,11 +837,15 @@ def encode_pairs(
     outputs = encoder(
         attention_mask=sides.flatten(0, 1),  # (2B, T): first and second texts by turns
         inputs_embeds=embeds.repeat_interleave(2, 0),
+        rationale=None if rationale is None else rationale.repeat_interleave(2, 0),
         return_dict=True,
         **options,
     )
-    pairs = SelfAttentiveModelOutput(**{name: _unfold(value) for name, value in outputs.items()})
-    pairs.penalty = outputs.penalty.unflatten(0, (-1, 2)).sum(1)
+    unfolded: Any = {name: _unfold(value) for name, value in outputs.items()}
+    pairs = SelfAttentiveModelOutput(**unfolded)
+    pairs.penalty = unfolded["penalty"].sum(1)
+    if rationale is not None:
+        pairs.rationale_cost = unfolded["rationale_cost"].sum(1)
     if encoder.config.pooling == "generalized":
         pairs.penalty = pairs.penalty / 2  # it depends on the weights alone, which both sides share
     return pairs

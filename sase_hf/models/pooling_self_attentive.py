@@ -2,8 +2,9 @@
 
 Shapes: B sentences, S tokens after left-alignment, P positions after packing (see `Packing`), H
 width of the states, a attention size, r hops (rows of M). Every pooling takes the states twice, as
-rows (B, S, H), unspecified on padding, and packed (P, H), and the packing; it returns M (B, r, H),
-the attention A (B, r, S) or None, and the penalty (B,).
+rows (B, S, H), unspecified on padding, and packed (P, H), the packing, and where marks are learnt
+the `rationale` (B, S); it returns M (B, r, H), the attention A (B, r, S) or None, the penalty (B,),
+and the `rationale_cost` (B,) or None.
 """
 
 import math
@@ -17,6 +18,12 @@ from transformers.utils.import_utils import is_tracing
 
 from .configuration_self_attentive import SelfAttentiveConfig
 from .packing_self_attentive import Packing
+
+# M, A, penalty, cost of the marks
+Pooled = tuple[Tensor, Tensor | None, Tensor, Tensor | None]
+# Where entmax or sparsemax gives all marked tokens exactly 0, the logarithm of their weight has no
+# gradient. This share of the weight is a softmax of the same scores, which gives no token 0.
+SOFTMAX_SHARE = 0.01
 
 
 def init_glorot_uniform(module: nn.Module) -> None:
@@ -67,6 +74,20 @@ def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
     return -divergences / max(hops * (hops - 1), 1)
 
 
+def rationale_cost(weights: Tensor, scores: Tensor, rationale: Tensor | None) -> Tensor | None:
+    """Return -log of the mean weight of the marked tokens, times the mark: 0 without marks, (B,).
+
+    `weights` and `scores` (B, S, width) are of r hops or r * H features; `rationale` (B, S) is 0 on
+    other tokens and on padding. The cost is 0 where all hops lie on marked tokens.
+    """
+    if rationale is None:
+        return None
+    marks = rationale.to(weights.dtype)
+    mixed = torch.lerp(weights, scores.softmax(1), SOFTMAX_SHARE).mean(2)  # (B, S)
+    mass = (mixed * (marks != 0)).sum(1)
+    return marks.amax(1) * -mass.clamp(min=torch.finfo(mass.dtype).tiny).log()
+
+
 def _inner_products(rows: Tensor) -> Tensor:
     """Return R R^T of rows (..., r, n) in their precision, even under autocast: (..., r, r)."""
     with torch.autocast(rows.device.type, enabled=False):
@@ -87,15 +108,16 @@ class PackedSelfAttention(nn.Module):
         self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)  # W_s2
 
     def forward(
-        self, states: Tensor, packed: Tensor, packing: Packing
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return M (B, r, H), A (B, r, S) in at least float32, and the penalty (B,)."""
+        self, states: Tensor, packed: Tensor, packing: Packing, rationale: Tensor | None = None
+    ) -> Pooled:
+        """Return M, A in at least float32, the penalty, and the cost of the marks."""
         scores = self.hops(torch.tanh(self.projection(_normalized(packed, self.config))))  # (P, r)
         rows = _rows_of_scores(scores, packing)
         real = packing.real.unsqueeze(-1)  # (B, S, 1); matters for sentences without tokens alone
-        attention = (_attend(rows, self.config.attention_function) * real).mT
-        matrix = attention.to(states.dtype) @ states
-        return _zero_if_empty(matrix, packing), attention, self._penalty(attention, rows, real)
+        weights = _attend(rows, self.config.attention_function) * real
+        cost, attention = rationale_cost(weights, rows, rationale), weights.mT
+        matrix = _zero_if_empty(attention.to(states.dtype) @ states, packing)
+        return matrix, attention, self._penalty(attention, rows, real), cost
 
     def _penalty(self, attention: Tensor, rows: Tensor, real: Tensor) -> Tensor:
         """Return how much the hops of each sentence agree, by the measure that the config names."""
@@ -124,19 +146,20 @@ class PackedGeneralizedPooling(nn.Module):
         self.feature_weight = nn.Parameter(torch.empty(r, a, width))  # W_i2
 
     def forward(
-        self, states: Tensor, packed: Tensor, packing: Packing
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return M (B, r, H), the mean of A over the features (B, r, S), and the penalty (B,).
+        self, states: Tensor, packed: Tensor, packing: Packing, rationale: Tensor | None = None
+    ) -> Pooled:
+        """Return M, the mean of A over the features, the penalty, and the cost of the marks.
 
         The penalty is the same for every sentence.
         """
         scores = self._scores(packed)
         rows = _rows_of_scores(scores.flatten(1), packing)
-        attention = _attend(rows, self.config.attention_function) * packing.real.unsqueeze(-1)
-        attention = attention.unflatten(2, scores.shape[1:])  # (B, S, r, H)
+        weights = _attend(rows, self.config.attention_function) * packing.real.unsqueeze(-1)
+        cost = rationale_cost(weights, rows, rationale)
+        attention = weights.unflatten(2, scores.shape[1:])  # (B, S, r, H)
         matrix = torch.einsum("bsrh,bsh->brh", attention.to(states.dtype), states)
         penalty = self.penalty().expand(states.shape[0])
-        return _zero_if_empty(matrix, packing), attention.mean(-1).mT, penalty
+        return _zero_if_empty(matrix, packing), attention.mean(-1).mT, penalty, cost
 
     def feature_attention(self, states: Tensor, real: Tensor) -> Tensor:
         """Return A by features (..., r, T, H) from states (..., T, H), real tokens (..., T)."""
@@ -178,12 +201,12 @@ class BaselinePooling(nn.Module):
         self.pool = {"max": self._max, "mean": self._mean, "last": self._last}[config.pooling]
 
     def forward(
-        self, states: Tensor, packed: Tensor, packing: Packing
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return M (B, 1, H), no attention, and a penalty (B,) of zeros."""
+        self, states: Tensor, packed: Tensor, packing: Packing, rationale: Tensor | None = None
+    ) -> Pooled:
+        """Return M (B, 1, H), no attention, a penalty (B,) of zeros, and no cost of marks."""
         penalty = torch.zeros(states.shape[0], device=states.device)
         pooled = self.pool(states, packing.real.unsqueeze(-1))
-        return _zero_if_empty(pooled.unsqueeze(1), packing), None, penalty
+        return _zero_if_empty(pooled.unsqueeze(1), packing), None, penalty, None
 
     @staticmethod
     def _max(states: Tensor, real: Tensor) -> Tensor:

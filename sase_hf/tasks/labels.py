@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from ..data.arguments import DataArguments, flag
 from ..data.labels import REGRESSION, SINGLE_LABEL
+from ..data.rationales import RationaleCollator, count_marked
 from ..data.splits import TaskData, load_task
 from ..evaluation.metrics import load_metrics, metrics_function
 from ..models import FAMILIES, RETRIEVAL
@@ -152,12 +153,18 @@ class LabelTask(EncoderTask):
         yield f"rows: {rows} ({' -> '.join(map(', '.join, columns))})"
         names = setup.task.label_names
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}"
+        if (marked := count_marked(setup.rows.get("train"))) is not None:
+            yield f"rationale: {marked:,} of {setup.rows['train'].num_rows:,} training rows"
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit."""
         kind = setup.task.problem_type
         metrics = load_metrics(self.run_args.metric_name, kind)
-        return {"compute_metrics": metrics_function(metrics, kind)}
+        options: dict[str, Any] = {"compute_metrics": metrics_function(metrics, kind)}
+        collator = options["data_collator"] = RationaleCollator(setup.tokenizer)
+        if marked := count_marked(setup.rows.get("train")):
+            collator.weight = setup.rows["train"].num_rows / marked
+        return options
 
     def after_training(self, trainer: Any, setup: TrainingSetup) -> dict[str, float]:
         """Calibrate the model if it was asked for."""

@@ -22,6 +22,7 @@ from ..utils.loading import retrieval_head
 # Fields of the config that only the heads with labels read.
 LABEL_FIELDS = (
     "matching",
+    "rationale_coef",
     "classifier",
     "classifier_hidden_size",
     "classifier_dropout",

@@ -8,6 +8,7 @@ import torch
 from transformers import pipeline
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from ..data.splits import SPAN_COLUMNS
 from ..data.tokenizer import truncation
 from ..evaluation.calibration import expected_calibration_error, fit_temperature
 from ..evaluation.report import measure_report, report_tables
@@ -111,7 +112,7 @@ def _facts(
 
 def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
     """Return the attention of the model on some validation rows, with their true labels."""
-    rows = setup.task.splits["validation"].select(numbers).to_list()
+    rows = _examples(setup, numbers)
     labels = [setup.task.labels.decode(row.pop("label")) for row in rows]
     model: Any = setup.model.eval()
     task: Any = FAMILIES[model.config.model_type].pipeline_task
@@ -121,13 +122,17 @@ def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
     return [{**result, "true_label": label} for result, label in zip(results, labels, strict=True)]
 
 
+def _examples(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return some validation rows: their texts and their `label`, without marks."""
+    rows = setup.task.splits["validation"].select(numbers)
+    return rows.remove_columns({*SPAN_COLUMNS} & {*rows.column_names}).to_list()
+
+
 def _listed(heading: str, setup: TrainingSetup, logits: Any, numbers: Sequence[int]) -> Table:
     """Return a table of some validation rows, for models that attend to nothing."""
     labels, problem = setup.task.labels, setup.task.problem_type
     rows = []
-    for row, scores in zip(
-        setup.task.splits["validation"].select(numbers).to_list(), logits[numbers], strict=True
-    ):
+    for row, scores in zip(_examples(setup, numbers), logits[numbers], strict=True):
         predicted: Any = scores.round(3).tolist()
         if problem == SINGLE_LABEL:
             predicted = labels.names[int(scores.argmax())]

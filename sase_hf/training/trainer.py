@@ -61,9 +61,9 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self.args.logging_nan_inf_filter = False  # it would log a loss of 0 for one of NaN
         self.max_batch_tokens = max_batch_tokens
         self.family = FAMILIES[self.model.config.model_type]
-        # Sums of weight * output for each logged output, then of the weights: since the last log,
-        # and over the current evaluation.
-        num_sums = len(self.family.logged_outputs) + 1
+        # Sums of the costs of the marks, of their weights, of weight * output for each logged
+        # output, and of the weights of rows: since the last log, and over the current evaluation.
+        num_sums = len(self.family.logged_outputs) + 3
         self.output_sums = torch.zeros(num_sums, device=self.args.device)
         self._eval_sums = torch.zeros_like(self.output_sums)
         self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
@@ -119,17 +119,21 @@ class SelfAttentiveTrainer(ResumableTrainer):
         else:
             counted = labels != IGNORED_LABEL
             weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
-        batch = torch.stack([*(weight * x for x in logged), weight], dim=1)
+        cost, marks = torch.zeros_like(weight), torch.zeros_like(weight)
+        if "rationale_cost" in outputs:
+            cost, marks = weight * outputs["rationale_cost"].detach(), inputs["rationale"].amax(1)
+        batch = torch.stack([cost, weight * marks, *(weight * x for x in logged), weight], dim=1)
         if model.training:
             self.output_sums += batch.sum(0)
         else:
-            self._batch_outputs = batch  # (B, logged outputs + 1)
+            self._batch_outputs = batch  # (B, logged outputs + 3)
         return (loss, outputs) if return_outputs else loss
 
     def _means(self, sums: Tensor) -> dict[str, float]:
-        *totals, weight = sums.tolist()
+        cost, marks, *totals, weight = sums.tolist()
         means = (total / max(weight, 1) for total in totals)
-        return dict(zip(self.family.logged_outputs, means, strict=True))
+        logged = dict(zip(self.family.logged_outputs, means, strict=True))
+        return logged | ({"rationale_cost": cost / marks} if marks else {})
 
     def init_hf_repo(self, *args: Any, **kwargs: Any) -> None:
         """Refuse to push: `Trainer` uploads all of output_dir, also a pickle with the Hub token."""
@@ -194,7 +198,8 @@ class SelfAttentiveTrainer(ResumableTrainer):
     def family_loss(self, output: Any, means: Mapping[str, float]) -> float:
         """Return the model's loss of evaluated rows, with these means of the logged outputs."""
         logits, labels = map(torch.from_numpy, (output.predictions, output.label_ids))
-        outputs = {name: torch.full((len(logits),), mean) for name, mean in means.items()}
+        names = self.family.logged_outputs
+        outputs = {name: torch.full((len(logits),), means[name]) for name in names}
         loss: Any = self.family.loss
         return float(loss(logits, labels, config=self.model.config, **outputs).item())
 

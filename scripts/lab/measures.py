@@ -46,7 +46,7 @@ def measure_labels(
     A model of characters has no `lift`, which needs a word list.
     """
     task = parse_arguments(LabelTask, words)
-    validation_only = replace(task.data_args, test_file=None)
+    validation_only = replace(task.data_args, test_file=None, rationale_column_name="")
     if validation_only.validation_file is not None:
         validation_only = replace(validation_only, train_file=None)  # spares tokenizing it
     trained = ModelArguments(model_name_or_path=str(model))

@@ -56,6 +56,11 @@ def make_rows(problem: str) -> Dataset:
         pairs = [random_pair(rng) for _ in range(NUM_ROWS)]
         rows["input_ids"] = [premise + hypothesis for premise, hypothesis in pairs]
         rows["token_type_ids"] = [[0] * len(p) + [1] * len(h) for p, h in pairs]
+        marked = [3.0 * (len(ids) % 3 == 0) for ids in rows["input_ids"]]  # some rows, as a weight
+        rows["rationale"] = [
+            [weight * (token % 4 == 0) for token in ids]
+            for weight, ids in zip(marked, rows["input_ids"], strict=True)
+        ]
     else:
         rows["input_ids"] = [random_text(rng) for _ in range(NUM_ROWS)]
     if problem == "retrieval":
@@ -74,9 +79,9 @@ def make_rows(problem: str) -> Dataset:
 
 def collate(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
     batch = text_batch([row["input_ids"] for row in rows])
-    if "token_type_ids" in rows[0]:
-        types = [torch.tensor(row["token_type_ids"]) for row in rows]
-        batch["token_type_ids"] = torch.nn.utils.rnn.pad_sequence(types, batch_first=True)
+    for name in {"token_type_ids", "rationale"} & rows[0].keys():
+        values = [torch.tensor(row[name]) for row in rows]
+        batch[name] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
     if "labels" in rows[0]:
         batch["labels"] = torch.tensor([row["labels"] for row in rows])
     return batch

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,21 +47,33 @@ def assert_head_agrees(
     batch: dict[str, Tensor],
     pairs: Sequence[tuple[tiny.Ids, tiny.Ids]],
     labels: Sequence[Any],
+    marks: Sequence[tuple[Sequence[float], Sequence[float]]] = (),
 ) -> None:
-    """Compare logits, penalty, loss and every gradient with the reference.
+    """Compare logits, penalty, cost of marks, loss and every gradient with the reference.
 
     A text classifier reads both texts of a row as one.
     """
     weights = tiny.reference_weights(model)
+    if marks:  # those on padding are not read
+        is_real = batch["attention_mask"] == 1
+        rationale = batch["rationale"] = torch.full(is_real.shape, 7.0)
+        rationale[is_real] = torch.tensor([mark for row in marks for side in row for mark in side])
     outputs = model(**batch, labels=torch.tensor(labels))
     outputs.loss.backward()
 
+    cost = partial(reference.rationale_cost, model.config, reference.part(weights, "encoder."))
     if isinstance(model, SelfAttentiveForNLI):
         predictions = [reference.classify_pair(model.config, weights, *pair) for pair in pairs]
+        sides = (zip(*row, strict=True) for row in zip(pairs, marks, strict=False))
+        costs = [cost(*first) + cost(*second) for first, second in sides]
     else:
         texts = [one + other for one, other in pairs]
         predictions = [reference.classify_text(model.config, weights, text) for text in texts]
+        costs = [cost(text, [*a, *b]) for text, (a, b) in zip(texts, marks, strict=False)]
     expected = reference.loss(model.config, predictions, labels)
+    if marks:
+        tiny.assert_agree(outputs.rationale_cost, torch.stack(costs))
+        expected = expected + model.config.rationale_coef * sum(costs) / len(costs)
     expected.backward()
 
     logits, penalties = zip(*predictions, strict=True)
@@ -94,7 +107,7 @@ def test_head_is_the_papers(
     """Logits, penalty, loss and gradients; encoder and pooling are drawn where they are not given.
 
     The sentences of a pair go through one encoder, and are matched row by row. Smoothing and class
-    weights leave the penalty as it is.
+    weights leave the penalty as it is. Both texts of a pair may have marks, or one, or none.
     """
     rng = random.Random(f"{head.__name__} {classifier} {fields} {padding}")
     architectures = tiny.ENCODERS if "pooling" in fields else tiny.ARCHITECTURES
@@ -106,12 +119,43 @@ def test_head_is_the_papers(
             classifier=classifier,
             num_labels=3,
             penalty_coef=0.7,
+            rationale_coef=0.6,
             **options,
             **tiny.random_sizes(rng, **rng.choice(architectures), **fields),
         )
         labels = random_labels(rng, problem_type, 3)
         model.double()  # a layer norm of a state of two numbers can magnify float32's rounding
-        assert_head_agrees(model, tiny.pair_batch(pairs, padding, rng, extra=2), pairs, labels)
+        marks = [
+            tuple([weight * rng.randint(0, 1) for _ in text] for text in pair)
+            for weight, pair in zip((1.0, 2.5, 0.0), pairs, strict=True)
+        ]
+        batch = tiny.pair_batch(pairs, padding, rng, extra=2)
+        has_marks = model.config.has_attention and rng.random() < 0.7
+        assert_head_agrees(model, batch, pairs, labels, marks if has_marks else ())
+
+
+@pytest.mark.parametrize("pooling", ["self_attention", "generalized"])
+def test_rows_without_marks_cost_nothing(pooling: str) -> None:
+    """Loss and gradients are those of a batch without marks, bit for bit; also of an empty text."""
+    model = tiny.tiny_model(SelfAttentiveForNLI, pooling=pooling)
+    batch, labels = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [])]), torch.tensor([0, 1])
+    found = []
+    for marks in ({}, {"rationale": torch.zeros(2, 5)}):
+        model.zero_grad()
+        loss = model(**batch, **marks, labels=labels).loss
+        loss.backward()
+        found.append([loss, *(parameter.grad for parameter in model.parameters())])
+    assert all(map(torch.equal, *found))
+    cost = model(**batch, rationale=torch.tensor([[1, 1, 0, 0, 0], [0] * 5])).rationale_cost
+    assert (cost > 0).tolist() == [True, False]
+
+
+def test_model_refuses_marks_that_it_cannot_learn() -> None:
+    batch = tiny.pair_batch([([1, 2, 3], [4, 5])])
+    with pytest.raises(ValueError, match="rationale has shape"):
+        tiny.tiny_model(SelfAttentiveForNLI)(**batch, rationale=torch.ones(1, 4))
+    with pytest.raises(ValueError, match="pooling is 'max', which has no attention"):
+        tiny.tiny_model(SelfAttentiveForNLI, pooling="max")(**batch, rationale=torch.ones(1, 5))
 
 
 def test_loss_of_one_output_takes_flat_labels() -> None:

@@ -13,6 +13,7 @@ from sase_hf.models.pooling_self_attentive import (
     _attend,
     attention_penalty,
     cosine_penalty,
+    rationale_cost,
 )
 
 
@@ -93,3 +94,16 @@ def test_sparse_attention_does_not_depend_on_the_padding_of_others(name: str) ->
         alone, padded = (_attend(one, name) for one in (scores, torch.cat([scores, padding], 1)))
         assert torch.equal(padded[:, :20], alone)
         torch.testing.assert_close(padded.sum(1), torch.ones(len(scores), 1), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["softmax", *FUNCTIONS])
+def test_marked_token_that_no_hop_reads_learns_to_be_read(name: str) -> None:
+    """A weight of exactly 0 has a finite cost and a gradient, until the token has all weight."""
+    scores = torch.tensor([0.0, 0.0, -20.0]).view(1, 3, 1).requires_grad_()
+    marks = torch.tensor([[0, 0, 1]])
+    for _ in range(60):
+        cost = rationale_cost(_attend(scores, name), scores, marks)
+        (gradient,) = torch.autograd.grad(cost.sum(), scores)
+        assert cost.isfinite().all()
+        scores.data -= gradient
+    assert _attend(scores, name)[0, 2, 0] > 0.9

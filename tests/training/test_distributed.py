@@ -69,7 +69,7 @@ def make_model(problem: str) -> PreTrainedModel:
     heads = {"pairs": SelfAttentiveForNLI, "retrieval": SelfAttentiveForRetrieval}
     head = heads.get(problem, SelfAttentiveForSequenceClassification)
     set_seed(0)
-    return head(tiny_config(penalty_coef=0.5, **PROBLEMS.get(problem, {})))
+    return head(tiny_config(penalty_coef=0.5, rationale_coef=0.5, **PROBLEMS.get(problem, {})))
 
 
 def make_trainer(
@@ -207,20 +207,23 @@ def test_retrieval_head_compares_with_the_documents_of_all_processes(
     assert max((parts[name] - weight).abs().max() for name, weight in whole.items()) > 1e-3
 
 
-def test_trainer_logs_loss_and_penalty_of_the_whole_update(
+def test_trainer_logs_loss_penalty_and_marks_of_the_whole_update(
     two_processes: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The penalty is the mean over all rows of the update, wherever they were, not weighted."""
+    """Means over all rows of the update, or the marked ones, wherever they were, not weighted."""
     _, whole = two_updates("pairs", tmp_path / "whole", 32, **WITH_PENALTY)
     _, parts = two_updates("pairs", tmp_path / "parts", 8, accumulated=4, **WITH_PENALTY)
     model, rows = make_model("pairs").eval(), list(make_rows("pairs"))
-    first_update = model(**collate(rows[:32])).penalty
-    assert first_update.std() > 0.01, "the premise: rows differ"
-    assert whole[0]["penalty"] == pytest.approx(first_update.mean().item(), abs=1e-5)
+    first_update = model(**collate(rows[:32]))
+    assert first_update.penalty.std() > 0.01, "the premise: rows differ"
+    assert whole[0]["penalty"] == pytest.approx(first_update.penalty.mean().item(), abs=1e-5)
+    costs = first_update.rationale_cost[first_update.rationale_cost > 0] / 3
+    assert 3 < len(costs) < 20, "the premise: some rows are marked"
+    assert whole[0]["rationale_cost"] == pytest.approx(costs.mean().item(), abs=1e-5)
     for logs in (parts, two_processes["logs"]):
         for entry, expected in zip(logs[:2], whole[:2], strict=True):
-            assert entry["loss"] == pytest.approx(expected["loss"], abs=1e-5)
-            assert entry["penalty"] == pytest.approx(expected["penalty"], abs=1e-5)
+            for name in ("loss", "penalty", "rationale_cost"):
+                assert entry[name] == pytest.approx(expected[name], abs=1e-5)
 
 
 def test_trainer_shares_every_row_once_and_resumes_bit_for_bit(

@@ -1,0 +1,147 @@
+"""Marks of people: from cells to spans, tokens and batches, and what a run makes of them."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from rows import PAIRS, write_csv, write_jsonl
+from runs import review_rows, run_tiny, train_tiny, write_splits
+
+from sase_hf import build_tokenizer
+from sase_hf.data.arguments import DataArguments
+from sase_hf.data.rationales import RationaleCollator
+from sase_hf.data.splits import encode_task, load_task
+
+# An emoji is two units of UTF-16, one accent a character of its own, a line end two characters.
+TEXT = "\ufeff🙂 C\u2019est   tre\u0300s\r\nbon, 👍🏽 GOOD!"
+MARKS = [[TEXT.index("tre"), TEXT.index("bon") + 1], [TEXT.index("GOOD"), len(TEXT)]]
+ROWS: list[dict[str, Any]] = [
+    {"text": "Fine, thanks.", "label": "yes", "rationale": None},
+    {"text": TEXT, "label": "no", "rationale": MARKS},
+    {"text": "Not at all", "label": "no", "rationale": []},
+    {"text": "good", "label": "yes", "rationale": [[0, 4]]},
+]
+
+
+def marked(path: Path, max_length: int | None = None, level: Any = "word") -> list[list[str]]:
+    """Return the marked tokens of each row of a file."""
+    task = load_task(DataArguments(train_file=str(path)))
+    texts = [str(value) for row in task.splits["train"] for value in row.values()]
+    tokenizer = build_tokenizer(texts, level=level)
+    rows = encode_task(task, tokenizer, max_length)["train"]
+    pairs = (zip(row["input_ids"], row["rationale"], strict=True) for row in rows)
+    return [[tokenizer.decode(token) for token, mark in row if mark] for row in pairs]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "jsonl.gz", "parquet"])
+def test_marks_of_every_format_land_on_their_words(form: str, tmp_path: Path) -> None:
+    """A span may end inside a word. A text that is cut loses the marks behind the cut."""
+    path = tmp_path / f"rows.{form}"
+    if form == "parquet":
+        Dataset.from_list(ROWS).to_parquet(path)
+    elif form == "json":
+        path.write_text(json.dumps(ROWS))
+    elif form == "csv":
+        cells = [{**row, "rationale": json.dumps(row["rationale"])} for row in ROWS]
+        write_csv(path, [{**cells[0], "rationale": ""}, *cells[1:]])
+    else:
+        write_jsonl(path, ROWS)
+    assert marked(path) == [[], ["très", "bon", "good", "!"], [], ["good"]]
+    assert marked(path, 6) == [[], ["très"], [], ["good"]]
+    assert marked(path, level="character")[1] == [*"très b", *"good!"]
+
+
+def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
+    """Equal spans of both texts stay apart, and rows may have marks on one text alone."""
+    rows = [{**PAIRS[0], "rationale_pair": [[0, 2]]}, {**PAIRS[1], "rationale": [[2, 5]]}, PAIRS[2]]
+    path = write_jsonl(tmp_path / "rows.jsonl", [{**row, "label": row["gold"]} for row in rows])
+    assert marked(path) == [["no"], ["man"], []]
+
+
+@pytest.mark.parametrize(
+    ("cell", "wrong"),
+    [
+        ("because", "'because'"),
+        ("[" * 100_000, r"'\[+\.\.\.\[+'"),
+        (7, "7"),
+        ([0, 4], "0"),
+        ([[0, 4], [4, 4]], r"\[4, 4\]"),
+        ([[0, 5]], r"\[0, 5\]"),
+        ([[0, 4.0]], r"\[0, 4\.0\]"),
+        ([[False, True]], r"\[False, True\]"),
+        ([[0, 1, 2]], r"\[0, 1, 2\]"),
+    ],
+)
+def test_load_task_names_the_mark_that_is_none(cell: Any, wrong: str, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", [*ROWS[:3], {**ROWS[3], "rationale": cell}])
+    place = r"row 3 \(counted from 0\) of \S+rows\.jsonl, column 'rationale': "
+    allowed = r"\[\[start, end\], \.\.\.\], whole numbers with 0 <= start < end <= 4, or an empty"
+    message = f"^{place}{wrong} is no mark on the text; allowed are {allowed}"
+    with pytest.raises(ValueError, match=message):
+        load_task(DataArguments(train_file=str(path)))
+    assert load_task(DataArguments(train_file=str(path), rationale_column_name="")).splits
+
+
+def test_load_task_needs_the_column_of_marks_that_a_flag_names(tmp_path: Path) -> None:
+    path = str(write_jsonl(tmp_path / "rows.jsonl", ROWS))
+    with pytest.raises(ValueError, match=r"has no column 'x'; .*Choose with --rationale_column_na"):
+        load_task(DataArguments(train_file=path, rationale_column_name="x"))
+    task = load_task(DataArguments(train_file=path, text_column_names=["text"]))
+    assert task.splits["train"]["spans"][1] == MARKS
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_collator_puts_the_weight_where_the_marked_tokens_are(side: str) -> None:
+    tokenizer = build_tokenizer(["a b c"])
+    tokenizer.padding_side = side
+    rows = [{"input_ids": [2, 3, 4], "rationale": [0, 0, 1]}, {"input_ids": [3], "rationale": [1]}]
+    batch = RationaleCollator(tokenizer, weight=2.5)(rows)
+    short = [2.5, 0, 0] if side == "right" else [0, 0, 2.5]
+    assert batch["rationale"].tolist() == [[0, 0, 2.5], short]
+    assert "rationale" not in RationaleCollator(tokenizer)([{"input_ids": [2]}])
+
+
+def write_marked(folder: Path) -> dict[str, str]:
+    """Write splits whose every third row is marked at its last word, which is the label."""
+
+    def rows(count: int, seed: int) -> list[dict[str, Any]]:
+        marked = review_rows(count, seed)
+        for row in marked[::3]:
+            row["rationale"] = [[len(row["text"]) - 4, len(row["text"])]]
+        return marked
+
+    return write_splits(folder, rows)
+
+
+def test_run_learns_marks_and_evaluates_the_loss_without_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The cost falls, in other rows too. A coefficient of 0 gives the run that ignores marks."""
+    caplog.set_level(logging.INFO, "sase_hf.training.run")
+    options = {**write_marked(tmp_path), "do_eval": True, "do_predict": True, "logging_steps": 1}
+    options |= {"num_train_epochs": 3, "learning_rate": 0.02, "report": True}
+    runs = {
+        str(changed): train_tiny(tmp_path / f"run{number}", **{**options, **changed})["metrics"]
+        for number, changed in enumerate(
+            ({"rationale_coef": 1.0}, {"rationale_coef": 0.0}, {"rationale_column_name": ""})
+        )
+    }
+    marks, none, ignored = runs.values()
+    assert "rationale: 16 of 48 training rows" in caplog.text
+    assert marks["eval_rationale_cost"] < none["eval_rationale_cost"] - 0.1
+    assert "eval_rationale_cost" not in ignored
+    for name in ("eval_loss", "train_loss"):
+        assert none[name] == ignored[name]
+    assert marks["train_loss"] > none["train_loss"]
+    again = {"model_name_or_path": tmp_path / "run0", "rationale_column_name": "", "do_eval": True}
+    again["validation_file"] = options["validation_file"]
+    alone = run_tiny(tmp_path / "again", **again)["metrics"]
+    assert marks["eval_loss"] == pytest.approx(alone["eval_loss"], abs=1e-5)
+
+
+def test_run_refuses_marks_without_attention(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"pooling is 'max', .*--rationale_column_name ''"):
+        train_tiny(tmp_path / "run", **write_marked(tmp_path), pooling="max")
