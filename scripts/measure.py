@@ -4,6 +4,8 @@
         --word_list opinion_words.tsv --record attention.json --plot attention.png
     python scripts/measure.py faithfulness runs/yelp5 --file data/yelp5.dev.jsonl.gz
         --max_samples 500 --record faithfulness.json --plot faithfulness.svg
+    python scripts/measure.py agreement runs/yelp5 --file marked.jsonl
+        --word_list opinion_words.tsv --record agreement.json
 
 `attention` compares checkpoints, such as one trained with --penalty_coef 1 and one with 0. Entropy
 is divided by log T, that of equal attention on all T words: 0 is one word, 1 all words alike; the
@@ -14,7 +16,11 @@ of the list over their share of the tokens.
 `faithfulness` removes the words with the highest scores from each text step by step and follows the
 probability of the predicted class; then inserts them into an empty text. The scores are attention,
 the contributions of states and of words, gradient times input, leaving each word out, Integrated
-Gradients (`pip install 'sase_hf[captum]'`) and random numbers.
+Gradients (`pip install 'sase_hf[captum]'`) and random numbers. The cost of a score is that of one
+pass forward, which gives prediction and attention, times this number.
+
+`agreement` compares the words with the highest of these scores, and of the ratings of a word list,
+with those that people marked in a column `rationale`, [[start, end], ...] in characters.
 
 `--plot` needs `pip install 'sase_hf[viz]'`. In seconds, on the model of scripts/quickstart.py:
 
@@ -31,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from sase_hf.data.arguments import SPLITS
+from sase_hf.evaluation.agreement import AGREEMENT, measure_agreement
 from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
 from sase_hf.evaluation.dataset import EvaluationDataset, load_evaluation_dataset
 from sase_hf.evaluation.faithfulness import MEASURES, measure_faithfulness
@@ -73,7 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     def command(measure: Any, text: str, checkpoints: str, **several: Any) -> Any:
         own = commands.add_parser(measure.__name__, help=text, description=text, allow_abbrev=False)
-        own.set_defaults(measure=measure, parser=own)
+        own.set_defaults(measure=measure, parser=own, plot=None)
         add = own.add_argument
         add(checkpoints, help="a folder or a name on the Hub", **several)
         add("--file", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
@@ -96,18 +103,26 @@ def build_parser() -> argparse.ArgumentParser:
     add("--names", nargs="+", help="names of the checkpoints; by default their last part")
     add("--word_list", type=Path, help="file with a word on each line, up to a tab; for the lift")
     add("--plot", type=Path, help="file for the distributions, .png or .svg")
-    add = command(faithfulness, "which scores of words explain the predictions", "checkpoint")
-    steps = "--integrated_gradients_steps"
-    add(steps, type=int, default=16, help="of the integral; 0 for none (default: 16)")
-    add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")
-    add("--plot", type=Path, help="file for the curves, .png or .svg")
+    scored = {
+        faithfulness: "which scores of words explain the predictions",
+        agreement: "which scores of words agree with the words that people mark",
+    }
+    for measure, text in scored.items():
+        add = command(measure, text, "checkpoint")
+        steps = "--integrated_gradients_steps"
+        add(steps, type=int, default=16, help="of the integral; 0 for none (default: 16)")
+        add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")
+        if measure is faithfulness:
+            add("--plot", type=Path, help="file for the curves, .png or .svg")
+    rated = "file with a word on each line, a tab and its rating; ranks words by its size"
+    add("--word_list", type=Path, help=rated)
     return parser
 
 
-def load(checkpoint: str, flags: argparse.Namespace) -> EvaluationDataset:
+def load(checkpoint: str, flags: argparse.Namespace, **options: Any) -> EvaluationDataset:
     """Load a checkpoint and the rows that the flags choose."""
     chosen = {name: getattr(flags, name) for name in ROWS}
-    return load_evaluation_dataset(checkpoint, seed=flags.seed, **chosen)
+    return load_evaluation_dataset(checkpoint, seed=flags.seed, **chosen, **options)
 
 
 def record_of(
@@ -155,33 +170,70 @@ def _cell(numbers: Mapping[str, float]) -> str:
 
 def faithfulness(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str], Any]:
     """Measure the faithfulness of a checkpoint; return its record, a table, and its plot."""
-    dataset = load(flags.checkpoint, flags)
+    record = scored_record(flags, load(flags.checkpoint, flags), measure_faithfulness)
+    return record, faithfulness_table(record), partial(curves_figure, record["curves"])
+
+
+def agreement(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str], None]:
+    """Measure the agreement of a checkpoint with people; return its record and a table."""
+    ratings = read_word_list(flags.word_list) if flags.word_list is not None else None
+    dataset = load(flags.checkpoint, flags, with_marks=True)
+    record = scored_record(flags, dataset, partial(measure_agreement, ratings=ratings))
+    return record, agreement_table(record), None
+
+
+def scored_record(
+    flags: argparse.Namespace, dataset: EvaluationDataset, measure: Any
+) -> dict[str, Any]:
+    """Return the record of a measurement of all attributions."""
     start = time.perf_counter()
-    results = measure_faithfulness(
+    results = measure(
         dataset,
         integrated_gradients_steps=flags.integrated_gradients_steps,
         random_orders=flags.random_orders,
         batch_size=flags.per_device_eval_batch_size,
         seed=flags.seed,
     )
-    name, metrics = f"{Path(flags.checkpoint).name} faithfulness", results.pop("metrics")
-    record = record_of(flags, dataset, flags.checkpoint, name=name, metrics=metrics, start=start)
+    name = f"{Path(flags.checkpoint).name} {flags.measure.__name__}"
+    own: Any = {"name": name, "metrics": results.pop("metrics"), "start": start}
+    record = record_of(flags, dataset, flags.checkpoint, **own)
     if flags.integrated_gradients_steps:
         record["versions"]["captum"] = version("captum")
     record |= results
-    return record, faithfulness_table(record), partial(curves_figure, record["curves"])
+    return record
 
 
 def faithfulness_table(record: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each attribution and each difference, a column for each measure."""
     [source] = record["sources"].values()
     headings = [measure.replace("_area", " AUC") for measure in MEASURES]
-    lines = {f"means over {source['rows']:,} texts": headings}
+    lines = {f"means over {source['rows']:,} texts": [*headings, "cost"]}
     for name in record["curves"]["deletion"]:
-        lines[name] = [f"{record['metrics'][f'{name}_{m}']:.3f}" for m in MEASURES]
+        cost = f"{record['cost'][name]:.1f}" if name in record["cost"] else ""
+        lines[name] = [*(f"{record['metrics'][f'{name}_{m}']:.3f}" for m in MEASURES), cost]
     for name, difference in record["differences"].items():
         means = (difference[measure] for measure in MEASURES)
         lines[name] = [f"{d['mean']:+.3f} [{d['low']:+.3f}, {d['high']:+.3f}]" for d in means]
+    yield from _lines(lines)
+
+
+def agreement_table(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each attribution and each group by length."""
+    groups, intervals = record["by_length"], record["intervals"]
+    left_out = f", {record['num_left_out']:,} without marks left out" * (record["num_left_out"] > 0)
+    lines = {f"means over {record['num_texts']:,} texts{left_out}": [*AGREEMENT]}
+    for name in groups[0]["average_precision"]:
+        found = (intervals.get(f"{name}_{measure}") for measure in AGREEMENT)
+        lines[name] = [
+            f"{i['mean']:.3f} [{i['low']:.3f}, {i['high']:.3f}]" if i else "" for i in found
+        ]
+    lines["average precision by words of a text"] = [f"{g['from']} to {g['to']}" for g in groups]
+    for name in groups[0]["average_precision"]:
+        lines[f"{name} "] = [f"{group['average_precision'][name]:.3f}" for group in groups]
+    yield from _lines(lines)
+
+
+def _lines(lines: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for name, cells in lines.items():
         yield f"{name.replace('_', ' '):<48}" + "".join(f"{cell:>24}" for cell in cells)
 

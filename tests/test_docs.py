@@ -14,7 +14,7 @@ import pytest
 from checkpoints import save_publishable
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from rows import write_csv
+from rows import write_csv, write_jsonl
 from runs import review_rows, write_rows
 from script_files import load_script
 
@@ -62,6 +62,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_csv(tmp_path / "reviews.csv", [{"text": r["text"], "stars": r["label"]} for r in rows])
     write_csv(tmp_path / "marked.csv", [{**row, "rationale": "[[0, 3]]"} for row in rows])
     write_csv(tmp_path / "new.csv", [{"text": row["text"]} for row in rows])
+    marked = {"text": "The meal was good.", "rationale": [[13, 17]]}
+    write_jsonl(tmp_path / "marked.jsonl", [marked])
     Path("vectors.txt").write_text("room 0.1 0.2 0.3\nmeal 0.3 0.1 0.2\n", encoding="utf-8")
     return tmp_path
 

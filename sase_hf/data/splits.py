@@ -46,6 +46,7 @@ class TaskData:
     sources: dict[str, dict[str, Any]]  # the origin of each split's rows, and their number
     text_columns: tuple[str, ...]  # the names in the source: one, or two for pairs
     label_columns: tuple[str, ...]  # none if no rows have labels
+    rationale_columns: tuple[str, ...] = ()  # none if no rows are marked
 
     @property
     def problem_type(self) -> str:
@@ -144,7 +145,7 @@ def _task(
         if (limit := getattr(arguments, MAX_SAMPLES[name], None)) is not None:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
-    return TaskData(DatasetDict(splits), labels, used, columns.texts, columns.labels)
+    return TaskData(DatasetDict(splits), labels, used, *columns)
 
 
 def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:
@@ -249,7 +250,8 @@ def _with_spans(
                 try:
                     spans.append([] if len(spans) in left_out else parse_spans(cell, text))
                 except ValueError as reason:
-                    raise split.cell_error(len(spans), column, str(reason)) from None
+                    fault = f"{reason}; to ignore the column, give --rationale_column_name ''"
+                    raise split.cell_error(len(spans), column, fault) from None
             kind = {"feature": List(List(Value("int64"))), "new_fingerprint": uuid4().hex}
             rows = rows.add_column(name, spans, **kind)
     return rows

@@ -5,6 +5,7 @@ Shapes: B texts, T tokens, r hops.
 
 from collections import defaultdict
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,23 @@ def hop_cosine(attention: Tensor) -> Tensor:
     return (cosines.sum(-1) - own) / max(1, attention.shape[1] - 1)
 
 
-def read_word_list(file: FilePath) -> set[str]:
-    """Return the first word of each line of a file, up to a tab."""
+def read_word_list(file: FilePath) -> dict[str, float]:
+    """Return the words of a file, a line each, with the size of the number behind the first tab.
+
+    A word without a tab has 1, one without a number, such as that of a header, 0.
+    """
     way_out = "give a text file with a word on each line"
+    words: dict[str, float] = {}
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise ValueError(f"{file} is not UTF-8; {way_out}") from error
-    words = {line.split("\t")[0].strip() for line in lines} - {""}
+    for line in lines:
+        word, *numbers = line.split("\t")
+        if word.strip():
+            words[word.strip()] = 0.0 if numbers else 1.0
+            with suppress(ValueError, IndexError):
+                words[word.strip()] = abs(float(numbers[0]))
     if not words:
         raise ValueError(f"{file} has no words; {way_out}")
     return words

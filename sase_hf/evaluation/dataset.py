@@ -1,18 +1,20 @@
 """A checkpoint with the rows of a file to measure it on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 from transformers import DataCollatorWithPadding, PreTrainedModel, TokenizersBackend
 from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
 from ..data.arguments import DataArguments
 from ..data.batching import longest_first
+from ..data.rationales import parse_spans
+from ..data.sources import open_sources
 from ..data.splits import TaskData, encode_task, load_task
 from ..utils.files import FilePath, sha256_of
 from ..utils.loading import load_checkpoint
@@ -25,8 +27,9 @@ Batch = dict[str, Tensor]
 class EvaluationDataset:
     """A head with attention in evaluation mode, and rows of one split that its tokenizer encoded.
 
-    The rows have columns `input_ids` and, for pairs, `token_type_ids`; `sources` is as in
-    `TaskData`.
+    The rows have columns `input_ids`, for pairs `token_type_ids`, and where they are known
+    `labels`; rows with marks have `text` and the spans `rationale` and `against`, too. `sources` is
+    as in `TaskData`.
     """
 
     model: PreTrainedModel
@@ -38,10 +41,12 @@ class EvaluationDataset:
         """Yield the numbers of rows and their padded batch (B, T), the longest rows first."""
         order = longest_first(self.rows)
         collate, device = DataCollatorWithPadding(self.tokenizer), self.model.device
+        read = set(self.tokenizer.model_input_names) & set(self.rows.column_names)
+        inputs = self.rows.select_columns(sorted(read))
         with logging.tqdm(total=len(order), desc=description, unit=" rows") as bar:
             for start in range(0, len(order), batch_size):
                 numbers = order[start : start + batch_size]
-                padded = collate(self.rows.select(numbers).to_list())
+                padded = collate(inputs.select(numbers).to_list())
                 # A batch of empty texts comes back as floats.
                 batch = {name: part.long().to(device) for name, part in padded.items()}
                 yield numbers, batch
@@ -95,20 +100,52 @@ def load_evaluation_dataset(
     max_seq_length: int | None = None,
     max_samples: int | None = None,
     seed: int = 42,
+    with_marks: bool = False,
     **columns: Any,
 ) -> EvaluationDataset:
-    """Load a head with attention and `max_samples` rows of a file, drawn without labels.
+    """Load a head with attention and `max_samples` rows of a file, drawn at random.
 
     Records name the rows by `split`. A text, or a pair, is cut after `max_seq_length` tokens, by
-    default the limit of the tokenizer. The `columns` are those of `read_file`.
+    default the limit of the tokenizer. The `columns` are those of `read_file`. ValueError if the
+    rows shall come `with_marks`, but the file has none, or the model reads pairs.
     """
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     task = read_file(checkpoint, model, file, **columns)
     rows = encode_task(task, tokenizer, max_seq_length)["test"]
+    if with_marks:
+        if model.reads_pairs:
+            raise ValueError(f"{checkpoint} compares two texts; marks need a classifier of one")
+        rows = concatenate_datasets([rows, read_marks(file, task.splits["test"]["text"])], axis=1)
     order = np.random.default_rng(seed).permutation(rows.num_rows)[:max_samples]
-    rows = rows.select(order).remove_columns({"labels"} & set(rows.column_names))
+    rows = rows.select(order)
     source = {**task.sources["test"], "rows": rows.num_rows}
     return EvaluationDataset(model, tokenizer, rows, {split: source})
+
+
+def read_marks(file: str, texts: Sequence[str]) -> Dataset:
+    """Return the texts of a file with their spans (`sase_hf.data.rationales`).
+
+    `rationale` marks the reasons for the label; `against`, which may be missing in the file, those
+    of these words that speak against it. ValueError if there is no `rationale`, or a bad cell.
+    """
+    columns: dict[str, list[Any]] = {"rationale": [], "against": []}
+    with open_sources(DataArguments(test_file=file)) as [split]:
+        for part in split.batches(columns):
+            for name, cells in columns.items():
+                cells += part[name]
+    if "rationale" not in split.column_names:
+        held = ", ".join(map(repr, split.column_names))
+        raise ValueError(
+            f"{file} has no column 'rationale'; it has {held}. Give a file with the marks of "
+            "people as spans of characters, [[start, end], ...]"
+        )
+    for name, cells in columns.items():
+        for row, text in enumerate(texts):
+            try:
+                cells[row] = parse_spans(cells[row], text)
+            except ValueError as reason:
+                raise split.cell_error(row, name, str(reason)) from None
+    return Dataset.from_dict({"text": texts, **columns})
 
 
 def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:

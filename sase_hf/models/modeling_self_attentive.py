@@ -561,8 +561,7 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             if not self.config.has_attention:
                 raise ValueError(
                     f"pooling is {self.config.pooling!r}, which has no attention that could learn "
-                    "from marks; choose 'self_attention', or leave rationale out (train.py: "
-                    "--rationale_column_name '')"
+                    "from marks; choose 'self_attention', or leave rationale out"
                 )
         if tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
             embeds, mask = F.pad(embeds, (0, 0, 0, 1)), F.pad(mask, (0, 1))

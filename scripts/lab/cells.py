@@ -42,13 +42,18 @@ def numbers(seeds: Iterable[Record], *keys: str) -> list[Any]:
     return [value for value in found if value is not none]
 
 
-def mean_cell(values: Sequence[float], form: str = ".2f") -> str:
-    """Return a cell: mean, standard deviation and number of seeds, a value for each."""
+def spread(values: Sequence[float], form: str = ".2f") -> str:
+    """Return a cell: mean and standard deviation over seeds, a value for each."""
     if not values:
         return MISSING
-    seeds = f"({len(values)} seed{'s' * (len(values) > 1)})"
-    spread = f" ± {statistics.stdev(values):{form}}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):{form}}{spread} {seeds}"
+    deviation = f" ± {statistics.stdev(values):{form}}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):{form}}{deviation}"
+
+
+def mean_cell(values: Sequence[float], form: str = ".2f") -> str:
+    """Return `spread` with the number of seeds."""
+    seeds = f" ({len(values)} seed{'s' * (len(values) > 1)})" if values else ""
+    return f"{spread(values, form)}{seeds}"
 
 
 def percent(shares: Sequence[float], form: str = ".2f") -> str:
@@ -82,7 +87,7 @@ class Page:
         options: dict[str, Any] = dict.fromkeys(names, True)
         environment = Environment(undefined=StrictUndefined, **options)
         filters = {"cell": mean_cell, "percent": percent, "mean": mean, "numbers": numbers}
-        environment.filters.update(filters)
+        environment.filters.update(filters, spread=spread)
         template = environment.from_string(self.template.read_text(encoding="utf-8"))
         return template.render(page=self, **self.shown)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import yaml
-from cells import MISSING, Page, Recipes, markdown, mean_cell, numbers, percent
+from cells import MISSING, Page, Recipes, markdown, mean_cell, numbers, percent, spread
 from figures import accuracy_figure, points_figure
 from leaderboard import SETS, SYSTEMS
 from records import Record
@@ -112,6 +112,12 @@ class Experiments(Page):
                 low, high = 100 * (middle - half), 100 * (middle + half)
                 row.append(f"{100 * share:.1f} ({low:.1f} to {high:.1f})")
         return rows
+
+    def agreement_by_length(self, recipe: str, marks: str, score: str) -> list[str]:
+        """Return the cells of the average precision in thirds of the texts, the shortest first."""
+        seeds = self.measured(recipe, "agreement", marks, "by_length")
+        groups = [numbers(group, "average_precision", score) for group in zip(*seeds, strict=True)]
+        return [spread(group) for group in groups or ([],) * 3]
 
     def weights(self, task: str, recipe: str) -> list[str]:
         """Count the weights as Table 4: hidden layer, softmax (no biases), rest (no vectors)."""

@@ -132,7 +132,7 @@ def _prediction_seconds(model: Any, tokenizer: Any, task: TaskData) -> float:
     """Return the processor's time from the texts of the dev file to their probabilities."""
     task = replace(task, splits=DatasetDict(test=task.splits["test"]))
     start = processor_seconds()
-    rows = encode_task(task, tokenizer)["test"].remove_columns("labels")
+    rows = encode_task(task, tokenizer)["test"]
     sample = EvaluationDataset(model, tokenizer, rows, task.sources)
     with torch.inference_mode():
         for _, batch in sample.batches(64, "Predicting"):  # as many as in scripts/train.py

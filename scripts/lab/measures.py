@@ -17,8 +17,10 @@ from transformers import pipeline
 from sase_hf.data.batching import token_counts
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.data.splits import load_pairs
+from sase_hf.evaluation.agreement import measure_agreement
 from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
-from sase_hf.evaluation.dataset import EvaluationDataset
+from sase_hf.evaluation.dataset import EvaluationDataset, load_evaluation_dataset
+from sase_hf.evaluation.faithfulness import measure_faithfulness
 from sase_hf.evaluation.records import measured_record
 from sase_hf.models import RETRIEVAL, TRANSLATION_TASK
 from sase_hf.retrieval.ranking import ranking_metrics, ranks_in_scores, recall_by_length
@@ -32,6 +34,10 @@ EXAMPLES = {
     "en": "Because of the rain, an old man with a red umbrella waits for the bus near the market.",
     "fr": "À cause de la pluie, un vieil homme avec un parapluie rouge attend le bus au marché.",
 }
+
+# Sets of reviews -> the rows whose explanations are measured; 300 of sets of sentences.
+NUM_EXPLAINED = {"yelp5": 100, "yelp_hat": 100}
+MAX_EXPLAINED = 200
 
 # Shares of the rows at which the groups of `accuracy_by_length` end: fifths, and the longest.
 GROUP_ENDS = (0.2, 0.4, 0.6, 0.8, 0.95)
@@ -53,12 +59,12 @@ def measure_labels(
     parts = LabelTask(trained, validation_only).assemble()
     if "validation" not in parts.rows:
         return {}
-    rows = parts.rows["validation"].remove_columns("labels")
+    rows = parts.rows["validation"]
     sample = EvaluationDataset(parts.model.eval(), parts.tokenizer, rows, parts.task.sources)
     batch_size = task.run_args.per_device_eval_batch_size
     measured: dict[str, Any] = {}
     if parts.model.config.has_attention:
-        listed: set[str] = set()
+        listed: dict[str, float] = {}
         if word_list is not None and task.model_args.level != "character":
             listed = read_word_list(word_list)
         statistics = measure_attention(sample, batch_size, listed)
@@ -66,7 +72,7 @@ def measure_labels(
         measured["attention"] = {kind: statistics[kind]["mean"] for kind in kinds}
     if parts.task.problem_type == SINGLE_LABEL:
         learnt = torch.tensor(task.load_rows().splits["train"]["label"][:])
-        labels = torch.tensor(parts.rows["validation"]["labels"][:])
+        labels = torch.tensor(rows["labels"][:])
         logits = torch.zeros(len(labels), len(parts.task.label_names))
         with torch.no_grad():
             for numbers, batch in sample.batches(batch_size, "Scoring"):
@@ -74,6 +80,38 @@ def measure_labels(
         measured["label_shift"] = {"accuracy": adapted_accuracy(logits, labels, learnt)}
         lengths = torch.tensor(token_counts(rows))
         measured["by_length"] = accuracy_by_length(logits, labels, lengths)
+    return measured
+
+
+def measure_explanation(
+    words: Sequence[str], model: Path, word_list: Path | None = None
+) -> dict[str, Any]:
+    """Measure faithfulness on validation rows of a recipe, and agreement on the files of marks.py.
+
+    The seed of the recipe draws the rows. Texts are cut after `MAX_EXPLAINED` tokens: leaving out
+    each word takes a pass for each.
+    """
+    task = parse_arguments(LabelTask, words)
+    validation, seed = Path(task.data_args.validation_file or ""), task.run_args.seed
+    name = validation.name.partition(".")[0]
+    options: Any = {"max_seq_length": MAX_EXPLAINED, "seed": seed}
+
+    def load(file: Path, max_samples: int, **more: Any) -> EvaluationDataset:
+        return load_evaluation_dataset(
+            str(model), str(file), max_samples=max_samples, **options, **more
+        )
+
+    rows = load(validation, NUM_EXPLAINED.get(name, 300))
+    found = measure_faithfulness(rows, seed=seed)
+    measured: dict[str, Any] = {"faithfulness": {key: found[key] for key in ("metrics", "cost")}}
+    ratings = read_word_list(word_list) if word_list is not None else None
+    for file in sorted(validation.parent.glob(f"marks/{name}.*.dev.jsonl")):
+        marks = file.name.split(".")[1]
+        agreed = measure_agreement(
+            load(file, NUM_EXPLAINED.get(marks, 300), with_marks=True), ratings, seed=seed
+        )
+        del agreed["intervals"]
+        measured.setdefault("agreement", {})[marks] = agreed
     return measured
 
 

@@ -13,7 +13,8 @@ runs whose settings have changed since. `render` makes all pages, figures and ca
 from the records alone, and the README's heatmap from --heatmap runs/study/yelp5/focused-seed42.
 
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
-model_cards/records/study.jsonl; translation.yaml and retrieval.yaml have files of their own. Some
+model_cards/records/study.jsonl; translation.yaml, retrieval.yaml
+and explanation.yaml have files of their own. Some
 records of study.jsonl were added by hand: trials with scripts/train.py, tuning/TASK/TRIAL and
 precision/TASK, and those of scripts/search.py, search/TASK/MODEL.
 """
@@ -32,7 +33,7 @@ from cells import by_recipe
 from experiments import Experiments, Translations
 from figures import heatmaps, recall_figure
 from leaderboard import SETS, SYSTEMS, collect_comparisons
-from measures import measure_labels, measure_system, measure_translation
+from measures import measure_explanation, measure_labels, measure_system, measure_translation
 from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
 
@@ -56,6 +57,7 @@ class Kind(NamedTuple):
 KINDS = {
     "translation": Kind("train_translation.py", TranslationTask, measure_translation),
     "retrieval": Kind("train_retrieval.py", RetrievalTask, lambda *_: {}),
+    "explanation": Kind("train.py", LabelTask, measure_explanation),
 }
 LABEL_KIND = Kind("train.py", LabelTask, measure_labels)
 
@@ -147,14 +149,14 @@ def render(records: Path, output: Path, heatmap: str | None = None) -> list[Path
 
     `heatmap` is the checkpoint that draws the heatmap of the README.
     """
-    names = ("study", "translation", "retrieval", "leaderboard")
-    study, translations, rankers, systems = (
+    names = ("study", "explanation", "translation", "retrieval", "leaderboard")
+    study, explanations, translations, rankers, systems = (
         read_records(records / f"{name}.jsonl") for name in names
     )
     if not study:
         raise FileNotFoundError(f"there are no records in {records}; name a folder with --records")
     pages: dict[str, Experiments | Translations] = {
-        "EXPERIMENTS.md": Experiments(by_recipe(study), by_recipe(systems, "test")),
+        "EXPERIMENTS.md": Experiments(by_recipe(study | explanations), by_recipe(systems, "test")),
         "TRANSLATION.md": Translations(by_recipe(translations)),
     }
     texts = {name: page.text() for name, page in pages.items()}
@@ -208,7 +210,7 @@ def build_parser() -> argparse.ArgumentParser:
     named = "FILE#VARIANT, a file for all of its variants, or a folder (default: all recipes)"
     for command in (run, status):
         command.add_argument("recipes", nargs="*", default=[str(LAB / "recipes")], help=named)
-    lift = "file with a word on each line, up to a tab; records the attention on them as lift"
+    lift = "words, one a line up to a tab; records the attention on them as lift, and their ratings"
     run.add_argument("--word_list", type=Path, help=lift)
     leaderboard.add_argument("data", type=Path, help="folder of the files")
     for flag, values in (("--sets", SETS), ("--systems", SYSTEMS)):

@@ -143,5 +143,5 @@ def test_run_learns_marks_and_evaluates_the_loss_without_them(
 
 
 def test_run_refuses_marks_without_attention(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"pooling is 'max', .*--rationale_column_name ''"):
+    with pytest.raises(ValueError, match=r"--pooling is max, .*--rationale_column_name ''"):
         train_tiny(tmp_path / "run", **write_marked(tmp_path), pooling="max")

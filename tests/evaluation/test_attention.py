@@ -72,10 +72,12 @@ def test_measure_attention_agrees_with_the_pipeline(
         assert lift == pytest.approx(listed / share, rel=1e-5)
 
 
-def test_read_word_list_takes_the_first_column_and_refuses_an_empty_file(tmp_path: Path) -> None:
+def test_read_word_list_rates_words_by_the_second_column_and_refuses_an_empty_file(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "words.tsv"
-    file.write_text("good\t0.9\n\nbad\t-0.8\n", encoding="utf-8")
-    assert read_word_list(file) == {"good", "bad"}
+    file.write_text("word\trating\ngood\t0.9\t3\n\nbad\t-0.8\nplain\n", encoding="utf-8")
+    assert read_word_list(file) == {"word": 0, "good": 0.9, "bad": 0.8, "plain": 1}
     file.write_text("\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"words\.tsv has no words; give a text file"):
         read_word_list(file)

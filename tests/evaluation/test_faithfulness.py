@@ -18,13 +18,12 @@ from tiny import NEIGHBOUR_TOLERANCE, pair_batch, random_pair, text_batch, tiny_
 from transformers import AutoTokenizer
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf.evaluation.attributions import integrated_gradients, leaving_out
 from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.evaluation.faithfulness import (
     DIRECTIONS,
     MEASURES,
     PERCENTS,
-    integrated_gradients,
-    leaving_out,
     mean_with_interval,
     measure_faithfulness,
     measures,
@@ -95,7 +94,7 @@ def test_probability_curves_equal_those_of_texts_without_the_tokens(is_pair: boo
 def test_leaving_out_is_the_probability_lost_without_each_token() -> None:
     model, batch = classifier(), text_batch(TEXTS, "holed", random.Random(2))
     classes = torch.tensor([2, 0, 1, 1, 0])
-    fallen = leaving_out(model, batch, classes)
+    (fallen,) = leaving_out(model, batch, classes)
     for text, ids in enumerate(TEXTS):
         tokens, label = [(token, 0) for token in ids], int(classes[text])
         whole = probability(model, tokens, label)
@@ -121,7 +120,7 @@ def test_integrated_gradients_are_the_integral_of_the_gradients() -> None:
     model = classifier()
     batch = text_batch(TEXTS[:2] + TEXTS[3:], "holed")
     classes = torch.tensor([2, 0, 1, 1])
-    scores, errors = integrated_gradients(model, batch, classes, steps=6)
+    scores, _, errors = integrated_gradients(model, batch, classes, steps=6)
     points, weights = leggauss(6)
     for text, label in enumerate(classes.tolist()):
         one = {name: part[text : text + 1] for name, part in batch.items()}

@@ -15,6 +15,7 @@ import pytest
 import runner
 import study
 import torch
+from experiments import Experiments
 from measures import accuracy_by_length, adapted_accuracy
 from records import read_record, read_records, replace_record, settings_sha
 from rows import write_jsonl
@@ -22,6 +23,7 @@ from runner import complete, state_of
 from runs import QUIET, TINY_MODEL, write_splits
 from tiny_translation import SIZES
 
+from sase_hf.data.rows import read_rows
 from sase_hf.training.checkpoints import list_checkpoints, write_manifest
 
 RECIPE = {
@@ -121,6 +123,27 @@ def test_study_trains_translators_and_fits_linear_models(
     linear = read_record(records / "study.jsonl#task/linear")
     assert linear["metrics"]["accuracy"] > 0.9, "the label stands in the text"
     assert linear["config"]["C"] in (0.3, 1, 3, 10)
+
+
+@pytest.mark.slow
+def test_study_measures_explanations_on_files_with_marks(tmp_path: Path) -> None:
+    files = write_splits(tmp_path)
+    del files["test_file"]
+    row, *_ = read_rows(files["validation_file"])
+    stem, _, _ = Path(files["validation_file"]).name.partition(".")
+    (tmp_path / "marks").mkdir()
+    marked = {**row, "rationale": [[0, 1]]}
+    write_jsonl(tmp_path / "marks" / f"{stem}.people.dev.jsonl", [marked])
+    recipe = {**RECIPE, "num_train_epochs": 1, **files, "variants": {"one": {}}}
+    (tmp_path / "explanation.yaml").write_text(json.dumps(recipe))
+    complete(runs_of(tmp_path, str(tmp_path / "explanation.yaml")))
+    record = read_record(tmp_path / "records" / "explanation.jsonl#one-seed42")
+    assert record["faithfulness"]["cost"]["attention"] == 1
+    assert record["faithfulness"]["cost"]["integrated_gradients"] > 1
+    agreed = record["agreement"]["people"]
+    assert (agreed["num_texts"], agreed["num_left_out"]) == (1, 0)
+    shown = Experiments({"one": [record]}, {}).agreement_by_length("one", "people", "attention")
+    assert shown == [f"{agreed['metrics']['attention_average_precision']:.2f}"]
 
 
 def test_study_repeats_no_training_of_a_study_killed_before_its_record(

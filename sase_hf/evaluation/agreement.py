@@ -1,0 +1,161 @@
+"""Do the words with the highest scores agree with the words that people mark as reasons?
+
+The units are the words between white space: the score of a word is the sum over its tokens, and a
+word is marked if it shares a character with a span. A word without a token, such as one behind the
+last token that the model reads, is left out. The scores are those of `attributions`, and with a
+list of rated words their ratings.
+
+Shapes: N texts, T tokens and W words of a text, K attributions.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..data.rationales import marked_tokens
+from ..data.tokenizer import truncation
+from .attributions import UNSIGNED, Attributions, attributions
+from .dataset import EvaluationDataset
+from .faithfulness import mean_with_interval
+
+AGREEMENT = ("average_precision", "token_f1", "top_1", "sign")
+WITHOUT_SIGN = (*UNSIGNED, "random", "rated_words")
+GROUP_ENDS = (1 / 3, 2 / 3, 1)  # shares of the texts at which the groups by length end
+
+
+def measure_agreement(
+    dataset: EvaluationDataset,
+    ratings: Mapping[str, float] | None = None,
+    *,
+    seed: int = 42,
+    **options: Any,
+) -> dict[str, Any]:
+    """Compare the words with the highest scores with the marked ones, on rows with marks.
+
+    `ratings` are sizes of the opinion of words, whose case does not matter. `options` are those of
+    `attributions`. A text without a mark on a word that the model reads is left out.
+
+    Returns:
+        `metrics`: what `agreement` measures, means over texts, named `<attribution>_<measure>`;
+        `sign` over the texts whose label the model predicts, without attributions that have none.
+        `intervals`: the same means with `low` and `high`, the 95 % confidence interval by the
+        bootstrap over texts. `by_length`: groups of texts, from the shortest to the longest, with
+        `average_precision` by attribution. `num_texts` and `num_left_out`.
+
+    Raises:
+        ValueError: If no text is left, the model is no single-label classifier, or a score is not
+            finite.
+        ImportError: If Captum is needed and missing.
+    """
+    marked = [row for row, spans in enumerate(dataset.rows["rationale"]) if spans]
+    rows = dataset.rows.select(marked)
+    rated = {word.casefold(): rating for word, rating in (ratings or {}).items()}
+    values: dict[str, list[np.ndarray]] = defaultdict(list)
+    lengths: list[int] = []
+    for batch in attributions(replace(dataset, rows=rows), "Comparing words", seed=seed, **options):
+        for place, row in enumerate(rows.select(batch.numbers).to_list()):
+            if found := _of_text(dataset.tokenizer, row, batch, place, rated):
+                length, measured = found
+                lengths.append(length)
+                for name, own in measured.items():
+                    values[name].append(own)
+    if not lengths:
+        raise ValueError("no text has a mark on a word that the model reads; give marked texts")
+    metrics, intervals = {}, {}
+    for name, texts in values.items():
+        for measure, own in zip(AGREEMENT, np.stack(texts, 1), strict=True):
+            if (known := own[~np.isnan(own)]).size:
+                intervals[f"{name}_{measure}"] = mean_with_interval(known, seed)
+                metrics[f"{name}_{measure}"] = float(known.mean())
+    precisions = {name: np.stack(texts)[:, 0] for name, texts in values.items()}
+    return {
+        "metrics": metrics,
+        "intervals": intervals,
+        "by_length": by_length(np.array(lengths), precisions),
+        "num_texts": len(lengths),
+        "num_left_out": dataset.rows.num_rows - len(lengths),
+    }
+
+
+def _of_text(
+    tokenizer: Any,
+    row: Mapping[str, Any],
+    batch: Attributions,
+    place: int,
+    ratings: Mapping[str, float],
+) -> tuple[int, dict[str, np.ndarray]] | None:
+    """Return the number of words, and `agreement` by attribution (4,); None without a mark."""
+    text = row["text"]
+    options = truncation(tokenizer, len(row["input_ids"]))
+    offsets = tokenizer(text, return_offsets_mapping=True, **options)["offset_mapping"]
+    words, of_word = words_of(text, offsets)
+    marked, against = (np.array(marked_tokens(words, row[n])) > 0 for n in ("rationale", "against"))
+    if not marked.any():
+        return None
+    real = batch.batch["attention_mask"][place] != 0
+    every = [part[place][real].double().cpu().numpy() for part in batch.every()]
+    every += [np.array([ratings.get(text[start:end].casefold(), 0.0) for start, end in offsets])]
+    scores = np.stack(every) @ of_word.T
+    if not np.isfinite(scores).all():
+        raise ValueError(f"the scores of the words of {text[:40]!r} are not finite")
+    measured = agreement(scores, marked, against)
+    if row.get("labels") != batch.classes[place].item():
+        measured[:, AGREEMENT.index("sign")] = np.nan
+    named = batch.by_name(measured[:-1]) | ({"rated_words": measured[-1]} if ratings else {})
+    for name in WITHOUT_SIGN:
+        if name in named:
+            named[name][AGREEMENT.index("sign")] = np.nan
+    return len(words), named
+
+
+def words_of(
+    text: str, offsets: Sequence[Sequence[int]]
+) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """Return the words with tokens, by start and end, and the tokens of each, of bool (W, T).
+
+    `offsets` are the start and end of each token in the text.
+    """
+    words = np.array([word.span() for word in re.finditer(r"\S+", text)]).reshape(-1, 1, 2)
+    tokens = np.array(offsets).reshape(-1, 2)
+    first, last = np.maximum(words, tokens)[..., 0], np.minimum(words, tokens)[..., 1]
+    has_token = (first < last).any(1)
+    return [(start, end) for [(start, end)] in words[has_token].tolist()], (first < last)[has_token]
+
+
+def agreement(scores: np.ndarray, marked: np.ndarray, against: np.ndarray) -> np.ndarray:
+    """Return four measures of each attribution, shape (K, 4), from scores of shape (K, W).
+
+    - `average_precision` of the order of the words, the highest score first, equal scores as in
+      the text;
+    - `token_f1` of as many words, the highest, as are marked;
+    - `top_1`: whether the highest word is marked;
+    - `sign`: the share of the marked words (W,) whose score is above 0 or, for those marked as
+      `against` (W,) the label, below 0.
+    """
+    hits = marked[np.argsort(-scores, axis=1, kind="stable")]
+    precision = hits.cumsum(1) / np.arange(1, len(marked) + 1)
+    average = np.where(hits, precision, 0).sum(1) / marked.sum()
+    right = np.where(against, scores < 0, scores > 0)[:, marked].mean(1)
+    return np.stack([average, precision[:, marked.sum() - 1], hits[:, 0], right], 1)
+
+
+def by_length(lengths: np.ndarray, values: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """Return the mean of values (N,) by name in thirds of the texts by their lengths (N,)."""
+    ends = np.quantile(lengths, GROUP_ENDS, method="inverted_cdf")
+    groups = np.searchsorted(ends, lengths)
+    return [
+        {
+            "from": int(lengths[is_member].min()),
+            "to": int(lengths[is_member].max()),
+            "texts": int(is_member.sum()),
+            "average_precision": {n: float(own[is_member].mean()) for n, own in values.items()},
+        }
+        for is_member in (groups == group for group in np.unique(groups))
+    ]
+
+
+__all__ = ["AGREEMENT", "measure_agreement"]

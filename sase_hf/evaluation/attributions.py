@@ -1,0 +1,202 @@
+"""Scores of tokens that may explain a prediction, and what they cost.
+
+The scores are those of the attention, of the contributions
+(`sase_hf.models.contributions_self_attentive`), and their competitors: gradient times input, the
+probability lost by leaving a token out, Integrated Gradients (Sundararajan et al., 2017) of the
+probability, and random numbers. All explain the class that the model predicts.
+
+An attribution is one score per token. Shapes: B texts, T tokens, K attributions.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from ..data.labels import SINGLE_LABEL
+from ..models.contributions_self_attentive import explain
+from .dataset import Batch, EvaluationDataset
+
+MAX_GRADIENT_BATCH = 256  # texts times steps of the integral in one batch; bounds the memory
+# Attributions that cannot tell what speaks against the class.
+UNSIGNED = ("attention", "integrated_gradients_unsigned")
+
+
+class Attributions(NamedTuple):
+    """The attributions of a batch.
+
+    Attributes:
+        numbers: The numbers of the texts among the rows of the dataset.
+        batch: What the model reads.
+        classes: The predicted classes, shape (B,).
+        scores: Shape (B, T), by name.
+        drawn: Random scores, one for each order, shape (B, T).
+        seconds: Seconds of the processor by name.
+        errors: The sum of the Integrated Gradients minus the change of the probability, shape (B,);
+            None without them.
+    """
+
+    numbers: list[int]
+    batch: Batch
+    classes: Tensor
+    scores: dict[str, Tensor]
+    drawn: list[Tensor]
+    seconds: dict[str, float]
+    errors: Tensor | None
+
+    def every(self) -> list[Tensor]:
+        """Return all scores, the random ones last."""
+        return [*self.scores.values(), *self.drawn]
+
+    def by_name(self, measured: np.ndarray) -> dict[str, np.ndarray]:
+        """Name what was measured on `every`; the mean over the random orders is `random`."""
+        named = dict(zip(self.scores, measured, strict=False))
+        return named | {"random": measured[len(self.scores) :].mean(0)}
+
+
+def attributions(
+    dataset: EvaluationDataset,
+    description: str,
+    *,
+    integrated_gradients_steps: int = 16,
+    random_orders: int = 3,
+    batch_size: int = 32,
+    seed: int = 42,
+) -> Iterator[Attributions]:
+    """Yield the attributions of the rows, a batch at a time.
+
+    Attention and contributions are summed over the hops, for a pair over both sentences. Integrated
+    Gradients are positive where a token supports the class; attention has no sign. So they are two
+    attributions: with their sign, and without as `integrated_gradients_unsigned`. 0
+    `integrated_gradients_steps` leave both out. The seed draws the `random_orders` of a text.
+
+    Raises:
+        ValueError: If the model is no single-label classifier.
+        ImportError: If Captum is needed and missing.
+    """
+    # transformers leaves the problem type of a single-label model open.
+    problem_type = dataset.model.config.problem_type or SINGLE_LABEL
+    if problem_type != SINGLE_LABEL:
+        raise ValueError(f"problem_type is {problem_type!r}; it must be {SINGLE_LABEL!r}")
+    if (steps := integrated_gradients_steps) < 0:
+        raise ValueError(f"--integrated_gradients_steps is {steps}; it must be 0 or more")
+    if random_orders < 1:
+        raise ValueError(f"--random_orders is {random_orders}; it must be 1 or more")
+    for numbers, batch in dataset.batches(batch_size, description):
+        classes, scores, seconds = _of_batch(dataset.model, batch, steps)
+        errors = scores.pop("errors", None)
+        drawn = random_scores(scores["attention"], numbers, random_orders, seed)
+        yield Attributions(numbers, batch, classes, scores, drawn, seconds, errors)
+
+
+def _of_batch(
+    model: PreTrainedModel, batch: Batch, steps: int
+) -> tuple[Tensor, dict[str, Tensor], dict[str, float]]:
+    """Return the predicted classes (B,), and scores and seconds by name."""
+    start = time.process_time()
+    with torch.no_grad():
+        outputs = model(**batch, output_attentions=True)
+    classes = outputs.logits.argmax(-1)
+    scores = {"attention": outputs.attentions[0].flatten(1, -2).sum(1)}
+    seconds = {"attention": time.process_time() - start}
+    ways: dict[tuple[str, ...], Callable[..., Sequence[Tensor]]] = {
+        ("contributions", "word_contributions"): contributions,
+        ("gradient_times_input",): gradient_times_input,
+        ("leaving_out",): leaving_out,
+    }
+    if steps:
+        both = ("integrated_gradients", "integrated_gradients_unsigned", "errors")
+        ways[both] = partial(integrated_gradients, steps=steps)
+    for names, way in ways.items():
+        start = time.process_time()
+        scores |= zip(names, way(model, batch, classes), strict=True)
+        seconds |= dict.fromkeys(names, time.process_time() - start)
+    return classes, scores, seconds
+
+
+def probability(model: PreTrainedModel, batch: Batch, classes: Tensor) -> Tensor:
+    """Return the probability of the class of each text, shape (B,)."""
+    return model(**batch).logits.softmax(-1).gather(1, classes.unsqueeze(1))[:, 0]
+
+
+def contributions(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what the states at each token, and what each word added to the logit, (B, T) each."""
+    why = explain(model, **batch, labels=classes)
+    return why.contributions.flatten(1, -2).sum(1), why.words
+
+
+def gradient_times_input(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tuple[Tensor]:
+    """Return the gradient of the probability, times the word vectors, shape (B, T)."""
+    embeds = model.get_input_embeddings()(batch["input_ids"]).detach().requires_grad_()
+    others = {name: part for name, part in batch.items() if name != "input_ids"}
+    with torch.backends.cudnn.flags(enabled=False):  # as for Integrated Gradients
+        chosen = probability(model, {"inputs_embeds": embeds, **others}, classes)
+        [slope] = torch.autograd.grad(chosen.sum(), embeds)
+    return ((slope * embeds).sum(-1).detach(),)
+
+
+@torch.no_grad()
+def leaving_out(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tuple[Tensor]:
+    """Return how far the probability of the class falls without each token, shape (B, T)."""
+    real = batch["attention_mask"] != 0
+    whole = probability(model, batch, classes)
+    fallen = torch.zeros(real.shape, device=real.device)
+    for place in real.any(0).nonzero()[:, 0].tolist():
+        has = real[:, place].nonzero()[:, 0]
+        part = {name: values[has] for name, values in batch.items()}
+        part["attention_mask"][:, place] = 0
+        fallen[has, place] = whole[has] - probability(model, part, classes[has])
+    return (fallen,)
+
+
+def random_scores(like: Tensor, numbers: Sequence[int], count: int, seed: int) -> list[Tensor]:
+    """Draw `count` attributions of shape (B, T), each text by its number and the seed."""
+    generators = [np.random.default_rng((seed, number)) for number in numbers]
+    # Token by token, so that padding does not change the scores of the real tokens.
+    drawn = np.stack([generator.random((like.shape[1], count)) for generator in generators])
+    return list(torch.as_tensor(drawn, device=like.device).unbind(-1))
+
+
+def integrated_gradients(
+    model: PreTrainedModel, batch: Batch, classes: Tensor, steps: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attribute the probability of a class (B,) to tokens, from a baseline of zero word vectors.
+
+    `steps` are the points of the Gauss-Legendre rule. Returns scores (B, T), positive where a token
+    supports the class, their sizes, and the sum of the scores minus the change of the probability
+    (B,).
+    """
+    try:
+        from captum.attr import IntegratedGradients
+    except ImportError as reason:
+        raise ImportError(
+            "Integrated Gradients need captum: pip install 'sase_hf[captum]', or give "
+            "--integrated_gradients_steps 0"
+        ) from reason
+    others = {name: part for name, part in batch.items() if name != "input_ids"}
+
+    def probabilities(embeds: Tensor, *parts: Tensor) -> Tensor:
+        named = dict(zip(others, parts, strict=True))
+        return model(inputs_embeds=embeds, **named).logits.softmax(-1)
+
+    embeds = model.get_input_embeddings()(batch["input_ids"]).detach()
+    if embeds.shape[1] == 0:
+        return embeds.sum(-1), embeds.sum(-1), embeds.sum((1, 2))
+    # The gradient of cuDNN's LSTM exists in training mode only.
+    with torch.backends.cudnn.flags(enabled=False):
+        scores, errors = IntegratedGradients(probabilities).attribute(
+            embeds,
+            baselines=torch.zeros_like(embeds),
+            target=classes,
+            additional_forward_args=tuple(others.values()),
+            n_steps=steps,
+            internal_batch_size=max(MAX_GRADIENT_BATCH, len(embeds)),
+            return_convergence_delta=True,
+        )
+    scores = scores.sum(-1)
+    return scores, scores.abs(), errors

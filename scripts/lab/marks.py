@@ -1,0 +1,82 @@
+"""Write the rows with marks of people that recipes/explanation.yaml and its measurements read.
+
+    python scripts/lab/marks.py data data/marks
+
+`sst_words` are sentences with a label of each word, from 0 to 4: a word is marked if its label is
+not 2, and speaks against the sentence if its polarity is the opposite. Neutral sentences are left
+out. `yelp_hat` are reviews with the number of people, of three, who marked each word: two mark it.
+In files of training rows, 50, 200, 500 or all of the rows that could have marks have them.
+"""
+
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sase_hf.data.rows import read_rows, wrap_read_errors
+from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.files import write_text
+
+# The labels of each set for reviews of `yelp_hat`, 0 and 1, and for sentences of `sst_words`.
+REVIEWS = {"sst2": (0, 1), "sst5": (0, 4), "yelp5": ("1", "5")}
+SENTENCES = {"sst2": (0, 0, None, 1, 1), "sst5": (0, 1, None, 3, 4)}
+
+Row = Mapping[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write all files."""
+    parser = make_parser(__doc__)
+    parser.add_argument("data", type=Path, help="folder of sst_words, yelp_hat, sst2 and yelp5")
+    parser.add_argument("output", type=Path, help="folder of the new files")
+    flags = parser.parse_args(argv)
+
+    def read(name: str) -> list[Row]:
+        path = str(flags.data / f"{name}.jsonl.gz")
+        with wrap_read_errors(path):
+            return list(read_rows(path))
+
+    def write(name: str, rows: Iterable[Row]) -> None:
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_text(flags.output / f"{name}.jsonl", text)
+
+    with errors_in_one_line(__file__):
+        for marks, sets in (("sst_words", SENTENCES), ("yelp_hat", REVIEWS)):
+            for name, labels in sets.items():
+                write(f"{name}.{marks}.dev", marked_rows(read(f"{marks}.dev"), labels))
+        sentences = marked_rows(read("sst_words.train"), SENTENCES["sst2"])
+        known = {row["text"].lower(): row for row in sentences}
+        sst2 = [{**known.get(row["text"], {}), **row} for row in read("sst2.train")]
+        yelp5 = [*read("yelp5.train"), *marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"])]
+        for name, rows in (("sst2", sst2), ("yelp5", yelp5)):
+            have = [number for number, row in enumerate(rows) if row.get("rationale")]
+            random.Random(0).shuffle(have)
+            for count in (50, 200, 500, None):
+                kept = set(have[:count])
+                some = [
+                    row if number in kept else {**row, "rationale": None}
+                    for number, row in enumerate(rows)
+                ]
+                write(f"{name}.{count or 'all'}.train", some)
+
+
+def marked_rows(rows: Iterable[Row], labels: Sequence[Any]) -> Iterator[Row]:
+    """Yield rows with text, label, and spans of marked words; a label of None leaves a row out."""
+    is_graded = len(labels) > 2
+    for row in rows:
+        if (label := labels[row["label"]]) is None:
+            continue
+        spans: dict[str, list[list[int]]] = {"rationale": [], "against": []}
+        start = 0
+        for word, value in zip(row["words"], row["word_labels"], strict=True):
+            if value != 2 if is_graded else value >= 2:
+                spans["rationale"].append([start, start + len(word)])
+            if is_graded and (value - 2) * (row["label"] - 2) < 0:
+                spans["against"].append([start, start + len(word)])
+            start += len(word) + 1
+        yield {"text": " ".join(row["words"]), "label": label, **spans}
+
+
+if __name__ == "__main__":
+    main()
