@@ -40,7 +40,7 @@ lint: .venv/ready-lint ## Check style, formatting and types
 common-tests: .venv/ready-test ## Run the model tests of transformers itself (downloads its source)
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/common_tests.py
 
-soak: .venv/ready-test ## Kill runs, fuzz inputs and crowd servers for an hour; write the record
+soak: .venv/ready-test ## Kill runs, spoil files and crowd servers for an hour; write the record
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/soak.py --record model_cards/records/soak.json
 
 clean: ## Remove the environment, caches and build files

@@ -38,9 +38,9 @@ class Embedder:
 
     Texts are cut after `max_seq_length` tokens, by default the tokenizer's own limit. `normalize`
     scales embeddings to length 1; the embedding of a text without tokens stays zero. The model
-    computes in the `precision` "float32" or "bf16", on the accelerator of this process if there is
+    computes in float32, or as `set_precision` says, on the accelerator of this process if there is
     one; the embeddings have the `dtype` "float32" or "float16". A batch has at most `batch_tokens`
-    tokens, padding included. ValueError: checkpoint, precision or device cannot be used.
+    tokens, padding included. ValueError: checkpoint or device cannot be used.
     """
 
     def __init__(
@@ -50,13 +50,10 @@ class Embedder:
         *,
         max_seq_length: int | None = None,
         normalize: bool = False,
-        precision: str = "float32",
         dtype: str = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         device: str | None = None,
     ) -> None:
-        if precision not in TORCH_DTYPES:
-            raise ValueError(f"precision is {precision!r}; allowed are {', '.join(TORCH_DTYPES)}")
         self.model, self.tokenizer = load_encoder(checkpoint, revision)
         commit = getattr(self.model.config, "_commit_hash", None)
         self.revision: str | None = commit or revision
@@ -67,7 +64,7 @@ class Embedder:
         self.identity = self._identify()
         try:
             place = torch.device(device) if device else _own_device()
-            torch.nn.Module.to(self.model, place, TORCH_DTYPES[precision])
+            torch.nn.Module.to(self.model, place)
         except (RuntimeError, AssertionError) as reason:
             raise ValueError(f"cannot compute on device {device!r}: {reason}") from reason
 

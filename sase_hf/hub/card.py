@@ -155,14 +155,9 @@ def _run_example(model: Any, tokenizer: Any) -> dict[str, str]:
         result = read(explain)(text, truncation=True) if attends else None
         answer = read("text-classification")(text, truncation=True)
         for one in answer if isinstance(answer, list) else [answer]:
-            one["score"] = _significant(one["score"])
+            one["score"] = float(f"{one['score']:.4g}")
     heatmap = heatmap_svg(result) if attends else ""
     return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
-
-
-def _significant(number: float) -> float:
-    """Return a number rounded to four significant digits."""
-    return float(f"{number:.4g}")
 
 
 def training_data(checkpoint: str) -> str:
@@ -199,7 +194,7 @@ def _front_matter(
             dataset_split=_name(split) or None,
             dataset_revision=_name(source.get("revision") or "") or None,
             metric_type=_name(metric),
-            metric_value=_significant(value),
+            metric_value=float(f"{value:.4g}"),
         )
         for metric, value in _finite_metrics(record).items()
     ]

@@ -171,7 +171,7 @@ def prepare(
             f"{checkpoint} translates, and the handler serves labels and embeddings only; leave "
             "--handler out"
         )
-    names = [*PUBLIC_NAMES, *family.json_files, *family.files]
+    names = [*PUBLIC_NAMES, *model.json_files, *family.files]
     names += [GENERATION_CONFIG_NAME] * model.can_generate()
     names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
     _check_code(folder, model, family)
@@ -235,7 +235,7 @@ def _check_code(folder: Path, model: Any, family: Family) -> None:
     config, expected = json.loads(content(CONFIG_NAME)), model.code_references()
     keys = ("auto_map", "custom_pipelines")
     other += [f"{key} in {CONFIG_NAME}" for key in keys if config.get(key) != expected.get(key)]
-    jsons = family.json_files.items()
+    jsons = model.json_files.items()
     other += [name for name, fields in jsons if json.loads(content(name)) != fields]
     other += [] if (folder / CHECKSUMS_NAME).is_file() else [f"no {CHECKSUMS_NAME}"]
     if "auto_map" in json.loads(content(TOKENIZER_CONFIG_FILE)):

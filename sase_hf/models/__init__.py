@@ -24,7 +24,6 @@ from .configuration_rnnsearch import RNNSearchConfig
 from .configuration_self_attentive import SelfAttentiveConfig
 from .modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
 from .modeling_self_attentive import (
-    SENTENCE_TRANSFORMER_FILES,
     SelfAttentiveForNLI,
     SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
@@ -59,7 +58,6 @@ class Family:
             it.
         changeable_fields: Fields of a checkpoint's config that flags may change: no weight depends
             on them.
-        json_files: JSON that `save_pretrained` writes beside weights, config, code, by file name.
         pipeline_task: The name of the pipeline that returns the attention.
         pipeline_class: The class of this pipeline.
         hub_task: The Hub's name for the task of the heads. `hub/card_FAMILY.md` is the card.
@@ -75,7 +73,6 @@ class Family:
     logged_outputs: tuple[str, ...]
     loss: Callable[..., Tensor] | None
     changeable_fields: tuple[str, ...]
-    json_files: Mapping[str, Any]
     pipeline_task: str
     pipeline_class: type[Pipeline]
     hub_task: str
@@ -124,7 +121,6 @@ FAMILIES = {
             "label_smoothing",
             "freeze_embeddings",
         ),
-        json_files=SENTENCE_TRANSFORMER_FILES,
         pipeline_task=TASK,
         pipeline_class=SelfAttentionPipeline,
         hub_task="text-classification",
@@ -143,7 +139,6 @@ FAMILIES = {
         logged_outputs=("nll",),
         loss=None,
         changeable_fields=("dropout", "label_smoothing"),
-        json_files={},
         pipeline_task=TRANSLATION_TASK,
         pipeline_class=AlignedTranslationPipeline,
         hub_task="translation",

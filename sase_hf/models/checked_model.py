@@ -23,7 +23,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
     """A model that loads exactly the saved weights, and only if all are finite."""
 
     auto_class_of_heads: ClassVar[str]
-    json_files: ClassVar[dict[str, Any]] = {}  # written beside the weights
+    json_files: ClassVar[dict[str, Any]] = {}  # by name, written beside the weights
     reads_pairs = False
     accepts_loss_kwargs = True
     base_model_prefix = "encoder"

@@ -507,7 +507,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
-        encoder_outputs: RNNSearchModelOutput | tuple[Any, ...] | None = None,
+        encoder_outputs: RNNSearchModelOutput | None = None,
         past_key_values: Cache | None = None,
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
@@ -561,21 +561,12 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         )
 
     def _source(
-        self,
-        encoder_outputs: RNNSearchModelOutput | tuple[Any, ...] | None,
-        *inputs: Any,
+        self, encoder_outputs: RNNSearchModelOutput | None, *inputs: Any
     ) -> RNNSearchSource:
         """Return the source as the decoder reads it, from the encoder's outputs or its inputs."""
         if encoder_outputs is None:
             source: RNNSearchSource = self.get_encoder()(*inputs)
             return source
-        if isinstance(encoder_outputs, tuple):  # with return_dict=False
-            if len(encoder_outputs) not in (2, 3):
-                raise ValueError(
-                    f"encoder_outputs holds {len(encoder_outputs)} items; it must hold "
-                    "last_hidden_state, sentence_embedding and perhaps hidden_states"
-                )
-            encoder_outputs = RNNSearchModelOutput(*encoder_outputs)
         if isinstance(encoder_outputs, RNNSearchSource):
             return encoder_outputs
         return self.decoder.read(encoder_outputs)

@@ -14,8 +14,8 @@ from transformers import Pipeline
 from ..hub.card import training_data
 from ..models import TRANSLATION_TASK
 from ..visualization import alignment_fragment, attention_fragment, visible
-from ..visualization.alignment import MAX_TOKENS
 from ..visualization.attended_text import shortened
+from ..visualization.figures import MAX_TOKENS
 
 try:
     import gradio as gr

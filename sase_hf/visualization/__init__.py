@@ -8,11 +8,16 @@ May import `models`, `utils` and `data`.
 from ..utils.text import visible
 from .alignment import alignment_figure, alignment_fragment, alignment_html, alignment_text
 from .charts import curves_figure, lines_figure, statistics_figure
-from .figures import attention_figure, check_figure_path, comparison_figure, save_figure
+from .figures import (
+    attention_figure,
+    check_figure_path,
+    comparison_figure,
+    pair_figure,
+    save_figure,
+)
 from .page import Attention, attention_fragment, attention_html, comparison_html
 from .selection import select_predictions
 from .terminal import attention_text, comparison_text
-from .token_pairs import pair_figure
 
 __all__ = [
     "Attention",

@@ -14,21 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..utils.text import visible
 from .attended_text import Result
-from .figures import draw_literally, new_figure, plain
+from .figures import MAX_TOKENS, Grid, grid_figure
 from .rendering import render
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Grid = tuple[list[list[float]], list[str], list[str]]  # weights, words down, words across
-
 FIELDS = ("text", "translation_text", "tokens", "source_tokens", "alignment")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space before a piece of a text
-
-MAX_TOKENS = 200
-MAX_WORD_LENGTH = 20
-CELL = 0.26  # inches
-MARGIN = 1.3
 
 
 def alignment_figure(result: Result, title: str = "") -> Figure:
@@ -39,23 +32,6 @@ def alignment_figure(result: Result, title: str = "") -> Figure:
         ImportError: If matplotlib is missing.
     """
     return grid_figure([parse_alignment(result)], title, largest=1)
-
-
-def grid_figure(grids: Sequence[Grid], title: str, largest: float) -> Figure:
-    """Draw weights between words, one grid below the other; white is the weight `largest`."""
-    width = max(len(across) for _, _, across in grids)
-    heights = [max(CELL * len(down), CELL) + MARGIN for _, down, _ in grids]
-    figure = new_figure(CELL * width + MARGIN, sum(heights))
-    figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
-    panels = figure.subplots(len(grids), squeeze=False, height_ratios=heights)
-    for axes, (weights, down, across) in zip(panels[:, 0], grids, strict=True):
-        axes.imshow(weights or [[0.0]], cmap="gray", vmin=0, vmax=largest, interpolation="nearest")
-        names = [[plain(word, MAX_WORD_LENGTH) for word in side] for side in (across, down)]
-        axes.set_xticks(range(len(across)), names[0], rotation=90, size=9)
-        axes.set_yticks(range(len(down)), names[1], size=9)
-        axes.tick_params(length=0, labeltop=True, labelbottom=False)
-    draw_literally(figure)
-    return figure
 
 
 def alignment_html(results: Result | Sequence[Result], title: str = "Alignment") -> str:

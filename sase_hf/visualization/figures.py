@@ -1,7 +1,7 @@
-"""Attention as a figure for a paper or a slide: hops by words, drawn by matplotlib.
+"""Attention as a figure for a paper or a slide: hops by words, or tokens by tokens.
 
 Texts, labels and names are never drawn as formulas, and an invisible character appears as its code
-point. No window opens, and matplotlib's global settings stay as they are.
+point. matplotlib opens no window, and its global settings stay as they are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FIGURE_ENDINGS = (".png", ".svg")
 DOTS_PER_INCH = 200
 
-MAX_WORDS = 200
+MAX_WORDS = MAX_TOKENS = 200
 MAX_HOPS = 40
 MAX_WORD_LENGTH = 20
 WORD_SIZE, SMALL_SIZE = 10, 9  # in points
@@ -45,7 +45,9 @@ FULL_WIDTH, MIN_WIDTH = 9.0, 3.6
 LETTER_WIDTH = 0.085
 MARGIN = 1.0
 ROW_HEIGHT, TEXT_HEIGHT = 0.24, 0.2
+CELL, MARGIN_OF_GRID = 0.26, 1.3
 
+Grid = tuple[list[list[float]], list[str], list[str]]  # weights, words down, words across
 
 # By theme the paper, the ink, the colours of weights from an even share to the strongest, and those
 # of contributions from against to for. The colour-blind and a printer see one hue gain strength as
@@ -246,6 +248,50 @@ def _draw_line(
     centres = [sum(edges) / 2 for edges in pairwise(line.edges)]
     axes.set_xticks(centres, line.words, size=WORD_SIZE)
     axes.set_yticks([row + 0.5 for row in range(num_rows)], names, size=SMALL_SIZE)
+
+
+def pair_figure(result: Result, title: str = "") -> Figure:
+    """Draw the weights of pairs of tokens in one text, or in both; `save_figure` writes it.
+
+    A row is a token, and the white cell in it is the partner with the largest weight of the figure;
+    black is a weight of 0. The figure shows the first `MAX_TOKENS` tokens.
+
+    Raises:
+        ValueError: If the result is not from that pipeline, or its model weighs no pairs.
+        ImportError: If matplotlib is missing.
+    """
+    parse_result(result)
+    if "pair_attention" not in result:
+        raise ValueError(
+            "the result has no pair_attention; its model must have encoder='relation_network' and "
+            "relation_weights='softmax' or 'sigmoid'"
+        )
+    fields = result["pair_attention"], result["tokens"]
+    grids = []
+    for weights, tokens in (
+        [fields] if isinstance(result["text"], str) else zip(*fields, strict=True)
+    ):
+        names = [visible(token) for token in tokens[:MAX_TOKENS]]
+        grids.append(([list(row[:MAX_TOKENS]) for row in weights[:MAX_TOKENS]], names, names))
+    largest = max((weight for grid, _, _ in grids for row in grid for weight in row), default=1)
+    return grid_figure(grids, title, largest)
+
+
+def grid_figure(grids: Sequence[Grid], title: str, largest: float) -> Figure:
+    """Draw weights between words, one grid below the other; white is the weight `largest`."""
+    width = max(len(across) for _, _, across in grids)
+    heights = [max(CELL * len(down), CELL) + MARGIN_OF_GRID for _, down, _ in grids]
+    figure = new_figure(CELL * width + MARGIN_OF_GRID, sum(heights))
+    figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
+    panels = figure.subplots(len(grids), squeeze=False, height_ratios=heights)
+    for axes, (weights, down, across) in zip(panels[:, 0], grids, strict=True):
+        axes.imshow(weights or [[0.0]], cmap="gray", vmin=0, vmax=largest, interpolation="nearest")
+        names = [[plain(word, MAX_WORD_LENGTH) for word in side] for side in (across, down)]
+        axes.set_xticks(range(len(across)), names[0], rotation=90, size=9)
+        axes.set_yticks(range(len(down)), names[1], size=9)
+        axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    draw_literally(figure)
+    return figure
 
 
 def num_cells(text: str) -> int:

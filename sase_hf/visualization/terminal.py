@@ -18,9 +18,7 @@ PRO, CON = (108, 176, 236), (242, 121, 107)
 RESET = "\x1b[0m"
 
 
-def attention_text(
-    result: Result, top: int = 5, *, hop: int | None = None, color: bool | None = None
-) -> str:
+def attention_text(result: Result, top: int = 5, *, color: bool | None = None) -> str:
     """Name the strongest words of each text and their shares of the attention, for a terminal.
 
     In colour the text comes first: a word with more than an even share has a colour, and the
@@ -30,28 +28,23 @@ def attention_text(
     Args:
         result: The result of the `self-attention` pipeline for one input.
         top: How many words to name.
-        hop: The hop to show, counted from 1; None for all hops together.
         color: Whether to use 24-bit colours; None to use them if standard output is a terminal
             that has them (`COLORTERM`) and `NO_COLOR` is not set.
 
     Raises:
-        ValueError: If the result is not from that pipeline, is not finite, or has no such hop.
+        ValueError: If the result is not from that pipeline, or is not finite.
     """
     texts = parse_result(result)
-    view = 0 if hop is None else hop
-    num_hops = len(texts[0].views) - 1
-    if hop is not None and not 1 <= hop <= num_hops:
-        raise ValueError(f"hop is {hop}; this result has the hops 1 to {num_hops}; None shows all")
     in_color = _has_true_color() if color is None else color
     lines = []
     for text in texts:
-        lines += [_colored(text, view)] if in_color else []
-        top_words = text.top_words(view, top)
+        lines += [_colored(text)] if in_color else []
+        top_words = text.top_words(0, top)
         # A joiner at the end of a word joins nothing, so `visible` must look at the word alone.
         words = ", ".join(f"{visible(word)} {weight:.0%}" for word, weight in top_words)
-        lines.append(f"({READS_EVENLY})" if text.reads_evenly(view) else words)
+        lines.append(f"({READS_EVENLY})" if text.reads_evenly(0) else words)
         added = sorted(chain(*text.for_and_against(top)), key=lambda item: -abs(item[1]))[:top]
-        if added and view == 0:
+        if added:
             named = [_added(word, value, abs(added[0][1]) * in_color) for word, value in added]
             target = visible(label_text(result.get("target", result["label"])))
             lines.append(f"why {target}: {', '.join(named)}")
@@ -87,11 +80,11 @@ def _has_true_color() -> bool:
     return os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
 
 
-def _colored(text: AttendedText, view: int) -> str:
+def _colored(text: AttendedText) -> str:
     """Return a text with its words on the colours of their strengths."""
     plain = _style(0.0)
     pieces, done = [plain], 0
-    for (start, end), strength in zip(text.words, text.strengths(view), strict=True):
+    for (start, end), strength in zip(text.words, text.strengths(0), strict=True):
         if not strength:
             continue
         pieces += [text.part(done, start), _style(strength), text.part(start, end), plain]

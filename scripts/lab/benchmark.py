@@ -16,21 +16,18 @@ compared first. Memory on a CPU is measured by /proc, which only Linux has.
 """
 
 import json
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from bench.models import INFERENCE, LENGTHS, MODELS, TRAINING
-from bench.parts import PARTS, Result, fields_of
+from bench.models import MODELS
+from bench.parts import PARTS, Result
 from bench.texts import WORKLOADS
 
-from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
-from sase_hf.evaluation.records import measured_record, write_record
+from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 from sase_hf.visualization import check_figure_path, save_figure
@@ -85,7 +82,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         check_output(flags.record)
         check_output(flags.plot)
         torch.set_num_threads(flags.threads)
-        started = time.perf_counter()
         results: Results = {}
         try:
             for part in flags.only:
@@ -93,8 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                     results.setdefault(part, []).append(result)
                     print(*table(part, result), "", sep="\n", flush=True)
                 if flags.record:  # a later part that fails loses no result
-                    seconds = time.perf_counter() - started
-                    write_record(record(results, flags, seconds), flags.record)
+                    write_record(record(results, flags), flags.record)
         except RuntimeError as error:
             parser.exit(1, f"benchmark.py: {error}\n")
         for name, powers in exponents(results).items():
@@ -121,43 +116,29 @@ def _shown(value: dict[str, float] | float) -> str:
 def exponents(results: Results) -> dict[str, dict[str, float]]:
     """Return the power of the length by which time and memory grow: 1 is linear, 2 quadratic."""
     growth: dict[str, dict[str, float]] = {}
-    for name, costs in _costs_of_lengths(results).items():
-        if len(costs["longest"]) > 1:
-            x, y = np.log(costs["longest"]), np.log([costs[cost] for cost in COSTS]).T
-            growth[name] = dict(zip(COSTS, np.polyfit(x, y, 1)[0].tolist(), strict=True))
+    for name, (lengths, *costs) in _costs_of_lengths(results).items():
+        if len(lengths) > 1:
+            slopes = np.polyfit(np.log(lengths), np.log(costs).T, 1)[0].tolist()
+            growth[name] = dict(zip(COSTS, slopes, strict=True))
     return growth
 
 
-def _costs_of_lengths(results: Results) -> dict[str, dict[str, list[float]]]:
-    """Return for each settings its lengths, and the seconds and memory of each."""
-    found: dict[str, dict[str, list[float]]] = {}
+def _costs_of_lengths(results: Results) -> dict[str, np.ndarray]:
+    """Return for each settings its N lengths, seconds and memory, shape (3, N)."""
+    found: dict[str, list[tuple[float, ...]]] = {}
     for result in results.get("lengths", []):
         for name, row in result["settings"].items():
-            costs = found.setdefault(name, {"longest": [], "seconds": [], "peak_mib": []})
             cost = (result["longest"], row["seconds"]["median"], row["peak_mib"])
-            for own, value in zip(costs.values(), cost, strict=True):
-                own.append(value)
-    return found
+            found.setdefault(name, []).append(cost)
+    return {name: np.transpose(costs) for name, costs in found.items()}
 
 
-def record(results: Results, flags: Namespace, seconds: float) -> dict[str, Any]:
-    """Return the record of a run that took this number of seconds."""
-    config = SelfAttentiveConfig(**fields_of(flags))
-    with torch.device("meta"):
-        num_parameters = SelfAttentiveForSequenceClassification(config).num_parameters()
-    measured = measured_record(
-        name="benchmark",
-        metrics={},  # all are under `benchmark`
-        split="random token ids",
-        sources={name: {"file": "scripts/lab/bench/texts.py"} for name in flags.workloads},
-        seed=flags.seed,
-        arguments={k: v for k, v in vars(flags).items() if k not in ("record", "plot")},
-        config=config,
-        num_parameters=num_parameters,
-        wall_seconds=seconds,
-    )
-    ways = {way.name: asdict(way) for way in TRAINING + LENGTHS + INFERENCE}
-    return measured | {"benchmark": results, "settings": ways, "exponents": exponents(results)}
+def record(results: Results, flags: Namespace) -> dict[str, Any]:
+    """Return the record of a run."""
+    arguments = {k: v for k, v in vars(flags).items() if k not in ("record", "plot")}
+    measured = {"name": "benchmark", "seed": flags.seed, "arguments": arguments}
+    measured |= {"benchmark": results, "exponents": exponents(results)}
+    return measured | describe_environment()
 
 
 def plot(results: Results, path: Path) -> None:
@@ -166,9 +147,9 @@ def plot(results: Results, path: Path) -> None:
 
     figure = Figure(figsize=(9, 4), layout="constrained")
     lengths = [result["longest"] for result in results["lengths"]]
-    for axes, (cost, label) in zip(figure.subplots(1, 2), COSTS.items(), strict=True):
-        for name, costs in _costs_of_lengths(results).items():
-            axes.loglog(costs["longest"], costs[cost], marker="o", label=name)
+    for cost, (axes, label) in enumerate(zip(figure.subplots(1, 2), COSTS.values(), strict=True)):
+        for name, (longest, *costs) in _costs_of_lengths(results).items():
+            axes.loglog(longest, costs[cost], marker="o", label=name)
         axes.set(xlabel="tokens of the longest text", ylabel=label)
         axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
         axes.set_xticks([], minor=True)  # their labels would overlap with those of the lengths

@@ -28,11 +28,8 @@ PACKAGE = "transformers_tests"
 # of transformers' own tests/utils/test_configuration_utils.py in 5.x.
 STAND_INS = {
     "__init__.py": "",
-    "exporters/__init__.py": "",
     "exporters/test_export.py": "class ExportTesterMixin: ...\n",
-    "generation/__init__.py": "",
     "generation/test_utils.py": "class GenerationTesterMixin: ...\n",
-    "utils/__init__.py": "",
     "utils/test_configuration_utils.py": """config_common_kwargs = {
     "return_dict": False,
     "output_hidden_states": True,
@@ -50,16 +47,14 @@ STAND_INS = {
 
 def unpack(archive: Path, package: Path) -> None:
     """Write the test modules of a source distribution, and the stand-ins, as a package."""
-    files = {name: text.encode() for name, text in STAND_INS.items()}
     with tarfile.open(archive) as members:
         for member in members:
-            name = re.fullmatch(r"transformers-[^/]+/tests/(\w+\.py)", member.name)
-            content = members.extractfile(member) if name else None
-            if name and content:
-                files[name[1]] = content.read()
-    for path, source in files.items():
-        (package / path).parent.mkdir(parents=True, exist_ok=True)
-        (package / path).write_bytes(source)
+            if name := re.fullmatch(r"transformers-[^/]+/tests/(\w+\.py)", member.name):
+                member.name = name[1]
+                members.extract(member, package, filter="data")
+    for path, source in STAND_INS.items():
+        (package / path).parent.mkdir(exist_ok=True)
+        (package / path).write_text(source, encoding="utf-8")
 
 
 def tests_of(version: str) -> Path:

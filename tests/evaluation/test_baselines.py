@@ -45,23 +45,11 @@ def test_bag_of_words_counts_the_texts_of_a_pair_apart() -> None:
     assert bag_of_words(data, data, 4, PROBLEMS[0], 2).argmax(-1).tolist() == sides
 
 
-@pytest.mark.parametrize(
-    ("rows", "best"),
-    [
-        ([([2, 3, 4], 0), ([4, 3, 2], 1)], 0.5),  # order
-        ([([2, 3], 0), ([2, 4], 1), ([5, 3], 1), ([5, 4], 0)], 0.75),  # negation: exclusive or
-        ([([4], 0), ([2, 3, 4, 2], 0), ([5, 2], 1), ([2, 5], 1), ([3, 6], 2), ([], 2)], 1.0),
-    ],
-)
-def test_bag_of_words_knows_counts_but_neither_order_nor_negation(
-    rows: list[tuple[list[int], int]], best: float
-) -> None:
-    data = Dataset.from_list([{"input_ids": ids, "labels": label} for ids, label in rows])
-    labels = torch.tensor(data["labels"][:])
+def test_bag_of_words_reads_texts_of_any_length_also_an_empty_one() -> None:
+    texts = [[4], [2, 3, 4, 2], [5, 2], [2, 5], [3, 6], []]
+    data = Dataset.from_dict({"input_ids": texts, "labels": [0, 0, 1, 1, 2, 2]})
     logits = bag_of_words(data, data, 7, PROBLEMS[0], 3)
-    accuracy = (logits.argmax(-1) == labels).float().mean().item()
-    assert accuracy <= best
-    assert best < 1 or accuracy > 0.8
+    assert (logits.argmax(-1) == torch.tensor(data["labels"][:])).float().mean() > 0.8
 
 
 def test_most_frequent_says_what_most_training_rows_say() -> None:

@@ -2,8 +2,7 @@
 
 Run in a process of its own by `test_published.py` and `test_loopback.py`:
 
-    python -I answers.py FOLDER OUTPUT.json            # without sase_hf, by trust_remote_code
-    python -I answers.py FOLDER OUTPUT.json package    # with sase_hf imported, without the flag
+    python -I answers.py FOLDER OUTPUT.json    # without sase_hf, by trust_remote_code
 
 FOLDER holds the checkpoints `base`, `classifier`, `nli`, `retrieval` and `cnn`, or is the
 owner of repositories with these names on the Hub.
@@ -89,17 +88,10 @@ def refuse_network(event: str, args: tuple[Any, ...]) -> None:
 
 
 def main() -> None:
-    folder, output, *package = sys.argv[1:]
+    folder, output = sys.argv[1:]
     sys.addaudithook(refuse_network)
-    if package:
-        sys.path.insert(0, str(Path(__file__).parents[2]))
-        import sase_hf
-
-        answered = load_and_answer(Path(folder))
-        assert not any(name.startswith("transformers_modules") for name in sys.modules), sase_hf
-    else:
-        sys.modules["sase_hf"] = None  # type: ignore[assignment]  # importing it now fails
-        answered = load_and_answer(Path(folder), trust_remote_code=True)
+    sys.modules["sase_hf"] = None  # type: ignore[assignment]  # importing it now fails
+    answered = load_and_answer(Path(folder), trust_remote_code=True)
     Path(output).write_text(json.dumps(answered), encoding="utf-8")
 
 

@@ -41,23 +41,25 @@ MODEL_MAPPING_NAMES["rnnsearch"] = "RNNSearchModel"
 MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES["rnnsearch"] = "RNNSearchForConditionalGeneration"
 
 
+SHAPE = (5, 7)  # of a batch of unequal lengths
+LENGTHS = torch.arange(2, 2 + SHAPE[0]).unsqueeze(1)
+MASK = (torch.arange(SHAPE[1]) < LENGTHS).long()
+
+
 class ModelTester:
     """The tiny config and the inputs that the common tests ask for."""
 
-    batch_size = 5
-    seq_length = 7
+    batch_size, seq_length = SHAPE
     hidden_size = 8
     num_hidden_layers = 2
     is_training = True
 
     def prepare_config_and_inputs_for_common(self) -> tuple[SelfAttentiveConfig, dict[str, Any]]:
-        """Return a config and a batch of pairs of unequal lengths."""
-        shape = (self.batch_size, self.seq_length)
-        lengths = torch.arange(2, 2 + self.batch_size).unsqueeze(1)
+        """Return a config and a batch of pairs."""
         inputs = {
-            "input_ids": torch.randint(1, tiny.VOCAB_SIZE, shape),
-            "attention_mask": (torch.arange(self.seq_length) < lengths).long(),
-            "token_type_ids": (torch.arange(self.seq_length).expand(shape) >= lengths // 2).long(),
+            "input_ids": torch.randint(1, tiny.VOCAB_SIZE, SHAPE),
+            "attention_mask": MASK,
+            "token_type_ids": (torch.arange(SHAPE[1]).expand(SHAPE) >= LENGTHS // 2).long(),
         }
         config = tiny.tiny_config(
             num_lstm_layers=self.num_hidden_layers,
@@ -112,24 +114,17 @@ class PairModelTest(CommonTests, unittest.TestCase):
 class TranslationTester:
     """The tiny config and the inputs of the translation models."""
 
-    batch_size = 5
-    seq_length = encoder_seq_length = decoder_seq_length = 7
+    batch_size, seq_length = SHAPE
+    encoder_seq_length = decoder_seq_length = seq_length
     hidden_size = 8
     num_hidden_layers = 1
     is_training = True
 
     def prepare_config_and_inputs_for_common(self) -> tuple[RNNSearchConfig, dict[str, Any]]:
-        """Return a config and a batch of pairs of unequal lengths."""
-        sizes = {**tiny_translation.SIZES, "hidden_size": self.hidden_size}
-        config = RNNSearchConfig(**sizes)
-        shape = (self.batch_size, self.seq_length)
-        words = torch.randint(3, config.vocab_size, (2, *shape))
-        lengths = torch.arange(2, 2 + self.batch_size).unsqueeze(1)
-        inputs = {
-            "input_ids": words[0],
-            "attention_mask": (torch.arange(self.seq_length) < lengths).long(),
-            "decoder_input_ids": words[1],
-        }
+        """Return a config and a batch of pairs."""
+        config = RNNSearchConfig(**{**tiny_translation.SIZES, "hidden_size": self.hidden_size})
+        source, target = torch.randint(3, config.vocab_size, (2, *SHAPE))
+        inputs = {"input_ids": source, "attention_mask": MASK, "decoder_input_ids": target}
         return config, inputs
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from sase_hf.evaluation.records import write_record
 from sase_hf.utils.files import write_text
 from sase_hf.visualization import save_figure
 
@@ -19,7 +18,6 @@ from sase_hf.visualization import save_figure
     [
         ("page.html", lambda path: write_text(path, "x" * 200)),
         ("figure.png", lambda path: save_figure(Figure(), path)),
-        ("record.json", lambda path: write_record({"name": "x" * 200}, path)),
     ],
 )
 def test_files_stay_as_they_were_where_the_disk_is_full(

@@ -1,4 +1,4 @@
-"""A process: errors in one line, signals, and settings of the user."""
+"""A process: errors in one line, and signals."""
 
 import os
 import pty
@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 
 from sase_hf.utils.cli import errors_in_one_line
-from sase_hf.utils.process import limit_compiled_code
 
 
 def test_errors_in_one_line_know_a_full_disk_by_its_words() -> None:
@@ -60,9 +59,3 @@ def test_errors_in_one_line_leave_a_signal_that_nohup_ignores() -> None:
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, usual)
-
-
-def test_limit_compiled_code_keeps_what_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
-    limit_compiled_code()
-    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"

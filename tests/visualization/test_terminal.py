@@ -5,7 +5,6 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from shown import explained, pair_result, result
 
 from sase_hf.visualization import attention_text
@@ -18,9 +17,6 @@ def test_attention_text_names_the_strongest_words_first() -> None:
     assert attention_text(result("dull but fine"), top=2) == "fine 50%, but 33%"
     assert attention_text(pair_result("so it is", "no")) == "is 50%, it 33%, so 17%\nno 100%"
     assert attention_text(result("")) == ""
-    assert attention_text(result("dull but fine"), hop=2) == "dull 50%, but 33%, fine 17%"
-    with pytest.raises(ValueError, match="hop is 3; this result has the hops 1 to 2; None shows"):
-        attention_text(result("fine"), hop=3)
     cut = attention_text(result("fine", truncated=1234))
     assert cut == "fine 100%\n(tokens cut off at the end and not read: 1,234)"
 
@@ -33,7 +29,6 @@ def test_attention_text_names_the_words_for_and_against_with_their_signs() -> No
     coloured = attention_text(shown, color=True).splitlines()[-1]
     assert ESCAPE.sub("", coloured) == expected
     assert [piece for *_, piece in BACKGROUND.findall(coloured)] == ["+1.25 fine", "−0.50 dull"]
-    assert "why" not in attention_text(shown, hop=1)
 
 
 def test_attention_text_of_an_evenly_read_text_is_pale_and_says_so() -> None:

@@ -16,7 +16,7 @@ from torch.optim import Adam
 
 from sase_hf.utils.process import keep_freed_memory
 
-from .models import Settings, build_model, logit_differences
+from .models import Settings, build_model, check_same_results
 from .texts import Batch, Texts, batches_of
 from .timing import Case, in_turn, quartiles, seconds_of, speedup
 
@@ -33,7 +33,7 @@ def compare(
     kind: Pass,
 ) -> dict[str, Any]:
     """Return seconds, peak memory and, if the first settings are plain, speed-ups of passes."""
-    differences = logit_differences(settings, fields, flags)
+    check_same_results(settings, fields, flags)
     peaks: dict[str, float] = {}
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch.optim", "sase_hf.utils.loading", __name__])
@@ -50,19 +50,13 @@ def compare(
             process = ProcessPoolExecutor(1, context, initializer=start)
             cases[one.name] = partial(seconds, one.name, until_measured.enter_context(process))
         times = in_turn(cases, flags.rounds, flags.seconds)
-    tokens = sum(len(ids) for ids, _ in texts)
     rows: dict[str, dict[str, Any]] = {
-        name: {
-            "seconds": quartiles(taken),
-            "tokens_per_second": quartiles([tokens / value for value in taken]),
-            "peak_mib": peaks[name],
-        }
+        name: {"seconds": quartiles(taken), "peak_mib": peaks[name]}
         for name, taken in times.items()
     }
     if settings[0].plain:
         for name, row in rows.items():
             row["speedup"] = speedup(times, settings[0].name, name)
-            row |= {"logit_difference": differences[name]} if name in differences else {}
     rounds = min(map(len, times.values()))
     return {"texts": len(texts), "batch_size": batch_size, "rounds": rounds, "settings": rows}
 
