@@ -46,7 +46,6 @@ class TaskData:
     sources: dict[str, dict[str, Any]]  # the origin of each split's rows, and their number
     text_columns: tuple[str, ...]  # the names in the source: one, or two for pairs
     label_columns: tuple[str, ...]  # none if no rows have labels
-    rationale_columns: tuple[str, ...] = ()  # none if no rows are marked
 
     @property
     def problem_type(self) -> str:
@@ -145,7 +144,7 @@ def _task(
         if (limit := getattr(arguments, MAX_SAMPLES[name], None)) is not None:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
-    return TaskData(DatasetDict(splits), labels, used, *columns)
+    return TaskData(DatasetDict(splits), labels, used, columns.texts, columns.labels)
 
 
 def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:

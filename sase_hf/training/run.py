@@ -127,7 +127,8 @@ class _Run:
             data, seed = self.setup.task, task.data_args.shuffle_seed
             rows = {**data.sources["train"], "text_column_names": data.text_columns}
             rows |= {"label_column_name": data.label_columns, "shuffle_seed": seed}
-            rows |= {"rationale_column_name": data.rationale_columns}
+            marks = getattr(task.data_args, "rationale_column_name", None)
+            rows |= {"rationale_column_name": marks}
             check_same_rows(self.output_dir, rows, args.process_index)
         if self.must_push and args.process_index == 0:  # now, and not after hours of training
             self.repo_id = create_repository(
@@ -297,12 +298,12 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
             f"--metric_for_best_model is {name}; choose {', '.join(measured)}, or measure another "
             "metric with --metric_name"
         )
-    config, marks = setup.model.config, setup.task.rationale_columns
-    if marks and not config.has_attention:
+    is_marked = any("rationale" in split.column_names for split in setup.rows.values())
+    if is_marked and not setup.model.config.has_attention:
         raise ValueError(
-            f"--pooling is {config.pooling}, which has no attention that could learn from the "
-            f"marks in column {marks[0]!r}; choose --pooling self_attention, or leave them out "
-            "with --rationale_column_name ''"
+            f"--pooling is {setup.model.config.pooling}, which has no attention that could learn "
+            "from the marks; choose --pooling self_attention, or leave the marks out with "
+            "--rationale_column_name ''"
         )
     has_lstm = any(isinstance(module, nn.LSTM) for module in setup.model.modules())
     in_bfloat16 = run_args.bf16 and run_args.device.type == "cpu"

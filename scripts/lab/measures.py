@@ -36,7 +36,7 @@ EXAMPLES = {
 }
 
 # Sets of reviews -> the rows whose explanations are measured; 300 of sets of sentences.
-NUM_EXPLAINED = {"yelp5": 100, "yelp_hat": 100}
+NUM_EXPLAINED = {"yelp5": 60, "yelp_hat": 60}
 MAX_EXPLAINED = 200
 
 # Shares of the rows at which the groups of `accuracy_by_length` end: fifths, and the longest.
@@ -101,14 +101,14 @@ def measure_explanation(
             str(model), str(file), max_samples=max_samples, **options, **more
         )
 
-    rows = load(validation, NUM_EXPLAINED.get(name, 300))
+    rows = load(validation, NUM_EXPLAINED.get(name, 200))
     found = measure_faithfulness(rows, seed=seed)
     measured: dict[str, Any] = {"faithfulness": {key: found[key] for key in ("metrics", "cost")}}
     ratings = read_word_list(word_list) if word_list is not None else None
     for file in sorted(validation.parent.glob(f"marks/{name}.*.dev.jsonl")):
         marks = file.name.split(".")[1]
         agreed = measure_agreement(
-            load(file, NUM_EXPLAINED.get(marks, 300), with_marks=True), ratings, seed=seed
+            load(file, NUM_EXPLAINED.get(marks, 200), with_marks=True), ratings, seed=seed
         )
         del agreed["intervals"]
         measured.setdefault("agreement", {})[marks] = agreed
