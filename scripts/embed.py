@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             embed_corpus(job, process, processes)
         else:
             embed_with_ray(job, ray or None)
+    if process == 0:
+        print(f"{'embeddings':<12}{job.output}: load_dataset({str(job.output)!r}) reads them")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -25,7 +25,12 @@ from transformers.utils import logging
 from sase_hf.data.arguments import PairArguments
 from sase_hf.data.splits import load_pairs
 from sase_hf.evaluation.records import measured_record, write_record
-from sase_hf.utils.cli import column_names, errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.cli import (
+    add_text_column_names,
+    errors_in_one_line,
+    make_parser,
+    positive_int,
+)
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import EAGER, load_any_model, name_checkpoints, reraise_naming
 from sase_hf.visualization import check_figure_path, lines_figure, save_figure
@@ -40,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoints", nargs="+", help="folders or names on the Hub")
     add("--file", required=True, help="file of sentences and their translations")
-    add("--text_column_names", type=column_names, required=True, metavar="NAMES", help="en,fr")
+    add_text_column_names(parser)
     add("--names", nargs="+", help="names of the checkpoints; by default their last part")
     add("--random_weights", action="store_true", help="measure the models with new weights")
     add("--max_rows", type=positive_int, help="the first pairs only")
@@ -48,7 +53,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--record", type=Path, help="file for the record, .json")
     add("--plot", type=Path, help="file for the accuracy by layer, .png or .svg")
     flags = parser.parse_args(argv)
-    columns = flags.text_column_names
     with errors_in_one_line(__file__):
         check_output(flags.record)
         if flags.plot is not None:
@@ -57,10 +61,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         task = load_pairs(
             PairArguments(
                 validation_file=flags.file,
-                text_column_names=columns,
+                text_column_names=flags.text_column_names,
                 max_eval_samples=flags.max_rows,
             )
         )
+        columns = task.text_columns
         sides = [task.splits["validation"][column][:] for column in ("text", "text_pair")]
         records, lines = {}, {}
         for name, checkpoint in named.items():

@@ -9,8 +9,12 @@ one commit; the output lists the other files. The last lines printed load exactl
 Log in first with `hf auth login`.
 """
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from huggingface_hub.constants import ENDPOINT
 
 from sase_hf.hub import push
 from sase_hf.hub.push import COMMIT_MESSAGE
@@ -28,10 +32,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--revision", metavar="BRANCH", help="the branch, created if need be (default: main)")
     add("--commit_message", default=COMMIT_MESSAGE, help="(default: %(default)s)")
     add("--handler", action="store_true", help="add what serves it on Inference Endpoints")
+    for name, example in (("license", "apache-2.0"), ("language", "en")):
+        note = f"such as {example}: an entry of the published card (default: that of the card)"
+        add(f"--{name}", default=argparse.SUPPRESS, help=note)
     check = "check and list everything, send nothing"
     add("--dry_run", "--dry-run", action="store_true", help=check)
     with errors_in_one_line(__file__):
-        done = push(**vars(parser.parse_args(argv)))
+        flags = vars(parser.parse_args(argv))
+        about: Any = {name: flags.pop(name) for name in ("license", "language") if name in flags}
+        done = push(**flags, about=about)
     for name, file in done.publication.files.items():
         size = file.stat().st_size if isinstance(file, Path) else len(file)
         print(f"{'goes up':<12}{name} ({size:,} bytes)")
@@ -40,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if done.commit is None:
         print(f"{'checked':<12}fit for {done.repo_id}; nothing was sent")
     else:
+        print(f"{'page':<12}{ENDPOINT}/{done.repo_id}")
         print(f"{'commit':<12}{done.commit} of {done.repo_id}", done.loading_code, sep="\n")
 
 

@@ -27,13 +27,11 @@ from synthetic import write_corpus
 
 from sase_hf.data.arguments import SPLITS
 from sase_hf.data.splits import TaskData
-from sase_hf.evaluation.baselines import bag_of_words, most_frequent
 from sase_hf.tasks import LabelTask
-from sase_hf.tasks.labels import ModelArguments
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.task import TrainingSetup
 from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.text import table_lines
 from sase_hf.visualization import attention_html, attention_text
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -62,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     heatmap = arguments.output_dir / "attention.html"
     words = [str(RECIPES / f"synthetic_{arguments.task}.yaml"), f"--seed={arguments.seed}"]
     words += [f"--{s}_file={corpus / f'{arguments.task}.{s}.jsonl'}" for s in SPLITS]
-    words += [f"--output_dir={checkpoint}", *training_flags]
+    words += [f"--output_dir={checkpoint}", "--report", *training_flags]
     with errors_in_one_line(__file__):
         task = parse_arguments(LabelTask, words)
         clear(arguments.output_dir)
@@ -70,16 +68,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         logging.getLogger("sase_hf.training").setLevel(logging.INFO)
         torch.set_num_threads(1)  # on such small matrices, sharing the work costs more than it
         write_corpus(corpus, arguments.seed)
-        metrics = run(task)["metrics"]
-    setup = LabelTask(ModelArguments(model_name_or_path=str(checkpoint)), task.data_args).assemble()
-    results = results_of_a_stranger(checkpoint, setup.task)
+        outcome = run(task)
+    results = results_of_a_stranger(checkpoint, task.load_rows())
     title = f"Synthetic {arguments.task}: where the model looks"
     heatmap.write_text(attention_html(results, title), encoding="utf-8")
 
-    print(f"accuracy on {setup.rows['test'].num_rows:,} held-out synthetic rows")
-    for name, accuracy in baselines(setup).items():
-        print(f"  {name:<22}{accuracy:.3f}")
-    print(f"  {'this model':<22}{metrics['test_accuracy']:.3f}", end="\n\n")
+    print(*table_lines(outcome["report"][0]), "", sep="\n")
     print(*example(results), "", sep="\n")
     print(f"checkpoint  {os.path.relpath(checkpoint)}")
     print(f"heatmap     {os.path.relpath(heatmap)}")
@@ -96,17 +90,6 @@ def clear(folder: Path) -> None:
             "is new, empty or left by an earlier quickstart"
         )
     shutil.rmtree(folder, ignore_errors=not found)
-
-
-def baselines(setup: TrainingSetup) -> dict[str, float]:
-    """Return the test accuracy of simple models, which learn from the same training rows."""
-    train, test, problem = setup.rows["train"], setup.rows["test"], setup.task.problem_type
-    num_labels, labels = len(setup.task.label_names), torch.tensor(test["labels"][:])
-    logits = {
-        "most frequent label": most_frequent(train, test.num_rows, problem, num_labels),
-        "bag of words": bag_of_words(train, test, len(setup.tokenizer), problem, num_labels),
-    }
-    return {n: float((own.argmax(-1) == labels).float().mean()) for n, own in logits.items()}
 
 
 def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, Any]]:

@@ -36,12 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
     add("--queries", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
-    add(
-        "--text_column_names",
-        default="text",
-        metavar="NAME",
-        help="the column of queries (default: text)",
-    )
+    add("--text_column_names", default="text", metavar="NAME", help="of queries (default: text)")
     add("--documents", type=Path, required=True, metavar="FOLDER", help="what embed.py wrote")
     add("--top_k", type=positive_int, default=10, help="documents of a query (default: 10)")
     add("--score_mode", choices=("rows", "flat"), help="(default: that of the checkpoint)")

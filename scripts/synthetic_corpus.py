@@ -3,16 +3,15 @@
 python scripts/synthetic_corpus.py data/synthetic [--seed 0]
 """
 
+import argparse
 from collections.abc import Sequence
 
 from synthetic import write_corpus
 
-from sase_hf.utils.cli import make_parser
-
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the corpus to the folder named on the command line."""
-    parser = make_parser(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)  # without torch
     parser.add_argument("folder", help="where to write the .jsonl files and their README.md")
     parser.add_argument("--seed", type=int, default=0, help="which corpus (default: %(default)s)")
     arguments = parser.parse_args(argv)

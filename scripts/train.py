@@ -86,16 +86,16 @@ def run_script(
 
 def next_commands(model: str, outcome: dict[str, Any]) -> Iterator[str]:
     """Yield the commands that look into the model and predict new rows."""
-    scripts = Path(os.path.relpath(__file__)).parent
     is_usual = shutil.which("python") == sys.executable
-    python = "python" if is_usual else os.path.relpath(sys.executable)
+    command = ["python" if is_usual else os.path.relpath(sys.executable), "-m", "sase_hf"]
     if outcome["record"]["config"].get("pooling") in ("self_attention", "generalized"):
         pair = ["--text_pair", "..."] if outcome["reads_pairs"] else []
-        words = [model, "--text", "...", *pair, "--output", "page.html"]
-        yield shlex.join([python, str(scripts / "visualize.py"), *words])
+        yield shlex.join(
+            [*command, "visualize", model, "--text", "...", *pair, "--output=page.html"]
+        )
     words = ["--model_name_or_path", model, "--test_file", "new.csv"]
     words += ["--text_column_names", ",".join(outcome["text_columns"])]
-    yield shlex.join([python, str(scripts / "train.py"), *words])
+    yield shlex.join([*command, "train", *words])
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ commands make the pairs, each a sentence and the review that it was taken from:
 
 Files of your own have two text columns (CSV, TSV, JSON, JSON Lines, all also .gz, or Parquet):
 
-    python scripts/train_retrieval.py --do_train --train_file train.csv --do_eval
-        --validation_file dev.csv --text_column_names title,body --output_dir runs/mine
+    python scripts/train_retrieval.py --train_file pairs.csv --text_column_names title,body
 
 Each query learns to find its own document among those of its batch, so larger batches teach more;
 accumulated batches do not count as one, several processes do. An evaluation ranks all documents of

@@ -32,7 +32,8 @@ ORDER = (
 TRAVELLING = {path: family for family in FAMILIES.values() for path in family.files.values()}
 TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # What only an extra installs, as it is imported.
 OPTIONAL = {
@@ -80,6 +81,17 @@ def test_folders_import_one_way() -> None:
         allowed |= group
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
     assert folders == allowed
+
+
+def test_wheel_holds_every_folder_of_the_package_and_the_scripts() -> None:
+    """Without these a user who installed it could not run `python -m sase_hf`."""
+    listed = SETTINGS["tool"]["setuptools"]["packages"]
+    scripts = (ROOT / "scripts").rglob("*.*")
+    files = [("sase_hf" / path.relative_to(ROOT)) for path in scripts]
+    folders = {path.parent.as_posix() for path in files if not {"lab", "guide"} & {*path.parts}}
+    folders |= {path.parent.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.*")}
+    wanted = {folder.replace("/", ".") for folder in folders if "__pycache__" not in folder}
+    assert set(listed) == wanted
 
 
 @pytest.mark.parametrize("path", TRAVELLING, ids=lambda path: path.name)

@@ -42,6 +42,9 @@ class SourceArguments:
     max_eval_samples: int | None = flag(
         "Evaluate only on this number of validation rows, the first ones."
     )
+    validation_fraction: float | None = flag(
+        "Share of the training rows to evaluate on, if there is no validation split; 0 for none."
+    )
     shuffle_seed: int | None = flag("Shuffle the training rows before any are left out.")
     cache_dir: str | None = flag("Folder for downloads.")
     token: str | None = flag("Token for private repositories on the Hub.")
@@ -56,10 +59,14 @@ class SourceArguments:
             if distinct not in (1, 2) or distinct < len(self.text_column_names):
                 allowed = "it must name one column, or two different ones for pairs"
                 raise ValueError(f"--text_column_names is {self.text_column_names}; {allowed}")
-        for name in ("max_seq_length", *MAX_SAMPLES.values()):
+        for name in ("max_seq_length", "max_train_words", *MAX_SAMPLES.values()):
             value = getattr(self, name, None)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} is {value}; it must be 1 or more, or left out")
+
+        if (fraction := self.validation_fraction) is not None and not 0 <= fraction < 1:
+            allowed = "it must be at least 0 and below 1"
+            raise ValueError(f"--validation_fraction is {fraction}; {allowed}")
 
     def file_of(self, split: str) -> str | None:
         """Return the file of a split; None also for test rows of a task that predicts none."""
@@ -99,16 +106,6 @@ class DataArguments(PredictionArguments):
     )
     # None: the command has no such flag, and no error advises it.
     drop_unlabelled: bool | None = flag("Leave out rows without a label.", default=False)
-    validation_fraction: float | None = flag(
-        "Share of the training rows to evaluate on, if there is no validation split; 0 for none."
-    )
-
-    def __post_init__(self) -> None:
-        """Check the names and numbers."""
-        super().__post_init__()
-        if (fraction := self.validation_fraction) is not None and not 0 <= fraction < 1:
-            allowed = "it must be at least 0 and below 1"
-            raise ValueError(f"--validation_fraction is {fraction}; {allowed}")
 
 
 @dataclass
@@ -118,6 +115,6 @@ class PairArguments(SourceArguments):
     def __post_init__(self) -> None:
         """Check that two columns are named."""
         super().__post_init__()
-        if len(names := self.text_column_names or ()) != 2:
+        if (names := self.text_column_names) is not None and len(names) != 2:
             given = f"--text_column_names is {','.join(names)}"
             raise ValueError(f"{given}; name two columns, such as en,fr")

@@ -81,6 +81,22 @@ def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelle
     raise _unclear(title, columns, texts=could_be_texts, labels=could_be_labels)
 
 
+def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:
+    """Return the two columns of a pair of texts; with `least` 1, one column is enough.
+
+    They are found by usual names, or they are the only texts. ValueError lists the columns.
+    """
+    columns = {name: _Column(values) for name, values in sample.items()}
+    names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
+    [*_, found] = _find_texts(names, columns, ()) or [()]
+    found = found if len(found) == 2 else tuple(n for n, c in columns.items() if c.can_be_text)
+    if sample and not least <= len(found) <= 2:
+        held = ", ".join(f"{name!r} ({column})" for name, column in columns.items())
+        fault = f"{title}: it is not clear which two columns hold the texts. It has {held}"
+        raise ValueError(f"{fault}. Choose with --text_column_names FIRST,SECOND")
+    return found
+
+
 def _find_texts(
     names: Names, columns: Mapping[str, "_Column"], labels: Sequence[str]
 ) -> list[tuple[str, ...]]:

@@ -6,7 +6,7 @@ import math
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +26,7 @@ IGNORED_LABEL = -100  # the losses of the models, like those of torch, leave it 
 _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
 _TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes"), True)
 _TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no"), False)
+_LIKE_MISSING = {"nan", "null", "none", "na", "n/a", "#n/a"}
 _SEPARATORS = (";", "|", "/", ",")  # between the labels of one cell
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # pandas writes it so beside missing cells
 # numpy prints an array without commas; read as Python, 'a' 'b' would be 'ab'.
@@ -63,6 +64,8 @@ class CellReader:
         if self.problem_type == SINGLE_LABEL or not is_text:
             return cell
         text = cell.strip()
+        if text in self.doubtful and NUMBER.fullmatch(text.replace(",", ".", 1)):
+            raise ValueError(f"{cell!r} may have a decimal comma; write {text.replace(',', '.')}")
         if text in self.doubtful:
             raise ValueError(
                 f"{reprlib.repr(cell)} looks like several labels, with {self.doubtful[text]!r} "
@@ -183,6 +186,18 @@ class LabelColumn:
         if self.problem_type == MULTI_LABEL:
             return [name for name, applies in zip(self.names, label, strict=True) if applies]
         return label
+
+    def doubts(self) -> Iterator[str]:
+        """Yield what may be wrong with the names."""
+        alike: dict[str, list[str]] = {}
+        for name in self.names:
+            alike.setdefault(name.casefold(), []).append(name)
+        for lower, names in alike.items():
+            if len(names) > 1:
+                yield f"labels {', '.join(names)} differ only in case; if they are one, write one"
+            if lower in _LIKE_MISSING:
+                way_out = "empty such cells and add --drop_unlabelled"
+                yield f"label {names[0]}: if it stands for a missing label, {way_out}"
 
     @cached_property
     def _ids(self) -> dict[str, int]:

@@ -97,7 +97,9 @@ class StoredSplit:
         """Return the texts of the next rows, None for one that cannot be read."""
         texts = list(values)
         for place, value in enumerate(texts):
-            reason = text_fault(value) or (not value.strip() and "the text is blank")
+            reason = text_fault(value) or (
+                not value.strip() and "the text is blank; fill it in, or delete the row"
+            )
             if reason:
                 self._faults[column][self.num_rows + place] = reason
                 texts[place] = None

@@ -18,7 +18,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, RATIONALE, DataArguments, PairArguments, SourceArguments
-from .columns import FLAGS, find_columns
+from .columns import FLAGS, find_columns, find_pair
 from .labels import REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
 from .rationales import marked_tokens, parse_spans
 from .sources import BATCH, Columns, StoredSplit, open_sources, scratch_file, writing_rows
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 TRANSLATION = "translation"
 TEXT_COLUMNS = ("text", "text_pair")
 SPAN_COLUMNS = ("spans", "spans_pair")  # the marks on each text
+WORDS_OF_A_TEXT = 5  # more than the name of a column has
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,12 @@ def load_task(arguments: DataArguments) -> TaskData:
         columns = find_columns(first.title, sample, arguments, labelled=not is_test)
         for split in stored:
             split.read(columns)
+    for name in columns.texts:
+        if len(name.split()) > WORDS_OF_A_TEXT:
+            fault = (
+                f"the first line of {one_line(first.title)} names a column {one_line(name)!r:.60}"
+            )
+            logger.warning(f"{fault}; if it is a row, put a line such as text,label above it")
     for split in stored:
         is_labelled = split.name != "test"
         split.require(columns.texts + columns.labels * is_labelled, FLAGS)
@@ -84,10 +91,7 @@ def load_task(arguments: DataArguments) -> TaskData:
         columns = _without_other_labels(first, cells["test"], columns, labels)
     splits = {s.name: _checked(s, cells[s.name], columns, labels, arguments) for s in stored}
     origins = {split.name: split.source for split in stored}
-    if arguments.validation_fraction and "train" in splits and "validation" not in splits:
-        fraction, seed = arguments.validation_fraction, arguments.shuffle_seed or 0
-        splits["train"], splits["validation"] = _split_off(splits["train"], fraction, seed)
-        origins["validation"] = {**origins["train"], "split_off": fraction, "seed": seed}
+    _hold_out(splits, origins, arguments)
     task = _task(splits, labels, origins, columns, arguments)
     logger.info("%s, labels %s, read from %s", labels.problem_type, labels.names, task.sources)
     return task
@@ -105,27 +109,31 @@ def load_pairs(
     `max_train_words` words, between spaces, are dropped; `both_directions` adds each once more,
     with the texts exchanged. The errors are those of `load_task`.
     """
-    columns = Columns(tuple(arguments.text_column_names or ()), ())
     with open_sources(arguments) as stored:
+        first, least = stored[0], 1 if stored[0].name == "test" else 2
+        names = arguments.text_column_names
+        names = names or list(find_pair(first.title, next(first.batches(), {}), least))
+        columns = Columns(tuple(names), ())
         for split in stored:
             split.read(columns)
     splits = {}
     for split in stored:
         texts = columns.texts
         if split.name == "test":
-            texts = texts[: 1 + (texts[1] in split.column_names)]
+            texts = (texts[0], *(name for name in texts[1:] if name in split.column_names))
         split.require(texts, "--text_column_names")
-        rows = split.named_texts(dict(zip(texts, TEXT_COLUMNS, strict=False)))
-        if split.name == "train" and (limit := max_train_words) is not None:
-            rows = rows.filter(lambda row: all(len(text.split()) <= limit for text in row.values()))
-        if split.name == "train" and both_directions:
-            first, second = TEXT_COLUMNS
-            exchanged = rows.rename_columns({first: second, second: first})
-            rows = interleave_datasets([rows, exchanged.select_columns(list(TEXT_COLUMNS))])
-        if not rows.num_rows:
-            raise ValueError(f"{split.title} has no rows left; add some, or leave it out")
-        splits[split.name] = rows
+        splits[split.name] = split.named_texts(dict(zip(texts, TEXT_COLUMNS, strict=False)))
     origins = {split.name: split.source for split in stored}
+    _hold_out(splits, origins, arguments)
+    train = splits.get("train")
+    if train is not None and (limit := max_train_words) is not None:
+        train = train.filter(lambda row: all(len(text.split()) <= limit for text in row.values()))
+        if not train.num_rows:
+            raise ValueError(f"{first.title} has no rows left; add some, or leave it out")
+    if train is not None and both_directions:
+        exchanged = train.rename_columns(dict(zip(TEXT_COLUMNS, TEXT_COLUMNS[::-1], strict=True)))
+        train = interleave_datasets([train, exchanged.select_columns(list(TEXT_COLUMNS))])
+    splits |= {} if train is None else {"train": train}
     return _task(splits, LabelColumn(problem_type, ()), origins, columns, arguments)
 
 
@@ -256,18 +264,26 @@ def _with_spans(
     return rows
 
 
-def _split_off(train: Dataset, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
-    """Return the rows to train on and to validate with, no text in both, the labels alike.
+def _hold_out(
+    splits: dict[str, Dataset], sources: dict[str, dict[str, Any]], arguments: SourceArguments
+) -> None:
+    """Split validation rows off if it is asked for: no text on both sides, the labels alike.
 
     `train_test_split(stratify_by_column=)` refuses labels that occur once, numbers and lists.
     """
+    fraction, seed = arguments.validation_fraction, arguments.shuffle_seed or 0
+    if not fraction or "train" not in splits or "validation" in splits:
+        return
+    train = splits["train"]
     is_picked = _evenly_picked(train, max(round(fraction * train.num_rows), 1), seed)
     if is_picked.all() or not is_picked.any():
         use = "train on" if is_picked.all() else "validate with"
         fault = f"--validation_fraction {fraction} of {train.num_rows} train rows leaves none to"
         advice = "add rows with other texts, as equal ones stay together, or give --validation_file"
         raise ValueError(f"{fault} {use}; {advice}")
-    return train.select(np.flatnonzero(~is_picked)), train.select(np.flatnonzero(is_picked))
+    for name, chosen in (("train", ~is_picked), ("validation", is_picked)):
+        splits[name] = train.select(np.flatnonzero(chosen))
+    sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
 
 
 def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
@@ -289,7 +305,8 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
     shuffled = np.random.default_rng(seed).permutation(rows.num_rows)
     first_places = np.sort(np.unique(text_of_row[shuffled], return_index=True)[1])
     example_of_text = shuffled[first_places]  # (U,): a row of each text, at random
-    sizes, labels = size_of_text[text_of_row[example_of_text]], np.array(rows["label"][:])
+    sizes = size_of_text[text_of_row[example_of_text]]
+    labels = np.array(rows["label"][:] if "label" in rows.column_names else [[]])
     sort_keys = (-sizes, labels[example_of_text]) if labels.ndim == 1 else (-sizes,)
     texts = text_of_row[example_of_text[np.lexsort(sort_keys)]]  # (U,); the last key comes first
     due_rows = ((np.arange(count) + 0.5) * rows.num_rows / count).astype(int)

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 MAX_MATRIX = 8  # labels of a confusion matrix that fits a terminal
 MAX_CONFUSED = 10
+FEW_ROWS = 100
+SIGNS = {"accuracy": 1, "mse": -1}  # whether more is better
 MAX_WEIGHTS = 4_000_000  # of the linear model; more take too long for a report
 
 
@@ -124,6 +126,23 @@ def report_tables(
     shares = [[count / max(sum(row), 1) for count in row] for row in counts]
     rows = [[name, *(f"{n:,}" for n in row)] for name, row in zip(labels, counts, strict=True)]
     yield Table("true label, by predicted", ["", *labels], rows, shares)
+
+
+def remarks(report: Report) -> Iterator[str]:
+    """Yield what a reader should know before the numbers of a report."""
+    rows = report.num_rows
+    if rows < FEW_ROWS and report.classes:
+        yield f"{report.split} rows: {rows}; one row is {round(100 / rows, 1):g} points of accuracy"
+    name, own = next(iter(report.systems)), report.systems["this model"]
+    gains = {m: sign * (own[m] - report.systems[name][m]) for m, sign in SIGNS.items() if m in own}
+    if name != "this model" and any(gain <= 0 for gain in gains.values()):
+        yield f"this model is no better than the {name}: train on more rows, or with --word_vectors"
+    if report.confusion is not None:
+        counts = zip(report.classes, report.confusion.sum(0), strict=True)
+        even = rows / len(report.classes)
+        missed = [one.name for one, predicted in counts if 0 < one.rows < even and not predicted]
+        if missed:
+            yield f"never predicted: {', '.join(missed[:10])}; try --class_weights balanced"
 
 
 def _shown(value: float) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -82,7 +82,7 @@ def push(
     commit_message: str = COMMIT_MESSAGE,
     dry_run: bool = False,
     handler: bool = False,
-    needs_license: bool = True,
+    about: Mapping[str, str] | None = None,
     token: str | None = None,
 ) -> Push:
     """Check a checkpoint as `prepare` does, and put it on the Hub.
@@ -98,15 +98,20 @@ def push(
         commit_message: The message of the commit.
         dry_run: Check all that needs no network, and send nothing.
         handler: Add the files that serve the model on Hugging Face Inference Endpoints.
-        needs_license: Raise if the card names no licence or no language.
+        about: The `license` and the `language` of the published card. An entry that is missing must
+            be in the card; "" leaves the card as it is.
         token: The token for the Hub; by default the token of this machine.
     """
     validate_repo_id(repo_id)
-    publication = prepare(checkpoint, handler=handler, needs_license=needs_license)
+    about = about or {}
+    publication = prepare(checkpoint, about, handler=handler)
     if not dry_run:
         repo_id = create_repository(repo_id, private=private, token=token)
-    card = Path(checkpoint, REPOCARD_NAME).read_bytes()
-    publication.files[REPOCARD_NAME] = card.replace(PLACEHOLDER.encode(), repo_id.encode())
+    card: Any = Path(checkpoint, REPOCARD_NAME).read_text(encoding="utf-8")
+    if given := {name: value for name, value in about.items() if value}:
+        card = ModelCard(card)
+        vars(card.data).update(given)
+    publication.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
     if dry_run:
         return Push(repo_id, publication)
     api = HfApi(token=token)
@@ -154,7 +159,7 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
 
 
 def prepare(
-    checkpoint: str | Path, *, handler: bool = False, needs_license: bool = True
+    checkpoint: str | Path, about: Collection[str] = (), *, handler: bool = False
 ) -> Publication:
     """Choose the public files of a checkpoint and check them; the arguments are those of `push`.
 
@@ -175,7 +180,7 @@ def prepare(
     names += [GENERATION_CONFIG_NAME] * model.can_generate()
     names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
     _check_code(folder, model, family)
-    _check_card(folder / REPOCARD_NAME, needs_license=needs_license)
+    _check_card(folder / REPOCARD_NAME, about)
     has_labels = model.is_head and family.objective == "labels"
     labels = (model.config.id2label or {}).values() if has_labels else ()
     if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
@@ -247,7 +252,7 @@ def _check_code(folder: Path, model: Any, family: Family) -> None:
         )
 
 
-def _check_card(path: Path, *, needs_license: bool) -> None:
+def _check_card(path: Path, about: Collection[str]) -> None:
     """Raise if there is no card, its front matter lacks a field, or it is of other weights."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}; write it with sase_hf.hub.write_model_card")
@@ -255,9 +260,11 @@ def _check_card(path: Path, *, needs_license: bool) -> None:
         data = ModelCard.load(path).data.to_dict()
     except (ValueError, YAMLError) as reason:
         raise ValueError(f"cannot read the front matter of {path}: {reason}") from None
-    examples = {"license": "apache-2.0", "language": "en"} if needs_license else {}
-    if missing := [f"{name}: {value}" for name, value in examples.items() if not data.get(name)]:
-        raise ValueError(f"the front matter of {path} lacks lines such as: {', '.join(missing)}")
+    examples = {"license": "apache-2.0", "language": "en"}
+    if missing := [f"{n}: {x}" for n, x in examples.items() if n not in about and not data.get(n)]:
+        flags = " and ".join(f"--{line.partition(':')[0]}" for line in missing)
+        fault = f"the front matter of {path} lacks lines such as: {', '.join(missing)}"
+        raise ValueError(f"{fault}; add them, or give {flags}")
     sums = path.with_name(CHECKSUMS_NAME).read_text(encoding="utf-8").strip()
     if sums not in path.read_text(encoding="utf-8"):
         raise ValueError(

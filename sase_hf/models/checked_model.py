@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -110,6 +111,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
             for name, content in self.json_files.items():
                 text = json.dumps(content, indent=2) + "\n"
                 Path(save_directory, name).write_text(text, encoding="utf-8")
+            for path in Path(save_directory).glob("*.safetensors"):  # for their owner alone
+                shutil.copymode(Path(save_directory, "config.json"), path)
             write_checksums(save_directory)
         if push_to_hub and is_main_process:  # saves once more, with this method
             names = ("commit_message", "create_pr", "max_shard_size", "private", "token")

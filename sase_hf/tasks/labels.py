@@ -80,19 +80,13 @@ class LabelTask(EncoderTask):
     arguments = (DataArguments, ModelArguments, LabelRunArguments)
 
     @classmethod
-    def presets(cls, given: argparse.Namespace) -> list[str]:
-        """Choose by the files and models that the command names."""
-        rows = given.train_file or given.dataset_name
-        if rows is None:
-            return [] if given.validation_file is None else ["evaluate"]
+    def training_preset(cls, given: argparse.Namespace) -> str:
+        """Choose by the models that the command names."""
         if given.model_name_or_path is not None:
-            names = ["checkpoint"]
-        elif given.encoder_name_or_path is not None:
-            names = ["pretrained_encoder"]
-        else:
-            names = ["new_model" if given.tokenizer_name is None else "ready_tokenizer"]
-        is_split_off = given.validation_file is None and given.dataset_name is None
-        return [*names, "all_rows"] if is_split_off and given.validation_fraction == 0 else names
+            return "checkpoint"
+        if given.encoder_name_or_path is not None:
+            return "pretrained_encoder"
+        return "new_model" if given.tokenizer_name is None else "ready_tokenizer"
 
     def load_rows(self, config: Any = None) -> TaskData:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
@@ -155,6 +149,7 @@ class LabelTask(EncoderTask):
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}"
         if (marked := count_marked(setup.rows.get("train"))) is not None:
             yield f"rationale: {marked:,} of {setup.rows['train'].num_rows:,} training rows"
+        yield from setup.task.labels.doubts() if self.run_args.do_train else ()
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit."""
@@ -180,7 +175,7 @@ class LabelTask(EncoderTask):
 
     def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
         """Return the predicted labels and their probabilities."""
-        return predicted_labels(torch.from_numpy(predictions), setup.task)
+        return predicted_labels(torch.from_numpy(predictions), setup.task.labels)
 
 
 def _saved_task(config: Any) -> str | None:

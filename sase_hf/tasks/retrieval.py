@@ -32,16 +32,6 @@ LABEL_FIELDS = (
 )
 
 
-@dataclass
-class RetrievalPairArguments(PairArguments):
-    """Flags for the pairs of a query and its document to train on and to evaluate on."""
-
-    text_column_names: list[str] | None = field(
-        default_factory=lambda: ["query,document"],
-        metadata={"help": 'The columns of query and document: "title,body".'},
-    )
-
-
 @with_config_flags("labels", without=LABEL_FIELDS)
 @dataclass
 class RankerArguments(EncoderArguments):
@@ -99,7 +89,7 @@ class RetrievalTrainer(SelfAttentiveTrainer):
 class RetrievalTask(EncoderTask):
     """Ranking of documents for queries, from pairs without labels."""
 
-    arguments = (RetrievalPairArguments, RankerArguments, RetrievalRunArguments)
+    arguments = (PairArguments, RankerArguments, RetrievalRunArguments)
     trainer = RetrievalTrainer
 
     def load_rows(self, config: Any = None) -> TaskData:

@@ -1,7 +1,8 @@
 """Translation: each pair of texts teaches the target, word by word."""
 
+import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import evaluate
@@ -34,22 +35,12 @@ FAMILY = next(family for family in FAMILIES.values() if family.objective == TRAN
 class TranslationPairArguments(PairArguments, PredictionArguments):
     """Flags for the pairs of a text and its translation to train on, evaluate on and predict."""
 
-    text_column_names: list[str] | None = field(
-        default_factory=lambda: ["source,target"],
-        metadata={"help": 'The columns of source and target: "en,fr".'},
-    )
     max_train_words: int | None = flag(
         "Train only on pairs in which neither side has more words, counted between spaces."
     )
     both_directions: bool = flag(
         "Train on each pair twice, the second time with source and target exchanged.", False
     )
-
-    def __post_init__(self) -> None:
-        """Check the names and numbers."""
-        super().__post_init__()
-        if self.max_train_words is not None and self.max_train_words < 1:
-            raise ValueError(f"--max_train_words is {self.max_train_words}; it must be 1 or more")
 
 
 @with_config_flags(TRANSLATION)
@@ -170,6 +161,11 @@ class TranslationTask(Task):
 
     arguments = (TranslationPairArguments, TranslatorArguments, TranslationRunArguments)
     trainer = TranslationTrainer
+
+    @classmethod
+    def training_preset(cls, given: argparse.Namespace) -> str:
+        """Choose sizes for a new model."""
+        return "new_translation" if given.model_name_or_path is None else "pairs"
 
     def load_rows(self, config: Any = None) -> TaskData:
         """Load the pairs."""

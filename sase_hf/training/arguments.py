@@ -142,7 +142,7 @@ class RunArguments(TrainingArguments):
     label_names: list[str] | None = field(default=None, init=False)
     output_dir: str | None = flag(
         "Folder for model, checkpoints and predictions; by default runs/ and the name of the "
-        "file of rows."
+        "file of rows, after the name of the model if nothing is trained."
     )
     do_train: bool = flag("Train.", default=False)
     do_eval: bool = flag("Evaluate on the validation rows at the end.", default=False)

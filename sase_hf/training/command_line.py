@@ -11,6 +11,7 @@ preset, a recipe in the folder `presets`; the entries of the preset are read bef
 import argparse
 import difflib
 import logging
+import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -21,6 +22,7 @@ import yaml
 from transformers import HfArgumentParser, TrainingArguments
 from transformers.utils import CONFIG_NAME
 
+from ..data.rows import ENDINGS
 from .arguments import RunArguments
 from .task import Task
 
@@ -68,8 +70,8 @@ def parse_arguments(
     if unknown:
         raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
     names = task.presets(given)
-    is_stepwise = names is None or any(getattr(given, step, False) for step in STEPS)
-    presets = [] if is_stepwise else [PRESETS / f"{name}.yaml" for name in names or ()]
+    is_stepwise = any(getattr(given, step, False) for step in STEPS)
+    presets = [] if is_stepwise else [PRESETS / f"{name}.yaml" for name in names]
     words = [*flag_words(_implied(given, presets, is_stepwise)), *words]
     data_args, model_args, run_args = parser.parse_args_into_dataclasses(
         words, look_for_args_file=False
@@ -182,16 +184,22 @@ def _implied(
     implied: dict[str, Any] = {}
     for preset in presets:
         implied |= read_recipe(preset)
-    if not is_stepwise and given.test_file is not None:
+    if not is_stepwise and getattr(given, "test_file", None) is not None:
         implied["do_predict"] = "true"
     if implied.get("load_best_model_at_end") and given.save_steps is not None:
         implied |= {"eval_strategy": "steps", "eval_steps": str(given.save_steps)}
     first = given.train_file or given.dataset_name or given.validation_file
     first = first or getattr(given, "test_file", None)
     if given.output_dir is None and first is not None:
-        stem = Path(first).name.partition(".")[0] or "run"
+        name = Path(first).name.partition(".")[0] or "run"
         is_trained = given.do_train or "do_train" in implied
-        implied["output_dir"] = f"runs/{stem}" if is_trained else f"runs/{stem}-results"
+        if not is_trained:  # both are named whole, so that no results replace others
+            rows = next((first[: -len(end)] for end in ENDINGS if first.endswith(end)), first)
+            paths = (
+                Path(os.path.relpath(path)) for path in (given.model_name_or_path or ".", rows)
+            )
+            name = "-".join(part for path in paths for part in path.parts if part != "runs")
+        implied["output_dir"] = f"runs/{name.replace('..', 'up')}"
         if not is_trained and Path(implied["output_dir"], CONFIG_NAME).exists():
             raise ValueError(
                 f"the results would go into {implied['output_dir']}, which holds a model; name "

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from ..data.arguments import SourceArguments
-from ..data.labels import MULTI_LABEL, REGRESSION
+from ..data.labels import MULTI_LABEL, REGRESSION, LabelColumn
 from ..data.rows import CsvForm, read_rows, wrap_read_errors
 from ..data.splits import TaskData
 from ..utils.files import atomic_write
@@ -29,9 +29,9 @@ def write_predictions(
 ) -> Path:
     """Write the test rows with the added columns: `predictions` with the ending of `test_file`.
 
-    The columns of the file are kept. In CSV, TSV and Parquet, lists and scores are JSON texts. Rows
-    that are not those of one file, because they come from the Hub or because some were left out,
-    become JSON Lines with the columns `text`, `text_pair` and `label`.
+    The columns of the file are kept. In CSV, TSV and Parquet, lists are JSON texts, and each label
+    has a column of scores. Rows that are not those of one file, because they come from the Hub or
+    because some were left out, become JSON Lines with the columns `text`, `text_pair` and `label`.
     """
     source = arguments.file_of("test")
     if source is None or getattr(arguments, "drop_unlabelled", False):
@@ -49,9 +49,14 @@ def write_predictions(
 
     target = Path(output_dir, f"predictions{ending}")
     with atomic_write(target) as draft:
+        if ending.startswith((".csv", ".tsv", ".parquet")):
+            added = list(map(flat_row, added))
         if ending == ".parquet":
-            table = pq.read_table(source)
-            _write_parquet(draft, table, _renamed(added, table.column_names))
+            table = pq.read_table(source).slice(0, len(added))
+            added = _renamed(added, table.column_names)
+            for name in added[0]:
+                table = table.append_column(name, pa.array([row[name] for row in added]))
+            pq.write_table(table, draft)
             return target
         added = _renamed(added, (name for row in read() for name in row))
         rows = ({**row, **more} for row, more in zip(read(), added, strict=True))
@@ -60,26 +65,26 @@ def write_predictions(
         encoding = "utf-8" if form is None else form.encoding
         with opener(draft, "wt", encoding=encoding, newline="") as file:
             if form is not None:
-                _write_csv(file, rows, form)
+                write_csv(file, rows, form)
             elif ending.startswith(".jsonl"):
-                file.writelines(f"{_json_line(row)}\n" for row in rows)
+                file.writelines(f"{json_line(row)}\n" for row in rows)
             else:
-                file.write("[\n" + ",\n".join(map(_json_line, rows)) + "\n]\n")
+                file.write("[\n" + ",\n".join(map(json_line, rows)) + "\n]\n")
     return target
 
 
-def predicted_labels(logits: Tensor, task: TaskData) -> list[dict[str, Any]]:
+def predicted_labels(logits: Tensor, labels: LabelColumn) -> list[dict[str, Any]]:
     """Return the columns of predictions for rows with these logits (B, C).
 
     They are `predicted_label` and `confidence`, its probability; for sets of labels
     `predicted_labels`; for numbers `predicted_` and the name of each. The probability of every
     label is in `scores`.
     """
-    names = task.label_names
-    if task.problem_type == REGRESSION:
+    names = labels.names
+    if labels.problem_type == REGRESSION:
         columns = [f"predicted_{name}" for name in names]
         return [dict(zip(columns, row, strict=True)) for row in logits.float().tolist()]
-    if task.problem_type == MULTI_LABEL:
+    if labels.problem_type == MULTI_LABEL:
         rows = [dict(zip(names, row, strict=True)) for row in logits.float().sigmoid().tolist()]
         return [{"predicted_labels": [n for n in s if s[n] > 0.5], "scores": s} for s in rows]
     rows = [dict(zip(names, row, strict=True)) for row in logits.float().softmax(-1).tolist()]
@@ -88,6 +93,17 @@ def predicted_labels(logits: Tensor, task: TaskData) -> list[dict[str, Any]]:
         {"predicted_label": name, "confidence": scores[name], "scores": scores}
         for name, scores in zip(best, rows, strict=True)
     ]
+
+
+def flat_row(row: Row) -> dict[str, Any]:
+    """Return the row of a table: a column for each score, and lists as JSON texts."""
+    cells: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            cells |= {f"{name}_{part}": one for part, one in value.items()}
+        else:
+            cells[name] = _as_text(value)
+    return cells
 
 
 def _renamed(added: Sequence[Row], names: Iterable[str]) -> Sequence[Row]:
@@ -105,7 +121,8 @@ def _as_text(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
-def _write_csv(file: TextIO, rows: Iterable[Row], form: CsvForm) -> None:
+def write_csv(file: TextIO, rows: Iterable[Row], form: CsvForm) -> None:
+    """Write rows below a line of their names."""
     options: dict[str, Any] = {"delimiter": form.separator, "lineterminator": form.line_end}
     writer = csv.writer(file, **options)
     quoting = csv.writer(file, **options, quoting=csv.QUOTE_ALL)
@@ -119,15 +136,7 @@ def _write_csv(file: TextIO, rows: Iterable[Row], form: CsvForm) -> None:
         (quoting if breaks else writer).writerow(cells)
 
 
-def _json_line(row: Row) -> str:
+def json_line(row: Row) -> str:
     """Return a row as JSON, in ASCII if it holds half a character, which UTF-8 cannot write."""
     line = json.dumps(row, ensure_ascii=False)
     return json.dumps(row) if _HALVES.search(line) else line
-
-
-def _write_parquet(path: Path, table: pa.Table, added: Sequence[Row]) -> None:
-    table = table.slice(0, len(added))
-    for name in added[0]:
-        values = pa.array([_as_text(row[name]) for row in added])
-        table = table.append_column(name, values)
-    pq.write_table(table, path)

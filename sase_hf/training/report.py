@@ -1,5 +1,6 @@
 """The end of a run: probabilities that fit the validation rows, and a report about these."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,16 @@ from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..data.splits import SPAN_COLUMNS
 from ..data.tokenizer import truncation
 from ..evaluation.calibration import expected_calibration_error, fit_temperature
-from ..evaluation.report import measure_report, report_tables
+from ..evaluation.report import measure_report, remarks, report_tables
 from ..models import FAMILIES
 from ..utils.files import write_text
-from ..utils.text import Table
+from ..utils.text import Table, one_line
 from ..visualization.attended_text import label_text
 from ..visualization.page import tables_html
 from .task import TrainingSetup
 from .trainer import SelfAttentiveTrainer
+
+logger = logging.getLogger(__name__)
 
 REPORT_NAME = "report.html"
 NUM_EXAMPLES = 10
@@ -90,8 +93,11 @@ def write_report(
         else:
             tables.append(_listed(heading, setup, output.predictions, some))
     folder = Path(str(trainer.args.output_dir))
-    page = tables_html(tables, examples, f"{folder.name}: right and wrong predictions")
+    notes = list(remarks(report))
+    page = tables_html(tables, examples, f"{folder.name}: right and wrong predictions", notes)
     write_text(folder / REPORT_NAME, page)
+    for note in notes:
+        logger.warning(one_line(note))
     return output.metrics, list(report_tables(report, max_labels=MAX_LABELS))
 
 

@@ -202,7 +202,7 @@ class _Run:
                 private=bool(args.hub_private_repo),
                 revision=args.hub_revision,
                 commit_message="End of training",
-                needs_license=False,  # which a training run does not know
+                about={"license": "", "language": ""},  # which a training run does not know
                 token=args.hub_token,
             )
 
@@ -349,8 +349,8 @@ def log_summary(task: Task, setup: TrainingSetup) -> None:
     if unknown > MANY_UNKNOWN:
         logger.warning(
             f"{unknown:.0%} of the tokens of the {split} rows are words that the tokenizer does "
-            "not know. Train on more texts of the same language, or a new model with --level "
-            "character (in translation: --subwords)"
+            "not know. Train on more texts of the same language, or a new model with "
+            "--word_vectors or --level character (in translation: --subwords)"
         )
     limit = setup.tokenizer.model_max_length
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))

@@ -58,9 +58,18 @@ class Task(ABC):
         self.model_args, self.data_args, self.run_args = model_args, data_args, run_args
 
     @classmethod
-    def presets(cls, given: argparse.Namespace) -> list[str] | None:
-        """Return the presets of a command that names no step; None if every command names one."""
-        return None
+    def presets(cls, given: argparse.Namespace) -> list[str]:
+        """Return the presets of a command that names no step, by its files and models."""
+        if (given.train_file or given.dataset_name) is None:
+            return [] if given.validation_file is None else ["evaluate"]
+        is_split_off = given.validation_file is None and given.dataset_name is None
+        no_rows = ["all_rows"] if is_split_off and given.validation_fraction == 0 else []
+        return [cls.training_preset(given), *no_rows]
+
+    @classmethod
+    def training_preset(cls, given: argparse.Namespace) -> str:
+        """Return the preset of a command that trains."""
+        return "pairs"
 
     @abstractmethod
     def load_rows(self, config: Any = None) -> TaskData:

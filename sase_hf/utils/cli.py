@@ -49,18 +49,10 @@ def positive_int(text: str) -> int:
     return int(text)
 
 
-def column_names(text: str) -> list[str]:
-    """Read a flag's value as one or two names of columns, split at the comma."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if len(names) not in (1, 2):
-        raise argparse.ArgumentTypeError(f"{text!r} must be one name, or two with a comma between")
-    return names
-
-
 def add_text_column_names(parser: argparse.ArgumentParser) -> None:
     """Add the flag that names the text columns of a file, as a list."""
     note = 'one text column, or two for pairs: "premise,hypothesis" (default: found by name)'
-    parser.add_argument("--text_column_names", type=column_names, metavar="NAMES", help=note)
+    parser.add_argument("--text_column_names", nargs=1, metavar="NAMES", help=note)
 
 
 def given_flags(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> dict[str, Any]:

@@ -35,7 +35,7 @@ EXAMPLES = {
     "fr": "À cause de la pluie, un vieil homme avec un parapluie rouge attend le bus au marché.",
 }
 
-# Sets of reviews -> the rows whose explanations are measured; 300 of sets of sentences.
+# Sets of reviews -> the rows whose explanations are measured; 200 of sets of sentences.
 NUM_EXPLAINED = {"yelp5": 60, "yelp_hat": 60}
 MAX_EXPLAINED = 200
 

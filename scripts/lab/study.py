@@ -184,8 +184,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         elif flags.command == "status":
             runs = list(collect_runs(flags))
             width = max(len(run.name) for run in runs)
+            took = []
             for run in runs:
-                print(f"{run.name:{width}}  {state_of(run)}")
+                print(f"{run.name:{width}}  {(state := state_of(run))}")
+                if state.startswith("done"):
+                    took.append(read_records(run.records)[run.name].get("wall_seconds", 0) / 3600)
+            print(f"{len(took)} of {len(runs)} runs done; they took {sum(took):.1f} hours")
         else:
             runs = list(collect_runs(flags))
             for run in runs:  # an error in a recipe ends the study here

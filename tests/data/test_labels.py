@@ -121,7 +121,15 @@ def test_label_column_refuses_labels_without_meaning(
         labels.encode(bad)
 
 
+def test_label_column_doubts_names_that_may_be_mistakes() -> None:
+    case, missing = LabelColumn.learn(["Good", "good", "bad", "NaN", "none of these"]).doubts()
+    assert missing.startswith("label NaN: if it stands for a missing label, empty")
+    assert case.startswith("labels Good, good differ only in case")
+
+
 def test_label_column_refuses_bad_names_and_too_few() -> None:
+    with pytest.raises(ValueError, match=r"'4,5' may have a decimal comma; write 4\.5"):
+        LabelColumn.learn(["4,5", "3,5", "2,0"])
     with pytest.raises(ValueError, match="--label_names has a name twice: 'a', 'a'"):
         LabelColumn.learn(["a", "b"], label_names=["a", "a"])
     with pytest.raises(ValueError, match="--problem_type is 'ranking'; allowed are"):

@@ -7,7 +7,7 @@ import pytest
 from datasets import Dataset
 
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
-from sase_hf.evaluation.report import Report, measure_report, report_tables
+from sase_hf.evaluation.report import Report, measure_report, remarks, report_tables
 from sase_hf.utils.text import table_lines
 
 NAMES = ("cold", "mild", "hot")
@@ -48,6 +48,16 @@ def test_report_counts_the_confusions_of_labels() -> None:
     assert report.systems["this model"]["accuracy"] == 0.4
     assert report.systems["most frequent label"]["accuracy"] == 0.6
     assert "bag of words" in report.systems
+
+
+def test_remarks_name_few_rows_no_gain_and_rare_labels_that_were_never_predicted() -> None:
+    report = make_report([[3, 0, 0]] * 5, LABELS, "single_label_classification", NAMES)
+    few, gain, missed = remarks(report)
+    assert few == "validation rows: 5; one row is 20 points of accuracy"
+    assert gain.startswith("this model is no better than the most frequent label")
+    assert missed == "never predicted: mild, hot; try --class_weights balanced"
+    good = make_report([[1.0], [2.0]] * 50, [1.0, 2.0] * 50, "regression", ("score",))
+    assert list(remarks(good)) == []
 
 
 def test_report_says_where_it_leaves_the_bag_of_words_out(caplog: pytest.LogCaptureFixture) -> None:

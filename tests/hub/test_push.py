@@ -64,7 +64,12 @@ def test_push_dry_run_lists_everything_and_needs_no_network(
 def test_push_script_prints_code_that_loads_what_was_pushed(
     folder: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    load_script("push").main([str(folder), NAME])
+    card = folder / "README.md"
+    card.write_text(card.read_text().replace("license: mit\n", ""))
+    with pytest.raises(SystemExit, match=r"license: apache-2\.0; add them, or give --license"):
+        load_script("push").main([str(folder), NAME])
+    load_script("push").main([str(folder), NAME, "--license", "apache-2.0"])
+    assert b"\nlicense: apache-2.0\n" in hub.files(NAME)["README.md"]
     lines = capsys.readouterr().out.splitlines()
     commit = hub.repositories[NAME].branches["main"]
     assert lines[-5] == f"commit      {commit} of {NAME}"

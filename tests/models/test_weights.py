@@ -85,6 +85,8 @@ def test_loading_gives_back_what_was_saved(
     """Bit by bit, also what it computes, which depends on the addresses of weights in memory."""
     model = tiny.tiny_model(model_class, **fields).to(dtype)
     model.save_pretrained(tmp_path)
+    modes = {(tmp_path / name).stat().st_mode for name in ("config.json", "model.safetensors")}
+    assert len(modes) == 1, "who may read the one may read the other"
     loaded = model_class.from_pretrained(tmp_path)
     assert (loaded.training, loaded.dtype) == (False, dtype)
     assert loaded.state_dict().keys() == load_file(tmp_path / "model.safetensors").keys()

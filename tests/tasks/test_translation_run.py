@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from rows import write_jsonl
+from rows import write_csv, write_jsonl
 from runs import launch, read_lines, same_weights
 from tiny_translation import SIZES
 from transformers import AutoModelForSeq2SeqLM, pipeline
@@ -211,3 +211,25 @@ def test_training_rows_alone_are_cut_and_exchanged(
     train = splits["train"]
     assert list(zip(train["text"], train["text_pair"], strict=True)) == expected
     assert len(splits["validation"]) == len(PAIRS)
+
+
+def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pair is held out whose exchange is trained on. A column that is no text is left."""
+    monkeypatch.chdir(tmp_path)
+    write_csv(
+        tmp_path / "pairs.csv", [{"id": "7", "french": p["fr"], "en": p["en"]} for p in PAIRS]
+    )
+    task = parse_arguments(TranslationTask, ["--train_file=pairs.csv", "--both_directions"])
+    assert task.run_args.output_dir == "runs/pairs"
+    setup = task.assemble()
+    assert setup.task.text_columns == ("french", "en")
+    assert setup.model.num_parameters() < 5_000_000
+    train, held = (
+        [{row["text"], row["text_pair"]} for row in setup.task.splits[name]]
+        for name in ("train", "validation")
+    )
+    assert (len(train), len(held)) == (2 * (len(PAIRS) - 2), 2)
+    assert not any(pair in train for pair in held)
+    write_csv(tmp_path / "one.csv", [{"en": p["en"]} for p in PAIRS])
+    with pytest.raises(ValueError, match=r"one\.csv: it is not clear which two .* 'en' \(texts"):
+        parse_arguments(TranslationTask, ["--train_file=one.csv"]).assemble()

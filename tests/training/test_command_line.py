@@ -116,6 +116,23 @@ def test_command_that_names_no_step_is_read_as_with_the_preset_that_it_logs(
     assert caplog.messages == [f"preset: {preset}"], "a recipe that names its steps has none"
 
 
+@pytest.mark.parametrize(
+    ("model", "rows", "folder"),
+    [
+        ("runs/a", "new.csv", "runs/a-new"),
+        ("runs/b", "new.csv", "runs/b-new"),
+        ("runs/a/model", "data/x.test.jsonl.gz", "runs/a-model-data-x.test"),
+        ("OWNER/NAME", "../new.csv", "runs/OWNER-NAME-up-new"),
+        (".", "new.csv", "runs/new"),
+    ],
+)
+def test_results_of_one_model_replace_no_results_of_another(
+    model: str, rows: str, folder: str
+) -> None:
+    task = parse_arguments(LabelTask, [f"--model_name_or_path={model}", f"--test_file={rows}"])
+    assert task.run_args.output_dir == folder
+
+
 def test_command_without_validation_rows_trains_on_all_rows_and_evaluates_nothing() -> None:
     words = ["--train_file=a.csv", "--validation_fraction=0"]
     task = parse_arguments(LabelTask, words)

@@ -17,8 +17,8 @@ from sase_hf.data.splits import load_task
 from sase_hf.training.predictions import predicted_labels, write_predictions
 
 ROWS = [
-    {"text": "cold, they said", "id": "7", "scores": "x"},
-    {"text": "hot", "id": "8", "scores": ""},
+    {"text": "cold, they said", "id": "7", "confidence": "x"},
+    {"text": "hot", "id": "8", "confidence": ""},
 ]
 LOGITS = torch.tensor([[2.0, 0.0], [0.0, 3.0]])
 
@@ -56,16 +56,15 @@ def test_predictions_keep_the_columns_and_the_form_of_their_file(
     names = ["no", "yes"]
     arguments = DataArguments(test_file=write(tmp_path / f"New.Rows.{ending}"), label_names=names)
     task = load_task(arguments)
-    added = predicted_labels(LOGITS, task)
+    added = predicted_labels(LOGITS, task.labels)
     path = write_predictions(added, task, arguments, str(tmp_path / "out"))
     assert path == tmp_path / "out" / f"predictions.{ending}"
     assert path.read_bytes()[:1] == b"[" or ending != "json"
     rows = read(path)
     assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS
     assert [row["predicted_label"] for row in rows] == names
-    assert float(rows[0]["confidence"]) == pytest.approx(LOGITS[0].softmax(0)[0].item())
-    scores = rows[1]["scores_"]
-    scores = json.loads(scores) if isinstance(scores, str) else scores
+    assert float(rows[0]["confidence_"]) == pytest.approx(LOGITS[0].softmax(0)[0].item())
+    scores = rows[1].get("scores") or {name: float(rows[1][f"scores_{name}"]) for name in names}
     assert scores == pytest.approx(dict(zip(names, LOGITS[1].softmax(0).tolist(), strict=True)))
 
 

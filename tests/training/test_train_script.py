@@ -83,11 +83,11 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     shown = dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
     for name in ("model", "report", "predictions", "record"):
         assert Path(shown[name]).exists()
-    python, script, *words = shlex.split(last)
+    python, option, package, script, *words = shlex.split(last)
     assert shutil.which(python) is not None
-    assert Path(script).samefile(SCRIPT), "the scripts are elsewhere than the folder"
+    assert (option, package, script) == ("-m", "sase_hf", "train")
     main([*words, *flags(**QUIET)])
-    assert Path("runs/new-results/predictions.csv").is_file()
+    assert Path("runs/reviews-new/predictions.csv").is_file()
 
 
 def test_train_without_validation_rows_trains_all_epochs_on_all_rows(
@@ -309,7 +309,7 @@ def test_report_shows_what_was_measured(
     monkeypatch.setattr(
         sys.modules[write_report.__module__],
         "tables_html",
-        lambda _, examples, __: shown.update(examples) or "",
+        lambda _, examples, *__: shown.update(examples) or "",
     )
     options = {**TINY, "num_train_epochs": 1, "train_file": reviews, "max_seq_length": 3}
     main(flags(**options, output_dir=tmp_path / "run"))
@@ -333,15 +333,16 @@ def test_train_writes_into_no_folder_of_other_rows_or_of_a_model(
 ) -> None:
     """The weights of one file would be given out as those of another."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(trained, "runs/other-results")
+    shutil.copytree(trained, "runs/other")
+    shutil.copytree(trained, "runs/other-other")
     Path("other.csv").write_text(reviews.read_text().replace("was", "is"))
-    words = flags(**TINY, train_file="other.csv", output_dir="runs/other-results")
+    words = flags(**TINY, train_file="other.csv", output_dir="runs/other-other")
     with pytest.raises(SystemExit, match=r"trains on other rows, .* choose another --output_dir"):
         main([*words, "--resume_from_checkpoint"])
-    with pytest.raises(SystemExit, match=r"other-results is not empty, it holds a trained model"):
+    with pytest.raises(SystemExit, match=r"other-other is not empty, it holds a trained model"):
         main(words)
-    with pytest.raises(SystemExit, match="would go into runs/other-results, which holds a model"):
-        main(flags(**QUIET, model_name_or_path="runs/other-results", test_file="other.csv"))
+    with pytest.raises(SystemExit, match="would go into runs/other-other, which holds a model"):
+        main(flags(**QUIET, model_name_or_path="runs/other", test_file="other.csv"))
 
 
 def test_predictions_read_no_labels_that_the_model_does_not_know(
@@ -352,7 +353,8 @@ def test_predictions_read_no_labels_that_the_model_does_not_know(
     files = {"test_file": tmp_path / "new.csv", "output_dir": tmp_path / "out"}
     main(flags(**QUIET, model_name_or_path=trained, **files))
     header = (tmp_path / "out" / "predictions.csv").read_text().splitlines()[0]
-    assert header == "text;category;predicted_label;confidence;scores"
+    scores = "scores_fine;scores_great;scores_poor"
+    assert header == f"text;category;predicted_label;confidence;{scores}"
 
 
 # A limit on the size of files stands for a full disk: no large file can be written any more.

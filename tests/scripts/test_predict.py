@@ -1,0 +1,77 @@
+"""scripts/predict.py, and the command that runs any script by its name."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoints import save_kinds
+from script_files import load_script
+from transformers import pipeline
+
+from sase_hf.__main__ import main as run_command
+from sase_hf.utils.loading import load_checkpoint
+
+TEXTS = ["The soup was cold.", "", "Good, and warm,\tbread!", "?"]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoints")
+    save_kinds(folder)
+    return folder
+
+
+def test_predict_prints_what_the_pipeline_finds(
+    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = str(checkpoints / "classifier")
+    classify: Any = pipeline("text-classification", model=model)
+    expected = [(found["label"], pytest.approx(found["score"])) for found in classify(TEXTS)]
+    (tmp_path / "new.txt").write_text("\n".join(TEXTS))
+    load_script("predict").main(
+        [model, str(tmp_path / "new.txt"), "--per_device_eval_batch_size=3"]
+    )
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["text"] for row in rows] == TEXTS
+    assert [(row["predicted_label"], float(row["confidence"])) for row in rows] == expected
+    assert all(row[f"scores_{row['predicted_label']}"] == row["confidence"] for row in rows)
+
+
+def test_predict_answers_some_lines_before_it_reads_more(checkpoints: Path) -> None:
+    taken: list[str] = []
+    lines = (text for text in TEXTS if not taken.append(text))  # type: ignore[func-returns-value]
+    model = load_checkpoint(str(checkpoints / "classifier"))
+    rows = load_script("predict").predict(*model, lines, 2)
+    assert next(rows)["text"] == TEXTS[0]
+    assert taken == TEXTS[:2]
+
+
+def test_command_runs_the_script_that_it_names(
+    checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """A line of a pair has a tab. Help names the command, not the file of a clone."""
+    lines, model = tmp_path / "lines.txt", str(checkpoints / "nli")
+    monkeypatch.setattr(sys, "path", sys.path[:])
+
+    def run(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["sase_hf", *words])
+        run_command()
+        return str(capsys.readouterr().out)
+
+    lines.write_text("Two dogs sleep.\tNo dog.\n")
+    found = json.loads(run("predict", model, str(lines), "--format=jsonl"))
+    assert (found["text"], found["text_pair"]) == ("Two dogs sleep.", "No dog.")
+    lines.write_text("Two dogs sleep.\n")
+    for words, message in (
+        (("predict", model, str(lines)), r"'Two dogs sleep\.' must be two texts with a tab"),
+        (("predict", model, "new.csv"), r"columns, .* train\.py .*nli --test_file new\.csv"),
+        (("nothing",), r"no command 'nothing'\n.*\n\n  app "),
+        (("predict", "--help"), "0"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            run(*words)
+    assert "| sase_hf predict runs/quickstart/model" in capsys.readouterr().out
