@@ -1,17 +1,23 @@
-"""Export a checkpoint for ONNX Runtime, which needs no torch.
+"""Export a checkpoint for ONNX Runtime, which needs no torch, or as one HTML file.
 
     python scripts/export.py runs/mine exported
     python exported/predictor.py "The room was small, but not bad."
 
-The graph takes batches of any size and texts of any length. Before anything is left in the folder,
-it is compared with the checkpoint on lengths, paddings and batch sizes that the exporter has not
-seen. `--int8` adds a graph with int8 weights; `--data` compares both graphs with the checkpoint on
-texts of your own:
+    python scripts/export.py runs/mine mine.html
+
+The HTML file holds a classifier with a BiLSTM and attention: opened in a browser, it reads what is
+typed, without a server or a network. --float32 keeps its weights exact; by default the word vectors
+are int8 and the rest is float16.
+
+The ONNX graph takes batches of any size and texts of any length. Before anything is left in the
+folder, it is compared with the checkpoint on lengths, paddings and batch sizes that the exporter
+has not seen. `--int8` adds a graph with int8 weights; `--data` compares both graphs with the
+checkpoint on texts of your own:
 
     python scripts/export.py runs/mine exported --int8 --data reviews.test.jsonl
 
-Needs `pip install 'sase_hf[onnx]'`. An encoder alone gives embeddings; to export the encoder of a
-head, save it first: AutoModel.from_pretrained("runs/mine").save_pretrained("encoder").
+ONNX needs `pip install 'sase_hf[onnx]'`. An encoder alone gives embeddings; to export the encoder
+of a head, save it first: AutoModel.from_pretrained("runs/mine").save_pretrained("encoder").
 """
 
 import shlex
@@ -19,8 +25,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sase_hf.evaluation.dataset import read_file
+from sase_hf.serving.html_export import live_page
 from sase_hf.serving.onnx_export import export
 from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser
+from sase_hf.utils.files import check_output, write_text
 from sase_hf.utils.loading import load_checkpoint
 
 
@@ -29,20 +37,39 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", help="a folder or a name on the Hub")
-    add("folder", metavar="OUT", help="a new or empty folder")
+    add("output", metavar="OUT", help="a new or empty folder, or a file that ends in .html")
     add("--int8", action="store_true", help="also write model_int8.onnx")
+    add("--float32", action="store_true", help="exact weights in the HTML file")
     formats = "compare on it: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet"
     add("--data", metavar="FILE", help=formats)
     add_text_column_names(parser)
     flags = parser.parse_args(argv)
+    is_page = flags.output.endswith(".html")
     with errors_in_one_line(__file__):
+        unused = ("int8", "data", "text_column_names") if is_page else ("float32",)
+        if given := [f"--{name}" for name in unused if getattr(flags, name)]:
+            other = "a folder" if is_page else "a file that ends in .html"
+            raise ValueError(f"{', '.join(given)} is for {other}, not {flags.output}; leave it out")
+        if is_page:
+            check_output(flags.output)
+            source, page = live_page(flags.checkpoint, float32=flags.float32)
+            write_text(flags.output, source)
+            print(line_of_page(flags.output, page))
+            return
         task = None
         if flags.data is not None:  # read before the export, which takes longer
             model, _ = load_checkpoint(flags.checkpoint)
             columns = flags.text_column_names
             task = read_file(flags.checkpoint, model, flags.data, columns, label_column_name="")
-        report = export(flags.checkpoint, flags.folder, int8=flags.int8, task=task)
-    print(*lines(report, flags.folder), sep="\n")
+        report = export(flags.checkpoint, flags.output, int8=flags.int8, task=task)
+    print(*lines(report, flags.output), sep="\n")
+
+
+def line_of_page(path: str, report: Mapping[str, float]) -> str:
+    """Return the sizes of a page, and what its weights change."""
+    sizes = f"{report['bytes']:,} bytes, of them {report['weights']:,} of weights in base64"
+    difference = f"{report['largest_difference']:.1e} of the largest output"
+    return f"{path}: {sizes}; max difference of the weights {difference} on random texts"
 
 
 def lines(report: Mapping[str, Any], folder: str) -> Iterator[str]:

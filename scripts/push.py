@@ -6,6 +6,7 @@
 Before anything is sent, the model is loaded and checked: finite weights, named labels, the code of
 this package, a card with a licence and a language, no tokens. Only the files of a model go up, as
 one commit; the output lists the other files. The last lines printed load exactly the pushed model.
+--space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint.
 Log in first with `hf auth login`.
 """
 
@@ -18,6 +19,7 @@ from huggingface_hub.constants import ENDPOINT
 
 from sase_hf.hub import push
 from sase_hf.hub.push import COMMIT_MESSAGE
+from sase_hf.serving.html_export import live_page
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.text import one_line
 
@@ -31,7 +33,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--private", action="store_true", help="make the repository private")
     add("--revision", metavar="BRANCH", help="the branch, created if need be (default: main)")
     add("--commit_message", default=COMMIT_MESSAGE, help="(default: %(default)s)")
-    add("--handler", action="store_true", help="add what serves it on Inference Endpoints")
+    either = parser.add_mutually_exclusive_group()
+    serves = "add what serves it on Inference Endpoints"
+    either.add_argument("--handler", action="store_true", help=serves)
+    space = "publish one HTML file that holds the model, as a static Space"
+    either.add_argument("--space", action="store_true", help=space)
     for name, example in (("license", "apache-2.0"), ("language", "en")):
         note = f"such as {example}: an entry of the published card (default: that of the card)"
         add(f"--{name}", default=argparse.SUPPRESS, help=note)
@@ -40,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with errors_in_one_line(__file__):
         flags = vars(parser.parse_args(argv))
         about: Any = {name: flags.pop(name) for name in ("license", "language") if name in flags}
-        done = push(**flags, about=about)
+        page = live_page(flags["checkpoint"])[0] if flags.pop("space") else None
+        done = push(**flags, about=about, page=page)
     for name, file in done.publication.files.items():
         size = file.stat().st_size if isinstance(file, Path) else len(file)
         print(f"{'goes up':<12}{name} ({size:,} bytes)")

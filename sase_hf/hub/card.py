@@ -15,6 +15,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, get_local_safetensors_metadata
 from huggingface_hub.constants import REPOCARD_NAME
+from huggingface_hub.repocard_data import model_index_to_eval_results
 from jinja2 import Environment, FileSystemLoader
 from transformers import pipeline
 from yaml import YAMLError
@@ -160,12 +161,24 @@ def _run_example(model: Any, tokenizer: Any) -> dict[str, str]:
     return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
 
 
-def training_data(checkpoint: str) -> str:
-    """Return the training data that the card of a checkpoint names, or "" for none."""
+def card_facts(checkpoint: str) -> dict[str, Any]:
+    """Return what the card of a checkpoint says: `trained_on`, `language`, `license`, `measured`.
+
+    The first three are "" if the card names none. `measured` holds metrics by the name of the data.
+    """
     folder = Path(checkpoint)
     data = _front_matter_of(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
-    named = data.get("trained_on") or data.get("datasets") or ""
-    return ", ".join(map(str, named)) if isinstance(named, list) else str(named)
+    measured: dict[str, dict[str, float]] = {}
+    if index := data.get("model-index"):
+        for result in model_index_to_eval_results(index)[1]:
+            measured.setdefault(result.dataset_name, {})[result.metric_type] = result.metric_value
+
+    def said(*fields: str) -> str:
+        named: Any = next(filter(None, map(data.get, fields)), "")
+        return ", ".join(map(str, named)) if isinstance(named, list) else str(named)
+
+    facts = {"trained_on": said("trained_on", "datasets"), "language": said("language")}
+    return {**facts, "license": said("license_name", "license"), "measured": measured}
 
 
 def _front_matter_of(card: str | Path) -> dict[str, Any]:

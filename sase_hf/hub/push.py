@@ -9,7 +9,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard, errors
+from huggingface_hub import (
+    CommitOperationAdd,
+    CommitOperationDelete,
+    HfApi,
+    ModelCard,
+    SpaceCardData,
+    constants,
+    errors,
+)
 from huggingface_hub.constants import REPOCARD_NAME
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
@@ -48,7 +56,7 @@ _WAYS_OUT = {
 class Publication:
     """A checkpoint that is fit to be public."""
 
-    auto_class: str  # the Auto class that loads it
+    auto_class: str  # the Auto class that loads it; empty for a Space
     files: dict[str, Path | bytes]  # the public files, by name
     left_out: list[str]  # the other files and folders; a folder ends in a slash
 
@@ -63,7 +71,9 @@ class Push:
 
     @property
     def loading_code(self) -> str:
-        """Python that loads exactly this."""
+        """Python that loads exactly this, or the address of a Space."""
+        if not self.publication.auto_class:
+            return f"{constants.ENDPOINT}/spaces/{self.repo_id}"
         auto_class = self.publication.auto_class
         revision = f', revision="{self.commit}"' if self.commit else ""
         return (
@@ -82,6 +92,7 @@ def push(
     commit_message: str = COMMIT_MESSAGE,
     dry_run: bool = False,
     handler: bool = False,
+    page: str | None = None,
     about: Mapping[str, str] | None = None,
     token: str | None = None,
 ) -> Push:
@@ -98,6 +109,7 @@ def push(
         commit_message: The message of the commit.
         dry_run: Check all that needs no network, and send nothing.
         handler: Add the files that serve the model on Hugging Face Inference Endpoints.
+        page: HTML that holds the checkpoint; it goes up instead, as a static Space.
         about: The `license` and the `language` of the published card. An entry that is missing must
             be in the card; "" leaves the card as it is.
         token: The token for the Hub; by default the token of this machine.
@@ -105,38 +117,56 @@ def push(
     validate_repo_id(repo_id)
     about = about or {}
     publication = prepare(checkpoint, about, handler=handler)
+    kind: Any = {"repo_type": "model" if page is None else "space"}
     if not dry_run:
-        repo_id = create_repository(repo_id, private=private, token=token)
+        repo_id = create_repository(repo_id, private=private, token=token, **kind)
     card: Any = Path(checkpoint, REPOCARD_NAME).read_text(encoding="utf-8")
     if given := {name: value for name, value in about.items() if value}:
         card = ModelCard(card)
         vars(card.data).update(given)
     publication.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
+    if page is not None:
+        publication = _space_of(publication, str(card), repo_id, page)
     if dry_run:
         return Push(repo_id, publication)
     api = HfApi(token=token)
     with reraise_naming(repo_id):
         if revision is not None:
-            api.create_branch(repo_id, branch=revision, exist_ok=True)
-        old = filter(WEIGHTS.fullmatch, api.list_repo_files(repo_id, revision=revision))
+            api.create_branch(repo_id, branch=revision, exist_ok=True, **kind)
+        old = filter(WEIGHTS.fullmatch, api.list_repo_files(repo_id, revision=revision, **kind))
         changes: list[Any] = [
             *(CommitOperationAdd(name, file) for name, file in publication.files.items()),
             *(CommitOperationDelete(name) for name in old if name not in publication.files),
         ]
         # `upload_folder` is no choice: it splits an upload of some minutes into several commits.
         commit = api.create_commit(
-            repo_id, changes, commit_message=commit_message, revision=revision
+            repo_id, changes, commit_message=commit_message, revision=revision, **kind
         )
     return Push(repo_id, publication, commit.oid)
 
 
-def create_repository(repo_id: str, *, private: bool = False, token: str | None = None) -> str:
+def _space_of(publication: Publication, card: str, repo_id: str, page: str) -> Publication:
+    """Return a page as a static Space: the page, and a README.md with the licence of the card."""
+    named = {"title": repo_id.rpartition("/")[2], "license": ModelCard(card).data.license}
+    front = SpaceCardData(sdk="static", **named).to_yaml()
+    text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
+    files: Any = {REPOCARD_NAME: text.encode(), "index.html": page.encode()}
+    left_out = sorted({*publication.files, *publication.left_out} - {REPOCARD_NAME})
+    return Publication("", files, left_out)
+
+
+def create_repository(
+    repo_id: str, *, private: bool = False, token: str | None = None, repo_type: str = "model"
+) -> str:
     """Create `OWNER/NAME`, or `NAME` of the user's own, unless it exists; return its full name."""
     validate_repo_id(repo_id)
     api = HfApi(token=token)
     with reraise_naming(repo_id):
-        repo_id = api.create_repo(repo_id, private=private or None, exist_ok=True).repo_id
-        if private and not api.model_info(repo_id).private:  # `create_repo` leaves it as it is
+        kind: Any = {"repo_type": repo_type}
+        sdk = "static" if repo_type == "space" else None
+        options: Any = {"private": private or None, "exist_ok": True, "space_sdk": sdk, **kind}
+        repo_id = api.create_repo(repo_id, **options).repo_id
+        if private and not api.repo_info(repo_id, **kind).private:  # `create_repo` leaves it
             raise ValueError(f"{repo_id} exists and is public; make it private in its settings")
     return repo_id
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from transformers import Pipeline
 
-from ..hub.card import training_data
+from ..hub.card import card_facts
 from ..models import TRANSLATION_TASK
 from ..visualization import alignment_fragment, attention_fragment, visible
 from ..visualization.attended_text import shortened
 from ..visualization.figures import MAX_TOKENS
+from .examples import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
 
 try:
     import gradio as gr
@@ -28,19 +29,6 @@ STYLE_SHEET = Path(__file__).with_name("demo.css")
 TITLE = "What the model reads"
 ATTENTION = "The model reads a text several times. Each reading, a hop, weighs the words anew."
 ALIGNMENT = "The model translates a text. Each word that it writes weighs the words of the text."
-MAX_CHARACTERS = 20_000
-
-# Gradio shows the first 60 characters of an example.
-EXAMPLES = (
-    ("The room was small, but the breakfast was not bad at all.",),
-    ("We waited an hour for a table, and then the soup was cold.",),
-    ("I had expected little, and yet the tour was wonderful.",),
-)
-PAIR_EXAMPLES = (
-    ("The cook thanked the guest.", "The guest thanked the cook."),
-    ("All the children slept.", "Some of the children slept."),
-    ("A woman plays the guitar.", "A woman is making music."),
-)
 
 
 def build_page(
@@ -115,7 +103,9 @@ def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> 
 def about(explain: Pipeline) -> str:
     """Return the HTML that explains the page and names the training data of the model."""
     checkpoint = explain.model.name_or_path  # empty for a model that was not loaded
-    data = shortened(visible(training_data(checkpoint) if checkpoint else ""), 300).rstrip(".")
+    data = shortened(
+        visible(card_facts(checkpoint)["trained_on"] if checkpoint else ""), 300
+    ).rstrip(".")
     unknown = "The model's card names no training data."
     origin = f"It was trained on {data}." if data else unknown
     return _note(f"{ALIGNMENT if explain.task == TRANSLATION_TASK else ATTENTION} {origin}")

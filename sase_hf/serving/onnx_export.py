@@ -169,19 +169,19 @@ def _compare(graph: _Graph, path: Path) -> dict[str, float]:
 
     session = onnxruntime.InferenceSession(path)
     largest = 0.0
-    for batch in _random_batches(graph.model.config.vocab_size):
+    for batch in random_batches(graph.model.config.vocab_size):
         feed = dict(zip(graph.inputs, batch, strict=False))
         with torch.inference_mode():
             expected = graph(**feed)
         found = session.run(graph.outputs, {name: part.numpy() for name, part in feed.items()})
         for one, other in zip(found, expected, strict=True):
-            largest = max(largest, _relative_difference(one, other.numpy()))
+            largest = max(largest, relative_difference(one, other.numpy()))
     if path.name == MODEL and largest > TOLERANCE:
         raise ValueError(f"{MODEL} differs from the model by {largest:.1e}; max {TOLERANCE:.0e}")
     return {"bytes": path.stat().st_size, "largest_difference": largest}
 
 
-def _random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
+def random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
     """Yield ids, mask and token types (B, T) of shapes that the exporter has not seen.
 
     The padding is on the right or in holes; the last row of a larger batch is padding only.
@@ -221,10 +221,10 @@ def _compare_on_rows(folder: Path, name: str, model: Any, task: TaskData) -> dic
         agreement["agreement"] = float(((found > 0) == (expected > 0)).all(1).mean())
     elif model.config.problem_type != REGRESSION:
         agreement["agreement"] = float((found.argmax(1) == expected.argmax(1)).mean())
-    return {"largest_difference": _relative_difference(found, expected), **agreement}
+    return {"largest_difference": relative_difference(found, expected), **agreement}
 
 
-def _relative_difference(found: Array, expected: Array) -> float:
+def relative_difference(found: Array, expected: Array) -> float:
     """Return the largest difference divided by the largest number, or by 1 if that is larger."""
     difference = np.nan_to_num(np.abs(found - expected), nan=np.inf)  # NaN must not pass as small
     return float(difference.max() / max(np.abs(expected).max(), 1))

@@ -10,7 +10,7 @@ NAME_WIDTH, MAX_CELL_WIDTH = 34, 12  # of a table in the terminal
 # Invisible characters. The first alternatives are those that work where they stand: tags in the
 # flags of England, Scotland and Wales; joiners in emoji and between letters of some scripts; and
 # selectors of the style of a symbol or of a keycap.
-_INVISIBLE = regex.compile(
+INVISIBLE = regex.compile(
     r"""
     \U0001F3F4\U000E0067\U000E0062
         (?:\U000E0065\U000E006E\U000E0067
@@ -42,7 +42,7 @@ def visible(text: object) -> str:
 def shown_characters(text: str) -> Sequence[str]:
     """Return the form in which `visible` shows each character of a text."""
     shown = list(text)
-    for match in _INVISIBLE.finditer(text):
+    for match in INVISIBLE.finditer(text):
         place = match.start()
         if match["hidden"]:
             is_line_break = text.startswith("\r\n", place)

@@ -1,7 +1,7 @@
 """A small Hugging Face Hub on 127.0.0.1, for tests that push and load without another network.
 
-The server answers the requests of huggingface_hub for model repositories: create, upload (small
-files in the commit, large ones by LFS), commit, branch, list, download. Clients need
+The server answers the requests of huggingface_hub for repositories of models and Spaces: create,
+upload (small files in the commit, large ones by LFS), commit, branch, list, download. Clients need
 HF_HUB_DISABLE_XET=1.
 """
 
@@ -32,8 +32,9 @@ Files = dict[str, bytes]
 class Repository:
     """Commits by id, each with all its files, their messages, and the branches that name them."""
 
-    def __init__(self, private: bool) -> None:
+    def __init__(self, private: bool, sdk: str | None = None) -> None:
         self.private = private
+        self.sdk = sdk  # of a Space
         self.commits: dict[str, Files] = {}
         self.messages: dict[str, str] = {}
         self.branches: dict[str, str] = {}
@@ -103,13 +104,13 @@ REPO, REV = r"(?P<repo>[^/]+/[^/]+)", r"(?P<revision>[^/]+)"
 ROUTES = {
     "POST /api/validate-yaml": "validate",
     "POST /api/repos/create": "create",
-    f"GET /api/models/{REPO}(/revision/{REV})?": "info",
-    f"POST /api/models/{REPO}/branch/(?P<name>.+)": "branch",
-    f"GET /api/models/{REPO}/tree/{REV}(/(?P<folder>.+))?": "tree",
-    f"POST /api/models/{REPO}/preupload/{REV}": "preupload",
+    f"GET /api/(models|spaces)/{REPO}(/revision/{REV})?": "info",
+    f"POST /api/(models|spaces)/{REPO}/branch/(?P<name>.+)": "branch",
+    f"GET /api/(models|spaces)/{REPO}/tree/{REV}(/(?P<folder>.+))?": "tree",
+    f"POST /api/(models|spaces)/{REPO}/preupload/{REV}": "preupload",
     f"POST /{REPO}\\.git/info/lfs/objects/batch": "batch",
     "PUT /lfs/(?P<oid>[0-9a-f]{64})": "upload",
-    f"POST /api/models/{REPO}/commit/{REV}": "commit",
+    f"POST /api/(models|spaces)/{REPO}/commit/{REV}": "commit",
     f"(GET|HEAD) /{REPO}/resolve/{REV}/(?P<path>.+)": "resolve",
 }
 
@@ -191,11 +192,11 @@ class _Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.body)
         self.check_user(writes=True)
         repo = f"{asked.get('organization') or OWNER}/{asked['name']}"
-        url = f"{self.hub.address}/{repo}"
+        url = f"{self.hub.address}/{'spaces/' if asked.get('sdk') else ''}{repo}"
         if repo in self.hub.repositories:
             raise _Refusal(409, "You already created this model repo", url=url)
         private = asked.get("visibility") == "private" or bool(asked.get("private"))
-        self.hub.repositories[repo] = Repository(private)
+        self.hub.repositories[repo] = Repository(private, asked.get("sdk"))
         return {"url": url}
 
     def info(self, repo: str, revision: str | None) -> Any:

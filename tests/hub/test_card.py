@@ -15,7 +15,7 @@ from tiny_translation import tiny_translator
 
 from sase_hf import SelfAttentiveForNLI, build_tokenizer, build_translation_tokenizer
 from sase_hf.hub import model_card, write_model_card
-from sase_hf.hub.card import training_data
+from sase_hf.hub.card import card_facts
 
 RECORD: dict[str, Any] = {
     "metrics": {"accuracy": 0.71234, "macro_f1": 0.5},
@@ -173,10 +173,10 @@ def test_training_data_are_read_from_the_card(
 ) -> None:
     card = model_card(tiny_config(), record, name="rooms", num_parameters=1, about=about)
     Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
-    assert training_data(str(tmp_path)) == said
+    assert card_facts(str(tmp_path))["trained_on"] == said
     for broken in ("no front matter", "---\n: [\n---\n", "---\n- a\n---\n"):
         Path(tmp_path, "README.md").write_text(broken, encoding="utf-8")
-        assert training_data(str(tmp_path)) == ""
+        assert card_facts(str(tmp_path))["trained_on"] == ""
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

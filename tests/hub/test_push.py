@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from checkpoints import change_weights
-from huggingface_hub import HfApi, constants
+from huggingface_hub import HfApi, RepoCard, constants
 from loopback_hub import DROP, OWNER, TOKEN, Hub
 from safetensors.torch import load_file
 from script_files import load_script
@@ -59,6 +59,26 @@ def test_push_dry_run_lists_everything_and_needs_no_network(
     assert lines[-1] == f"checked     fit for {NAME}; nothing was sent"
     assert not hub.requests
     assert not (folder / "handler.py").exists(), "the folder itself is left alone"
+
+
+def test_push_space_sends_a_page_and_its_readme_alone(
+    folder: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / ".env").write_text(TOKEN, encoding="utf-8")
+    load_script("push").main([str(folder), NAME, "--space", "--dry_run"])
+    assert not hub.requests
+    assert "stays here  model.safetensors" in capsys.readouterr().out
+    load_script("push").main([str(folder), NAME, "--space"])
+    assert capsys.readouterr().out.endswith(f"{hub.address}/spaces/{NAME}\n")
+    held = hub.files(NAME)
+    assert held.keys() == {"README.md", "index.html", ".gitattributes"}
+    assert hub.repositories[NAME].sdk == "static"
+    front = RepoCard(held["README.md"].decode(), ignore_metadata_errors=False).data.to_dict()
+    assert front == {"title": "rooms", "sdk": "static", "license": "mit"}
+    assert b"<textarea" in held["index.html"]
+    (folder / "README.md").unlink()
+    with pytest.raises(SystemExit, match=r"there is no .*README\.md"):
+        load_script("push").main([str(folder), NAME, "--space", "--dry_run"])
 
 
 def test_push_script_prints_code_that_loads_what_was_pushed(

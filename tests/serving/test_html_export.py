@@ -1,0 +1,336 @@
+"""A model in one HTML file, in a real browser: it answers as the pipeline, and asks nobody."""
+
+import json
+import os
+import random
+import unicodedata
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from checkpoints import save_checkpoint, write_owned_card
+from pages import browser_context
+from script_files import load_script
+from shown import PAYLOADS
+from synthetic.grammar import Draw
+from synthetic.reviews import STARS, draw_review
+from tiny import name_of, tiny_model
+from tiny_translation import tiny_translator
+from transformers import pipeline
+
+from sase_hf import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForRetrieval,
+    SelfAttentiveForSequenceClassification,
+    SelfAttentiveModel,
+    build_tokenizer,
+    build_translation_tokenizer,
+)
+from sase_hf.data.tokenizer import built_settings
+from sase_hf.models.pipeline_self_attentive import _with_whole_characters
+from sase_hf.serving.html_export import live_page, rounded
+from sase_hf.visualization import rendering, visible
+from sase_hf.visualization.attended_text import parse_result
+
+pytestmark = [pytest.mark.slow]
+
+NUM_STRINGS = int(os.environ.get("SASE_HF_FUZZED_STRINGS", "300"))
+SCRIPT = Path(rendering.__file__).with_name("templates") / "live_model.js"
+# Contractions, markup, and what case, NFC, spaces or graphemes treat in a way of their own.
+ODD = "don't n't 's 'LL rock'n'roll [PAD] </script> <!-- <b> &amp; ${x} {{x}} &#60; \u0344 \u0958 "
+ODD += (
+    "DON\u2019T We\u2019ve '\u017f \u039f\u0394\u039f\u03a3 \u03c2 \u0130s e\u0301 a\u0323\u0301 "
+)
+ODD += "\ufb01 \u1e9e \u0149 \U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1eb\U0001f1f7 "
+ODD += (
+    "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f \U0001f44d\U0001f3fd "
+)
+ODD += "我喜欢 日本語コーヒー ผมรัก 한국어 \u1112\u1161\u11ab ខ្ញុំ မြန်မာ क्षि שָׁלוֹם مرحبا"
+ALONE = "\0\x1b\t\n\x0b\x1c\x85\xa0\u1680\u180e\u200b\u200d\u2028\u202e\u3000\ufeff\ufe0f\ud83d"
+PIECES = [*ODD.split(" "), *ALONE]
+HEADS: tuple[dict[str, Any], ...] = (
+    {"attention_function": "softmax", "normalize_states": False},
+    {"problem_type": "multi_label_classification", "num_lstm_layers": 3, "lstm_shortcuts": True},
+    {
+        "problem_type": "regression",
+        "num_labels": 2,
+        "num_lstm_layers": 2,
+        "target_mean": [2.0, -1.0],
+        "target_deviation": [3.0, 0.5],
+        "classifier": "pruned_mlp",
+    },
+    {"pooling": "generalized", "attention_function": "sparsemax", "level": "character"},
+    {"matching": "concat", "attention_function": "sparsemax"},
+    {"matching": "gated", "classifier": "pruned_mlp", "pooling": "generalized"},
+)
+ANSWERS = """texts => JSON.stringify(JSON.parse(texts).map(own => {
+  const steps = read(own);
+  let step;
+  while (!(step = steps.next()).done);
+  const { scores, best, sides } = step.value;
+  const spans = marked => marked.map(one => [one.start, one.end]);
+  return { scores, best, sides: sides.map(side => ({
+    attention: side.attention, overall: side.overall, words: side.words,
+    contributions: side.contributions, shown: visible(side.points).join(""),
+    tokens: spans(side.tokens), marked: spans(attended(side).words),
+  })) };
+}))"""
+TOKENS = """texts => JSON.stringify(JSON.parse(texts).map(text =>
+  tokenize(Array.from(text)).map(token => [token.id, token.start, token.end])))"""
+
+
+def made_strings(count: int, *, is_known: bool = True) -> list[str]:
+    """Return strings of odd pieces and of characters, by default those of Unicode 14."""
+    rng = random.Random(0)
+
+    def piece() -> str:
+        one = chr(rng.randrange(0x110000 if rng.random() < 0.3 else 0x3200))
+        one = "?" if is_known and unicodedata.category(one) == "Cn" else one
+        return rng.choice((rng.choice(PIECES), one, rng.choice("ab c,.'- the good")))
+
+    return ["".join(piece() for _ in range(rng.randint(0, 12))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browser_context(viewport={"width": 1000, "height": 800}) as context:
+        yield context
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """Give a tab; its script must not fail, its policy hold, and it must ask for its file alone."""
+    tab = browser.new_page()
+    tab.set_default_timeout(60_000)
+    problems: list[Any] = []
+    asked: set[str] = set()
+    tab.on("pageerror", lambda error: problems.append(error))
+    tab.on("console", lambda message: problems.append(message.text))
+    tab.on("request", lambda request: asked.add(request.url))
+    yield tab
+    tab.close()
+    assert problems == []
+    assert len(asked) <= 1
+
+
+def save(folder: Path, texts: list[str], **fields: Any) -> str:
+    """Save a tiny classifier whose tokenizer knows some words of the texts."""
+    level = fields.pop("level", "word")
+    model: Any = SelfAttentiveForNLI if "matching" in fields else None
+    known = [text.encode("utf-8", "replace").decode() for text in texts]
+    tokenizer = build_tokenizer([*known, *["the good bread"] * 99], vocab_size=400, level=level)
+    fields = {"problem_type": "single_label_classification", "num_labels": 3, **fields}
+    made = tiny_model(
+        model or SelfAttentiveForSequenceClassification, vocab_size=len(tokenizer) + 5, **fields
+    )
+    made.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def open_page(tab: Any, checkpoint: str, *, float32: bool = True) -> None:
+    file = Path(f"{checkpoint}.html")
+    file.write_text(live_page(checkpoint, float32=float32)[0], encoding="utf-8")
+    tab.goto(file.as_uri())
+    tab.wait_for_selector("body[data-ready]")
+
+
+def answers(tab: Any, texts: list[Any]) -> list[Any]:
+    """Return what the script of the page computes for texts or pairs."""
+    rows = [[text] if isinstance(text, str) else [*text.values()] for text in texts]
+    found: list[Any] = json.loads(tab.evaluate(ANSWERS, json.dumps(rows)))
+    return found
+
+
+def assert_equal(found: list[Any], expected: list[Any], names: list[str]) -> None:
+    """Compare results of a page with those of the pipeline: equal marks, close numbers."""
+    for own, result in zip(found, expected, strict=True):
+        sides = [result]
+        if isinstance(result["text"], list):
+            sides = [{k: v[n] for k, v in result.items() if isinstance(v, list)} for n in (0, 1)]
+        assert names[own["best"]] == result["label"]
+        assert_close(own["scores"], [*result["scores"].values()], 1e-6)
+        for mine, side, text in zip(own["sides"], sides, parse_result(result), strict=True):
+            assert mine["tokens"] == [list(span) for span in side["offsets"]]
+            assert mine["marked"] == [list(span) for span in text.words]
+            assert mine["shown"] == visible(side["text"])
+            for name in ("attention", "overall", "contributions"):
+                assert_close(mine[name], side[name], 1e-5)
+            assert_close(mine["words"], side["word_contributions"], 1e-5)
+
+
+def assert_close(found: list[Any], expected: list[Any], error: float) -> None:
+    """Allow the error of float32 sums in proportion to the largest number."""
+    one, other = (torch.tensor(numbers).double() for numbers in (found, expected))
+    largest = max(1.0, float(other.abs().max())) if other.numel() else 1.0
+    torch.testing.assert_close(one, other, rtol=0, atol=error * largest)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("fields", HEADS, ids=name_of)
+def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[str, Any]) -> None:
+    """Labels, scores, weights, contributions and marks, on exact weights and on rounded ones."""
+    draw = Draw("pages")
+    texts: list[Any] = [draw_review(draw, STARS[k % 5])["text"] for k in range(20)]
+    texts += [*made_strings(NUM_STRINGS // 3), "the good " * 40]
+    checkpoint = save(tmp_path / "model", texts, **fields)
+    explain = pipeline("self-attention", model=checkpoint)
+    if "matching" in fields:
+        texts = [{"text": one, "text_pair": other} for one, other in pairwise(texts)]
+    names = [*explain.model.config.id2label.values()]
+    open_page(page, checkpoint)
+    assert_equal(answers(page, texts), explain(texts), names)
+    open_page(page, checkpoint, float32=False)
+    explain.model = rounded(explain.model)
+    assert_equal(answers(page, texts[:40]), explain(texts[:40]), names)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("level", ["word", "character"])
+@pytest.mark.parametrize("is_cased", [False, True])
+def test_page_tokenizes_as_the_tokenizer(page: Any, level: Any, is_cased: bool) -> None:
+    """Ids and marks, but for characters beyond Unicode 14 and rare orders of marks on a letter."""
+    texts = made_strings(10 * NUM_STRINGS, is_known=False)
+    known = [text.encode("utf-8", "replace").decode() for text in texts]
+    page.set_content(f"<script>{SCRIPT.read_text(encoding='utf-8')}</script>")
+    for some in (known, [*known, *["plain words"] * len(known) * 20]):
+        tokenizer = build_tokenizer(some, 10**6, level=level, lowercase=not is_cased)
+        words = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+        settings = {**(built_settings(tokenizer) or {}), "unknown": 1}
+        script = "own => { model = own; prepareTokenizer(); }"
+        page.evaluate(script, {"tokenizer": settings, "words": words})
+        found = json.loads(page.evaluate(TOKENS, json.dumps(texts)))
+        encoded = tokenizer(texts, return_offsets_mapping=True)
+        rows = zip(texts, found, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        others = [
+            text
+            for text, tokens, ids, offsets in rows
+            if [token[0] for token in tokens] != ids
+            or [token[1:] for token in tokens]
+            != _with_whole_characters(text, [list(span) for span in offsets])
+        ]
+        assert len(others) < len(texts) / 200
+        unexplained = [one for one in others if "Cn" not in map(unicodedata.category, one)]
+        assert len(unexplained) <= len(texts) / 5000, unexplained
+        assert all(sum(map(bool, map(unicodedata.combining, one))) > 1 for one in unexplained), (
+            unexplained
+        )
+
+
+@pytest.mark.browser
+def test_page_shows_hostile_names_and_texts_as_text(tmp_path: Path, page: Any) -> None:
+    """Labels, the title, the card and what is typed."""
+    labels = {**dict(enumerate(PAYLOADS)), 5: "</script><script>alert(1)</script>\u202e"}
+    folder = tmp_path / "<img src=x onerror=alert(1)>"
+    checkpoint = save(folder, ["the room"], id2label=labels, num_labels=6)
+    write_owned_card(folder)
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    named = card.replace("license: mit", "license: mit\ntrained_on: <b onclick=alert(1)>rows</b>")
+    (folder / "README.md").write_text(named, encoding="utf-8")
+    open_page(page, checkpoint)
+    assert page.text_content("h1") == folder.name
+    assert "<b onclick=alert(1)>rows</b>" in page.text_content(".about")
+    for text in PAYLOADS:
+        page.fill("textarea", text)
+        page.wait_for_function("text => one('.words').textContent === text", arg=text)
+    shown = {visible(label) for label in labels.values()}
+    assert {*page.locator(".scores bdi").all_text_contents()} == shown
+    assert not page.locator(".result img, .result script, h1 *, .about b").count()
+
+
+@pytest.mark.browser
+def test_policy_of_a_page_stops_scripts_and_requests(tmp_path: Path, browser: Any) -> None:
+    """Whatever got into the page could neither run nor send anything."""
+    tab = browser.new_page()
+    open_page(tab, save(tmp_path / "model", ["the room"]))
+    stopped = tab.evaluate("""async () => {
+      const stopped = new Set();
+      const note = event => stopped.add(event.effectiveDirective);
+      document.addEventListener("securitypolicyviolation", note);
+      document.body.innerHTML += "<div id=got onclick='window.hit = 1' style='color: red'></div>";
+      one("#got").click();
+      const made = { script: { text: "window.hit = 1" }, img: { src: "http://127.0.0.1:9/" } };
+      for (const [tag, values] of Object.entries(made))
+        document.body.append(Object.assign(document.createElement(tag), values));
+      await fetch("http://127.0.0.1:9/").catch(() => pause());
+      return [window.hit ?? 0, ...Array.from(stopped).sort()];
+    }""")
+    kinds = ["connect-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr"]
+    assert stopped == [0, *kinds]
+    tab.close()
+
+
+@pytest.mark.browser
+def test_page_reads_while_it_is_typed_in(tmp_path: Path, page: Any) -> None:
+    """By keys alone; the chosen line stays chosen, the answer is announced, a phone shows all."""
+    checkpoint = save(tmp_path / "model", ["the room was good, the bread was not"])
+    open_page(page, checkpoint)
+    page.set_viewport_size({"width": 320, "height": 700})
+    page.click("form button:nth-of-type(2)")
+    page.wait_for_function("() => one('.words').textContent.startsWith('We waited')")
+    page.focus("[name=view]:checked")
+    page.keyboard.press("ArrowDown")
+    page.fill("textarea", "the good room \U0001f355 e\u0301")
+    page.wait_for_function("() => one('.words').textContent.startsWith('the good')")
+    assert page.input_value("[name=view]:checked") == "why"
+    (own,) = answers(page, ["the good room \U0001f355 e\u0301"])
+    spoken = page.get_by_role("status").text_content()
+    assert spoken == f"Predicted LABEL_{own['best']} {max(own['scores']):.1%}"
+    assert page.locator(".words span").all_text_contents()[-2:] == ["\U0001f355", "e\u0301"]
+    page.select_option("select", "2")
+    page.wait_for_function("() => one('.target').textContent === 'LABEL_2'")
+    page.fill("textarea", "W" * 300 + " the good " * 300)
+    page.wait_for_function("() => one('.words').textContent.startsWith('WW')")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    page.fill("textarea", " ")
+    page.wait_for_selector(".result", state="hidden")
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"encoder": "cnn"}, "has encoder='cnn'"),
+        ({"pooling": "max"}, "has pooling='max'"),
+        ({"class": SelfAttentiveForRetrieval}, "is a SelfAttentiveForRetrieval"),
+        ({"class": SelfAttentiveModel}, "is a SelfAttentiveModel"),
+        ({"class": None}, "is a RNNSearchForConditionalGeneration"),
+        ({"tokenizer": build_translation_tokenizer(["the room"])}, "has a tokenizer that build_t"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_export_refuses_what_a_page_cannot_compute(
+    tmp_path: Path, fields: dict[str, Any], fault: str
+) -> None:
+    """In one line that names the ways out; nothing is written."""
+    kind = fields.pop("class", SelfAttentiveForSequenceClassification)
+    tokenizer = fields.pop("tokenizer", None) or build_tokenizer(["the room was good"])
+    sizes = {"vocab_size": len(tokenizer), **fields}
+    model = tiny_model(kind, **sizes) if kind else tiny_translator()
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    way_out = r"which a page cannot compute; export it to ONNX .*, or serve it with scripts/app"
+    with pytest.raises(SystemExit, match=rf"^export\.py: .*model {fault}.*, {way_out}"):
+        load_script("export").main([str(tmp_path / "model"), str(tmp_path / "page.html")])
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_export_prints_the_sizes_of_a_page_and_refuses_flags_of_the_other_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint, path = save_checkpoint(tmp_path / "model"), str(tmp_path / "page.html")
+    export = load_script("export").main
+    sizes = []
+    for flags in ([], ["--float32"]):
+        export([checkpoint, path, *flags])
+        sizes.append(Path(path).stat().st_size)
+        line = capsys.readouterr().out
+        assert f"page.html: {sizes[-1]:,} bytes" in line
+        assert ("difference of the weights 0.0e+00" in line) == bool(flags)
+    assert sizes[0] < sizes[1]
+    with pytest.raises(SystemExit, match=r"--int8 is for a folder, not .*page\.html; leave it out"):
+        export([checkpoint, path, "--int8"])
+    with pytest.raises(SystemExit, match=r"--float32 is for a file that ends in \.html"):
+        export([checkpoint, str(tmp_path / "onnx"), "--float32"])
