@@ -16,8 +16,8 @@ of the list over their share of the tokens.
 `faithfulness` removes the words with the highest scores from each text step by step and follows the
 probability of the predicted class; then inserts them into an empty text. The scores are attention,
 the contributions of states and of words, gradient times input, leaving each word out, Integrated
-Gradients (`pip install 'sase_hf[captum]'`) and random numbers. The cost of a score is that of one
-pass forward, which gives prediction and attention, times this number.
+Gradients (`pip install 'sase_hf[captum]'`) and random numbers. The cost of a score is
+its time on the processor over that of one pass forward, which gives prediction and attention.
 
 `agreement` compares the words with the highest of these scores, and of the ratings of a word list,
 with those that people marked in a column `rationale`, [[start, end], ...] in characters.
@@ -220,8 +220,9 @@ def faithfulness_table(record: Mapping[str, Any]) -> Iterator[str]:
 def agreement_table(record: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each attribution and each group by length."""
     groups, intervals = record["by_length"], record["intervals"]
-    left_out = f", {record['num_left_out']:,} without marks left out" * (record["num_left_out"] > 0)
-    lines = {f"means over {record['num_texts']:,} texts{left_out}": [*AGREEMENT]}
+    num_texts, unmarked = record["num_texts"], record["num_left_out"]
+    left_out = f" ({unmarked:,} without a mark that is read)" if unmarked else ""
+    lines = {f"means over {num_texts:,} texts{left_out}": [*AGREEMENT]}
     for name in groups[0]["average_precision"]:
         found = (intervals.get(f"{name}_{measure}") for measure in AGREEMENT)
         lines[name] = [

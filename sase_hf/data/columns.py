@@ -4,7 +4,7 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .arguments import DataArguments
+from .arguments import RATIONALE, DataArguments
 from .labels import given_labels, is_number, truth_of
 from .sources import Batch, Columns
 
@@ -66,7 +66,10 @@ def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelle
     names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
     own = arguments.rationale_column_name
     marks = tuple(names.get(name, name) for name in (own, f"{own}_pair") if own)
-    marks = () if {*marks} & {*texts, *labels} else marks
+    if {*marks} & {*texts, *labels}:
+        if own != RATIONALE:
+            raise ValueError(f"--rationale_column_name is {own}, which holds texts or labels")
+        marks = ()
     columns = {name: _Column(sample[name]) for name in sample if name not in marks}
     usual = labels if label is not None else _usual(names, LABELS, texts)
     could_be_texts = [tuple(texts)] if texts else _find_texts(names, columns, usual)

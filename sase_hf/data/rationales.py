@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
 from transformers import DataCollatorWithPadding
@@ -61,7 +62,8 @@ class RationaleCollator(DataCollatorWithPadding):
     """Pads rows, and the marks of those that have a column `rationale`.
 
     `weight` is that of a marked row in the loss. The loss is a mean over all rows; as weight, the
-    number of rows for each marked one makes the cost of marks a mean over the marked rows.
+    number of rows for each marked one makes the cost of marks a mean over the marked rows; 0 leaves
+    marks out.
     """
 
     weight: float = 1.0
@@ -71,7 +73,10 @@ class RationaleCollator(DataCollatorWithPadding):
         marks = [torch.tensor(row["rationale"]) for row in features if "rationale" in row]
         rows = [{k: v for k, v in row.items() if k != "rationale"} for row in features]
         batch: dict[str, Any] = super().__call__(rows)
-        if marks:
+        if marks and self.weight:
             side = self.tokenizer.padding_side
-            batch["rationale"] = self.weight * pad_sequence(marks, True, padding_side=side)
+            padded = pad_sequence(marks, True, padding_side=side)
+            more = batch["input_ids"].shape[1] - padded.shape[1]  # `pad_to_multiple_of`
+            around = (more, 0) if side == "left" else (0, more)
+            batch["rationale"] = self.weight * F.pad(padded, around)
         return batch

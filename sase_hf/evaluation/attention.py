@@ -3,9 +3,9 @@
 Shapes: B texts, T tokens, r hops.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ def hop_cosine(attention: Tensor) -> Tensor:
 def read_word_list(file: FilePath) -> dict[str, float]:
     """Return the words of a file, a line each, with the size of the number behind the first tab.
 
-    A word without a tab has 1, one without a number, such as that of a header, 0.
+    A word without a tab has 1. The first line may be a header.
     """
     way_out = "give a text file with a word on each line"
     words: dict[str, float] = {}
@@ -91,12 +91,17 @@ def read_word_list(file: FilePath) -> dict[str, float]:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise ValueError(f"{file} is not UTF-8; {way_out}") from error
-    for line in lines:
-        word, *numbers = line.split("\t")
+    for number, line in enumerate(lines, start=1):
+        word, _, values = line.partition("\t")
+        value = values.partition("\t")[0]
+        try:
+            rating = abs(float(value)) if values else 1.0
+        except ValueError:
+            rating = 0.0 if number == 1 else math.nan
+        if math.isnan(rating):
+            raise ValueError(f"line {number} of {file}: {value!r} is no number") from None
         if word.strip():
-            words[word.strip()] = 0.0 if numbers else 1.0
-            with suppress(ValueError, IndexError):
-                words[word.strip()] = abs(float(numbers[0]))
+            words[word.strip()] = rating
     if not words:
         raise ValueError(f"{file} has no words; {way_out}")
     return words

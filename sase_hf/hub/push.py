@@ -147,7 +147,7 @@ def push(
 
 def _space_of(publication: Publication, card: str, repo_id: str, page: str) -> Publication:
     """Return a page as a static Space: the page, and a README.md with the licence of the card."""
-    named = {"title": repo_id.rpartition("/")[2], "license": ModelCard(card).data.license}
+    named = {"title": repo_id.rpartition("/")[2], "license": ModelCard(card).data.get("license")}
     front = SpaceCardData(sdk="static", **named).to_yaml()
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
     files: Any = {REPOCARD_NAME: text.encode(), "index.html": page.encode()}

@@ -155,8 +155,8 @@ class SelfAttentiveConfig(CheckedConfig):
     penalty_coef: float | int = flag(0.02, "Weight of the penalty in the loss.")
     rationale_coef: float | int = flag(
         0.1,
-        "Weight of the marks of people in the loss: minus the log of the mean attention on the "
-        "marked tokens of a row.",
+        "Weight of the marks of people in the loss of training: minus the log of the share of the "
+        "attention on the marked tokens of a row.",
     )
     classifier: Literal["mlp", "pruned_mlp"] = flag(
         "mlp", "One hidden ReLU layer over all of M (mlp), or the pruned layer of Appendix A."

@@ -78,8 +78,8 @@ class SelfAttentiveClassifierOutput(ModelOutput):
     """The output of the classifiers.
 
     Attributes:
-        loss: Task loss, plus `penalty_coef` times the mean penalty, plus with `rationale`
-            `rationale_coef` times its mean cost, a scalar.
+        loss: Task loss, plus `penalty_coef` times the mean penalty, plus in training with
+            `rationale` `rationale_coef` times its mean cost, a scalar.
         logits: Shape (B, num_labels).
         penalty: Unweighted penalty of each example, of both sentences together for a pair,
             float32, shape (B,).
@@ -432,17 +432,21 @@ def head_loss(
     encoded: Any,
     config: SelfAttentiveConfig,
     num_items_in_batch: Tensor | int | None,
+    *,
+    is_training: bool,
 ) -> Tensor | None:
     """Return `penalised_loss` with the terms of an encoder's output, or None without labels.
+
+    Marks are part of the loss in training alone: their weight says nothing about other rows.
 
     Raises:
         ValueError: If `Trainer` counted labels but did not pass them on: it computes the loss
             itself, without penalty and marks, for `label_smoothing_factor` and `compute_loss_func`.
     """
+    cost = encoded.rationale_cost if is_training else None
     if labels is not None:
-        terms = encoded.penalty, config, num_items_in_batch, encoded.rationale_cost
-        return penalised_loss(logits, labels, *terms)
-    coef = config.penalty_coef + config.rationale_coef * (encoded.rationale_cost is not None)
+        return penalised_loss(logits, labels, encoded.penalty, config, num_items_in_batch, cost)
+    coef = config.penalty_coef + config.rationale_coef * (cost is not None)
     if num_items_in_batch is not None and config.has_attention and coef > 0:
         raise ValueError(
             "Trainer did not pass the labels to the model, so the loss would lack the penalty and "
@@ -656,7 +660,9 @@ class _Classifier(SelfAttentivePreTrainedModel):
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
         logits = self.classify(matrices)
-        loss = head_loss(logits, labels, outputs, self.config, num_items_in_batch)
+        loss = head_loss(
+            logits, labels, outputs, self.config, num_items_in_batch, is_training=self.training
+        )
         inner = ("last_hidden_state", "sentence_embedding")
         shared = {name: value for name, value in outputs.items() if name not in inner}
         return SelfAttentiveClassifierOutput(loss=loss, logits=logits, **shared)

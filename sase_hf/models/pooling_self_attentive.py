@@ -78,7 +78,7 @@ def rationale_cost(weights: Tensor, scores: Tensor, rationale: Tensor | None) ->
     """Return -log of the mean weight of the marked tokens, times the mark: 0 without marks, (B,).
 
     `weights` and `scores` (B, S, width) are of r hops or r * H features; `rationale` (B, S) is 0 on
-    other tokens and on padding. The cost is 0 where all hops lie on marked tokens.
+    other tokens and on padding. The cost is least where all hops lie on marked tokens.
     """
     if rationale is None:
         return None

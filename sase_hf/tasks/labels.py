@@ -157,7 +157,9 @@ class LabelTask(EncoderTask):
         metrics = load_metrics(self.run_args.metric_name, kind)
         options: dict[str, Any] = {"compute_metrics": metrics_function(metrics, kind)}
         collator = options["data_collator"] = RationaleCollator(setup.tokenizer)
-        if marked := count_marked(setup.rows.get("train")):
+        if not setup.model.config.has_attention:
+            collator.weight = 0
+        elif marked := count_marked(setup.rows.get("train")):
             collator.weight = setup.rows["train"].num_rows / marked
         return options
 

@@ -15,6 +15,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.batching import share_of_token, token_counts
+from ..data.rationales import count_marked
 from ..evaluation.records import evaluation_history, measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..models import FAMILIES
@@ -298,7 +299,7 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
             f"--metric_for_best_model is {name}; choose {', '.join(measured)}, or measure another "
             "metric with --metric_name"
         )
-    is_marked = any("rationale" in split.column_names for split in setup.rows.values())
+    is_marked = run_args.do_train and count_marked(setup.rows["train"])
     if is_marked and not setup.model.config.has_attention:
         raise ValueError(
             f"--pooling is {setup.model.config.pooling}, which has no attention that could learn "

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
@@ -121,7 +122,8 @@ class SelfAttentiveTrainer(ResumableTrainer):
             weight = counted.reshape(len(counted), -1).sum(1)  # (B,): as the loss weighs a row
         cost, marks = torch.zeros_like(weight), torch.zeros_like(weight)
         if "rationale_cost" in outputs:
-            cost, marks = weight * outputs["rationale_cost"].detach(), inputs["rationale"].amax(1)
+            cost, marks = weight * outputs["rationale_cost"].detach(), inputs["rationale"]
+            marks = F.pad(marks, (0, 1)).amax(1)  # 0 for a batch of texts without tokens
         batch = torch.stack([cost, weight * marks, *(weight * x for x in logged), weight], dim=1)
         if model.training:
             self.output_sums += batch.sum(0)

@@ -5,7 +5,8 @@
 `sst_words` are sentences with a label of each word, from 0 to 4: a word is marked if its label is
 not 2, and speaks against the sentence if its polarity is the opposite. Neutral sentences are left
 out. `yelp_hat` are reviews with the number of people, of three, who marked each word: two mark it.
-In files of training rows, 50, 200, 500 or all of the rows that could have marks have them.
+In files of training rows, a number of the rows that could have marks have them: up to all of sst2,
+and none to all of the 500 reviews that are added to yelp5.
 """
 
 import json
@@ -19,8 +20,8 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.files import write_text
 
 # The labels of each set for reviews of `yelp_hat`, 0 and 1, and for sentences of `sst_words`.
-REVIEWS = {"sst2": (0, 1), "sst5": (0, 4), "yelp5": ("1", "5")}
-SENTENCES = {"sst2": (0, 0, None, 1, 1), "sst5": (0, 1, None, 3, 4)}
+REVIEWS = {"sst2": (0, 1), "yelp5": ("1", "5")}
+SENTENCES = {"sst2": (0, 0, None, 1, 1)}
 
 Row = Mapping[str, Any]
 
@@ -49,16 +50,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         known = {row["text"].lower(): row for row in sentences}
         sst2 = [{**known.get(row["text"], {}), **row} for row in read("sst2.train")]
         yelp5 = [*read("yelp5.train"), *marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"])]
-        for name, rows in (("sst2", sst2), ("yelp5", yelp5)):
+        for name, rows, counts in (("sst2", sst2, (50, 200, 500)), ("yelp5", yelp5, (0, 50, 200))):
             have = [number for number, row in enumerate(rows) if row.get("rationale")]
             random.Random(0).shuffle(have)
-            for count in (50, 200, 500, None):
+            for count in (*counts, None):
                 kept = set(have[:count])
                 some = [
                     row if number in kept else {**row, "rationale": None}
                     for number, row in enumerate(rows)
                 ]
-                write(f"{name}.{count or 'all'}.train", some)
+                write(f"{name}.{'all' if count is None else count}.train", some)
 
 
 def marked_rows(rows: Iterable[Row], labels: Sequence[Any]) -> Iterator[Row]:

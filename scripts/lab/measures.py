@@ -101,6 +101,8 @@ def measure_explanation(
             str(model), str(file), max_samples=max_samples, **options, **more
         )
 
+    if not (validation.parent / "marks").is_dir():
+        raise FileNotFoundError("there is no folder data/marks; write it with scripts/lab/marks.py")
     rows = load(validation, NUM_EXPLAINED.get(name, 200))
     found = measure_faithfulness(rows, seed=seed)
     measured: dict[str, Any] = {"faithfulness": {key: found[key] for key in ("metrics", "cost")}}

@@ -214,7 +214,7 @@ def build_parser() -> argparse.ArgumentParser:
     named = "FILE#VARIANT, a file for all of its variants, or a folder (default: all recipes)"
     for command in (run, status):
         command.add_argument("recipes", nargs="*", default=[str(LAB / "recipes")], help=named)
-    lift = "words, one a line up to a tab; records the attention on them as lift, and their ratings"
+    lift = "words, one a line up to a tab, and ratings; records the lift, or their agreement"
     run.add_argument("--word_list", type=Path, help=lift)
     leaderboard.add_argument("data", type=Path, help="folder of the files")
     for flag, values in (("--sets", SETS), ("--systems", SYSTEMS)):

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from datasets import Dataset
 from rows import PAIRS, write_csv, write_jsonl
-from runs import review_rows, run_tiny, train_tiny, write_splits
+from runs import TINY_MODEL, flags, review_rows, run_tiny, train_tiny, write_splits
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.rationales import RationaleCollator
 from sase_hf.data.splits import encode_task, load_task
+from sase_hf.tasks import LabelTask
+from sase_hf.training.command_line import parse_arguments
 
 # An emoji is two units of UTF-16, one accent a character of its own, a line end two characters.
 TEXT = "\ufeff🙂 C\u2019est   tre\u0300s\r\nbon, 👍🏽 GOOD!"
@@ -140,6 +142,11 @@ def test_run_learns_marks_and_evaluates_the_loss_without_them(
     again["validation_file"] = options["validation_file"]
     alone = run_tiny(tmp_path / "again", **again)["metrics"]
     assert marks["eval_loss"] == pytest.approx(alone["eval_loss"], abs=1e-5)
+
+
+def test_task_weighs_a_marked_row_as_all_rows_for_it(tmp_path: Path) -> None:
+    task = parse_arguments(LabelTask, flags(**TINY_MODEL, **write_marked(tmp_path)))
+    assert task.trainer_options(task.assemble())["data_collator"].weight == 48 / 16
 
 
 def test_run_refuses_marks_without_attention(tmp_path: Path) -> None:

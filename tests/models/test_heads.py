@@ -58,7 +58,7 @@ def assert_head_agrees(
         is_real = batch["attention_mask"] == 1
         rationale = batch["rationale"] = torch.full(is_real.shape, 7.0)
         rationale[is_real] = torch.tensor([mark for row in marks for side in row for mark in side])
-    outputs = model(**batch, labels=torch.tensor(labels))
+    outputs = model.train(bool(marks))(**batch, labels=torch.tensor(labels))
     outputs.loss.backward()
 
     cost = partial(reference.rationale_cost, model.config, reference.part(weights, "encoder."))
@@ -137,7 +137,7 @@ def test_head_is_the_papers(
 @pytest.mark.parametrize("pooling", ["self_attention", "generalized"])
 def test_rows_without_marks_cost_nothing(pooling: str) -> None:
     """Loss and gradients are those of a batch without marks, bit for bit; also of an empty text."""
-    model = tiny.tiny_model(SelfAttentiveForNLI, pooling=pooling)
+    model = tiny.tiny_model(SelfAttentiveForNLI, pooling=pooling).train()
     batch, labels = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [])]), torch.tensor([0, 1])
     found = []
     for marks in ({}, {"rationale": torch.zeros(2, 5)}):
@@ -148,6 +148,10 @@ def test_rows_without_marks_cost_nothing(pooling: str) -> None:
     assert all(map(torch.equal, *found))
     cost = model(**batch, rationale=torch.tensor([[1, 1, 0, 0, 0], [0] * 5])).rationale_cost
     assert (cost > 0).tolist() == [True, False]
+    marked = torch.tensor([[1, 1, 0, 0, 0], [0] * 5])
+    model.eval()
+    without, with_marks = (model(**batch, rationale=r, labels=labels).loss for r in (None, marked))
+    assert with_marks == without
 
 
 def test_model_refuses_marks_that_it_cannot_learn() -> None:
