@@ -52,9 +52,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise ValueError(f"{', '.join(given)} is for {other}, not {flags.output}; leave it out")
         if is_page:
             check_output(flags.output)
-            source, page = live_page(flags.checkpoint, float32=flags.float32)
-            write_text(flags.output, source)
-            print(line_of_page(flags.output, page))
+            page, difference = live_page(flags.checkpoint, float32=flags.float32)
+            write_text(flags.output, page)
+            size = f"{flags.output}: {len(page.encode()):,} bytes"
+            print(f"{size}; max difference of the weights {difference:.1e} on random texts")
             return
         task = None
         if flags.data is not None:  # read before the export, which takes longer
@@ -63,13 +64,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             task = read_file(flags.checkpoint, model, flags.data, columns, label_column_name="")
         report = export(flags.checkpoint, flags.output, int8=flags.int8, task=task)
     print(*lines(report, flags.output), sep="\n")
-
-
-def line_of_page(path: str, report: Mapping[str, float]) -> str:
-    """Return the sizes of a page, and what its weights change."""
-    sizes = f"{report['bytes']:,} bytes, of them {report['weights']:,} of weights in base64"
-    difference = f"{report['largest_difference']:.1e} of the largest output"
-    return f"{path}: {sizes}; max difference of the weights {difference} on random texts"
 
 
 def lines(report: Mapping[str, Any], folder: str) -> Iterator[str]:

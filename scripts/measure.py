@@ -36,7 +36,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sase_hf.data.arguments import SPLITS
+from sase_hf.data.arguments import RATIONALE, SPLITS
 from sase_hf.evaluation.agreement import AGREEMENT, measure_agreement
 from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
 from sase_hf.evaluation.dataset import EvaluationDataset, load_evaluation_dataset
@@ -116,6 +116,7 @@ def build_parser() -> argparse.ArgumentParser:
             add("--plot", type=Path, help="file for the curves, .png or .svg")
     rated = "file with a word on each line, a tab and its rating; ranks words by its size"
     add("--word_list", type=Path, help=rated)
+    add("--rationale_column_name", default=RATIONALE, help="of marks (default: %(default)s)")
     return parser
 
 
@@ -177,7 +178,8 @@ def faithfulness(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[st
 def agreement(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str], None]:
     """Measure the agreement of a checkpoint with people; return its record and a table."""
     ratings = read_word_list(flags.word_list) if flags.word_list is not None else None
-    dataset = load(flags.checkpoint, flags, with_marks=True)
+    marks: Any = {"with_marks": True, "rationale_column_name": flags.rationale_column_name}
+    dataset = load(flags.checkpoint, flags, **marks)
     record = scored_record(flags, dataset, partial(measure_agreement, ratings=ratings))
     return record, agreement_table(record), None
 
@@ -195,8 +197,8 @@ def scored_record(
         seed=flags.seed,
     )
     name = f"{Path(flags.checkpoint).name} {flags.measure.__name__}"
-    own: Any = {"name": name, "metrics": results.pop("metrics"), "start": start}
-    record = record_of(flags, dataset, flags.checkpoint, **own)
+    own: Any = {"name": name, "metrics": results.pop("metrics")}
+    record = record_of(flags, dataset, flags.checkpoint, start, **own)
     if flags.integrated_gradients_steps:
         record["versions"]["captum"] = version("captum")
     record |= results
@@ -218,19 +220,15 @@ def faithfulness_table(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def agreement_table(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each attribution and each group by length."""
-    groups, intervals = record["by_length"], record["intervals"]
+    """Yield a line for each attribution."""
     num_texts, unmarked = record["num_texts"], record["num_left_out"]
     left_out = f" ({unmarked:,} without a mark that is read)" if unmarked else ""
     lines = {f"means over {num_texts:,} texts{left_out}": [*AGREEMENT]}
-    for name in groups[0]["average_precision"]:
-        found = (intervals.get(f"{name}_{measure}") for measure in AGREEMENT)
+    for name in record["by_length"][0]["average_precision"]:
+        found = (record["intervals"].get(f"{name}_{measure}") for measure in AGREEMENT)
         lines[name] = [
             f"{i['mean']:.3f} [{i['low']:.3f}, {i['high']:.3f}]" if i else "" for i in found
         ]
-    lines["average precision by words of a text"] = [f"{g['from']} to {g['to']}" for g in groups]
-    for name in groups[0]["average_precision"]:
-        lines[f"{name} "] = [f"{group['average_precision'][name]:.3f}" for group in groups]
     yield from _lines(lines)
 
 

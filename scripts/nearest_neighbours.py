@@ -25,12 +25,7 @@ from transformers.utils import logging
 from sase_hf.data.arguments import PairArguments
 from sase_hf.data.splits import load_pairs
 from sase_hf.evaluation.records import measured_record, write_record
-from sase_hf.utils.cli import (
-    add_text_column_names,
-    errors_in_one_line,
-    make_parser,
-    positive_int,
-)
+from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import EAGER, load_any_model, name_checkpoints, reraise_naming
 from sase_hf.visualization import check_figure_path, lines_figure, save_figure

@@ -37,10 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         if flags.file.lower().endswith(ENDINGS):
-            command = f"train.py --model_name_or_path {flags.checkpoint} --test_file {flags.file}"
-            raise ValueError(
-                f"{flags.file} has columns, and not a text on each line; give {command}"
-            )
+            raise ValueError(f"{flags.file} has columns; predict its rows by train.py --test_file")
         model, tokenizer = load_checkpoint(flags.checkpoint)
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; scripts/embed.py embeds texts")
@@ -59,12 +56,11 @@ def predict(model: Any, tokenizer: Any, lines: Iterable[str], size: int) -> Iter
     names = tuple(name for _, name in sorted((model.config.id2label or {}).items()))
     labels = LabelColumn(model.config.problem_type or SINGLE_LABEL, names)
     options = {"padding": True, "return_tensors": "pt", **truncation(tokenizer, None)}
-    columns, lines = TEXT_COLUMNS[: 1 + model.reads_pairs], iter(lines)
+    num_texts, lines = 1 + model.reads_pairs, iter(lines)
     while some := [line.rstrip("\n") for line in islice(lines, size)]:
         texts = [line.split("\t") if model.reads_pairs else [line] for line in some]
-        for line, row in zip(some, texts, strict=True):
-            if len(row) != len(columns):
-                raise ValueError(f"{line!r:.80} must be two texts with a tab between: a pair")
+        if faults := [row for row in texts if len(row) != num_texts]:
+            raise ValueError(f"{faults[0]!r:.80} must be two texts with a tab between: a pair")
         if model.can_generate():
             found = translate(model, tokenizer, some, batch_size=size)
             added: Any = [{"translation": text} for text in found]
@@ -72,7 +68,7 @@ def predict(model: Any, tokenizer: Any, lines: Iterable[str], size: int) -> Iter
             batch = tokenizer(*map(list, zip(*texts, strict=True)), **options)
             added = predicted_labels(model(**batch).logits, labels)
         for row, more in zip(texts, added, strict=True):
-            yield dict(zip(columns, row, strict=True)) | more
+            yield dict(zip(TEXT_COLUMNS, row, strict=False)) | more
         sys.stdout.flush()
 
 

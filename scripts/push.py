@@ -10,10 +10,8 @@ one commit; the output lists the other files. The last lines printed load exactl
 Log in first with `hf auth login`.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub.constants import ENDPOINT
 
@@ -40,14 +38,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     either.add_argument("--space", action="store_true", help=space)
     for name, example in (("license", "apache-2.0"), ("language", "en")):
         note = f"such as {example}: an entry of the published card (default: that of the card)"
-        add(f"--{name}", default=argparse.SUPPRESS, help=note)
+        add(f"--{name}", help=note)
     check = "check and list everything, send nothing"
     add("--dry_run", "--dry-run", action="store_true", help=check)
     with errors_in_one_line(__file__):
         flags = vars(parser.parse_args(argv))
-        about: Any = {name: flags.pop(name) for name in ("license", "language") if name in flags}
         page = live_page(flags["checkpoint"])[0] if flags.pop("space") else None
-        done = push(**flags, about=about, page=page)
+        done = push(**flags, page=page)
     for name, file in done.publication.files.items():
         size = file.stat().st_size if isinstance(file, Path) else len(file)
         print(f"{'goes up':<12}{name} ({size:,} bytes)")

@@ -21,7 +21,6 @@ from typing import Any
 
 from sase_hf.embedding.corpus import open_files
 from sase_hf.evaluation.translation import translate
-from sase_hf.models import FAMILIES
 from sase_hf.retrieval.documents import DocumentRanker, Ranking
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output, write_text
@@ -77,7 +76,7 @@ def read_queries(file: str, text_column_name: str) -> list[str]:
 def translate_queries(checkpoint: str, queries: Sequence[str]) -> list[str]:
     """Translate queries by a checkpoint of scripts/train_translation.py, with 5 beams."""
     model, tokenizer = load_checkpoint(checkpoint)
-    if FAMILIES[model.config.model_type].objective != "translation" or not model.can_generate():
+    if not model.can_generate():
         raise ValueError(
             f"--translate_with {checkpoint} holds a {type(model).__name__}; name a checkpoint of "
             "scripts/train_translation.py"

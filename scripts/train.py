@@ -90,9 +90,8 @@ def next_commands(model: str, outcome: dict[str, Any]) -> Iterator[str]:
     command = ["python" if is_usual else os.path.relpath(sys.executable), "-m", "sase_hf"]
     if outcome["record"]["config"].get("pooling") in ("self_attention", "generalized"):
         pair = ["--text_pair", "..."] if outcome["reads_pairs"] else []
-        yield shlex.join(
-            [*command, "visualize", model, "--text", "...", *pair, "--output=page.html"]
-        )
+        words = ["visualize", model, "--text", "...", *pair, "--output=page.html"]
+        yield shlex.join([*command, *words])
     words = ["--model_name_or_path", model, "--test_file", "new.csv"]
     words += ["--text_column_names", ",".join(outcome["text_columns"])]
     yield shlex.join([*command, "train", *words])

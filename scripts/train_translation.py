@@ -4,8 +4,8 @@ The first command trains on a file with two text columns (CSV, TSV, JSON, JSON L
 or Parquet), with sizes for thousands of pairs; the second translates new rows:
 
     python scripts/train_translation.py --train_file pairs.csv
-    python scripts/train_translation.py --model_name_or_path runs/pairs --test_file new.csv
-        --generation_num_beams 12
+    python scripts/train_translation.py --model_name_or_path runs/pairs-translator
+        --test_file new.csv --generation_num_beams 12
 
 A recipe holds every setting of a run; flags after the recipe override its entries:
 

@@ -547,26 +547,3 @@ def translate(config: Any, weights: Weights, source: Sequence[int], y: Sequence[
         s.append(gated_unit(E_y, s[-1], part(own, "unit."), own["context.weight"] @ c))
     alpha = torch.stack(alphas) if alphas else None
     return Translated(torch.stack(h), alpha, torch.stack(s), torch.stack(distributions))
-
-
-# Agreement with people
-
-
-def agreement(
-    scores: Sequence[float], marked: Sequence[bool], against: Sequence[bool]
-) -> list[float]:
-    """Return average precision, F1 of as many words as are marked, top 1, and right signs."""
-    order = sorted(range(len(scores)), key=lambda word: -scores[word])
-    precisions = []
-    for rank, word in enumerate(order, 1):
-        if marked[word]:
-            precisions.append(sum(marked[w] for w in order[:rank]) / rank)
-    taken = set(order[: sum(marked)])
-    hits = sum(marked[word] for word in taken)
-    f1 = 2 * hits / (len(taken) + sum(marked))
-    signs = [
-        score < 0 if opposes else score > 0
-        for score, mark, opposes in zip(scores, marked, against, strict=True)
-        if mark
-    ]
-    return [sum(precisions) / len(precisions), f1, float(marked[order[0]]), sum(signs) / len(signs)]

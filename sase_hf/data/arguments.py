@@ -24,6 +24,7 @@ class SourceArguments:
     """The rows that any task trains on and evaluates on."""
 
     _argument_group_name: ClassVar[str] = "data"
+    numbers_of_texts: ClassVar[tuple[int, ...]] = (1, 2)
 
     dataset_name: str | None = flag("A dataset on the Hub, or a folder of data files.")
     dataset_config_name: str | None = flag("Configuration of the dataset on the Hub.")
@@ -56,14 +57,14 @@ class SourceArguments:
                 name.strip() for names in self.text_column_names for name in names.split(",")
             ]
             distinct = len(set(self.text_column_names))
-            if distinct not in (1, 2) or distinct < len(self.text_column_names):
-                allowed = "it must name one column, or two different ones for pairs"
+            if distinct not in self.numbers_of_texts or distinct < len(self.text_column_names):
+                one = "one column, or " if 1 in self.numbers_of_texts else ""
+                allowed = f"it must name {one}two different columns for pairs, such as en,fr"
                 raise ValueError(f"--text_column_names is {self.text_column_names}; {allowed}")
         for name in ("max_seq_length", "max_train_words", *MAX_SAMPLES.values()):
             value = getattr(self, name, None)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} is {value}; it must be 1 or more, or left out")
-
         if (fraction := self.validation_fraction) is not None and not 0 <= fraction < 1:
             allowed = "it must be at least 0 and below 1"
             raise ValueError(f"--validation_fraction is {fraction}; {allowed}")
@@ -112,9 +113,4 @@ class DataArguments(PredictionArguments):
 class PairArguments(SourceArguments):
     """The pairs of a task without labels."""
 
-    def __post_init__(self) -> None:
-        """Check that two columns are named."""
-        super().__post_init__()
-        if (names := self.text_column_names) is not None and len(names) != 2:
-            given = f"--text_column_names is {','.join(names)}"
-            raise ValueError(f"{given}; name two columns, such as en,fr")
+    numbers_of_texts: ClassVar[tuple[int, ...]] = (2,)

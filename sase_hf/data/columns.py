@@ -47,15 +47,17 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 Names = Mapping[str, str]  # a name in lower case, with _ for each space -> the name
 
 
-def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelled: bool) -> Columns:
+def find_columns(
+    title: str, sample: Batch, arguments: DataArguments, *, labelled: bool, against: bool = False
+) -> Columns:
     """Return the columns that the flags name, or find them among the first rows of a source.
 
     A column that no flag names is found by its usual name, in any case of letters; else it is the
     only column whose values fit: texts are long and vary, labels are few and repeat. Two text
     columns are found by the usual names of pairs only. One of several columns of 0 and 1 is the
     label only if its name is "label" or "labels". Unless the rows must be `labelled`, labels are
-    found by name only, as are the columns of marks. ValueError lists the columns and what they
-    hold.
+    found by name only, as are the columns of marks, also those `against` the label if they are
+    asked for. ValueError lists the columns and what they hold.
     """
     texts, label = arguments.text_column_names or (), arguments.label_column_name
     labels = [name.strip() for name in label.split(",")] if label else []
@@ -65,12 +67,14 @@ def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelle
         return Columns(tuple(texts), tuple(labels))
     names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
     own = arguments.rationale_column_name
-    marks = tuple(names.get(name, name) for name in (own, f"{own}_pair") if own)
-    if {*marks} & {*texts, *labels}:
-        if own != RATIONALE:
+    second = {"against": "against"} if against else {"spans_pair": f"{own}_pair"}
+    own_names = {"spans": own, **second} if own or against else {}
+    marks = {kind: names.get(name, name) for kind, name in own_names.items()}
+    if {*marks.values()} & {*texts, *labels}:
+        if own != RATIONALE or against:
             raise ValueError(f"--rationale_column_name is {own}, which holds texts or labels")
-        marks = ()
-    columns = {name: _Column(sample[name]) for name in sample if name not in marks}
+        marks = {}
+    columns = {name: _Column(sample[name]) for name in sample if name not in marks.values()}
     usual = labels if label is not None else _usual(names, LABELS, texts)
     could_be_texts = [tuple(texts)] if texts else _find_texts(names, columns, usual)
     could_be_labels = [tuple(labels)]
@@ -79,8 +83,7 @@ def find_columns(title: str, sample: Batch, arguments: DataArguments, *, labelle
     elif label is None:
         could_be_labels = [(name,) for name in usual] or [()]
     if len(could_be_texts) == len(could_be_labels) == 1:
-        found = could_be_texts[0]
-        return Columns(found, could_be_labels[0], marks[: len(found)])
+        return Columns(could_be_texts[0], could_be_labels[0], marks)
     raise _unclear(title, columns, texts=could_be_texts, labels=could_be_labels)
 
 
@@ -91,8 +94,9 @@ def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:
     """
     columns = {name: _Column(values) for name, values in sample.items()}
     names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
-    [*_, found] = _find_texts(names, columns, ()) or [()]
-    found = found if len(found) == 2 else tuple(n for n, c in columns.items() if c.can_be_text)
+    found: tuple[str, ...] = sum(_find_texts(names, columns, ()), ())
+    if len(found) != 2:
+        found = tuple(name for name, column in columns.items() if column.can_be_text)
     if sample and not least <= len(found) <= 2:
         held = ", ".join(f"{name!r} ({column})" for name, column in columns.items())
         fault = f"{title}: it is not clear which two columns hold the texts. It has {held}"

@@ -189,15 +189,12 @@ class LabelColumn:
 
     def doubts(self) -> Iterator[str]:
         """Yield what may be wrong with the names."""
-        alike: dict[str, list[str]] = {}
-        for name in self.names:
-            alike.setdefault(name.casefold(), []).append(name)
-        for lower, names in alike.items():
-            if len(names) > 1:
-                yield f"labels {', '.join(names)} differ only in case; if they are one, write one"
-            if lower in _LIKE_MISSING:
-                way_out = "empty such cells and add --drop_unlabelled"
-                yield f"label {names[0]}: if it stands for a missing label, {way_out}"
+        counts = Counter(map(str.casefold, self.names))
+        if alike := [name for name in self.names if counts[name.casefold()] > 1]:
+            yield f"labels that differ only in case: {', '.join(alike)}; if they are one, write one"
+        if missing := [name for name in self.names if name.casefold() in _LIKE_MISSING]:
+            way_out = "if they do, empty such cells and add --drop_unlabelled"
+            yield f"labels that may mean none: {', '.join(missing)}; {way_out}"
 
     @cached_property
     def _ids(self) -> dict[str, int]:

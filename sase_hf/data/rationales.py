@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from datasets import Dataset
-from torch.nn.utils.rnn import pad_sequence
 from transformers import DataCollatorWithPadding
 
 Span = tuple[int, int]
@@ -70,13 +68,10 @@ class RationaleCollator(DataCollatorWithPadding):
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
         """Return a batch of rows; `rationale` is the weight on marked tokens, else 0, (B, T)."""
-        marks = [torch.tensor(row["rationale"]) for row in features if "rationale" in row]
+        marks = [torch.tensor(row["rationale"]).float() for row in features if "rationale" in row]
         rows = [{k: v for k, v in row.items() if k != "rationale"} for row in features]
         batch: dict[str, Any] = super().__call__(rows)
         if marks and self.weight:
-            side = self.tokenizer.padding_side
-            padded = pad_sequence(marks, True, padding_side=side)
-            more = batch["input_ids"].shape[1] - padded.shape[1]  # `pad_to_multiple_of`
-            around = (more, 0) if side == "left" else (0, more)
-            batch["rationale"] = self.weight * F.pad(padded, around)
+            batch["rationale"] = torch.zeros(batch["input_ids"].shape)
+            batch["rationale"][batch["attention_mask"] != 0] = self.weight * torch.cat(marks)
         return batch

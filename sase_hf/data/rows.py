@@ -6,7 +6,6 @@ blank lines. Here a CSV cell is a text, a JSON value is what it says, and a line
 format is named.
 """
 
-import codecs
 import csv
 import gzip
 import json
@@ -59,16 +58,12 @@ def read_parts(path: str, num_rows: int) -> Iterator[list[Mapping[str, Any]]]:
 def wrap_read_errors(path: str) -> Iterator[None]:
     """Raise ValueError that names the file for a fault in it, or a name with none of `ENDINGS`."""
     if not path.lower().endswith(ENDINGS):
-        way_out = (
-            "save a spreadsheet as CSV; --dataset_name takes a folder, predict.py lines (.txt)"
-        )
-        allowed = f"allowed are {', '.join(ENDINGS)}"
-        raise ValueError(f"{path!r} has an unknown ending; {allowed}; {way_out}")
+        way_out = f"allowed are {', '.join(ENDINGS)}; predict.py reads lines of text (.txt)"
+        raise ValueError(f"{path!r} has an unknown ending; {way_out}")
     try:
         yield
     except ValueError as reason:
-        advice = "; save it as UTF-8: `iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW`"
-        advice *= isinstance(reason, UnicodeDecodeError)
+        advice = "; save it as UTF-8" if isinstance(reason, UnicodeDecodeError) else ""
         raise ValueError(f"cannot read {path!r}: {reason}{advice}") from reason
     except (EOFError, OSError, zlib.error) as reason:
         if getattr(reason, "errno", None) is not None:
@@ -85,9 +80,6 @@ def _lines(path: str, max_line: int, encoding: str = "utf-8-sig") -> Iterator[st
     limit = max(max_line, MAX_EXPANSION * os.path.getsize(path))
     opener = gzip.open if path.lower().endswith(".gz") else open
     is_csv, is_array, size = _ending_of(path) in CSV_ENDINGS, False, 0
-    with opener(path, "rb") as start:
-        if start.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            encoding = "utf-16"  # "Unicode text" of Excel
     with opener(path, "rt", encoding=encoding, newline="") as file:
         for number, line in enumerate(iter(partial(file.readline, max_line), ""), start=1):
             size += len(line)

@@ -37,7 +37,7 @@ class Columns(NamedTuple):
 
     texts: tuple[str, ...]  # one, or two for pairs
     labels: tuple[str, ...]  # one; several of 0 and 1, each a label; none where rows have no label
-    rationales: tuple[str, ...] = ()  # the marks on each text; a split may lack them
+    marks: Mapping[str, str] = {}  # standard name -> column; a split may lack it
 
 
 class StoredSplit:
@@ -75,7 +75,7 @@ class StoredSplit:
 
     def read(self, columns: Columns) -> None:
         """Store all rows; OSError if the disk that holds temporary files is full."""
-        self.labels = {column: [] for column in columns.labels + columns.rationales}
+        self.labels = {column: [] for column in (*columns.labels, *columns.marks.values())}
         self._faults = {column: {} for column in columns.texts}
         # The offsets of plain `string` end at 2 GiB of text.
         schema = pa.schema({column: pa.large_string() for column in columns.texts})
@@ -84,7 +84,7 @@ class StoredSplit:
             pa.OSFile(self._path, "wb") as file,
             pa.ipc.new_stream(file, schema) as stream,
         ):
-            for raw in self.batches(sum(columns, ())):
+            for raw in self.batches((*columns.texts, *self.labels)):
                 batch = {name: _decoded(raw[name], self.class_names.get(name)) for name in raw}
                 texts = {name: self._checked_texts(name, batch[name]) for name in columns.texts}
                 stream.write_batch(pa.record_batch(texts, schema=schema))
@@ -97,9 +97,7 @@ class StoredSplit:
         """Return the texts of the next rows, None for one that cannot be read."""
         texts = list(values)
         for place, value in enumerate(texts):
-            reason = text_fault(value) or (
-                not value.strip() and "the text is blank; fill it in, or delete the row"
-            )
+            reason = text_fault(value) or (not value.strip() and "the text is blank; delete it")
             if reason:
                 self._faults[column][self.num_rows + place] = reason
                 texts[place] = None

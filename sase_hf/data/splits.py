@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 TRANSLATION = "translation"
 TEXT_COLUMNS = ("text", "text_pair")
 SPAN_COLUMNS = ("spans", "spans_pair")  # the marks on each text
-WORDS_OF_A_TEXT = 5  # more than the name of a column has
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ class TaskData:
     The splits are some of "train", "validation" and "test", with the columns `text`, for pairs
     `text_pair`, and `label`: by `problem_type` a class id, a 0.0 or 1.0 for every class, or a
     number or list of numbers. Only a test split may come without `label`. Where texts are marked,
-    `spans` holds the marks, and `spans_pair` those of the second text.
+    `spans` holds the marks, `spans_pair` those of the second text, and `against`, where it was
+    asked for, those of one text that speak against the label.
     """
 
     splits: DatasetDict
@@ -59,32 +59,28 @@ class TaskData:
         return self.labels.names
 
 
-def load_task(arguments: DataArguments) -> TaskData:
+def load_task(arguments: DataArguments, *, against: bool = False) -> TaskData:
     """Load the splits of a task and give its columns their standard names.
 
     The first split, "train" if there is one, decides the columns and the labels. A test split
     without any label is for prediction only. `shuffle_seed` is also the seed of
     `validation_fraction`, which keeps the proportions of the labels. ValueError names flags
     that contradict one another, a line that breaks its format, a missing column, a bad cell.
+    Marks of test rows are read only with those `against` their labels.
     """
     with open_sources(arguments) as stored:
         first = stored[0]
         is_test = first.name == "test"
         sample = next(first.batches(), {})
-        columns = find_columns(first.title, sample, arguments, labelled=not is_test)
+        asked = {"labelled": not is_test, "against": against}
+        columns = find_columns(first.title, sample, arguments, **asked)
         for split in stored:
             split.read(columns)
-    for name in columns.texts:
-        if len(name.split()) > WORDS_OF_A_TEXT:
-            fault = (
-                f"the first line of {one_line(first.title)} names a column {one_line(name)!r:.60}"
-            )
-            logger.warning(f"{fault}; if it is a row, put a line such as text,label above it")
     for split in stored:
         is_labelled = split.name != "test"
         split.require(columns.texts + columns.labels * is_labelled, FLAGS)
-    if arguments.rationale_column_name != RATIONALE and not is_test:
-        first.require(columns.rationales[:1], "--rationale_column_name")
+    if against or (arguments.rationale_column_name != RATIONALE and not is_test):
+        first.require([*columns.marks.values()][:1], "--rationale_column_name")
     cells = {split.name: _label_cells(split, columns.labels) for split in stored}
     labels = _learn(first, cells[first.name], columns, arguments)
     if is_test and arguments.label_column_name is None and columns.labels:
@@ -224,7 +220,7 @@ def _checked(
             raise split.cell_error(row, column, f"{reason}{unread}") from None
     unlabelled = [row for row, label in enumerate(encoded) if label is None]
     if split.name == "test" and len(unlabelled) == split.num_rows:
-        return split.named_texts(texts)
+        return _with_spans(split.named_texts(texts), split, columns, ())
     if unlabelled and not arguments.drop_unlabelled:
         way_out, value = "label the row", cells[unlabelled[0]]
         has_flags = arguments.drop_unlabelled is not None
@@ -249,15 +245,17 @@ def _with_spans(
     rows: Dataset, split: StoredSplit, columns: Columns, left_out: Collection[int]
 ) -> Dataset:
     """Add the marks on each text, checked, none for rows left out; those of test rows go unread."""
-    names = zip(columns.rationales, TEXT_COLUMNS, SPAN_COLUMNS, strict=False)
-    for column, text_name, name in names if split.name != "test" else ():
-        if column in split.column_names:
+    is_measured = "against" in columns.marks
+    for name, column in columns.marks.items() if is_measured or split.name != "test" else ():
+        text_name = "text_pair" if name == "spans_pair" else "text"
+        if column in split.column_names and text_name in rows.column_names:
             spans: list[Any] = []
             for cell, text in zip(split.labels[column], rows[text_name], strict=True):
                 try:
                     spans.append([] if len(spans) in left_out else parse_spans(cell, text))
                 except ValueError as reason:
-                    fault = f"{reason}; to ignore the column, give --rationale_column_name ''"
+                    way_out = "; to ignore the column, give --rationale_column_name ''"
+                    fault = f"{reason}{way_out * (not is_measured)}"
                     raise split.cell_error(len(spans), column, fault) from None
             kind = {"feature": List(List(Value("int64"))), "new_fingerprint": uuid4().hex}
             rows = rows.add_column(name, spans, **kind)

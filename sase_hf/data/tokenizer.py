@@ -100,19 +100,6 @@ def build_tokenizer(
     if level not in ("word", "character"):
         raise ValueError(f"level is {level!r}; it must be 'word' or 'character'")
     texts, of_words = _characters_of_words(texts)
-    tokenizer = _untrained(lowercase, level, of_words)
-    _train(tokenizer, texts, vocab_size, min_frequency)
-    vocabulary = _extended(tokenizer, extra_words, vocab_size)
-    if len(vocabulary) == len(SPECIAL_TOKENS):
-        fault = f"no word occurs min_frequency={min_frequency} times in the texts"
-        fault += f", or vocab_size={vocab_size} leaves no room for words"
-        raise ValueError(f"{fault}; give other texts, or change one of the two")
-    tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
-    return _fast(tokenizer, model_max_length, ["input_ids", "token_type_ids", "attention_mask"])
-
-
-def _untrained(lowercase: bool, level: str, of_words: str) -> Tokenizer:
-    """Return the tokenizer of `build_tokenizer` before it learns words."""
     tokenizer = Tokenizer(models.WordLevel({}, UNK_TOKEN))
     tokenizer.normalizer = _normalizer(lowercase, one_line=level == "character")
     if level == "character":
@@ -123,7 +110,14 @@ def _untrained(lowercase: bool, level: str, of_words: str) -> Tokenizer:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A:0", pair="$A:0 $B:1", special_tokens=[]
     )
-    return tokenizer
+    _train(tokenizer, texts, vocab_size, min_frequency)
+    vocabulary = _extended(tokenizer, extra_words, vocab_size)
+    if len(vocabulary) == len(SPECIAL_TOKENS):
+        fault = f"no word occurs min_frequency={min_frequency} times in the texts"
+        fault += f", or vocab_size={vocab_size} leaves no room for words"
+        raise ValueError(f"{fault}; give other texts, or change one of the two")
+    tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
+    return _fast(tokenizer, model_max_length, ["input_ids", "token_type_ids", "attention_mask"])
 
 
 def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
@@ -132,18 +126,19 @@ def built_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any] | None:
     `lowercase` and `level` are its arguments; `unspaced` is the class of the characters that are
     cut apart, in JavaScript's spelling, or empty.
     """
-    found = json.loads(tokenizer.backend_tokenizer.to_str()) if tokenizer.is_fast else {}
-    known = [token["content"] for token in found.get("added_tokens", ())]
-    if known != SPECIAL_TOKENS or not tokenizer.split_special_tokens:
+    if not (tokenizer.is_fast and tokenizer.split_special_tokens):
         return None
-    choices = ((True, False), ("word", "character"), (_OF_WORDS, _OF_SPACED_WORDS))
-    for lowercase, level, of_words in product(*choices):
-        made = json.loads(_untrained(lowercase, level, of_words).to_str())
-        made["model"]["vocab"] = found["model"].get("vocab")
-        parts = ("normalizer", "pre_tokenizer", "post_processor", "model")
-        if all(found[part] == made[part] for part in parts):
-            scripts = re.sub(r"p\{", "p{Script=", _UNSPACED) if of_words != _OF_WORDS else ""
-            return {"lowercase": lowercase, "level": level, "unspaced": scripts}
+    found = json.loads(tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
+    choices: Any = product(
+        (True, False), ("word", "character"), {"a": "", "\u6211": _UNSPACED}.items()
+    )
+    for lowercase, level, (text, unspaced) in choices:
+        built = build_tokenizer([text], lowercase=lowercase, level=level)
+        expected = json.loads(built.backend_tokenizer.to_str())
+        expected["model"]["vocab"] = found["model"].get("vocab")
+        if found == expected:
+            unspaced = unspaced.replace("p{", "p{Script=")
+            return {"lowercase": lowercase, "level": level, "unspaced": unspaced}
     return None
 
 

@@ -9,7 +9,6 @@ Shapes: N texts, T tokens and W words of a text, K attributions.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -51,31 +50,30 @@ def measure_agreement(
             finite.
         ImportError: If Captum is needed and missing.
     """
-    marked = [row for row, spans in enumerate(dataset.rows["rationale"]) if spans]
+    marked = [row for row, spans in enumerate(dataset.rows["spans"]) if spans]
     rows = dataset.rows.select(marked)
     rated = {word.casefold(): rating for word, rating in (ratings or {}).items()}
-    values: dict[str, list[np.ndarray]] = defaultdict(list)
-    lengths: list[int] = []
-    for batch in attributions(replace(dataset, rows=rows), "Comparing words", seed=seed, **options):
-        for place, row in enumerate(rows.select(batch.numbers).to_list()):
-            if found := _of_text(dataset.tokenizer, row, batch, place, rated):
-                length, measured = found
-                lengths.append(length)
-                for name, own in measured.items():
-                    values[name].append(own)
-    if not lengths:
+    chosen = replace(dataset, rows=rows)
+    found = [
+        measured
+        for batch in attributions(chosen, "Comparing words", seed=seed, **options)
+        for place, row in enumerate(rows.select(batch.numbers).to_list())
+        if (measured := _of_text(dataset.tokenizer, row, batch, place, rated))
+    ]
+    if not found:
         raise ValueError("no text has a mark on a word that the model reads; give marked texts")
-    metrics, intervals = {}, {}
-    for name, texts in values.items():
-        for measure, own in zip(AGREEMENT, np.stack(texts, 1), strict=True):
-            if (known := own[~np.isnan(own)]).size:
+    lengths, texts = zip(*found, strict=True)
+    values = {name: np.stack([text[name] for text in texts], 1) for name in texts[0]}  # (4, N)
+    intervals = {}
+    for name, measures in values.items():
+        has_sign = name not in WITHOUT_SIGN
+        for measure, own in zip(AGREEMENT, measures, strict=True):
+            if (known := own[~np.isnan(own)]).size and (has_sign or measure != "sign"):
                 intervals[f"{name}_{measure}"] = mean_with_interval(known, seed)
-                metrics[f"{name}_{measure}"] = float(known.mean())
-    precisions = {name: np.stack(texts)[:, 0] for name, texts in values.items()}
     return {
-        "metrics": metrics,
+        "metrics": {name: interval["mean"] for name, interval in intervals.items()},
         "intervals": intervals,
-        "by_length": by_length(np.array(lengths), precisions),
+        "by_length": by_length(np.array(lengths), {name: own[0] for name, own in values.items()}),
         "num_texts": len(lengths),
         "num_left_out": dataset.rows.num_rows - len(lengths),
     }
@@ -93,11 +91,12 @@ def _of_text(
     options = truncation(tokenizer, len(row["input_ids"]))
     offsets = tokenizer(text, return_offsets_mapping=True, **options)["offset_mapping"]
     words, of_word = words_of(text, offsets)
-    marked, against = (np.array(marked_tokens(words, row[n])) > 0 for n in ("rationale", "against"))
+    marked = np.array(marked_tokens(words, row["spans"])) > 0
+    against = np.array(marked_tokens(words, row.get("against", ()))) > 0
     if not marked.any():
         return None
     real = batch.batch["attention_mask"][place] != 0
-    every = [part[place][real].double().cpu().numpy() for part in batch.every()]
+    every = [part[place][real].double().cpu().numpy() for part in batch.scores]
     every += [np.array([ratings.get(text[start:end].casefold(), 0.0) for start, end in offsets])]
     scores = np.stack(every) @ of_word.T
     if not np.isfinite(scores).all():
@@ -105,11 +104,8 @@ def _of_text(
     measured = agreement(scores, marked, against)
     if row.get("labels") != batch.classes[place].item():
         measured[:, AGREEMENT.index("sign")] = np.nan
-    named = batch.by_name(measured[:-1]) | ({"rated_words": measured[-1]} if ratings else {})
-    for name in WITHOUT_SIGN:
-        if name in named:
-            named[name][AGREEMENT.index("sign")] = np.nan
-    return len(words), named
+    rated = {"rated_words": measured[-1]} if ratings else {}
+    return len(words), batch.by_name(measured[:-1]) | rated
 
 
 def words_of(

@@ -34,8 +34,8 @@ class Attributions(NamedTuple):
         numbers: The numbers of the texts among the rows of the dataset.
         batch: What the model reads.
         classes: The predicted classes, shape (B,).
-        scores: Shape (B, T), by name.
-        drawn: Random scores, one for each order, shape (B, T).
+        names: Those of the scores but the random ones.
+        scores: Shape (B, T) each, the random ones last, one for each order.
         seconds: Seconds of the processor by name.
         errors: The sum of the Integrated Gradients minus the change of the probability, shape (B,);
             None without them.
@@ -44,19 +44,15 @@ class Attributions(NamedTuple):
     numbers: list[int]
     batch: Batch
     classes: Tensor
-    scores: dict[str, Tensor]
-    drawn: list[Tensor]
+    names: list[str]
+    scores: list[Tensor]
     seconds: dict[str, float]
     errors: Tensor | None
 
-    def every(self) -> list[Tensor]:
-        """Return all scores, the random ones last."""
-        return [*self.scores.values(), *self.drawn]
-
     def by_name(self, measured: np.ndarray) -> dict[str, np.ndarray]:
-        """Name what was measured on `every`; the mean over the random orders is `random`."""
-        named = dict(zip(self.scores, measured, strict=False))
-        return named | {"random": measured[len(self.scores) :].mean(0)}
+        """Name what was measured on the scores; the mean over the random orders is `random`."""
+        named = dict(zip(self.names, measured, strict=False))
+        return named | {"random": measured[len(self.names) :].mean(0)}
 
 
 def attributions(
@@ -90,8 +86,12 @@ def attributions(
     for numbers, batch in dataset.batches(batch_size, description):
         classes, scores, seconds = _of_batch(dataset.model, batch, steps)
         errors = scores.pop("errors", None)
-        drawn = random_scores(scores["attention"], numbers, random_orders, seed)
-        yield Attributions(numbers, batch, classes, scores, drawn, seconds, errors)
+        generators = [np.random.default_rng((seed, number)) for number in numbers]
+        # Token by token, so that padding does not change the scores of the real tokens.
+        size = (batch["input_ids"].shape[1], random_orders)
+        drawn = np.stack([generator.random(size) for generator in generators])
+        every = [*scores.values(), *torch.as_tensor(drawn, device=classes.device).unbind(-1)]
+        yield Attributions(numbers, batch, classes, [*scores], every, seconds, errors)
 
 
 def _of_batch(
@@ -152,14 +152,6 @@ def leaving_out(model: PreTrainedModel, batch: Batch, classes: Tensor) -> tuple[
         part["attention_mask"][:, place] = 0
         fallen[has, place] = whole[has] - probability(model, part, classes[has])
     return (fallen,)
-
-
-def random_scores(like: Tensor, numbers: Sequence[int], count: int, seed: int) -> list[Tensor]:
-    """Draw `count` attributions of shape (B, T), each text by its number and the seed."""
-    generators = [np.random.default_rng((seed, number)) for number in numbers]
-    # Token by token, so that padding does not change the scores of the real tokens.
-    drawn = np.stack([generator.random((like.shape[1], count)) for generator in generators])
-    return list(torch.as_tensor(drawn, device=like.device).unbind(-1))
 
 
 def integrated_gradients(

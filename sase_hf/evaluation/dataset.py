@@ -1,6 +1,6 @@
 """A checkpoint with the rows of a file to measure it on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,8 @@ from torch import Tensor
 from transformers import DataCollatorWithPadding, PreTrainedModel, TokenizersBackend
 from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
-from ..data.arguments import DataArguments
+from ..data.arguments import RATIONALE, DataArguments
 from ..data.batching import longest_first
-from ..data.rationales import parse_spans
-from ..data.sources import open_sources
 from ..data.splits import TaskData, encode_task, load_task
 from ..utils.files import FilePath, sha256_of
 from ..utils.loading import load_checkpoint
@@ -28,8 +26,7 @@ class EvaluationDataset:
     """A head with attention in evaluation mode, and rows of one split that its tokenizer encoded.
 
     The rows have columns `input_ids`, for pairs `token_type_ids`, and where they are known
-    `labels`; rows with marks have `text` and the spans `rationale` and `against`, too. `sources` is
-    as in `TaskData`.
+    `labels`; rows with marks have the columns of `TaskData`, too. `sources` is as in `TaskData`.
     """
 
     model: PreTrainedModel
@@ -67,11 +64,14 @@ def read_file(
     file: str,
     text_column_names: list[str] | None = None,
     label_column_name: str | None = None,
+    rationale_column_name: str = RATIONALE,
+    with_marks: bool = False,
 ) -> TaskData:
     """Read the rows of a file for a model, as a test split, which may lack labels.
 
-    Columns that are None are found by name; a `label_column_name` of "" reads no labels. Errors
-    name the `checkpoint` of the model. Raises ValueError if the rows do not fit the model.
+    Columns that are None are found by name; a `label_column_name` of "" reads no labels. Marks are
+    read on request. Errors name the `checkpoint` of the model. Raises ValueError if the rows do not
+    fit the model.
     """
     labels: Any = model.config.id2label
     task = load_task(
@@ -79,10 +79,12 @@ def read_file(
             test_file=file,
             text_column_names=text_column_names,
             label_column_name=label_column_name,
+            rationale_column_name=rationale_column_name,
             drop_unlabelled=None,
             problem_type=model.config.problem_type,
             label_names=[name for _, name in sorted(labels.items())],
-        )
+        ),
+        against=with_marks,
     )
     if model.reads_pairs and len(task.text_columns) != 2:
         raise ValueError(
@@ -110,42 +112,16 @@ def load_evaluation_dataset(
     rows shall come `with_marks`, but the file has none, or the model reads pairs.
     """
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
-    task = read_file(checkpoint, model, file, **columns)
+    task = read_file(checkpoint, model, file, with_marks=with_marks, **columns)
     rows = encode_task(task, tokenizer, max_seq_length)["test"]
     if with_marks:
-        if model.reads_pairs:
+        if len(task.text_columns) == 2:
             raise ValueError(f"{checkpoint} compares two texts; marks need a classifier of one")
-        rows = concatenate_datasets([rows, read_marks(file, task.splits["test"]["text"])], axis=1)
+        rows = concatenate_datasets([rows, task.splits["test"]], axis=1)
     order = np.random.default_rng(seed).permutation(rows.num_rows)[:max_samples]
     rows = rows.select(order)
     source = {**task.sources["test"], "rows": rows.num_rows}
     return EvaluationDataset(model, tokenizer, rows, {split: source})
-
-
-def read_marks(file: str, texts: Sequence[str]) -> Dataset:
-    """Return the texts of a file with their spans (`sase_hf.data.rationales`).
-
-    `rationale` marks the reasons for the label; `against`, which may be missing in the file, those
-    of these words that speak against it. ValueError if there is no `rationale`, or a bad cell.
-    """
-    columns: dict[str, list[Any]] = {"rationale": [], "against": []}
-    with open_sources(DataArguments(test_file=file)) as [split]:
-        for part in split.batches(columns):
-            for name, cells in columns.items():
-                cells += part[name]
-    if "rationale" not in split.column_names:
-        held = ", ".join(map(repr, split.column_names))
-        raise ValueError(
-            f"{file} has no column 'rationale'; it has {held}. Give a file with the marks of "
-            "people as spans of characters, [[start, end], ...]"
-        )
-    for name, cells in columns.items():
-        for row, text in enumerate(texts):
-            try:
-                cells[row] = parse_spans(cells[row], text)
-            except ValueError as reason:
-                raise split.cell_error(row, name, str(reason)) from None
-    return Dataset.from_dict({"text": texts, **columns})
 
 
 def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:

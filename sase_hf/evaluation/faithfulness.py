@@ -57,7 +57,7 @@ def measure_faithfulness(
     errors: list[float] = []
     shape = (len(DIRECTIONS), dataset.rows.num_rows, len(PERCENTS))
     for found in attributions(dataset, "Removing tokens", seed=seed, **options):
-        own = probability_curves(dataset.model, found.batch, found.classes, found.every())
+        own = probability_curves(dataset.model, found.batch, found.classes, found.scores)
         for name, part in found.by_name(own.cpu().numpy()).items():
             curves.setdefault(name, np.zeros(shape))[:, found.numbers] = part
         seconds.update(found.seconds)

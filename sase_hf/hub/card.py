@@ -15,7 +15,6 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, get_local_safetensors_metadata
 from huggingface_hub.constants import REPOCARD_NAME
-from huggingface_hub.repocard_data import model_index_to_eval_results
 from jinja2 import Environment, FileSystemLoader
 from transformers import pipeline
 from yaml import YAMLError
@@ -161,32 +160,26 @@ def _run_example(model: Any, tokenizer: Any) -> dict[str, str]:
     return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
 
 
-def card_facts(checkpoint: str) -> dict[str, Any]:
-    """Return what the card of a checkpoint says: `trained_on`, `language`, `license`, `measured`.
-
-    The first three are "" if the card names none. `measured` holds metrics by the name of the data.
-    """
+def card_facts(checkpoint: str) -> dict[str, str]:
+    """Return what the card of a checkpoint says on training data, language and measurements."""
     folder = Path(checkpoint)
     data = _front_matter_of(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
-    measured: dict[str, dict[str, float]] = {}
-    if index := data.get("model-index"):
-        for result in model_index_to_eval_results(index)[1]:
-            measured.setdefault(result.dataset_name, {})[result.metric_type] = result.metric_value
-
-    def said(*fields: str) -> str:
-        named: Any = next(filter(None, map(data.get, fields)), "")
-        return ", ".join(map(str, named)) if isinstance(named, list) else str(named)
-
-    facts = {"trained_on": said("trained_on", "datasets"), "language": said("language")}
-    return {**facts, "license": said("license_name", "license"), "measured": measured}
+    results = data.eval_results or ()
+    facts = {
+        "Trained on": data.get("trained_on") or data.get("datasets"),
+        "Language": data.get("language"),
+        "Measured": [f"{x.metric_type} {x.metric_value} on {x.dataset_name}" for x in results],
+    }
+    texts = (", ".join(map(str, x)) if isinstance(x, list) else x or "" for x in facts.values())
+    return dict(zip(facts, map(str, texts), strict=True))
 
 
-def _front_matter_of(card: str | Path) -> dict[str, Any]:
+def _front_matter_of(card: str | Path) -> ModelCardData:
     """Return the front matter of a card, empty if the card is missing or broken."""
     try:
-        return dict(ModelCard.load(card).data.to_dict())
+        return ModelCard.load(card).data
     except (OSError, ValueError, YAMLError):
-        return {}
+        return ModelCardData()
 
 
 def _front_matter(

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -93,7 +93,8 @@ def push(
     dry_run: bool = False,
     handler: bool = False,
     page: str | None = None,
-    about: Mapping[str, str] | None = None,
+    license: str | None = None,
+    language: str | None = None,
     token: str | None = None,
 ) -> Push:
     """Check a checkpoint as `prepare` does, and put it on the Hub.
@@ -110,20 +111,18 @@ def push(
         dry_run: Check all that needs no network, and send nothing.
         handler: Add the files that serve the model on Hugging Face Inference Endpoints.
         page: HTML that holds the checkpoint; it goes up instead, as a static Space.
-        about: The `license` and the `language` of the published card. An entry that is missing must
-            be in the card; "" leaves the card as it is.
+        license: That of the published card; needed if the card names none, unless it is "".
+        language: The same for the language.
         token: The token for the Hub; by default the token of this machine.
     """
     validate_repo_id(repo_id)
-    about = about or {}
+    about = {"license": license, "language": language}
     publication = prepare(checkpoint, about, handler=handler)
     kind: Any = {"repo_type": "model" if page is None else "space"}
     if not dry_run:
         repo_id = create_repository(repo_id, private=private, token=token, **kind)
-    card: Any = Path(checkpoint, REPOCARD_NAME).read_text(encoding="utf-8")
-    if given := {name: value for name, value in about.items() if value}:
-        card = ModelCard(card)
-        vars(card.data).update(given)
+    card = ModelCard.load(Path(checkpoint, REPOCARD_NAME))
+    vars(card.data).update({name: value for name, value in about.items() if value})
     publication.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
     if page is not None:
         publication = _space_of(publication, str(card), repo_id, page)
@@ -189,9 +188,9 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
 
 
 def prepare(
-    checkpoint: str | Path, about: Collection[str] = (), *, handler: bool = False
+    checkpoint: str | Path, about: Mapping[str, Any] | None = None, *, handler: bool = False
 ) -> Publication:
-    """Choose the public files of a checkpoint and check them; the arguments are those of `push`.
+    """Choose the public files of a checkpoint and check them, the card as if it held `about`, too.
 
     Raises OSError if the folder lacks a file, and ValueError if the model, its labels, tokenizer,
     code or card is not fit to be public, or a text holds a token.
@@ -210,7 +209,7 @@ def prepare(
     names += [GENERATION_CONFIG_NAME] * model.can_generate()
     names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
     _check_code(folder, model, family)
-    _check_card(folder / REPOCARD_NAME, about)
+    _check_card(folder / REPOCARD_NAME, about or {})
     has_labels = model.is_head and family.objective == "labels"
     labels = (model.config.id2label or {}).values() if has_labels else ()
     if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
@@ -282,7 +281,7 @@ def _check_code(folder: Path, model: Any, family: Family) -> None:
         )
 
 
-def _check_card(path: Path, about: Collection[str]) -> None:
+def _check_card(path: Path, about: Mapping[str, Any]) -> None:
     """Raise if there is no card, its front matter lacks a field, or it is of other weights."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}; write it with sase_hf.hub.write_model_card")
@@ -291,10 +290,11 @@ def _check_card(path: Path, about: Collection[str]) -> None:
     except (ValueError, YAMLError) as reason:
         raise ValueError(f"cannot read the front matter of {path}: {reason}") from None
     examples = {"license": "apache-2.0", "language": "en"}
-    if missing := [f"{n}: {x}" for n, x in examples.items() if n not in about and not data.get(n)]:
-        flags = " and ".join(f"--{line.partition(':')[0]}" for line in missing)
+    if missing := [
+        f"{n}: {x}" for n, x in examples.items() if (data.get(n) or about.get(n)) is None
+    ]:
         fault = f"the front matter of {path} lacks lines such as: {', '.join(missing)}"
-        raise ValueError(f"{fault}; add them, or give {flags}")
+        raise ValueError(f"{fault}; add them, or give --license and --language")
     sums = path.with_name(CHECKSUMS_NAME).read_text(encoding="utf-8").strip()
     if sums not in path.read_text(encoding="utf-8"):
         raise ValueError(

@@ -426,36 +426,6 @@ def _task_losses(
     return loss(inputs, targets, reduction="none"), labels != IGNORED_LABEL
 
 
-def head_loss(
-    logits: Tensor,
-    labels: Tensor | None,
-    encoded: Any,
-    config: SelfAttentiveConfig,
-    num_items_in_batch: Tensor | int | None,
-    *,
-    is_training: bool,
-) -> Tensor | None:
-    """Return `penalised_loss` with the terms of an encoder's output, or None without labels.
-
-    Marks are part of the loss in training alone: their weight says nothing about other rows.
-
-    Raises:
-        ValueError: If `Trainer` counted labels but did not pass them on: it computes the loss
-            itself, without penalty and marks, for `label_smoothing_factor` and `compute_loss_func`.
-    """
-    cost = encoded.rationale_cost if is_training else None
-    if labels is not None:
-        return penalised_loss(logits, labels, encoded.penalty, config, num_items_in_batch, cost)
-    coef = config.penalty_coef + config.rationale_coef * (cost is not None)
-    if num_items_in_batch is not None and config.has_attention and coef > 0:
-        raise ValueError(
-            "Trainer did not pass the labels to the model, so the loss would lack the penalty and "
-            "the marks. Set config.label_smoothing instead of label_smoothing_factor, or "
-            "config.penalty_coef = config.rationale_coef = 0"
-        )
-    return None
-
-
 # ---- models --------------------------------------------------------------------------------------
 
 
@@ -647,7 +617,8 @@ class _Classifier(SelfAttentivePreTrainedModel):
             num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
 
         Raises:
-            ValueError: As for `SelfAttentiveModel.forward`, `encode_pairs` and `head_loss`.
+            ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`, or if `Trainer`
+                counted labels but did not pass them on.
         """
         outputs = self.read(
             input_ids,
@@ -660,12 +631,30 @@ class _Classifier(SelfAttentivePreTrainedModel):
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
         logits = self.classify(matrices)
-        loss = head_loss(
-            logits, labels, outputs, self.config, num_items_in_batch, is_training=self.training
-        )
+        loss = self._loss(logits, labels, outputs, num_items_in_batch)
         inner = ("last_hidden_state", "sentence_embedding")
         shared = {name: value for name, value in outputs.items() if name not in inner}
         return SelfAttentiveClassifierOutput(loss=loss, logits=logits, **shared)
+
+    def _loss(
+        self, logits: Tensor, labels: Tensor | None, encoded: Any, num_items: Tensor | int | None
+    ) -> Tensor | None:
+        """Return `penalised_loss` with the terms of an encoder's output, or None without labels.
+
+        Marks are part of the loss in training alone: their weight says nothing about other rows.
+        """
+        cost, config = encoded.rationale_cost if self.training else None, self.config
+        if labels is not None:
+            return penalised_loss(logits, labels, encoded.penalty, config, num_items, cost)
+        coef = config.penalty_coef + config.rationale_coef * (cost is not None)
+        if num_items is not None and config.has_attention and coef > 0:
+            # It computes the loss itself for `label_smoothing_factor` and `compute_loss_func`.
+            raise ValueError(
+                "Trainer did not pass the labels to the model, so the loss would lack the penalty "
+                "and the marks. Set config.label_smoothing instead of label_smoothing_factor, or "
+                "config.penalty_coef = config.rationale_coef = 0"
+            )
+        return None
 
 
 class SelfAttentiveForSequenceClassification(_Classifier):

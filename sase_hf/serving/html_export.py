@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from itertools import product
 from typing import Any
@@ -28,35 +28,20 @@ from .examples import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
 from .onnx_export import random_batches, relative_difference
 
 PART_SIZE = 3 * 2**18  # bytes, decoded at a time
-DELAY, MOMENT = 120, 12  # milliseconds: from a key to the reading, and of reading without a pause
-VECTORS = "encoder.embeddings.weight"
+SIDES, VECTORS = ("forward", "backward"), "encoder.embeddings.weight"
 # What the browser reads of the config.
-FIELDS: tuple[str, ...] = (
-    "num_lstm_layers",
-    "lstm_shortcuts",
-    "normalize_states",
-    "attention_function",
-    "pooling",
-)
-FIELDS += ("num_hops", "hidden_size")
-# What the page shows as the package's pages do.
-SHOWN = (
-    (page, ("STRIP_CELLS", "TOP_WORDS", "MIN_TOP_WEIGHT", "MAX_LABELS")),
-    (attended_text, ("FULL_STRENGTH", "EVEN_ENTROPY", "READS_EVENLY", "MIN_ADDED", "MIN_RATIO")),
-)
-UNSHOWN = ("loss", "penalty")  # say nothing to readers of a page
-ROUNDED = "rounded (int8 word vectors, float16 matrices)"
+ENCODER_FIELDS = ("hidden_size", "num_lstm_layers", "lstm_shortcuts")
+POOLING_FIELDS = ("pooling", "attention_function", "normalize_states", "num_hops")
 LIMITS = (
     "Unknown words are all read as the same word. Characters that Unicode assigned after version "
     "13, and rare orders of several marks on a letter, can be read in another way than in Python."
 )
 
 
-def live_page(checkpoint: str, *, float32: bool = False) -> tuple[str, dict[str, float]]:
-    """Return the page of a classifier, and a report.
+def live_page(checkpoint: str, *, float32: bool = False) -> tuple[str, float]:
+    """Return the page of a classifier, and how far rounding moves the logits of random texts.
 
-    The report has the `bytes` of the page, those of its `weights`, and as `largest_difference` how
-    far rounding moves the logits of random texts, as a share of the largest.
+    The difference is the largest, as a share of the largest logit.
 
     Args:
         checkpoint: A folder or a name on the Hub: a classifier of texts or pairs with a BiLSTM,
@@ -76,14 +61,17 @@ def live_page(checkpoint: str, *, float32: bool = False) -> tuple[str, dict[str,
     vocabulary, config = tokenizer.get_vocab(), model.config
     words = sorted(vocabulary, key=vocabulary.__getitem__)
     exact, model = model, model if float32 else rounded(model)
-    content, tensors = _packed(_tensors(model, len(words), int8=not float32))
-    title = next(iter(name_checkpoints([checkpoint])))
+    kind = {REGRESSION: "values", MULTI_LABEL: "shares"}.get(config.problem_type, "probabilities")
+    width = model.matching.row_width if model.reads_pairs else config.hidden_size
+    groups = [("rows", width, 1), ("columns", 1, width)]
+    content, tensors = _packed(_tensors(model, len(words), kind, int8=not float32))
     values: dict[str, Any] = {
-        **{field: getattr(config, field) for field in FIELDS},
-        **{name.lower(): getattr(module, name) for module, names in SHOWN for name in names},
+        **{field: getattr(config, field) for field in ENCODER_FIELDS + POOLING_FIELDS},
         "matching": config.matching if model.reads_pairs else "none",
-        "row_width": model.matching.row_width if model.reads_pairs else config.hidden_size,
-        "kind": _kind(config),
+        "row_width": width,
+        # Matrices of hidden units: the step in M from one to the next, and between its inputs.
+        "groups": [("hidden", 0, 1)] if config.classifier == "mlp" else groups,
+        "kind": kind,
         "labels": [visible(label) for _, label in sorted(config.id2label.items())],
         "tokenizer": {**(settings or {}), "unknown": tokenizer.unk_token_id},
         "words": words,
@@ -93,11 +81,15 @@ def live_page(checkpoint: str, *, float32: bool = False) -> tuple[str, dict[str,
         # Python's pattern in JavaScript's spelling.
         "invisible": re.sub(r"\\U0*(\w+)", r"\\u{\1}", re.sub(r"\s|P(?=<)", "", INVISIBLE.pattern)),
         "max_characters": MAX_CHARACTERS,
-        "delay": DELAY,
-        "moment": MOMENT,
+        "max_labels": page.MAX_LABELS,
+        "top_words": page.TOP_WORDS,
+        "min_top_weight": page.MIN_TOP_WEIGHT,
+        "min_added": attended_text.MIN_ADDED,
+        "full_strength": attended_text.FULL_STRENGTH,
     }
-    about = _about(checkpoint, model, len(words), "exact" if float32 else ROUNDED)
-    shown = {**values, "title": title, "num_views": config.num_hops + 1, "about": [*about]}
+    (title,) = name_checkpoints([checkpoint])
+    about = {**card_facts(checkpoint), "Limits": LIMITS}
+    shown = {**values, "title": title, "about": about, "num_views": config.num_hops + 1}
     shown |= {"layout": "page.html", "full": 1.0, "scale_ends": attended_text.scale_ends([])}
     shown["model"] = json.dumps(values, ensure_ascii=False).replace("<", r"\u003c")
     # The hashes are those of a page without weights, whose script and style are the same.
@@ -105,9 +97,12 @@ def live_page(checkpoint: str, *, float32: bool = False) -> tuple[str, dict[str,
     shown["hashes"] = {tag: _hash(bare, tag) for tag in ("script", "style")}
     starts = range(0, len(content), PART_SIZE)
     parts = [base64.b64encode(content[k : k + PART_SIZE]).decode() for k in starts]
-    source = render("live.html", **shown, parts=parts)
-    report = {"bytes": len(source.encode()), "weights": len(content)}
-    return source, report | {"largest_difference": _difference(model, exact, len(words))}
+    with torch.inference_mode():
+        difference = max(
+            relative_difference(*(one(*batch).logits.numpy() for one in (model, exact)))
+            for batch in random_batches(len(words))
+        )
+    return render("live.html", **shown, parts=parts), difference
 
 
 def _fault(model: Any, settings: Mapping[str, Any] | None) -> str | None:
@@ -144,50 +139,48 @@ def _scales(vectors: Tensor) -> Tensor:
     return (vectors.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
 
 
-def _tensors(model: Any, num_words: int, *, int8: bool) -> dict[str, Tensor]:
-    """Return the weights of a page by the names of `live_model.js`: vectors, matrices, biases.
+def _tensors(model: Any, num_words: int, kind: str, *, int8: bool) -> dict[str, Tensor]:
+    """Return the weights of a page by the names of `live_model.js`: lists of matrices or vectors.
 
     A matrix is inputs x outputs. The last layer has the units of the targets of a regression and,
     for one label per text, logits of mean 0.
     """
     state, config, head = model.state_dict(), model.config, model.classifier
-    vectors, pooling = state[VECTORS][:num_words], model.base_model.pooling
-    tensors: dict[str, Tensor] = {"vectors": vectors}
+    tensors, pooling = {"vectors": state[VECTORS][:num_words]}, model.base_model.pooling
     if int8:
-        scales = _scales(vectors)
-        tensors = {"vectors": (vectors / scales).round().to(torch.int8), "scales": scales}
-    for layer, side in product(range(config.num_lstm_layers), (0, 1)):
-        prefix = f"encoder.token_encoder.layers.{layer}.{('forward', 'backward')[side]}_lstm."
-        parts = [
-            [state[f"{prefix}{part}_{kind}_l0"] for kind in ("ih", "hh")]
-            for part in ("weight", "bias")
-        ]
-        tensors[f"lstm.{layer}.{side}"] = torch.cat(parts[0], 1).T
-        tensors[f"lstm.{layer}.{side}.bias"] = torch.stack(parts[1]).sum(0)
+        tensors["scales"] = scales = _scales(tensors["vectors"])
+        tensors["vectors"] = (tensors["vectors"] / scales).round().to(torch.int8)
+    for run, (layer, side) in enumerate(product(range(config.num_lstm_layers), SIDES)):
+        prefix = f"encoder.token_encoder.layers.{layer}.{side}_lstm."
+        weights = [state[f"{prefix}weight_{part}_l0"] for part in ("ih", "hh")]
+        tensors[f"lstm.{run}"] = torch.cat(weights, 1).T[None]
+        bias = state[f"{prefix}bias_ih_l0"] + state[f"{prefix}bias_hh_l0"]
+        tensors[f"lstm.{run}.bias"] = bias[None]
     if config.pooling == "generalized":
-        layers = (pooling.hidden_weight, pooling.hidden_bias, pooling.feature_weight)
+        tensors |= {"pooling.hidden": pooling.hidden_weight, "pooling.bias": pooling.hidden_bias}
+        tensors["pooling.output"] = pooling.feature_weight
     else:
-        no_bias = torch.zeros(config.attention_size)
-        layers = (pooling.projection.weight.T, no_bias, pooling.hops.weight.T)
-    tensors |= {f"pooling.{k}": layer for k, layer in zip(("1", "bias", "2"), layers, strict=True)}
+        tensors["pooling.hidden"] = pooling.projection.weight.T[None]
+        tensors["pooling.bias"] = torch.zeros(1, config.attention_size)
+        tensors["pooling.output"] = pooling.hops.weight.T[None]
     if config.classifier == "mlp":
-        tensors["hidden"] = head.hidden.weight.T
+        tensors["hidden"] = head.hidden.weight.T[None]
     else:
         tensors |= {"rows": head.row_weight, "columns": head.column_weight}
     scale = torch.tensor(config.target_deviation or [1.0])
     output, bias = head.output.weight.T * scale, head.output.bias * scale
     bias = bias + torch.tensor(config.target_mean or [0.0])
-    if _kind(config) == "probabilities":
+    if kind == "probabilities":
         output, bias = output - output.mean(1, keepdim=True), bias - bias.mean()
-    tensors |= {"hidden.bias": head.bias(), "output": output, "output.bias": bias}
+    tensors |= {"output": output[None], "output.bias": bias[None], "hidden.bias": head.bias()[None]}
     if model.reads_pairs and config.matching == "gated":
-        sides = (model.matching.premise_weight, model.matching.hypothesis_weight)
-        tensors |= {f"matching.{side}": weight for side, weight in enumerate(sides)}
+        gates = model.matching
+        tensors["matching"] = torch.cat([gates.premise_weight, gates.hypothesis_weight])
     return {name: tensor.detach() for name, tensor in tensors.items()}
 
 
-def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[tuple[str, str, int, int]]]:
-    """Return tensors as bytes, and the name, type, first byte and length of each.
+def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[tuple[str, str, int, int, int]]]:
+    """Return tensors as bytes; and the name, type, first byte, length and count of each list.
 
     What float16 holds exactly is float16.
     """
@@ -196,7 +189,7 @@ def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[tuple[str, str, 
         half = tensor.half()
         is_half = tensor.is_floating_point() and half.float().equal(tensor)
         array = (half if is_half else tensor).contiguous().numpy()
-        places.append((name, array.dtype.name, len(content), array.size))
+        places.append((name, array.dtype.name, len(content), array.size, len(array)))
         content += array.astype(array.dtype.newbyteorder("<")).tobytes()
         content += bytes(-len(content) % 4)  # where a float32 may begin
     return content, places
@@ -207,33 +200,3 @@ def _hash(source: str, tag: str) -> str:
     content = source.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _about(checkpoint: str, model: Any, num_words: int, weights: str) -> Iterator[tuple[str, str]]:
-    """Yield what readers should know of the model: the names and the facts."""
-    facts = card_facts(checkpoint)
-    unknown = "the card of the model does not say"
-    yield "Trained on", facts["trained_on"] or unknown
-    yield "Language", facts["language"] or unknown
-    yield "Licence", facts["license"] or unknown
-    for source, metrics in facts["measured"].items():
-        named = (f"{name} {value}" for name, value in metrics.items() if name not in UNSHOWN)
-        yield f"Measured on {source}", ", ".join(named)
-    size = f"{num_words:,} words, {model.config.num_hops} hops"
-    yield "Model", f"{type(model).__name__}: {size}, {weights} weights"
-    yield "Limits", LIMITS
-
-
-def _kind(config: Any) -> str:
-    """Return what the scores of a classifier are."""
-    return {REGRESSION: "values", MULTI_LABEL: "shares"}.get(config.problem_type, "probabilities")
-
-
-def _difference(model: Any, exact: Any, num_words: int) -> float:
-    """Return the largest difference between the logits of two models on random texts."""
-    with torch.inference_mode():
-        pairs = [
-            [one(*batch).logits.numpy() for one in (model, exact)]
-            for batch in random_batches(num_words)
-        ]
-    return max(relative_difference(*pair) for pair in pairs)

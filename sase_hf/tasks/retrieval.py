@@ -91,6 +91,7 @@ class RetrievalTask(EncoderTask):
 
     arguments = (PairArguments, RankerArguments, RetrievalRunArguments)
     trainer = RetrievalTrainer
+    folder_suffix = "-ranker"
 
     def load_rows(self, config: Any = None) -> TaskData:
         """Load the pairs."""

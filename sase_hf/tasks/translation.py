@@ -136,7 +136,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         found: Any = output.metrics
         if (nll := found.get(f"{metric_key_prefix}_nll")) is not None:
             found[f"{metric_key_prefix}_loss"] = nll
-            total = self._eval_sums[0].item()
+            total = self._eval_sums[-2].item()
             found[f"{metric_key_prefix}_nats_per_sentence"] = total / (output.num_samples or 1)
         references = self.references.get(metric_key_prefix)
         if generates and references is not None:
@@ -161,6 +161,7 @@ class TranslationTask(Task):
 
     arguments = (TranslationPairArguments, TranslatorArguments, TranslationRunArguments)
     trainer = TranslationTrainer
+    folder_suffix = "-translator"
 
     @classmethod
     def training_preset(cls, given: argparse.Namespace) -> str:

@@ -72,7 +72,7 @@ def parse_arguments(
     names = task.presets(given)
     is_stepwise = any(getattr(given, step, False) for step in STEPS)
     presets = [] if is_stepwise else [PRESETS / f"{name}.yaml" for name in names]
-    words = [*flag_words(_implied(given, presets, is_stepwise)), *words]
+    words = [*flag_words(_implied(task, given, presets, is_stepwise)), *words]
     data_args, model_args, run_args = parser.parse_args_into_dataclasses(
         words, look_for_args_file=False
     )
@@ -178,7 +178,7 @@ def _build_parser(
 
 
 def _implied(
-    given: argparse.Namespace, presets: Sequence[Path], is_stepwise: bool
+    task: type[Task], given: argparse.Namespace, presets: Sequence[Path], is_stepwise: bool
 ) -> dict[str, Any]:
     """Return the entries of the presets, and the settings that follow from the given flags."""
     implied: dict[str, Any] = {}
@@ -191,20 +191,15 @@ def _implied(
     first = given.train_file or given.dataset_name or given.validation_file
     first = first or getattr(given, "test_file", None)
     if given.output_dir is None and first is not None:
-        name = Path(first).name.partition(".")[0] or "run"
+        name = (Path(first).name.partition(".")[0] or "run") + task.folder_suffix
         is_trained = given.do_train or "do_train" in implied
         if not is_trained:  # both are named whole, so that no results replace others
             rows = next((first[: -len(end)] for end in ENDINGS if first.endswith(end)), first)
-            paths = (
-                Path(os.path.relpath(path)) for path in (given.model_name_or_path or ".", rows)
-            )
-            name = "-".join(part for path in paths for part in path.parts if part != "runs")
-        implied["output_dir"] = f"runs/{name.replace('..', 'up')}"
-        if not is_trained and Path(implied["output_dir"], CONFIG_NAME).exists():
-            raise ValueError(
-                f"the results would go into {implied['output_dir']}, which holds a model; name "
-                "another --output_dir"
-            )
+            paths = map(os.path.relpath, (given.model_name_or_path or ".", rows))
+            name = "-".join(part for path in paths for part in Path(path).parts if part != "runs")
+        folder = implied["output_dir"] = f"runs/{name.replace('..', 'up')}"
+        if not is_trained and Path(folder, CONFIG_NAME).exists():
+            raise ValueError(f"{folder}, for the results, holds a model; name another --output_dir")
     return implied
 
 

@@ -102,7 +102,8 @@ def flat_row(row: Row) -> dict[str, Any]:
         if isinstance(value, dict):
             cells |= {f"{name}_{part}": one for part, one in value.items()}
         else:
-            cells[name] = _as_text(value)
+            is_list = isinstance(value, list)
+            cells[name] = json.dumps(value, ensure_ascii=False) if is_list else value
     return cells
 
 
@@ -117,10 +118,6 @@ def _renamed(added: Sequence[Row], names: Iterable[str]) -> Sequence[Row]:
     return [{free[name]: value for name, value in row.items()} for row in added]
 
 
-def _as_text(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-
-
 def write_csv(file: TextIO, rows: Iterable[Row], form: CsvForm) -> None:
     """Write rows below a line of their names."""
     options: dict[str, Any] = {"delimiter": form.separator, "lineterminator": form.line_end}
@@ -130,7 +127,7 @@ def write_csv(file: TextIO, rows: Iterable[Row], form: CsvForm) -> None:
     for number, row in enumerate(rows):
         if number == 0:
             writer.writerow(row)
-        cells = [*map(_as_text, row.values())]
+        cells = row.values()
         # The writer quotes only the line ends that it writes, and readers know others too.
         breaks = any("\r" in cell or "\n" in cell for cell in cells if isinstance(cell, str))
         (quoting if breaks else writer).writerow(cells)

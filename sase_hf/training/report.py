@@ -1,14 +1,14 @@
 """The end of a run: probabilities that fit the validation rows, and a report about these."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import pipeline
 
-from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from ..data.labels import REGRESSION, SINGLE_LABEL
 from ..data.splits import SPAN_COLUMNS
 from ..data.tokenizer import truncation
 from ..evaluation.calibration import expected_calibration_error, fit_temperature
@@ -18,6 +18,7 @@ from ..utils.files import write_text
 from ..utils.text import Table, one_line
 from ..visualization.attended_text import label_text
 from ..visualization.page import tables_html
+from .predictions import predicted_labels
 from .task import TrainingSetup
 from .trainer import SelfAttentiveTrainer
 
@@ -84,17 +85,21 @@ def write_report(
         facts=dict(_facts(trainer, output, known)),
     )
     examples: dict[str, Any] = {}
-    tables = list(report_tables(report, MAX_PAGE_MATRIX))
+    validation = task.splits["validation"]
+    unmarked = validation.remove_columns({*SPAN_COLUMNS} & {*validation.column_names})
+    notes = list(remarks(report))
+    tables = [Table("before you read on", [""], [[note] for note in notes])] if notes else []
+    tables += report_tables(report, MAX_PAGE_MATRIX)
     kinds = ("far off", "close") if task.problem_type == REGRESSION else ("wrong", "right")
     for kind, numbers in zip(kinds, (report.wrong, report.right), strict=True):
         heading, some = f"Predictions that are {kind}", numbers[:NUM_EXAMPLES]
+        chosen = unmarked.select(some).to_list()
         if getattr(setup.model.config, "has_attention", False):
-            examples[heading] = _read(setup, some)
+            examples[heading] = _read(setup, chosen)
         else:
-            tables.append(_listed(heading, setup, output.predictions, some))
+            tables.append(_listed(heading, setup, output.predictions[some], chosen))
     folder = Path(str(trainer.args.output_dir))
-    notes = list(remarks(report))
-    page = tables_html(tables, examples, f"{folder.name}: right and wrong predictions", notes)
+    page = tables_html(tables, examples, f"{folder.name}: right and wrong predictions")
     write_text(folder / REPORT_NAME, page)
     for note in notes:
         logger.warning(one_line(note))
@@ -116,9 +121,8 @@ def _facts(
         yield "calibration error after, same rows", known["eval_calibration_error"]
 
 
-def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
+def _read(setup: TrainingSetup, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the attention of the model on some validation rows, with their true labels."""
-    rows = _examples(setup, numbers)
     labels = [setup.task.labels.decode(row.pop("label")) for row in rows]
     model: Any = setup.model.eval()
     task: Any = FAMILIES[model.config.model_type].pipeline_task
@@ -128,22 +132,13 @@ def _read(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
     return [{**result, "true_label": label} for result, label in zip(results, labels, strict=True)]
 
 
-def _examples(setup: TrainingSetup, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Return some validation rows: their texts and their `label`, without marks."""
-    rows = setup.task.splits["validation"].select(numbers)
-    return rows.remove_columns({*SPAN_COLUMNS} & {*rows.column_names}).to_list()
-
-
-def _listed(heading: str, setup: TrainingSetup, logits: Any, numbers: Sequence[int]) -> Table:
+def _listed(heading: str, setup: TrainingSetup, logits: Any, examples: list[Any]) -> Table:
     """Return a table of some validation rows, for models that attend to nothing."""
-    labels, problem = setup.task.labels, setup.task.problem_type
-    rows = []
-    for row, scores in zip(_examples(setup, numbers), logits[numbers], strict=True):
-        predicted: Any = scores.round(3).tolist()
-        if problem == SINGLE_LABEL:
-            predicted = labels.names[int(scores.argmax())]
-        elif problem == MULTI_LABEL:
-            predicted = labels.decode(scores > 0)
+    labels, rows = setup.task.labels, []
+    found = predicted_labels(torch.from_numpy(logits.round(3)), labels)
+    for row, columns in zip(examples, found, strict=True):
+        first, *others = columns.values()
+        predicted = [first, *others] if labels.problem_type == REGRESSION else first
         known = labels.decode(row.pop("label"))
         rows.append([" / ".join(row.values()), label_text(predicted), label_text(known)])
     return Table(heading, ["", "predicted", "true label"], rows)

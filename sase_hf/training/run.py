@@ -203,7 +203,8 @@ class _Run:
                 private=bool(args.hub_private_repo),
                 revision=args.hub_revision,
                 commit_message="End of training",
-                about={"license": "", "language": ""},  # which a training run does not know
+                license="",  # a training run knows neither
+                language="",
                 token=args.hub_token,
             )
 

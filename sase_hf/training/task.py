@@ -49,10 +49,12 @@ class Task(ABC):
     Attributes:
         arguments: The dataclasses of its flags: for rows, model and training.
         trainer: Its `Trainer`, called with the options that `trainer_options` adds.
+        folder_suffix: What follows the name of the rows in the default of `--output_dir`.
     """
 
     arguments: ClassVar[tuple[type[Any], type[Any], type[Any]]]
     trainer: ClassVar[type[SelfAttentiveTrainer]] = SelfAttentiveTrainer
+    folder_suffix: ClassVar[str] = ""
 
     def __init__(self, model_args: Any, data_args: Any, run_args: Any = None) -> None:
         self.model_args, self.data_args, self.run_args = model_args, data_args, run_args

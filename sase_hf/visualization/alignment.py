@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 FIELDS = ("text", "translation_text", "tokens", "source_tokens", "alignment")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space before a piece of a text
 
-UNALIGNED = "Nothing is aligned yet: nearly every word weighs one word of the source most."
-COLUMN_SHARE, MIN_COLUMN = 0.8, 4  # of the words of a translation, which must be so many
-
 
 def alignment_figure(result: Result, title: str = "") -> Figure:
     """Draw the alignment of one text; `save_figure` writes it.
@@ -62,15 +59,7 @@ def alignment_text(result: Result, top: int = 3) -> str:
         best = sorted(range(len(row)), key=lambda place: -row[place])[:top]
         named = ", ".join(f"{source[place]} {row[place]:.0%}" for place in best)
         lines.append(f"{word:{width}}  {named}")
-    lines += [UNALIGNED] * is_column(weights)
     return "\n".join([visible(result["translation_text"]), *lines])
-
-
-def is_column(weights: Sequence[Sequence[float]]) -> bool:
-    """Return whether nearly all rows of weights (L, T) have their largest one at one place."""
-    places = [row.index(max(row)) for row in map(list, weights) if len(row) > 1]
-    most = max(map(places.count, places), default=0)
-    return len(places) >= MIN_COLUMN and most >= COLUMN_SHARE * len(places)
 
 
 def parse_alignment(result: Result) -> Grid:
@@ -104,5 +93,4 @@ def _render(results: Result | Sequence[Result], layout: str, prefix: str, **valu
     several = [results] if isinstance(results, Mapping) else results
     shown = [(result, parse_alignment(result)) for result in several]
     shared = {"layout": layout, "prefix": prefix, "max_tokens": MAX_TOKENS}
-    shared |= {"is_column": is_column, "unaligned": UNALIGNED}
     return render("alignment.html", shown=shown, **shared, **values)

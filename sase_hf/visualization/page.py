@@ -100,17 +100,13 @@ def comparison_html(
 
 
 def tables_html(
-    tables: Sequence[Table],
-    examples: Mapping[str, Sequence[Result]],
-    title: str,
-    notes: Sequence[str] = (),
+    tables: Sequence[Table], examples: Mapping[str, Sequence[Result]], title: str
 ) -> str:
-    """Show tables and the results of `attention_html` by their headings, below notes: one page."""
+    """Show tables, and below them the results of `attention_html` by their headings: one page."""
     parsed = [parse_results(results) for results in examples.values()]
     articles = [_articles(some, f"p{number}") for number, some in enumerate(parsed, start=1)]
     shown = list(zip(examples, articles, strict=True))
-    values: Any = {"title": title, "tables": tables, "examples": shown, "notes": notes}
-    return _render("tables.html", [*chain(*parsed)], **values)
+    return _render("tables.html", [*chain(*parsed)], title=title, tables=tables, examples=shown)
 
 
 def _render(

@@ -94,24 +94,18 @@ def measure_explanation(
     task = parse_arguments(LabelTask, words)
     validation, seed = Path(task.data_args.validation_file or ""), task.run_args.seed
     name = validation.name.partition(".")[0]
-    options: Any = {"max_seq_length": MAX_EXPLAINED, "seed": seed}
-
-    def load(file: Path, max_samples: int, **more: Any) -> EvaluationDataset:
-        return load_evaluation_dataset(
-            str(model), str(file), max_samples=max_samples, **options, **more
-        )
-
+    load = partial(load_evaluation_dataset, max_seq_length=MAX_EXPLAINED, seed=seed)
     if not (validation.parent / "marks").is_dir():
         raise FileNotFoundError("there is no folder data/marks; write it with scripts/lab/marks.py")
-    rows = load(validation, NUM_EXPLAINED.get(name, 200))
+    rows = load(str(model), str(validation), max_samples=NUM_EXPLAINED.get(name, 200))
     found = measure_faithfulness(rows, seed=seed)
     measured: dict[str, Any] = {"faithfulness": {key: found[key] for key in ("metrics", "cost")}}
     ratings = read_word_list(word_list) if word_list is not None else None
     for file in sorted(validation.parent.glob(f"marks/{name}.*.dev.jsonl")):
         marks = file.name.split(".")[1]
-        agreed = measure_agreement(
-            load(file, NUM_EXPLAINED.get(marks, 200), with_marks=True), ratings, seed=seed
-        )
+        max_samples = NUM_EXPLAINED.get(marks, 200)
+        rows = load(str(model), str(file), max_samples=max_samples, with_marks=True)
+        agreed = measure_agreement(rows, ratings, seed=seed)
         del agreed["intervals"]
         measured.setdefault("agreement", {})[marks] = agreed
     return measured

@@ -123,8 +123,8 @@ def test_label_column_refuses_labels_without_meaning(
 
 def test_label_column_doubts_names_that_may_be_mistakes() -> None:
     case, missing = LabelColumn.learn(["Good", "good", "bad", "NaN", "none of these"]).doubts()
-    assert missing.startswith("label NaN: if it stands for a missing label, empty")
-    assert case.startswith("labels Good, good differ only in case")
+    assert case.startswith("labels that differ only in case: Good, good;")
+    assert missing.startswith("labels that may mean none: NaN;")
 
 
 def test_label_column_refuses_bad_names_and_too_few() -> None:

@@ -273,7 +273,7 @@ def test_load_task_says_that_the_disk_is_full(tmp_path: Path, tokenizer: Tokeniz
     ("row", "message"),
     [
         ({"text": 5, "label": "bad"}, "'text': 5 is of type int, not a string"),
-        ({"text": " \n", "label": "bad"}, "'text': the text is blank; fill it in, or delete"),
+        ({"text": " \n", "label": "bad"}, "'text': the text is blank; delete"),
         ({"text": "a", "label": "good|bad"}, r"'label': 'good\|bad' looks like several labels, "),
         ({"text": "a"}, "'label': None is not a label; label the row, or leave all such rows out"),
     ],

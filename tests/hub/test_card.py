@@ -152,8 +152,6 @@ def test_card_shows_what_only_the_owner_knows() -> None:
     assert "## Limits and biases\n\n* Rooms of 2004 only.\n* All words outside" in card.text
     assert "* 0: 1 (one \\*star\\*)\n* 1: 2\n\n## Sizes" in card.text
     assert "the meaning of each number" in card_of(id2label={0: "1", 1: "2"}).text
-    assert "must state their licence" in card_of().text
-    assert "must state their licence" not in card.text
     with pytest.raises(ValueError, match=r"licence: not a field of a card; use license, license_n"):
         model_card(tiny_config(), name="x", num_parameters=9, about={"licence": "mit"})
 
@@ -173,10 +171,10 @@ def test_training_data_are_read_from_the_card(
 ) -> None:
     card = model_card(tiny_config(), record, name="rooms", num_parameters=1, about=about)
     Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
-    assert card_facts(str(tmp_path))["trained_on"] == said
+    assert card_facts(str(tmp_path))["Trained on"] == said
     for broken in ("no front matter", "---\n: [\n---\n", "---\n- a\n---\n"):
         Path(tmp_path, "README.md").write_text(broken, encoding="utf-8")
-        assert card_facts(str(tmp_path))["trained_on"] == ""
+        assert card_facts(str(tmp_path))["Trained on"] == ""
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

@@ -55,7 +55,7 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no checksums": (lambda f: (f / "SHA256SUMS").unlink(), rf"^no SHA256SUMS{OTHER_CODE}"),
     "no licence": (
         lambda f: replace_text(f / "README.md", "license: mit\n", ""),
-        r"front matter of .*README\.md lacks .* license: apache-2\.0; add them, or give --license$",
+        r"front matter of .*README\.md lacks .* license: apache-2\.0; add them, or give --license",
     ),
     "broken front matter": (
         lambda f: replace_text(f / "README.md", "license: mit", "license: [mit"),

@@ -11,7 +11,7 @@ from runs import launch, read_lines, same_weights
 from tiny_translation import SIZES
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
-from sase_hf.tasks import TranslationTask
+from sase_hf.tasks import RetrievalTask, TranslationTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
 
@@ -154,7 +154,7 @@ def test_bleu_is_recorded_where_it_was_measured_alone(tmp_path: Path) -> None:
     """Another metric needs no sacrebleu. Without a folder, the file of rows names it."""
     task = parse_arguments(TranslationTask, words_for(tmp_path, metric_name="x", output_dir=None))
     assert task.details(None, task.assemble()) == {}
-    assert task.run_args.output_dir == "runs/train"
+    assert task.run_args.output_dir == "runs/train-translator"
 
 
 def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
@@ -173,11 +173,10 @@ def test_adadelta_is_that_of_the_paper(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"text_column_names": "en"}, "name two columns, such as en,fr"),
+        ({"text_column_names": "en"}, "must name two different columns"),
         ({"text_column_names": "en,de"}, "has no column 'de'; it has 'en', 'fr'"),
         ({"max_train_words": 0}, "--max_train_words is 0"),
         ({"max_train_words": 2}, "no rows left"),
-        ({"max_train_words": 2, "both_directions": True}, "no rows left"),
         ({"model_name_or_path": "CHECKPOINT", "do_train": "true"}, "does not translate"),
         ({"do_predict": "true", "predict_with_generate": "false"}, "leave out --predict_with_gen"),
         ({"tokenizer_name": "CHECKPOINT", "subwords": "true"}, "--subwords cannot change a ready"),
@@ -216,11 +215,12 @@ def test_training_rows_alone_are_cut_and_exchanged(
 def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No pair is held out whose exchange is trained on. A column that is no text is left."""
     monkeypatch.chdir(tmp_path)
-    write_csv(
-        tmp_path / "pairs.csv", [{"id": "7", "french": p["fr"], "en": p["en"]} for p in PAIRS]
-    )
+    rows = [{"id": "7", "french": pair["fr"], "en": pair["en"]} for pair in PAIRS]
+    write_csv(tmp_path / "pairs.csv", rows)
     task = parse_arguments(TranslationTask, ["--train_file=pairs.csv", "--both_directions"])
-    assert task.run_args.output_dir == "runs/pairs"
+    ranker = parse_arguments(RetrievalTask, ["--train_file=pairs.csv"])
+    folders = [one.run_args.output_dir for one in (task, ranker)]
+    assert folders == ["runs/pairs-translator", "runs/pairs-ranker"]
     setup = task.assemble()
     assert setup.task.text_columns == ("french", "en")
     assert setup.model.num_parameters() < 5_000_000
@@ -230,6 +230,6 @@ def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.Monke
     )
     assert (len(train), len(held)) == (2 * (len(PAIRS) - 2), 2)
     assert not any(pair in train for pair in held)
-    write_csv(tmp_path / "one.csv", [{"en": p["en"]} for p in PAIRS])
-    with pytest.raises(ValueError, match=r"one\.csv: it is not clear which two .* 'en' \(texts"):
-        parse_arguments(TranslationTask, ["--train_file=one.csv"]).assemble()
+    write_csv(tmp_path / "pairs.csv", [{"en": pair["en"]} for pair in PAIRS])
+    with pytest.raises(ValueError, match=r"pairs\.csv: it is not clear which two .* 'en' \(text"):
+        task.assemble()

@@ -120,7 +120,6 @@ def test_command_that_names_no_step_is_read_as_with_the_preset_that_it_logs(
     ("model", "rows", "folder"),
     [
         ("runs/a", "new.csv", "runs/a-new"),
-        ("runs/b", "new.csv", "runs/b-new"),
         ("runs/a/model", "data/x.test.jsonl.gz", "runs/a-model-data-x.test"),
         ("OWNER/NAME", "../new.csv", "runs/OWNER-NAME-up-new"),
         (".", "new.csv", "runs/new"),

@@ -90,17 +90,6 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     assert Path("runs/reviews-new/predictions.csv").is_file()
 
 
-def test_train_without_validation_rows_trains_all_epochs_on_all_rows(
-    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(flags(**TINY, train_file=reviews, output_dir=tmp_path / "run", validation_fraction=0))
-    assert results_of(tmp_path / "run", "trainer_state")["epoch"] == 2
-    assert not (tmp_path / "run" / "report.html").exists()
-    shown = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line}
-    assert {"train_loss", "epoch", "model"} <= shown
-    assert not any(name.endswith(("_runtime", "_per_second", "_flos")) for name in shown)
-
-
 def test_calibration_leaves_no_better_temperature_and_no_other_prediction(
     tmp_path: Path, reviews: Path
 ) -> None:
@@ -123,22 +112,13 @@ def test_calibration_leaves_no_better_temperature_and_no_other_prediction(
     assert torch.equal(logits["plain"].argmax(-1), logits["calibrated"].argmax(-1))
 
 
-def test_calibration_of_rows_that_are_all_right_leaves_the_logits(
-    tmp_path: Path,
-) -> None:
-    """They ask for a confidence without limit, which other texts would not deserve."""
-    rows = [f"meal {i // 2} was {word},{word}\n" for i, word in enumerate(("good", "bad") * 20)]
-    (tmp_path / "easy.csv").write_text(f"text,label\n{''.join(rows)}")
-    easy = {**TINY, "num_train_epochs": 20, "lstm_hidden_size": 16, "classifier_hidden_size": 16}
-    main(flags(**easy, train_file=tmp_path / "easy.csv", output_dir=tmp_path / "run"))
-    assert results_of(tmp_path / "run")["eval_accuracy"] == 1, "the premise"
-    page = (tmp_path / "run" / "report.html").read_text()
-    assert re.search(r"temperature, left as it was</bdi></th><td>1\.000<", page)
+@pytest.mark.parametrize("labels", [[0] * 10, [0] * 7 + [1, 0, 1]], ids=["all right", "worse"])
+def test_calibration_that_would_lie_leaves_the_logits(labels: list[int]) -> None:
+    """Rows that are all right ask for a confidence without limit, one sure mistake for too little.
 
-
-def test_calibration_that_would_raise_the_error_leaves_the_logits() -> None:
-    """The likeliest temperature here is 2.3, for the sake of one wrong row that was sure."""
-    logits, labels = np.array([[2.0, 0]] * 8 + [[4.0, 0]] * 2), [0] * 7 + [1, 0, 1]
+    The likeliest temperature of the latter is 2.3, and raises the error.
+    """
+    logits = np.array([[2.0, 0]] * 8 + [[4.0, 0]] * 2)
     output = torch.nn.Linear(1, 2)
     before = output.weight.tolist()
     task = SimpleNamespace(problem_type="single_label_classification")
@@ -285,22 +265,6 @@ def test_train_resumes_a_killed_run_bit_for_bit(tmp_path: Path) -> None:
     assert same_weights(weights(folder), weights(tmp_path / "whole")), f"killed at {goal}"
 
 
-def test_train_refuses_in_one_line_before_it_trains(
-    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("rows").mkdir()
-    options = {**TINY, "train_file": reviews, "output_dir": "run", "do_train": True}
-    for name, value, message in (
-        ("num_hops", 0, "num_hops is 0; it must be from 1 to"),
-        ("record", "rows", "rows is a folder; name a file in it"),
-        ("label_column_name", "stars", ".*Choose with --text_column_names and --label_column"),
-    ):
-        with pytest.raises(SystemExit, match=rf"^train\.py: {message}"):
-            main(flags(**{**options, name: value}))
-    assert not Path("run").exists() or os.listdir("run") == [".lock"]
-
-
 def test_report_shows_what_was_measured(
     reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,7 +273,7 @@ def test_report_shows_what_was_measured(
     monkeypatch.setattr(
         sys.modules[write_report.__module__],
         "tables_html",
-        lambda _, examples, *__: shown.update(examples) or "",
+        lambda _, examples, __: shown.update(examples) or "",
     )
     options = {**TINY, "num_train_epochs": 1, "train_file": reviews, "max_seq_length": 3}
     main(flags(**options, output_dir=tmp_path / "run"))
@@ -334,15 +298,14 @@ def test_train_writes_into_no_folder_of_other_rows_or_of_a_model(
     """The weights of one file would be given out as those of another."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(trained, "runs/other")
-    shutil.copytree(trained, "runs/other-other")
     Path("other.csv").write_text(reviews.read_text().replace("was", "is"))
-    words = flags(**TINY, train_file="other.csv", output_dir="runs/other-other")
+    words = flags(**TINY, train_file="other.csv", output_dir="runs/other")
     with pytest.raises(SystemExit, match=r"trains on other rows, .* choose another --output_dir"):
         main([*words, "--resume_from_checkpoint"])
-    with pytest.raises(SystemExit, match=r"other-other is not empty, it holds a trained model"):
+    with pytest.raises(SystemExit, match=r"other is not empty, it holds a trained model"):
         main(words)
-    with pytest.raises(SystemExit, match="would go into runs/other-other, which holds a model"):
-        main(flags(**QUIET, model_name_or_path="runs/other", test_file="other.csv"))
+    with pytest.raises(SystemExit, match="runs/other, for the results, holds a model"):
+        main(flags(**QUIET, model_name_or_path="runs/other", test_file="runs.csv"))
 
 
 def test_predictions_read_no_labels_that_the_model_does_not_know(

@@ -56,14 +56,6 @@ def test_alignment_page_shows_every_weight_and_obeys_no_text() -> None:
     assert not {"html", "h1"} & set(Page(alignment_fragment(RESULT)).elements)
 
 
-def test_alignment_that_is_a_column_says_that_nothing_is_aligned() -> None:
-    rows, column = [[0.4, 0.3, 0.2, 0.1], [0.1, 0.3, 0.2, 0.4]] * 2, [[0.1, 0.2, 0.3, 0.4]] * 4
-    for weights, expected in ((rows, False), (column, True)):
-        result = {**RESULT, "alignment": weights, "tokens": ["a"] * 4}
-        shown = alignment_text(result), alignment_html(result)
-        assert ["Nothing is aligned yet" in text for text in shown] == [expected] * 2
-
-
 def test_alignment_text_names_the_strongest_source_words() -> None:
     lines = alignment_text(RESULT, top=2).splitlines()
     assert lines[0] == "un $chien$"

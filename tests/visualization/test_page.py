@@ -135,7 +135,7 @@ def test_pages_escape_texts_labels_titles_and_names(payload: str) -> None:
     assert page.texts["h2"] == [f"{n} Predicted {payload} 75.0%" for n in range(1, 5)]
     assert "default-src 'none'; style-src 'unsafe-inline'" in page.values("content")
     table = Table(payload, ["", payload], [[payload, payload]], [[0.5]])
-    page = assert_harmless(tables_html([table], {payload: [shown]}, payload, [payload]))
+    page = assert_harmless(tables_html([table], {payload: [shown]}, payload))
     assert page.texts["h2"] == [payload, f"Predicted {payload} 75.0%"]
 
 

@@ -3,24 +3,26 @@
    The names are those of the package: T tokens, d width of a word vector, u LSTM units, H width of
    a state, r hops, W width of a row that the classifier reads. A matrix is a flat array, inputs x
    outputs, row by row; sums are in float64. Functions with a star pause at each token. `model` is
-   the JSON of the page, `weights` its tensors by the names of html_export.py. */
+   the JSON of the page; `weights` has a list of matrices for each name of html_export.py. */
 
 let model, weights, vocabulary, apart;
+const transposed = new Map();
 
 const zeros = (length) => new Float64Array(length);
 const times = (count, make) => Array.from({ length: count }, (_, k) => make(k));
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+const dot = (one, other) => one.reduce((total, x, k) => total + x * other[k], 0);
+const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
 // ---- tokenizer: data/tokenizer.py, with offsets in code points -----------------------------------
 
-const WORDS = String.raw`[\p{L}\p{M}\p{N}]`, ENDS_A_CHARACTER = /[\p{M}\u1160-\u11ff]/u;
+const ENDS_A_CHARACTER = /[\p{M}\u1160-\u11ff]/u;
 
 function prepareTokenizer() {
-  const unspaced = model.tokenizer.unspaced && `[${model.tokenizer.unspaced}]`;
-  const ofWords = unspaced ? `[${WORDS}--${unspaced}]` : WORDS;
+  const unspaced = `[${model.tokenizer.unspaced}]`, ofWords = String.raw`[[\p{L}\p{M}\p{N}]--${unspaced}]`;
   const contraction = `(?:[Nn]'[Tt]|'(?:[Ssſ]|[Mm]|[Dd]|[Ll][Ll]|[Rr][Ee]|[Vv][Ee]))(?!${ofWords})`;
-  const alone = unspaced ? String.raw`${unspaced}\p{M}*|` : "";
-  apart = new RegExp(`${contraction}|${alone}[^${ofWords}]`, "gv");
+  const ofWordLevel = String.raw`${contraction}|${unspaced}\p{M}*|[^${ofWords}]`;
+  apart = new RegExp(model.tokenizer.level === "word" ? `(${ofWordLevel})` : String.raw`(\p{White_Space}+|.)`, "sv");
   vocabulary = new Map(model.words.map((word, id) => [word, id]));
 }
 
@@ -44,21 +46,17 @@ function normalized(points) {
   return { text, origins };
 }
 
-/* Return the tokens of a normalized text, each with its place. */
+/* Return the tokens of a normalized text, each with its place; inner white space is a character. */
 function pieces(text) {
-  const found = [], isOfCharacters = model.tokenizer.level === "character";
-  const runs = isOfCharacters ? /\p{White_Space}+|./gsu : /\P{White_Space}+/gu;
-  for (const { 0: run, index } of text.matchAll(runs)) {
-    const end = index + run.length, isBlank = /\p{White_Space}/u.test(run);
-    if (isBlank && index && end < text.length) found.push([end - 1, " "]);
-    let done = 0;
-    for (const match of isOfCharacters ? [] : run.matchAll(apart)) {
-      found.push([index + done, run.slice(done, match.index)], [index + match.index, match[0]]);
-      done = match.index + match[0].length;
-    }
-    if (!isBlank) found.push([index + done, run.slice(done)]);
+  const found = [];
+  let end = 0;
+  for (const part of text.split(apart)) {
+    const start = end, isBlank = /^\p{White_Space}/u.test(part), isInner = start && start + part.length < text.length;
+    end += part.length;
+    if (part && !isBlank) found.push([start, part]);
+    else if (isBlank && isInner && model.tokenizer.level === "character") found.push([end - 1, " "]);
   }
-  return found.filter(([, word]) => word);
+  return found;
 }
 
 /* Return the tokens of a text in code points: id, start and end. */
@@ -77,7 +75,7 @@ function tokenize(points) {
 
 // ---- products ------------------------------------------------------------------------------------
 
-/* Return bias + x @ matrix. Four rows, and below four sums, at a time take a third of the time. */
+/* Return bias + x @ matrix. Four rows at a time take a third of the time. */
 function affine(bias, matrix, x) {
   const y = Float64Array.from(bias), columns = y.length;
   let i = 0, at = 0;
@@ -90,21 +88,11 @@ function affine(bias, matrix, x) {
   return y;
 }
 
-/* Return matrix @ y: from the slopes of the outputs those of the inputs. */
+/* Return matrix @ y: from the slopes of the outputs those of the inputs. Transposes are kept. */
 function back(matrix, y) {
-  const columns = y.length, x = zeros(matrix.length / columns);
-  for (let i = 0, at = 0; i < x.length; i++) {
-    let a = 0, b = 0, c = 0, d = 0, j = 0;
-    for (; j + 3 < columns; j += 4, at += 4) {
-      a += matrix[at] * y[j];
-      b += matrix[at + 1] * y[j + 1];
-      c += matrix[at + 2] * y[j + 2];
-      d += matrix[at + 3] * y[j + 3];
-    }
-    for (; j < columns; j++, at++) a += matrix[at] * y[j];
-    x[i] = a + b + c + d;
-  }
-  return x;
+  const inputs = matrix.length / y.length, place = (at) => (at % inputs) * y.length + Math.floor(at / inputs);
+  if (!transposed.has(matrix)) transposed.set(matrix, matrix.map((_, at) => matrix[place(at)]));
+  return affine(zeros(inputs), transposed.get(matrix), y);
 }
 
 /* Add a vector to y, times one factor or one for each feature. */
@@ -126,25 +114,34 @@ function joined(vectors) {
 // ---- encoder: word vectors and BiLSTM, forward and back ------------------------------------------
 
 function wordVector(id) {
-  const d = weights.vectors.length / model.words.length, scale = weights.scales?.[id] ?? 1;
-  return Float64Array.from(weights.vectors.subarray(id * d, (id + 1) * d), (x) => x * scale);
+  const scale = weights.scales?.[id][0] ?? 1;
+  return Float64Array.from(weights.vectors[id], (x) => x * scale);
 }
 
-/* Return what an LSTM computes at one token: gates after their functions, cell and state. */
-function lstmStep(lstm, input, last) {
-  const gates = affine(weights[`${lstm}.bias`], weights[lstm], joined([input, last.state]));
-  const u = gates.length / 4, before = last.cell, cell = zeros(u), state = zeros(u);
+/* Return what run `run` of an LSTM reads at a token, out of values or slopes of all levels: inputs
+   and state before; and the place of its state. Runs are forward and backward, layer by layer. */
+function places(levels, run, token) {
+  const layer = run >> 1, side = run % 2, u = model.hidden_size / 2;
+  const half = (state) => state?.subarray(side * u, (side + 1) * u) ?? zeros(u);
+  const below = levels.slice(model.lstm_shortcuts ? 0 : layer, layer + 1);
+  const above = levels[layer + 1], before = half(above[token + 2 * side - 1]);
+  return [[...below.map((level) => level[token]), before], half(above[token])];
+}
+
+/* Write the state of an LSTM at one token; return its gates after their functions, and its cell. */
+function lstmStep(run, [inputs, state], before) {
+  const u = state.length, gates = affine(weights[`lstm.${run}.bias`][0], weights[`lstm.${run}`][0], joined(inputs));
+  const cell = zeros(u);
   for (let k = 0; k < u; k++) {
-    for (let gate = k; gate < 4 * u; gate += u)
-      gates[gate] = gate === k + 2 * u ? Math.tanh(gates[gate]) : 1 / (1 + Math.exp(-gates[gate]));
+    for (let gate = k; gate < 4 * u; gate += u) gates[gate] = gate === k + 2 * u ? Math.tanh(gates[gate]) : sigmoid(gates[gate]);
     cell[k] = gates[u + k] * before[k] + gates[k] * gates[2 * u + k];
     state[k] = gates[3 * u + k] * Math.tanh(cell[k]);
   }
-  return { gates, before, cell, state };
+  return { gates, before, cell };
 }
 
-/* Return the slopes of input and state before, from those of the state; update those of the cell. */
-function lstmStepBack(lstm, { gates, before, cell }, ofState, ofCell) {
+/* Return the slopes of what a step read, from those of its state; update those of the cell. */
+function lstmStepBack({ run, gates, before, cell }, ofState, ofCell) {
   const u = cell.length, ofGates = zeros(4 * u);
   for (let k = 0; k < u; k++) {
     const i = gates[k], f = gates[u + k], g = gates[2 * u + k], o = gates[3 * u + k];
@@ -155,48 +152,36 @@ function lstmStepBack(lstm, { gates, before, cell }, ofState, ofCell) {
     ofGates[3 * u + k] = ofState[k] * bent * o * (1 - o);
     ofCell[k] = inner * f;
   }
-  return back(weights[lstm], ofGates);
+  return back(weights[`lstm.${run}`][0], ofGates);
 }
 
-/* Return the word vectors and the states of each layer, and what `slopesOfWords` needs. A browser
-   makes loops fast only in functions without a star. */
+/* Return the word vectors and the states of each layer, and the steps for `slopesOfWords`. A
+   browser makes loops fast only in functions without a star. */
 function* encode(ids) {
-  const levels = [ids.map(wordVector)], read = [];
-  for (let layer = 0; layer < model.num_lstm_layers; layer++) {
-    const below = model.lstm_shortcuts ? levels : levels.slice(-1), nothing = zeros(model.hidden_size / 2);
-    read.push([[], []]);
-    for (const side of [0, 1]) {
-      let step = { cell: nothing, state: nothing };
-      for (const token of side ? [...ids.keys()].reverse() : ids.keys()) {
-        step = lstmStep(`lstm.${layer}.${side}`, joined(below.map((level) => level[token])), step);
-        read[layer][side][token] = step;
-        yield;
-      }
+  const levels = [ids.map(wordVector)], steps = [];
+  times(model.num_lstm_layers, () => levels.push(ids.map(() => zeros(model.hidden_size))));
+  for (let run = 0; run < 2 * model.num_lstm_layers; run++) {
+    let cell = zeros(model.hidden_size / 2);
+    for (const k of ids.keys()) {
+      const token = run % 2 ? ids.length - 1 - k : k, step = lstmStep(run, places(levels, run, token), cell);
+      steps.push({ run, token, ...step });
+      cell = step.cell;
+      yield;
     }
-    levels.push(ids.map((_, token) => joined(read[layer].map((steps) => steps[token].state))));
   }
-  return { levels, read };
+  return { levels, steps };
 }
 
 /* Return the slopes of the word vectors (T, d), given those of the states (T, H). */
-function* slopesOfWords({ levels, read }, ofStates) {
-  const slopes = levels.map((level) => level.map((vector) => zeros(vector.length)));
-  slopes[slopes.length - 1] = ofStates;
-  for (let layer = model.num_lstm_layers - 1; layer >= 0; layer--) {
-    for (const side of [0, 1]) {
-      const u = model.hidden_size / 2, ofCell = zeros(u), tokens = [...ofStates.keys()];
-      let ofState = zeros(u);
-      for (const token of side ? tokens : tokens.reverse()) {
-        add(ofState, split(slopes[layer + 1][token], 2)[side]);
-        let found = lstmStepBack(`lstm.${layer}.${side}`, read[layer][side][token], ofState, ofCell);
-        for (const level of slopes.slice(model.lstm_shortcuts ? 0 : layer, layer + 1)) {
-          add(level[token], found);
-          found = found.subarray(level[token].length);
-        }
-        ofState = found;
-        yield;
-      }
-    }
+function* slopesOfWords({ levels, steps }, ofStates) {
+  const slopes = levels.slice(0, -1).map((level) => level.map((vector) => zeros(vector.length)));
+  const ofCells = times(2 * model.num_lstm_layers, () => zeros(model.hidden_size / 2));
+  slopes.push(ofStates);
+  for (const step of steps.reverse()) {
+    const [inputs, state] = places(slopes, step.run, step.token);
+    const found = lstmStepBack(step, state, ofCells[step.run]);
+    inputs.reduce((done, input) => (add(input, found.subarray(done)), done + input.length), 0);
+    yield;
   }
   return slopes[0];
 }
@@ -211,14 +196,15 @@ function asAttended(state) {
   return centred.map((x) => x / deviation);
 }
 
-/* Turn T scores into weights that sum to 1, by softmax or as `_sparse_weights` does. */
-function attend(scores) {
-  const alpha = { softmax: 1, entmax15: 1.5, sparsemax: 2 }[model.attention_function];
+function softmax(scores) {
   const top = scores.reduce((most, score) => Math.max(most, score), -Infinity);
-  if (alpha === 1) {
-    const powers = scores.map((score) => Math.exp(score - top)), total = sum(powers);
-    return powers.map((power) => power / total);
-  }
+  const powers = scores.map((score) => Math.exp(score - top)), total = sum(powers);
+  return powers.map((power) => power / total);
+}
+
+/* Turn T scores into weights that sum to 1 as `_sparse_weights` does: alpha 1.5 or 2. */
+function sparse(scores, alpha) {
+  const top = scores.reduce((most, score) => Math.max(most, score), -Infinity);
   const z = scores.map((score) => Math.max(-1, (score - top) * (alpha - 1)));
   let total = 0, squares = 0, count = 0, threshold = -1;
   for (const value of z.slice().sort().reverse()) {
@@ -232,52 +218,41 @@ function attend(scores) {
   return z.map((value) => Math.max(0, value - threshold) ** (1 / (alpha - 1)));
 }
 
+const ATTENTION = { softmax, entmax15: (scores) => sparse(scores, 1.5), sparsemax: (scores) => sparse(scores, 2) };
+
 /* Return the weights of each hop: (T, 1) for self-attention, (T, H) for generalized pooling. */
 function* weigh(states) {
-  const r = model.num_hops, byFeature = model.pooling === "generalized", scores = [];
-  const bend = byFeature ? (x) => Math.max(0, x) : Math.tanh, nothing = zeros(byFeature ? model.hidden_size : r);
-  const [first, bias, second] = ["1", "bias", "2"].map((name) => split(weights[`pooling.${name}`], byFeature ? r : 1));
+  const bend = model.pooling === "generalized" ? (x) => Math.max(0, x) : Math.tanh, scores = [];
+  const [first, bias, second] = ["hidden", "bias", "output"].map((name) => weights[`pooling.${name}`]);
+  const nothing = zeros(second[0].length / bias[0].length);
   for (const state of states.map(asAttended)) {
-    const hidden = first.map((matrix, k) => affine(bias[k], matrix, state).map(bend));
-    scores.push(joined(hidden.map((units, k) => affine(nothing, second[k], units))));
+    scores.push(joined(first.map((matrix, k) => affine(nothing, second[k], affine(bias[k], matrix, state).map(bend)))));
     yield;
   }
-  const columns = times(byFeature ? r * nothing.length : r, (k) => attend(Float64Array.from(scores, (own) => own[k])));
-  return times(r, (hop) => states.map((_, token) =>
-    Float64Array.from({ length: columns.length / r }, (_, k) => columns[(hop * columns.length) / r + k][token])));
+  const columns = Array.from(scores[0], (_, k) => ATTENTION[model.attention_function](Float64Array.from(scores, (own) => own[k])));
+  const size = columns.length / model.num_hops;
+  return times(model.num_hops, (hop) =>
+    states.map((_, token) => columns.slice(hop * size, (hop + 1) * size).map((column) => column[token])));
 }
 
 // ---- head: logits, and the gradient of contributions_self_attentive.py ---------------------------
 
 /* Return the groups of hidden units: the matrix of each, and the places in M that it reads. */
-function groups() {
-  const r = model.num_hops, W = model.row_width;
-  if (weights.hidden) return [[weights.hidden, times(r * W, (k) => k)]];
-  const ofRows = split(weights.rows, r).map((matrix, i) => [matrix, times(W, (w) => i * W + w)]);
-  return [...ofRows, ...split(weights.columns, W).map((matrix, w) => [matrix, times(r, (i) => i * W + w)])];
-}
+const groups = () => model.groups.flatMap(([name, stride, step]) => weights[name].map((matrix, k) =>
+  [matrix, times((model.num_hops * model.row_width) / weights[name].length, (n) => k * stride + n * step)]));
 
-const hiddenUnits = (features) => joined(groups().map(([matrix, places]) =>
-  affine(zeros(matrix.length / places.length), matrix, places.map((place) => features[place]))));
+const hiddenUnits = (features) => joined(groups().map(([matrix, read]) =>
+  affine(zeros(matrix.length / read.length), matrix, read.map((place) => features[place]))));
 
 function hiddenBack(units) {
   const slopes = zeros(model.num_hops * model.row_width);
-  for (const [matrix, places] of groups()) {
-    const own = units.subarray(0, matrix.length / places.length);
-    back(matrix, own).forEach((slope, k) => (slopes[places[k]] += slope));
-    units = units.subarray(own.length);
+  let done = 0;
+  for (const [matrix, read] of groups()) {
+    const own = units.subarray(done, (done += matrix.length / read.length));
+    back(matrix, own).forEach((slope, k) => (slopes[read[k]] += slope));
   }
   return slopes;
 }
-
-/* Put the rows (r, H) of several matrices side by side, or take them apart again. */
-const sideBySide = (matrices) => joined(times(model.num_hops, (i) => matrices.map((one) => split(one, model.num_hops)[i])).flat());
-const takenApart = (features, count) => times(count, (k) =>
-  joined(split(features, model.num_hops * count).filter((_, place) => place % count === k)));
-
-/* Apply a matrix of each hop, if there is one, to its row. */
-const byHop = (matrix, name, apply) => !weights[name] ? matrix :
-  joined(split(matrix, model.num_hops).map((row, i) => apply(split(weights[name], model.num_hops)[i], row)));
 
 /* Return the integrals of 1 and of 2 a over all a from 0 to 1 where a unit is active. */
 function activeShares(linear, quadratic, bias) {
@@ -294,38 +269,39 @@ function activeShares(linear, quadratic, bias) {
   return shares;
 }
 
-/* Return the logits of one or two matrices, and a function from a label to its mean gradients. */
+/* Return the logits of M of one or two texts, and a function from a label to its mean gradients. */
 function classify(matrices) {
-  const [u, v] = matrices, bias = weights["hidden.bias"], nothing = zeros(u.length);
-  const sides = v && matrices.map((one, k) => byHop(one, `matching.${k}`, (matrix, row) => affine(zeros(row.length), matrix, row)));
-  const straight = { none: [u], gated: [], concat: v && [u, v, u.map((x, k) => Math.abs(x - v[k]))] }[model.matching];
-  const product = v ? [sides[0].map((x, k) => x * sides[1][k])] : [];
-  const linear = hiddenUnits(sideBySide([...straight, ...product.map(() => nothing)]));
-  const quadratic = hiddenUnits(sideBySide([...straight.map(() => nothing), ...product]));
-  const logits = affine(weights["output.bias"], weights.output, linear.map((x, k) => Math.max(0, x + quadratic[k] + bias[k])));
+  const r = model.num_hops, H = model.hidden_size, W = model.row_width, isConcat = model.matching === "concat";
+  const sides = matrices.map((matrix) => split(matrix, r)), [u, v] = sides;
+  const gate = (side, i) => weights.matching?.[side * r + i];
+  const gated = sides.map((rows, side) => rows.map((row, i) => (gate(side, i) ? affine(zeros(H), gate(side, i), row) : row)));
+  const straight = zeros(r * W), product = zeros(r * W), bias = weights["hidden.bias"][0];
+  for (let i = 0; i < r; i++) {
+    const row = split(straight, r)[i];
+    if (isConcat) row.set(joined([u[i], v[i], u[i].map((x, k) => Math.abs(x - v[i][k]))]));
+    else if (!v) row.set(u[i]);
+    if (v) split(product, r)[i].set(gated[0][i].map((x, k) => x * gated[1][i][k]), W - H);
+  }
+  const linear = hiddenUnits(straight), quadratic = hiddenUnits(product);
+  const active = linear.map((x, k) => Math.max(0, x + quadratic[k] + bias[k]));
+  const logits = affine(weights["output.bias"][0], weights.output[0], active);
   const shares = Array.from(linear, (x, k) => activeShares(x, quadratic[k], bias[k]));
   function gradients(label) {
-    const slopes = linear.map((_, k) => weights.output[k * logits.length + label]);
-    const [first, second] = [0, 1].map((degree) =>
-      takenApart(hiddenBack(slopes.map((x, k) => x * shares[k][degree])), straight.length + product.length));
-    return !v ? first : matrices.map((one, side) => {
-      const half = second.at(-1).map((slope, k) => (slope * sides[1 - side][k]) / 2);
-      const signs = one.map((x, k) => Math.sign(x - matrices[1 - side][k]));
-      return byHop(half, `matching.${side}`, back).map((slope, k) =>
-        straight.length ? slope + first[side][k] + first[2][k] * signs[k] : slope);
-    });
+    const slopes = linear.map((_, k) => weights.output[0][k * logits.length + label]);
+    const [first, second] = [0, 1].map((degree) => split(hiddenBack(slopes.map((x, k) => x * shares[k][degree])), r));
+    return sides.map((rows, side) => joined(rows.map((row, i) => {
+      const slope = zeros(H), other = sides[1 - side]?.[i];
+      if (isConcat || !v) add(slope, first[i].subarray(side * H));
+      if (isConcat) add(slope, first[i].subarray(2 * H), row.map((x, k) => Math.sign(x - other[k])));
+      const ofProduct = second[i].subarray(W - H).map((x, k) => v && (x * gated[1 - side][i][k]) / 2);
+      if (v) add(slope, gate(side, i) ? back(gate(side, i), ofProduct) : ofProduct);
+      return slope;
+    })));
   }
   return { logits, gradients };
 }
 
-// ---- result --------------------------------------------------------------------------------------
-
-function scoresOf(logits) {
-  if (model.kind === "values") return logits;
-  if (model.kind === "shares") return logits.map((x) => 1 / (1 + Math.exp(-x)));
-  const top = Math.max(...logits), powers = logits.map((x) => Math.exp(x - top)), total = sum(powers);
-  return powers.map((power) => power / total);
-}
+const SCORES = { values: (logits) => logits, shares: (logits) => logits.map(sigmoid), probabilities: softmax };
 
 /* Read one text or two; explain the label `target`, by default the predicted one. */
 function* read(texts, target = null) {
@@ -340,7 +316,7 @@ function* read(texts, target = null) {
     const total = tokens.map((_, token) => sum(attention.map((hop) => hop[token]))), all = sum(total) || 1;
     sides.push({ points, tokens, encoded, hops, matrix, attention, overall: total.map((x) => x / all) });
   }
-  const { logits, gradients } = classify(sides.map((side) => side.matrix)), scores = Array.from(scoresOf(logits));
+  const { logits, gradients } = classify(sides.map((side) => side.matrix)), scores = Array.from(SCORES[model.kind](logits));
   const best = scores.indexOf(Math.max(...scores)), explained = target ?? best;
   for (const [number, gradient] of gradients(explained).entries()) {
     const side = sides[number], [vectors, states] = [side.encoded.levels[0], side.encoded.levels.at(-1)];
@@ -349,11 +325,10 @@ function* read(texts, target = null) {
       const slope = zeros(rows[i].length);
       add(slope, rows[i], own);
       add(slopes[token], slope);
-      return sum(slope.map((x, k) => x * states[token][k]));
+      return dot(slope, states[token]);
     }));
-    side.added = side.contributions.map(sum);
     const ofWords = yield* slopesOfWords(side.encoded, slopes);
-    side.words = ofWords.map((slope, token) => sum(slope.map((x, k) => x * vectors[token][k])));
+    side.words = ofWords.map((slope, token) => dot(slope, vectors[token]));
   }
   return { scores, best, target: explained, sides };
 }

@@ -1,8 +1,11 @@
 /* What the page does: unpack the model, read what is typed, and fill in what live.html lays out. */
 
-const one = (selector, within = document) => within.querySelector(selector);
-const every = (selector, within = document) => Array.from(within.querySelectorAll(selector));
+const DELAY = 120, MOMENT = 12; // milliseconds: from a key to the reading, and of reading without a pause
+
+const one = (selector) => document.querySelector(selector);
+const every = (selector) => Array.from(document.querySelectorAll(selector));
 const pause = () => new Promise((resume) => setTimeout(resume));
+const signed = (added) => `${added > -0.005 ? "+" : "−"}${Math.abs(added).toFixed(2)}`;
 
 /* Return a new element; a text among its children is shown and never obeyed. */
 function element(tag, children, name = "", styles = {}) {
@@ -33,23 +36,14 @@ async function unpack() {
     await pause();
   }
   const kinds = { int8: Int8Array, float16: Uint16Array, float32: Float32Array };
-  weights = Object.fromEntries(model.tensors.map(([name, kind, first, length]) => {
+  weights = Object.fromEntries(model.tensors.map(([name, kind, first, length, count]) => {
     const own = new kinds[kind](bytes.buffer, first, length);
-    return [name, kind === "float16" ? Float32Array.from(own, fromHalf) : own];
+    return [name, split(kind === "float16" ? Float32Array.from(own, fromHalf) : own, count)];
   }));
   prepareTokenizer();
 }
 
-// ---- words and colours: attended_text.py and page.py ---------------------------------------------
-
-const percent = (share) => `${(100 * share).toFixed(share >= 0.095 || !share ? 0 : 1)}%`;
-const signed = (added) => `${added > -0.005 ? "+" : "−"}${Math.abs(added).toFixed(2)}`;
-const number = (score) => (model.kind === "probabilities" ? `${(100 * score).toFixed(1)}%` : score.toFixed(3));
-
-function shortened(text) {
-  const line = Array.from(text.trim().replaceAll(/\s+/gu, " "));
-  return line.length <= 60 ? line.join("") : `${line.slice(0, 59).join("")}…`;
-}
+// ---- words and colours: attended_text.py ---------------------------------------------------------
 
 /* Return the code points of a text as readers see them: nothing stays hidden. */
 function visible(points) {
@@ -63,14 +57,14 @@ function visible(points) {
 
 /* Return the words of a text with their weights in each view. A word is a token, or the tokens of
    what a reader sees as one character. */
-function attended(side) {
-  const starts = new Set(), words = [], shown = visible(side.points);
+function attended({ points, tokens, overall, attention, words: contributions }) {
+  const starts = new Set(), words = [], shown = visible(points);
   let place = 0, done = 0;
-  for (const { segment } of new Intl.Segmenter().segment(side.points.join(""))) {
+  for (const { segment } of new Intl.Segmenter().segment(points.join(""))) {
     starts.add(place);
     place += Array.from(segment).length;
   }
-  for (const [token, { start, end }] of side.tokens.entries()) {
+  for (const [token, { start, end }] of tokens.entries()) {
     const last = words.at(-1), first = Math.max(start, done);
     if (last && start < end && (end <= done || (start <= done && !starts.has(start)))) {
       last.tokens.push(token);
@@ -78,9 +72,8 @@ function attended(side) {
     } else if (first < end) words.push({ start: first, end, tokens: [token] });
     done = words.at(-1)?.end ?? 0;
   }
-  for (const word of words) word.text = shown.slice(word.start, word.end).join("");
   const byWord = (values) => words.map((word) => sum(word.tokens.map((token) => values[token])));
-  return { shown, words, views: [side.overall, ...side.attention].map(byWord), added: byWord(side.words) };
+  return { shown, words, views: [overall, ...attention].map(byWord), added: byWord(contributions) };
 }
 
 /* Return how strong the colours of the words are, from 0 to 1. */
@@ -89,86 +82,50 @@ function strengths(shares) {
   return shares.map((share) => full && Math.min(1, Math.log(Math.max(1, share * shares.length)) / full));
 }
 
-function readsEvenly(shares) {
-  const real = shares.filter((share) => share > 0), total = sum(real);
-  const entropy = -sum(real.map((share) => (share / total) * Math.log(share / total)));
-  const isFlat = Math.max(0, ...real) * shares.length <= model.min_ratio * total;
-  return shares.length > 1 && isFlat && entropy >= model.even_entropy * Math.log(shares.length);
-}
-
-/* Return the bars of a strip: for each cell the largest value of its words. */
-function bars(values, stylesOf) {
-  const cells = Array(Math.min(model.strip_cells, values.length)).fill(0);
-  values.forEach((value, k) => {
-    const cell = Math.floor((k * cells.length) / values.length);
-    if (Math.abs(value) > Math.abs(cells[cell])) cells[cell] = value;
-  });
-  return cells.map((value) => element("i", [], "", stylesOf(value)));
-}
-
-const added = (value) => ({ [value > 0 ? "--pro" : "--con"]: Math.abs(value).toFixed(3) });
-const largest = (words, values) =>
-  words.map(({ text }, k) => [text, values[k]]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-
 // ---- drawing -------------------------------------------------------------------------------------
 
-function drawText(paragraph, text) {
-  const colours = text.views.map(strengths), drawn = [];
+function drawText(paragraph, { shown, words, views, added }) {
+  const colours = views.map(strengths), drawn = [];
   let done = 0;
-  text.words.forEach(({ start, end, text: word }, k) => {
-    const shares = text.views.map((view) => view[k]), hop = shares.indexOf(Math.max(...shares.slice(1)), 1);
+  words.forEach(({ start, end }, k) => {
     const styles = Object.fromEntries(colours.map((own, view) => [`--${view}`, own[k]]));
-    const mark = element("span", word, "", { ...styles, ...added(text.added[k]) });
-    mark.title = `${percent(shares[0])}; hop ${hop}: ${percent(shares[hop])}; why: ${signed(text.added[k])}`;
-    drawn.push(text.shown.slice(done, start).join(""), mark);
+    styles[added[k] > 0 ? "--pro" : "--con"] = Math.abs(added[k]).toFixed(3);
+    drawn.push(shown.slice(done, start).join(""), element("span", shown.slice(start, end).join(""), "", styles));
     done = end;
   });
-  paragraph.replaceChildren(...drawn, text.shown.slice(done).join(""));
+  paragraph.replaceChildren(...drawn, shown.slice(done).join(""));
 }
 
-/* Draw the strip of a line, and the strongest words of each sign, or of the view. */
-function drawLine(side, { words, views, added: values }, view) {
-  const isWhy = view === "why", all = largest(words, isWhy ? values : views[view]);
-  const least = isWhy ? model.min_added * Math.abs(all[0]?.[1]) : model.min_top_weight;
-  const strong = all.filter(([, value], k) => (!k && !isWhy) || Math.abs(value) > least);
-  const strip = isWhy ? bars(values, added) : bars(strengths(views[view]), (strength) => ({ "--w": strength }));
-  one(".strip", side).replaceChildren(...strip);
-  every(".top", side).forEach((top, against) => {
-    const own = strong.filter(([, value]) => !isWhy || value < 0 === Boolean(against)).slice(0, model.top_words);
-    const named = own.flatMap(([text, value]) => {
-      const word = element("bdi", shortened(text));
-      return [element("b", isWhy ? [`${signed(value)} `, word] : [word, ` ${percent(value)}`]), " "];
-    });
-    top.replaceChildren(...(!isWhy && readsEvenly(views[view]) ? [model.reads_evenly] : named));
-  });
-}
-
-function drawScores(scores, best) {
-  const order = [...scores.keys()];
-  if (order.length > model.max_labels) order.sort((a, b) => scores[b] - scores[a]).splice(model.max_labels);
-  one(".scores").replaceChildren(...order.map((label) => {
-    const name = element("th", element("bdi", model.labels[label]));
-    name.scope = "row";
-    const bar = model.kind === "values" ? [] : element("i", [], "", { "--w": scores[label] });
-    return element("tr", [name, element("td", bar, "bar"), element("td", number(scores[label]))], label === best && "predicted");
-  }));
+/* Name the strongest words of a view, or those for the label or against it. */
+function drawTop(top, { shown, words, views, added }) {
+  const sign = { pro: 1, con: -1 }[top.dataset.view], shares = views[top.dataset.view];
+  const values = shares ?? added.map((value) => sign * value);
+  const largest = Math.max(...(shares ?? added.map(Math.abs)));
+  const least = shares ? Math.min(model.min_top_weight, largest) : model.min_added * largest;
+  const number = (value) => (shares ? `${(100 * value).toFixed(value >= 0.095 ? 0 : 1)}%` : signed(sign * value));
+  const strong = [...words.keys()].filter((k) => values[k] > 0 && values[k] >= least).sort((a, b) => values[b] - values[a]);
+  top.replaceChildren(...strong.slice(0, model.top_words).map((k) =>
+    element("b", [element("bdi", shown.slice(words[k].start, words[k].end).join("")), ` ${number(values[k])} `])));
 }
 
 function draw({ scores, best, target, sides }) {
-  const texts = sides.map(attended), hops = sides[0].added.map((_, hop) => sum(sides.map((side) => side.added[hop])));
-  const full = Math.max(0.001, ...texts.flatMap((text) => text.added.map(Math.abs)));
+  const texts = sides.map(attended), full = Math.max(0.001, ...texts.flatMap((text) => text.added.map(Math.abs)));
+  const number = (score) => (model.kind === "probabilities" ? `${(100 * score).toFixed(1)}%` : score.toFixed(3));
+  const order = [...scores.keys()];
+  if (order.length > model.max_labels) order.sort((a, b) => scores[b] - scores[a]).splice(model.max_labels);
   one("main").style.setProperty("--full", full);
   one("#answer").replaceChildren(element("small", "Predicted "), element("bdi", model.labels[best]),
     element("span", ` ${number(scores[best])}`, "score"));
-  every(".target").forEach((name) => (name.textContent = shortened(model.labels[target])));
-  every(".full").forEach((end) => (end.textContent = signed(end.dataset.sign * full)));
+  one(".scores").replaceChildren(...order.map((label) => {
+    const bar = model.kind === "values" ? [] : element("i", [], "", { "--w": scores[label] });
+    const cells = [element("th", element("bdi", model.labels[label])), element("td", bar, "bar"), element("td", number(scores[label]))];
+    return element("tr", cells, label === best ? "predicted" : "");
+  }));
+  every(".target").forEach((name) => (name.textContent = model.labels[target]));
   every(".words").forEach((paragraph, side) => drawText(paragraph, texts[side]));
-  for (const line of every(".view")) {
-    const view = one("input", line).value;
-    if (view !== "why") one("small", line).textContent = signed(view > 0 ? hops[view - 1] : sum(hops));
-    every(".side", line).forEach((side, k) => drawLine(side, texts[k], view));
-  }
-  drawScores(scores, best);
+  every(".top").forEach((top) => drawTop(top, texts[top.dataset.side]));
+  every(".view small").forEach((total, hop) =>
+    (total.textContent = signed(sum(sides.map((side) => sum(side.contributions[hop]))))));
   one(".result").hidden = false;
 }
 
@@ -186,7 +143,7 @@ async function update() {
   const reading = read(texts, target ? Number(target) : null);
   let step, started = performance.now();
   while (!(step = reading.next()).done) {
-    if (performance.now() - started < model.moment) continue;
+    if (performance.now() - started < MOMENT) continue;
     await pause();
     if (own !== turn) return;
     started = performance.now();
@@ -200,7 +157,7 @@ async function start() {
   one("form").addEventListener("input", () => {
     turn++;
     clearTimeout(timer);
-    timer = setTimeout(update, model.delay);
+    timer = setTimeout(update, DELAY);
   });
   every("form button").forEach((button, row) => button.addEventListener("click", () => {
     every("textarea").forEach((box, side) => (box.value = model.examples[row][side]));
