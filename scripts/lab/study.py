@@ -10,7 +10,7 @@
 each set of a folder; both write a record. After a stop, give the same command again: it skips runs
 whose record holds, resumes unfinished trainings of `run` from their newest checkpoint, and repeats
 runs whose settings have changed since. `render` makes all pages, figures and cards of model_cards
-from the records alone, and the README's heatmap from --heatmap runs/study/yelp5/focused-seed42.
+from the records alone, and the README's heatmap from --heatmap runs/study/yelp5-seed1.
 
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
 model_cards/records/study.jsonl; translation.yaml, retrieval.yaml
