@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             page, difference = live_page(flags.checkpoint, float32=flags.float32)
             write_text(flags.output, page)
             size = f"{flags.output}: {len(page.encode()):,} bytes"
-            print(f"{size}; max difference of the weights {difference:.1e} on random texts")
+            print(f"{size}; rounding moves logits by up to {difference:.1e} of the largest")
             return
         task = None
         if flags.data is not None:  # read before the export, which takes longer

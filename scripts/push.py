@@ -43,7 +43,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--dry_run", "--dry-run", action="store_true", help=check)
     with errors_in_one_line(__file__):
         flags = vars(parser.parse_args(argv))
-        page = live_page(flags["checkpoint"])[0] if flags.pop("space") else None
+        page = None
+        if flags.pop("space"):
+            name = flags["repo_id"].rpartition("/")[2]  # not that of a folder of this machine
+            page, _ = live_page(flags["checkpoint"], title=name)
         done = push(**flags, page=page)
     for name, file in done.publication.files.items():
         size = file.stat().st_size if isinstance(file, Path) else len(file)
@@ -53,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if done.commit is None:
         print(f"{'checked':<12}fit for {done.repo_id}; nothing was sent")
     else:
-        print(f"{'page':<12}{ENDPOINT}/{done.repo_id}")
+        if page is None:  # `loading_code` is the address of a Space
+            print(f"{'page':<12}{ENDPOINT}/{done.repo_id}")
         print(f"{'commit':<12}{done.commit} of {done.repo_id}", done.loading_code, sep="\n")
 
 

@@ -38,7 +38,9 @@ LIMITS = (
 )
 
 
-def live_page(checkpoint: str, *, float32: bool = False) -> tuple[str, float]:
+def live_page(
+    checkpoint: str, *, float32: bool = False, title: str | None = None
+) -> tuple[str, float]:
     """Return the page of a classifier, and how far rounding moves the logits of random texts.
 
     The difference is the largest, as a share of the largest logit.
@@ -46,6 +48,7 @@ def live_page(checkpoint: str, *, float32: bool = False) -> tuple[str, float]:
     Args:
         checkpoint: A folder or a name on the Hub: a classifier of texts or pairs with a BiLSTM,
             a pooling with attention and a tokenizer of `build_tokenizer`.
+        title: The heading; by default the name of the checkpoint.
         float32: Keep all weights exact; by default the word vectors are int8 with a scale for each
             word, and all other weights float16.
 
@@ -78,8 +81,10 @@ def live_page(checkpoint: str, *, float32: bool = False) -> tuple[str, float]:
         "tensors": tensors,
         "num_bytes": len(content),
         "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
-        # Python's pattern in JavaScript's spelling.
-        "invisible": re.sub(r"\\U0*(\w+)", r"\\u{\1}", re.sub(r"\s|P(?=<)", "", INVISIBLE.pattern)),
+        # Python's pattern in JavaScript's spelling, without its comments.
+        "invisible": re.sub(
+            r"\\U0*(\w+)", r"\\u{\1}", re.sub(r"(?m)^\s*#.*$|\s|P(?=<)", "", INVISIBLE.pattern)
+        ),
         "max_characters": MAX_CHARACTERS,
         "max_labels": page.MAX_LABELS,
         "top_words": page.TOP_WORDS,
@@ -87,7 +92,7 @@ def live_page(checkpoint: str, *, float32: bool = False) -> tuple[str, float]:
         "min_added": attended_text.MIN_ADDED,
         "full_strength": attended_text.FULL_STRENGTH,
     }
-    (title,) = name_checkpoints([checkpoint])
+    title = title or next(iter(name_checkpoints([checkpoint])))
     about = {**card_facts(checkpoint), "Limits": LIMITS}
     shown = {**values, "title": title, "about": about, "num_views": config.num_hops + 1}
     shown |= {"layout": "page.html", "full": 1.0, "scale_ends": attended_text.scale_ends([])}

@@ -44,7 +44,8 @@ SCRIPT = Path(rendering.__file__).with_name("templates") / "live_model.js"
 ODD = (
     "don't n't 's 'LL rock'n'roll [PAD] </script> <!-- <b> &amp; ${x} {{x}} &#60; \u0344 \u0958 "
     "DON\u2019T We\u2019ve '\u017f \u039f\u0394\u039f\u03a3 \u03c2 \u0130s e\u0301 a\u0323\u0301 "
-    "\ufb01 \u1e9e \u0149 \U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1eb\U0001f1f7 "
+    "1\ufe0f\u20e3 \u2764\ufe0f \ufb01 \u1e9e \u0149 "
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1eb\U0001f1f7 "
     "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f \U0001f44d\U0001f3fd "
     "我喜欢 日本語コーヒー ผมรัก 한국어 \u1112\u1161\u11ab ខ្ញុំ မြန်မာ क्षि שָׁלוֹם مرحبا"
 )
@@ -303,7 +304,7 @@ def test_export_prints_the_sizes_of_a_page_and_refuses_flags_of_the_other_form(
         sizes.append(Path(path).stat().st_size)
         line = capsys.readouterr().out
         assert f"page.html: {sizes[-1]:,} bytes" in line
-        assert ("difference of the weights 0.0e+00" in line) == bool(flags)
+        assert ("moves logits by up to 0.0e+00" in line) == bool(flags)
     assert sizes[0] < sizes[1]
     with pytest.raises(SystemExit, match=r"--int8 is for a folder, not .*page\.html; leave it out"):
         export([checkpoint, path, "--int8"])

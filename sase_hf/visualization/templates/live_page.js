@@ -118,7 +118,9 @@ function draw({ scores, best, target, sides }) {
     element("span", ` ${number(scores[best])}`, "score"));
   one(".scores").replaceChildren(...order.map((label) => {
     const bar = model.kind === "values" ? [] : element("i", [], "", { "--w": scores[label] });
-    const cells = [element("th", element("bdi", model.labels[label])), element("td", bar, "bar"), element("td", number(scores[label]))];
+    const head = element("th", element("bdi", model.labels[label]));
+    head.scope = "row";
+    const cells = [head, element("td", bar, "bar"), element("td", number(scores[label]))];
     return element("tr", cells, label === best ? "predicted" : "");
   }));
   every(".target").forEach((name) => (name.textContent = model.labels[target]));
@@ -168,4 +170,10 @@ async function start() {
   document.body.dataset.ready = "true";
 }
 
-start().catch((error) => (one("#unpacking").textContent = `This browser cannot read the model: ${error.message}`));
+// A failed reading leaves no older answer under the text.
+window.addEventListener("unhandledrejection", ({ reason }) => {
+  one(".result").hidden = true;
+  one("#unpacking").hidden = false;
+  one("#unpacking").textContent = `This browser cannot read the model: ${reason.message}`;
+});
+start();
