@@ -65,7 +65,7 @@ def find_columns(
         labels = [label]
     if not any(sample.values()):  # refused where the rows are read
         return Columns(tuple(texts), tuple(labels))
-    names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
+    names = _by_usual_form(sample)
     own = arguments.rationale_column_name
     second = {"against": "against"} if against else {"spans_pair": f"{own}_pair"}
     own_names = {"spans": own, **second} if own or against else {}
@@ -93,7 +93,7 @@ def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:
     They are found by usual names, or they are the only texts. ValueError lists the columns.
     """
     columns = {name: _Column(values) for name, values in sample.items()}
-    names = {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
+    names = _by_usual_form(sample)
     found: tuple[str, ...] = sum(_find_texts(names, columns, ()), ())
     if len(found) != 2:
         found = tuple(name for name, column in columns.items() if column.can_be_text)
@@ -102,6 +102,11 @@ def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:
         fault = f"{title}: it is not clear which two columns hold the texts. It has {held}"
         raise ValueError(f"{fault}. Choose with --text_column_names FIRST,SECOND")
     return found
+
+
+def _by_usual_form(sample: Batch) -> dict[str, str]:
+    """Return the names of columns by their form in lower case; the first of equal ones counts."""
+    return {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
 
 
 def _find_texts(

@@ -1,8 +1,8 @@
 """HTML from the templates beside this file.
 
 Texts, labels and titles are shown and never obeyed: jinja2 escapes every value of a template, and
-`visible` shows its invisible characters. The pages load nothing, and only
-`live.html` runs a script: its own.
+`visible` shows its invisible characters. The pages load nothing, and only `live.html` runs a
+script: its own.
 """
 
 from pathlib import Path
