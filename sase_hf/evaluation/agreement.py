@@ -10,7 +10,6 @@ Shapes: N texts, T tokens and W words of a text, K attributions.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,10 +32,10 @@ def measure_agreement(
     seed: int = 42,
     **options: Any,
 ) -> dict[str, Any]:
-    """Compare the words with the highest scores with the marked ones, on rows with marks.
+    """Compare the words with the highest scores with the marked ones, on rows `with_marks`.
 
     `ratings` are sizes of the opinion of words, whose case does not matter. `options` are those of
-    `attributions`. A text without a mark on a word that the model reads is left out.
+    `attributions`. A text whose marks are on no word that the model reads is left out.
 
     Returns:
         `metrics`: what `agreement` measures, means over texts, named `<attribution>_<measure>`;
@@ -50,14 +49,11 @@ def measure_agreement(
             finite.
         ImportError: If Captum is needed and missing.
     """
-    marked = [row for row, spans in enumerate(dataset.rows["spans"]) if spans]
-    rows = dataset.rows.select(marked)
     rated = {word.casefold(): rating for word, rating in (ratings or {}).items()}
-    chosen = replace(dataset, rows=rows)
     found = [
         measured
-        for batch in attributions(chosen, "Comparing words", seed=seed, **options)
-        for place, row in enumerate(rows.select(batch.numbers).to_list())
+        for batch in attributions(dataset, "Comparing words", seed=seed, **options)
+        for place, row in enumerate(dataset.rows.select(batch.numbers).to_list())
         if (measured := _of_text(dataset.tokenizer, row, batch, place, rated))
     ]
     if not found:

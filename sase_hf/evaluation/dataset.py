@@ -108,8 +108,8 @@ def load_evaluation_dataset(
     """Load a head with attention and `max_samples` rows of a file, drawn at random.
 
     Records name the rows by `split`. A text, or a pair, is cut after `max_seq_length` tokens, by
-    default the limit of the tokenizer. The `columns` are those of `read_file`. ValueError if the
-    rows shall come `with_marks`, but the file has none, or the model reads pairs.
+    default the limit of the tokenizer. The `columns` are those of `read_file`. Only rows that have
+    marks come `with_marks`; ValueError if the file has no such column, or the model reads pairs.
     """
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     task = read_file(checkpoint, model, file, with_marks=with_marks, **columns)
@@ -118,6 +118,7 @@ def load_evaluation_dataset(
         if len(task.text_columns) == 2:
             raise ValueError(f"{checkpoint} compares two texts; marks need a classifier of one")
         rows = concatenate_datasets([rows, task.splits["test"]], axis=1)
+        rows = rows.select([row for row, spans in enumerate(rows["spans"]) if spans])
     order = np.random.default_rng(seed).permutation(rows.num_rows)[:max_samples]
     rows = rows.select(order)
     source = {**task.sources["test"], "rows": rows.num_rows}

@@ -15,6 +15,7 @@ from sase_hf.evaluation.dataset import load_evaluation_dataset
 MARKED = [
     {"text": "The soup was cold, and nobody came.", "rationale": [[13, 18], [23, 29]]},
     {"text": "The people were friendly.", "rationale": [[16, 24]], "against": [[16, 24]]},
+    {"text": "Very good!", "rationale": [[4, 5]]},
     {"text": "Good!", "rationale": None},
 ]
 
@@ -62,12 +63,13 @@ def test_by_length_keeps_texts_of_one_length_together() -> None:
 
 def measured(folder: Path, label: str, **options: Any) -> dict[str, Any]:
     file = write_jsonl(folder / f"{label}.jsonl", [{**row, "label": label} for row in MARKED])
-    dataset = load_evaluation_dataset(str(folder / "tiny"), str(file), with_marks=True)
+    drawn: dict[str, Any] = {"with_marks": True, "max_samples": 3}
+    dataset = load_evaluation_dataset(str(folder / "tiny"), str(file), **drawn)
     return measure_agreement(dataset, integrated_gradients_steps=0, **options)
 
 
 def test_measure_agreement_leaves_texts_without_marks_out(tmp_path: Path) -> None:
-    """The sign needs a right answer, and a score that has a sign."""
+    """None of `max_samples` is drawn without marks. The sign needs a right answer, and a sign."""
     save_checkpoint(tmp_path / "tiny")
     options: dict[str, Any] = {"ratings": {"cold": 1.0, "nobody": 0.5, "friendly": 0.7}}
     by_label = {label: measured(tmp_path, label, **options) for label in ("bad", "good")}
