@@ -123,7 +123,7 @@ def _version(package: str) -> str | None:
 
 
 def _checkout(root: Path) -> dict[str, Any] | None:
-    """Return the commit of a git checkout, and whether its files differ; None elsewhere."""
+    """Return the commit of a git checkout, and whether its code differs; None elsewhere."""
 
     def git(*arguments: str) -> str:
         command = ("git", "--no-optional-locks", "-C", str(root), *arguments)
@@ -133,7 +133,9 @@ def _checkout(root: Path) -> dict[str, Any] | None:
         # An installed package may be inside the checkout of another project.
         if Path(git("rev-parse", "--show-toplevel")).resolve() != root:
             return None
-        changes = git("status", "--porcelain", "--untracked-files=no")
+        # A study writes its records between its runs.
+        code = (".", ":(exclude)model_cards")
+        changes = git("status", "--porcelain", "--untracked-files=no", "--", *code)
         return {"commit": git("rev-parse", "HEAD"), "modified": bool(changes)}
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -71,8 +71,11 @@ def test_write_record_sorts_keys_and_writes_null_for_nan(tmp_path: Path) -> None
 def test_record_names_the_commit_of_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And whether its files differ; outside a checkout it is None."""
+    """And whether its code differs, whatever its records do; outside a checkout it is None."""
     checkout = tmp_path / "checkout"
+    own = checkout / "model_cards" / "records.jsonl"
+    own.parent.mkdir(parents=True)
+    own.write_text("one")
     module = checkout / "sase_hf" / "evaluation" / "records.py"
     module.parent.mkdir(parents=True)
     module.write_text("one")
@@ -84,6 +87,7 @@ def test_record_names_the_commit_of_the_checkout(
         subprocess.run([*git, *words.split()], cwd=checkout, check=True)
     code = record_of()["code"]
     assert len(code["commit"]) == 40
-    assert code["modified"] is False
+    own.write_text("two")
+    assert record_of()["code"] == {**code, "modified": False}
     module.write_text("two")
     assert record_of()["code"] == {**code, "modified": True}
