@@ -102,7 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = command(attention, text, "checkpoints", nargs="+")
     add("--names", nargs="+", help="names of the checkpoints; by default their last part")
     add("--word_list", type=Path, help="file with a word on each line, up to a tab; for the lift")
-    add("--plot", type=Path, help="file for the distributions, .png or .svg")
+    add("--plot", type=Path, help="file for the medians, .png or .svg")
     scored = {
         faithfulness: "which scores of words explain the predictions",
         agreement: "which scores of words agree with the words that people mark",

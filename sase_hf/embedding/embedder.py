@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from torch.utils.benchmark import Timer
 
 from ..data.batching import batches_by_length
 from ..data.tokenizer import truncation
@@ -28,7 +28,7 @@ _UNRELATED_FIELDS = {"_name_or_path", "architectures", "auto_map", "custom_pipel
 _UNRELATED_FIELDS |= {"score_mode", "score_temperature", "transformers_version"}
 
 TORCH_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
-TIMED_SECONDS = 1.0  # of `compare_precisions`, from the first round that counts to the last
+TIMED_SECONDS = 1.0  # of `compare_precisions`, both precisions together
 
 Embeddings = npt.NDArray[np.floating]
 
@@ -130,28 +130,19 @@ def _own_device() -> torch.device:
 
 
 def compare_precisions(embedder: Embedder, texts: Sequence[str]) -> tuple[float, Tensor]:
-    """Embed the first n texts, 1 or more, in float32 and in bfloat16 by turns, for about a second.
+    """Embed n texts in float32 and in bfloat16, again and again for about a second.
 
     Returns the speed of bfloat16 as a multiple, tokenizing included, and the cosines of the two
     embeddings of each text, shape (n,). The embedder computes in float32 before and afterwards.
     """
     coarse = copy(embedder)
     coarse.model = deepcopy(embedder.model).bfloat16()
-    both = (embedder, coarse)
-    for one in both:
-        one(texts[:1])  # the first call also prepares, so it is not timed
-    stop = perf_counter() + TIMED_SECONDS
-    num_texts, rounds = 1, list[list[float]]()
-    while not rounds or perf_counter() < stop:
-        if rounds and sum(rounds[-1]) < TIMED_SECONDS / 5 and num_texts < len(texts):
-            num_texts, rounds = min(2 * num_texts, len(texts)), []
-        times, found = [perf_counter()], []
-        for one in both:
-            found.append(torch.from_numpy(one(texts[:num_texts])).double())
-            times.append(perf_counter())
-        rounds.append([times[1] - times[0], times[2] - times[1]])
-    # Other work of the machine makes a round longer, never shorter.
-    plain_seconds, coarse_seconds = map(min, zip(*rounds, strict=True))
+    seconds, found = [], []
+    for one in (embedder, coarse):
+        found.append(torch.from_numpy(one(texts)).double())  # the first call also prepares
+        timer = Timer("one(texts)", globals=locals(), num_threads=torch.get_num_threads())
+        # Other work of the machine makes a round longer, never shorter.
+        seconds.append(min(timer.blocked_autorange(min_run_time=TIMED_SECONDS / 2).times))
     is_same = (found[0] == found[1]).all(dim=1)  # zeros for texts without tokens
     cosines = F.cosine_similarity(found[0], found[1]).masked_fill(is_same, 1.0)
-    return plain_seconds / coarse_seconds, cosines
+    return seconds[0] / seconds[1], cosines

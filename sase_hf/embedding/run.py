@@ -22,7 +22,7 @@ DTYPES = ("float32", "float16")
 AUTO = "auto"  # the precision that is faster here
 PRECISIONS = (*TORCH_DTYPES, AUTO)
 MIN_SPEEDUP = 1.1  # `auto` chooses bfloat16 from here on
-MAX_TIMED_TEXTS = 256
+MAX_TIMED_TEXTS = 64
 # Sizes of shards by default: enough shards to share among processes, each with enough rows to fill
 # batches with texts of similar length, and with embeddings that fit into memory.
 NUM_SHARDS, MIN_ROWS, MAX_ROWS = 16, 1_000, 100_000

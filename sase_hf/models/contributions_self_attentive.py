@@ -67,7 +67,7 @@ def explain(
         labels = model.classify(matrices).argmax(-1) if labels is None else labels
         weights = _attention(model, read).detach()  # (..., r, T, 1 or H)
         states = read.last_hidden_state.to(weights.dtype).unsqueeze(-3)  # (..., 1, T, H)
-        every = path_gradients(model, matrices).detach()
+        every = path_gradients(model, matrices)
         gradient = every[torch.arange(len(labels)), labels]
         contributions = (weights * states * gradient.unsqueeze(-2)).sum(-1)
         (slope,) = torch.autograd.grad(contributions.sum(), vectors)
@@ -102,27 +102,25 @@ def path_gradients(model: Any, matrices: Tensor) -> Tensor:
 
     The result is (B, L, r, H), or (B, L, 2, r, H) for pairs (B, 2, r, H), in float32 or wider.
     """
-    matrices = matrices.to(torch.promote_types(matrices.dtype, torch.float32))
+    wide = torch.promote_types(matrices.dtype, torch.float32)
+    matrices = matrices.detach().to(wide).requires_grad_()
     classifier, matching = model.classifier, getattr(model, "matching", None)
     output = classifier.output.weight.to(matrices.dtype)  # (L, b)
     if classifier.output.deviation is not None:
         output = output * output.new_tensor(classifier.output.deviation).unsqueeze(1)
     if model.config.problem_type not in ("regression", "multi_label_classification"):
         output = output - output.mean(0)
-    with torch.autocast(matrices.device.type, enabled=False):
-        if matching is None:
-            linear, quadratic = matrices, torch.zeros_like(matrices)
-        else:
-            linear, quadratic = matching.by_degree(*matrices.unbind(1))  # (B, r, W) each
-        bias = classifier.bias().to(matrices.dtype)
-        shares = active_shares(classifier.units(linear), classifier.units(quadratic), bias)
-        every = []
-        for row in output:
-            first, second = (classifier.back(row * share) for share in shares)  # (B, r, W) each
-            if matching is not None:
-                first = torch.stack(matching.back(*matrices.unbind(1), first, second), 1)
-            every.append(first)
-        return torch.stack(every, 1)
+    with torch.enable_grad(), torch.autocast(matrices.device.type, enabled=False):
+        parts = (matrices, torch.zeros_like(matrices))  # (B, r, W) each
+        if matching is not None:
+            parts = matching.by_degree(*matrices.unbind(1))
+        linear, quadratic = map(classifier.units, parts)  # (B, b) each
+        with torch.no_grad():
+            first, second = active_shares(linear, quadratic, classifier.bias().to(wide))
+        # The gradient of a square grows along the path: on average it is half of that at the end.
+        logits = (first * linear + second / 2 * quadratic) @ output.T  # (B, L)
+        each = (torch.autograd.grad(one.sum(), matrices, retain_graph=True) for one in logits.T)
+        return torch.stack([gradient for (gradient,) in each], 1)
 
 
 def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

@@ -149,7 +149,6 @@ class MLP(nn.Module):
 
     def __init__(self, config: SelfAttentiveConfig, row_width: int) -> None:
         super().__init__()
-        self.num_rows = config.num_rows
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.hidden = nn.Linear(config.num_rows * row_width, config.classifier_hidden_size)
         self.output = OutputLayer(config, config.classifier_hidden_size)
@@ -166,10 +165,6 @@ class MLP(nn.Module):
     def bias(self) -> Tensor:
         """Return the bias of the hidden units (b,)."""
         return self.hidden.bias
-
-    def back(self, units: Tensor) -> Tensor:
-        """Return the gradient (B, r, W) of a weighted sum of `units`, from its weights (B, b)."""
-        return (units @ self.hidden.weight.to(units.dtype)).unflatten(1, (self.num_rows, -1))
 
 
 class PrunedMLP(nn.Module):
@@ -204,18 +199,6 @@ class PrunedMLP(nn.Module):
         """Return the bias of the hidden units (r p + W q,)."""
         return torch.cat([self.row_bias.flatten(), self.column_bias.flatten()])
 
-    def back(self, units: Tensor) -> Tensor:
-        """Return the gradient (B, r, W) of a weighted sum of `units`, from its weights."""
-        (r, width, p), q = self.row_weight.shape, self.column_weight.shape[2]
-        rows, columns = units.split([r * p, width * q], dim=1)
-        from_rows = torch.einsum(
-            "brp,rwp->brw", rows.unflatten(1, (r, p)), self.row_weight.to(units.dtype)
-        )
-        from_columns = torch.einsum(
-            "bwq,wrq->brw", columns.unflatten(1, (width, q)), self.column_weight.to(units.dtype)
-        )
-        return from_rows + from_columns
-
 
 def build_classifier(config: SelfAttentiveConfig, row_width: int) -> MLP | PrunedMLP:
     """Return the classifier the config names, for rows of the given width."""
@@ -237,32 +220,16 @@ class GatedMatching(nn.Module):
 
     def forward(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
         """Return (B, r, H) from two matrices (B, r, H)."""
-        first, second = self._projected(premise, hypothesis)
+        sides = (premise, self.premise_weight), (hypothesis, self.hypothesis_weight)
+        first, second = (
+            torch.einsum("brh,rhk->brk", side, weight.to(side.dtype)) for side, weight in sides
+        )
         return first * second
 
     def by_degree(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
         """Return `forward` in two parts: what grows linearly with both matrices, and by squares."""
         features = self(premise, hypothesis)
         return torch.zeros_like(features), features
-
-    def back(
-        self, premise: Tensor, hypothesis: Tensor, linear: Tensor, quadratic: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Share gradients of `by_degree` (B, r, H) between the matrices; a product by halves."""
-        first, second = self._projected(premise, hypothesis)
-        sides = (second, self.premise_weight), (first, self.hypothesis_weight)
-        left, right = (
-            torch.einsum("brk,rhk->brh", other * quadratic / 2, weight.to(other.dtype))
-            for other, weight in sides
-        )
-        return left, right
-
-    def _projected(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
-        sides = (premise, self.premise_weight), (hypothesis, self.hypothesis_weight)
-        first, second = (
-            torch.einsum("brh,rhk->brk", side, weight.to(side.dtype)) for side, weight in sides
-        )
-        return first, second
 
 
 class ConcatMatching(nn.Module):
@@ -283,15 +250,6 @@ class ConcatMatching(nn.Module):
         columns = torch.arange(self.row_width, device=features.device)
         is_product = columns >= self.row_width // 4 * 3
         return features.masked_fill(is_product, 0), features.masked_fill(~is_product, 0)
-
-    def back(
-        self, premise: Tensor, hypothesis: Tensor, linear: Tensor, quadratic: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Share gradients of `by_degree` (B, r, 4H) between the matrices; a product by halves."""
-        first, second, distance, _ = linear.chunk(4, -1)
-        distance = distance * (premise - hypothesis).sign()
-        product = quadratic.chunk(4, -1)[-1] / 2
-        return first + distance + hypothesis * product, second - distance + premise * product
 
 
 # ---- ranking: the matrices of queries and documents -> scores ------------------------------------

@@ -182,15 +182,7 @@ class PackedGeneralizedPooling(nn.Module):
         The penalty acts only on hops with weights closer than 1; new weights are farther apart.
         """
         weight = self.hidden_weight.to(torch.promote_types(self.hidden_weight.dtype, torch.float32))
-        # The distances come from inner products, because the differences of all pairs would take
-        # r / 2 times the memory of the weights. Subtracting the mean leaves distances as they are
-        # and keeps precision.
-        rows = weight.flatten(1) - weight.flatten(1).mean(0)
-        products = _inner_products(rows)
-        squares = products.diagonal()
-        distances = squares.unsqueeze(1) + squares - 2 * products
-        i, j = torch.triu_indices(len(weight), len(weight), 1, device=weight.device)
-        return (1 - distances[i, j]).clamp(min=0).sum()
+        return (1 - F.pdist(weight.flatten(1)).square()).clamp(min=0).sum()
 
 
 class BaselinePooling(nn.Module):

@@ -11,8 +11,10 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,6 @@ from ..evaluation.dataset import describe_checkpoint
 from ..evaluation.records import describe_hardware, write_record
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
-from ..utils.process import in_fresh_process
 from . import onnx_predictor
 from .onnx_predictor import INT8_MODEL, MODEL, Array, Predictor
 
@@ -66,7 +67,7 @@ def export(
         draft.mkdir()
         graph = _Graph(model).eval()
         try:
-            in_fresh_process(_write_graphs, checkpoint, draft, int8)
+            _in_fresh_process(_write_graphs, checkpoint, draft, int8)
             files = {path.name: _compare(graph, path) for path in sorted(draft.glob("*.onnx"))}
         except Exception as reason:  # of the exporter, onnx or onnxruntime
             raise ValueError(
@@ -105,6 +106,12 @@ def _config_of(model: Any, tokenizer: Any) -> str:
     fields["num_hidden_layers"] = model.config.num_hidden_layers
     fields["max_position_embeddings"] = tokenizer.model_max_length
     return json.dumps(fields, indent=2, sort_keys=True) + "\n"
+
+
+def _in_fresh_process(work: Any, *args: Any) -> None:
+    """Run a function in another process; a caller's script must not call it when imported."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        pool.submit(work, *args).result()
 
 
 def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:

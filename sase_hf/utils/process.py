@@ -1,14 +1,11 @@
-"""This process: its memory, its processor, the signals that end it, a fresh process beside it."""
+"""This process: its memory, its processor and the signals that end it."""
 
 import ctypes
-import multiprocessing
 import os
 import platform
 import signal
 import stat
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
@@ -60,22 +57,6 @@ def is_fast_in_bfloat16(use_cpu: bool = False) -> bool:
     if torch.cuda.is_available() and not use_cpu:
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.cpu._is_avx512_bf16_supported() and trains_lstm_in_bfloat16()
-
-
-def in_fresh_process(work: Callable[..., Any], *args: Any) -> Any:
-    """Return the result of a function in a process that has only imported the package.
-
-    The function stands at the top level of a module; its arguments are pickled.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sase_hf"])
-    with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
-        try:
-            return pool.submit(work, *args).result()
-        except BrokenProcessPool as reason:
-            fault = "the fresh process ended before its work was done: it ran out of memory"
-            advice = 'your script calls this outside of `if __name__ == "__main__":`'
-            raise RuntimeError(f"{fault}, or {advice}") from reason
 
 
 class Terminated(KeyboardInterrupt):

@@ -17,9 +17,6 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKS = "osD^vPX"  # seven marks for six colours give 42 different pairs
 MAX_NAME_LENGTH = 40
 
-BOX_SHARE = 0.75  # of the room of one hop, filled by its boxes
-PERCENTILES = {"whislo": "p5", "q1": "p25", "med": "p50", "q3": "p75", "whishi": "p95"}
-
 # By panel, then by the name of a line: x and y of the points.
 Panels = Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]]
 
@@ -48,45 +45,16 @@ def lines_figure(
 
 
 def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Draw the distributions of the hops' entropy and cosine, the checkpoints side by side.
+    """Draw the median entropy and cosine of each hop, a line for each checkpoint.
 
-    A box holds the middle half of the texts, with a line at the median; the whiskers end at the 5th
-    and 95th percentile.
-
-    Args:
-        statistics: The result of `measure_attention`, by the name of each checkpoint.
+    `statistics` holds the result of `measure_attention` by the name of each checkpoint.
     """
-    num_hops = max(len(measured["entropy"]["hops"]) for measured in statistics.values())
-    figure = new_figure(max(6.0, 0.8 + num_hops * (0.25 + 0.22 * len(statistics))), 6)
-    upper, lower = figure.subplots(2, 1, sharex=True)
-    keys = []
-    for number, measured in enumerate(statistics.values()):
-        shift = (number - (len(statistics) - 1) / 2) * BOX_SHARE / len(statistics)
-        for axes, name in ((upper, "entropy"), (lower, "cosine")):
-            colour = COLOURS[number % len(COLOURS)]
-            lines = {"color": colour, "linewidth": 1}
-            hops = measured[name]["hops"]
-            drawn = axes.bxp(
-                [{key: hop[percentile] for key, percentile in PERCENTILES.items()} for hop in hops],
-                positions=[hop + shift for hop in range(1, len(hops) + 1)],
-                widths=0.9 * BOX_SHARE / len(statistics),
-                showfliers=False,
-                manage_ticks=False,
-                patch_artist=True,
-                boxprops={"facecolor": f"{colour}44", "edgecolor": colour},
-                whiskerprops=lines,
-                capprops=lines,
-                medianprops={**lines, "linewidth": 2},
-            )
-        keys.append(drawn["boxes"][0])
-    upper.set_ylabel("entropy, as a share of log T")
-    lower.set_ylabel("cosine with the other hops")
-    lower.set_xlabel("hop")
-    lower.set_xticks(range(1, num_hops + 1), [str(hop) for hop in range(1, num_hops + 1)])
-    for axes in (upper, lower):
-        axes.set_ylim(0, 1)
-    finish(figure, list(statistics) if len(statistics) > 1 else [], keys)
-    return figure
+    panels: dict[str, dict[str, Any]] = {"entropy, as a share of log T": {}, "cosine": {}}
+    for lines, kind in zip(panels.values(), ("entropy", "cosine"), strict=True):
+        for name, measured in statistics.items():
+            medians = [hop["p50"] for hop in measured[kind]["hops"]]
+            lines[name] = range(1, len(medians) + 1), medians
+    return line_panels(panels, "hop", "median of the texts", sharey=True)
 
 
 def line_panels(panels: Panels, x_label: str, y_label: str, sharey: bool = False) -> Figure:

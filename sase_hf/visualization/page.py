@@ -18,10 +18,7 @@ from .attended_text import AttendedText, Result, label_text, parse_results, scal
 from .rendering import percent, render, signed
 from .terminal import attention_text
 
-# Limits of a text's words, and of the weights of single hops that the texts of a page share.
-MAX_WORDS = 100_000
-MAX_HOP_WEIGHTS = 500_000
-
+MAX_WORDS = 20_000  # of a text
 STRIP_CELLS = 48
 TOP_WORDS, MIN_TOP_WEIGHT = 4, 0.05
 MAX_LABELS = 10
@@ -90,9 +87,8 @@ def comparison_html(
                 f"the texts of {name!r} differ from those of {first!r}; give the results of all "
                 "models for the same texts in the same order"
             )
-    room = MAX_HOP_WEIGHTS // max(1, len(parsed) * len(texts_of[first]))
     columns = [
-        [article(one, f"text-{number}-{place}", room) for number, one in enumerate(own, start=1)]
+        [article(one, f"text-{number}-{place}") for number, one in enumerate(own, start=1)]
         for place, own in enumerate(parsed.values(), start=1)
     ]
     groups = [list(zip(parsed, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -121,20 +117,13 @@ def _render(
 
 def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, Any]]:
     """Return each result as an article of its own."""
-    room = MAX_HOP_WEIGHTS // max(1, len(parsed))
-    return [article(one, f"{prefix}-{number}", room) for number, one in enumerate(parsed, start=1)]
+    return [article(one, f"{prefix}-{number}") for number, one in enumerate(parsed, start=1)]
 
 
-def article(parsed: Parsed, name: str, room: int) -> dict[str, Any]:
-    """Return the values of `article.html` for one result.
-
-    `name` is its id in the document. With more coloured words of single hops than `room`, no hop
-    can be chosen.
-    """
+def article(parsed: Parsed, name: str) -> dict[str, Any]:
+    """Return the values of `article.html` for one result; `name` is its id in the document."""
     result, texts = parsed
     num_views = len(texts[0].views)
-    strengths = (text.strengths(view)[:MAX_WORDS] for text in texts for view in range(1, num_views))
-    has_hops = sum(strength > 0 for strength in chain(*strengths)) <= room
     has_words = any(text.words for text in texts)
     score, cosines = result["score"], [text.cosine for text in texts]
     scores = _scores(result)
@@ -144,8 +133,7 @@ def article(parsed: Parsed, name: str, room: int) -> dict[str, Any]:
         "score": f"{score:.1%}" if scores["title"] == "Probabilities" else f"{score:.3f}",
         "true_label": label_text(result["true_label"]) if "true_label" in result else None,
         "verdict": _verdict(result),
-        "has_hops": has_hops,
-        "sides": [_side(text, num_views if has_hops else 1) for text in texts],
+        "sides": [_side(text) for text in texts],
         "views": [[_line(text, view) for text in texts] for view in range(num_views) if has_words],
         "target": label_text(result.get("target", result["label"])),
         "why": [_why(text) for text in texts if has_words and text.added is not None],
@@ -163,14 +151,14 @@ def _verdict(result: Result) -> str:
     return "Right" if str(known) == str(result["label"]) else "Wrong"
 
 
-def _side(text: AttendedText, num_views: int) -> dict[str, Any]:
+def _side(text: AttendedText) -> dict[str, Any]:
     """Return a text in pieces that keep its spacing.
 
     `coloured` holds the text before each coloured word, the style and the title of the word, and
     the word; `rest` is the text after the last one. The first `end` characters are shown.
     """
-    views = [text.strengths(view) for view in range(num_views)]
-    bars = map(_bar, (num_views > 1 and text.added) or [0.0] * len(text.words))
+    views = [text.strengths(view) for view in range(len(text.views))]
+    bars = map(_bar, text.added or [0.0] * len(text.words))
     coloured, done = [], 0
     for place, ((start, end), bar) in enumerate(zip(text.words[:MAX_WORDS], bars, strict=False)):
         styles = [f"--{view}:{own[place]}" for view, own in enumerate(views) if own[place]]
@@ -200,14 +188,18 @@ def _bar(added: float) -> str:
 
 def _why(text: AttendedText) -> tuple[list[str], list[list[tuple[str, str]]]]:
     """Return the bars of the contributions, and the words for and against with their numbers."""
-    added = text.added or []
-    cells = [0.0] * min(STRIP_CELLS, len(added))
-    for place, value in enumerate(added):
-        cell = place * len(cells) // len(added)
-        cells[cell] = max(cells[cell], value, key=abs)
     sides = text.for_and_against(TOP_WORDS)
     words = [[(shortened(word), signed(value)) for word, value in side] for side in sides]
-    return [_bar(cell) for cell in cells], words
+    return [_bar(cell) for cell in _strip(text.added or [])], words
+
+
+def _strip(values: Sequence[float]) -> list[float]:
+    """Return the largest of neighbouring numbers in each of up to `STRIP_CELLS` cells."""
+    cells = [0.0] * min(STRIP_CELLS, len(values))
+    for place, value in enumerate(values):
+        cell = place * len(cells) // len(values)
+        cells[cell] = max(cells[cell], value, key=abs)
+    return cells
 
 
 def _added(result: Result) -> list[str]:
@@ -222,11 +214,7 @@ def _added(result: Result) -> list[str]:
 
 def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, str]] | None]:
     """Return the bars of a view, and its strongest words with their shares; None for even words."""
-    strengths = text.strengths(view)
-    cells = [0.0] * min(STRIP_CELLS, len(strengths))
-    for place, strength in enumerate(strengths):
-        cell = place * len(cells) // len(strengths)
-        cells[cell] = max(cells[cell], strength)
+    cells = _strip(text.strengths(view))
     if text.reads_evenly(view):
         return cells, None
     top = text.top_words(view, TOP_WORDS)

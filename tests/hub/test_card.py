@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from checkpoints import KINDS, save_kinds
 from huggingface_hub import ModelCard
-from tiny import ON_BERT, tiny_config, tiny_model
+from tiny import tiny_config, tiny_model
 from tiny_translation import tiny_translator
 
 from sase_hf import SelfAttentiveForNLI, build_tokenizer, build_translation_tokenizer
@@ -111,26 +111,6 @@ def test_card_says_whether_the_probabilities_were_scaled_and_on_which_rows() -> 
     assert "calibration_error (on the rows that set the temperature) | 0.01 |" in card
     for plain in (card_of(RECORD), several):
         assert "* The probabilities are not calibrated." in plain.text
-
-
-@pytest.mark.parametrize(
-    ("fields", "shown"),
-    [
-        ({}, "It is the model of"),
-        ({"encoder": "cnn"}, "own attention; the encoder `cnn` replaces the BiLSTM."),
-        ({"encoder": "none"}, "own attention; it reads the word vectors themselves, without"),
-        (ON_BERT, "own attention; an encoder of transformers, `bert`, replaces the BiLSTM."),
-        ({"encoder": "cnn", "pooling": "max"}, "\n`max` pooling replaces the attention; the"),
-        ({"classifier": "pruned_mlp"}, "(p) and column (q) | `pruned_mlp`, 2, 3 |"),
-    ],
-)
-def test_card_names_what_differs_from_the_paper(fields: dict[str, Any], shown: str) -> None:
-    """A baseline is not "the model of the paper", and a pruned MLP has no b."""
-    text = model_card(tiny_config(**fields), name="x", num_parameters=9)
-    assert shown in text
-    assert ("hidden units (b)" in text) == ("classifier" not in fields)
-    attends = fields.get("pooling") != "max"
-    assert [part in text for part in ("hops (r)", 'pipeline("self-att')] == [attends, attends]
 
 
 def test_card_shows_what_only_the_owner_knows() -> None:

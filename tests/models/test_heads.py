@@ -266,22 +266,6 @@ def test_loss_refuses_labels_withheld_by_trainer() -> None:
     assert model(**batch, num_items_in_batch=torch.tensor(1)).loss is None
 
 
-def test_nli_sides_have_attention_of_their_own_in_any_order() -> None:
-    """`attentions` is (B, 2, r, T): each side's rows are 0 on the tokens of the other."""
-    model = tiny.tiny_model(SelfAttentiveForNLI)
-    batch = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [7, 8])], "left")
-    outputs = model(**batch, output_attentions=True, output_hidden_states=True)
-    (attention,) = outputs.attentions
-    assert attention.shape == (2, 2, 3, 5)
-    assert [states.shape[:3] for states in outputs.hidden_states] == [(2, 2, 5)] * 2
-    for side in (0, 1):
-        tokens = (batch["token_type_ids"] == side) & (batch["attention_mask"] == 1)
-        assert torch.equal(attention[:, side].sum(1) > 0, tokens)
-    order = [3, 0, 4, 1, 2]  # the types alone tell the sides apart
-    mixed = model(**{name: tensor[:1, order] for name, tensor in batch.items()})
-    torch.testing.assert_close(mixed.logits, outputs.logits[:1])
-
-
 @pytest.mark.parametrize(
     ("types", "message"),
     [

@@ -2,49 +2,15 @@
 
 import entmax
 import pytest
-import reference
 import tiny
 import torch
 
 from sase_hf.models.packing_self_attentive import Packing
 from sase_hf.models.pooling_self_attentive import (
     BaselinePooling,
-    PackedGeneralizedPooling,
     _attend,
-    attention_penalty,
-    cosine_penalty,
     rationale_cost,
 )
-
-
-def test_penalties_of_equal_and_of_disjoint_hops() -> None:
-    """The cosine is from 0 to 1 for any number of tokens and hops; equation 8 counts pairs."""
-    for tokens, hops in ((3, 2), (1000, 30)):
-        equal, disjoint = torch.full((1, hops, tokens), 1 / tokens), torch.eye(hops, tokens)[None]
-        assert cosine_penalty(equal).item() == pytest.approx(1, abs=1e-5)
-        assert cosine_penalty(disjoint).item() == attention_penalty(disjoint).item() == 0
-    assert cosine_penalty(torch.rand(2, 1, 4)).tolist() == [0, 0], "one hop has no other"
-    same_word = torch.tensor([1.0, 0, 0, 0]).expand(1, 3, 4)
-    assert attention_penalty(same_word).tolist() == [6], "six pairs of hops that overlap fully"
-
-
-@pytest.mark.parametrize("is_autocast", [False, True])
-def test_generalized_penalty_of_large_weights_is_the_references(is_autocast: bool) -> None:
-    """It is computed from inner products, but must have the value of the differences."""
-    pooling = PackedGeneralizedPooling(tiny.tiny_config(num_hops=4))
-    with torch.no_grad():
-        for weight in pooling.parameters():  # a pooling alone leaves them as memory had them
-            weight.normal_(std=0.1)
-        pooling.hidden_weight.add_(20)
-    weights = dict(pooling.named_parameters())
-    *_, expected = reference.generalized(torch.randn(3, 8), weights, pooling.config)
-    (gradient,) = torch.autograd.grad(expected, pooling.hidden_weight)
-    with torch.autocast("cpu", torch.bfloat16, is_autocast):
-        penalty = pooling.penalty()
-    penalty.backward()
-    assert 0 < expected < 6, "the premise is that some hops are nearer than 1"
-    torch.testing.assert_close(penalty, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(pooling.hidden_weight.grad, gradient, rtol=1e-3, atol=1e-4)
 
 
 def test_mean_pooling_of_half_precision_states_does_not_overflow() -> None:

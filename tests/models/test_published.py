@@ -22,8 +22,7 @@ from transformers import (
     pipeline,
 )
 
-from sase_hf import SelfAttentiveForSequenceClassification, SelfAttentiveModel
-from sase_hf.models import FAMILIES
+from sase_hf import SelfAttentiveModel
 
 
 @pytest.fixture(scope="module")
@@ -57,28 +56,6 @@ def test_checkpoints_answer_bit_equal_with_the_package_and_by_remote_code(
     found = json.loads(output.read_text(encoding="utf-8"))
     assert found.keys() == with_package.keys()
     assert not [name for name in found if found[name] != with_package[name]]
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_checkpoint_carries_the_code_and_the_full_auto_map(folder: Path, name: str) -> None:
-    """A head's checkpoint serves AutoModel too, and a head can start from a base model's."""
-    kind, head_of_new_models = KINDS[name][0], SelfAttentiveForSequenceClassification
-    head = head_of_new_models if name == "base" else kind
-    files = {path.name for path in (folder / name).iterdir()}
-    code = FAMILIES["self_attentive"].files.keys()
-    assert files >= code | {"config.json", "model.safetensors", "tokenizer.json"}
-    assert not [file for file in files if file.endswith((".bin", ".pt", ".pkl"))]
-    config = json.loads((folder / name / "config.json").read_text(encoding="utf-8"))
-    assert config["auto_map"] == {
-        "AutoConfig": "configuration_self_attentive.SelfAttentiveConfig",
-        "AutoModel": "modeling_self_attentive.SelfAttentiveModel",
-        "AutoModelForSequenceClassification": f"modeling_self_attentive.{head.__name__}",
-    }
-    auto_class = AutoModel if name == "base" else AutoModelForSequenceClassification
-    model = auto_class.from_pretrained(folder / name)
-    assert type(model) is kind, "the heads share one Auto class; `architectures` decides"
-    new = auto_class.from_config(tiny_config())
-    assert type(new) is (SelfAttentiveModel if name == "base" else head_of_new_models)
 
 
 def test_saving_forgets_the_repository_a_config_came_from(tmp_path: Path) -> None:

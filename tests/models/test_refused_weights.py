@@ -130,21 +130,6 @@ def test_transformers_alone_loads_what_is_refused(
     AutoModel.from_pretrained(tmp_path)
 
 
-@pytest.mark.parametrize("named", ["another class", "the base model"])
-@every_family
-def test_a_begun_head_is_refused_whatever_the_config_names(
-    family: str, named: str, tmp_path: Path
-) -> None:
-    save_head(family, tmp_path)
-    base = FAMILIES[family].base_model.__name__
-    change_config(tmp_path, architectures=[base if named == "the base model" else "Other"])
-    change_weights(tmp_path, lambda weights: weights.pop(NAMES[family][1]))
-    ways = ways_in(family, tmp_path)
-    for way in ("class", "pipeline", FAMILIES[family].auto_class.__name__):
-        with pytest.raises(ValueError, match=rf"weights in .* lack {NAMES[family][1]}\. Save"):
-            ways[way]()
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -73,15 +73,6 @@ def test_both_languages_can_get_more_words(tmp_path: Path) -> None:
     assert loaded.decoder.embeddings.padding_idx == 0
 
 
-@pytest.mark.parametrize(("has_attention", "millions"), [(True, 80.40), (False, 68.54)])
-def test_translation_model_has_the_size_of_the_paper(has_attention: bool, millions: float) -> None:
-    """Weights without biases."""
-    with torch.device("meta"):
-        model = RNNSearchForConditionalGeneration(RNNSearchConfig(has_attention=has_attention))
-    count = sum(w.numel() for name, w in model.named_parameters() if not name.endswith("bias"))
-    assert round(count / 1e6, 2) == millions
-
-
 def test_new_model_starts_as_the_paper() -> None:
     """Nine orthogonal squares, deviations, zeros, and a first alignment that is even."""
     torch.manual_seed(0)
@@ -207,10 +198,6 @@ LABELS = torch.ones(1, 2).long()
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, "either input_ids or inputs_embeds; got neither"),
-        ({"input_ids": torch.ones(3)}, r"input_ids has shape \(3,\); .*input_ids\[None\]"),
-        ({"inputs_embeds": torch.ones(1, 3, 6)}, "inputs_embeds has shape .* embedding_size=5"),
-        ({**IDS, "attention_mask": LABELS}, r"attention_mask has shape \(1, 2\)"),
         ({**IDS, "decoder_input_ids": None}, "give decoder_input_ids or"),
         (
             {**IDS, "decoder_input_ids": LABELS[:, :0]},
@@ -236,15 +223,10 @@ def test_translation_model_refuses_other_inputs(inputs: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"hidden_size": 0}, "hidden_size is 0; it must be from 1"),
-        ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and below 1"),
-        ({"initializer_range": float("nan")}, "initializer_range is nan"),
         ({"decoder_start_token_id": 30000}, "decoder_start_token_id is 30000; .* vocab_size=30000"),
         ({"eos_token_id": 0}, "eos_token_id and pad_token_id are both 0"),
-        ({"has_attention": 1}, "has_attention"),
-        ({"hiden_size": 5}, "no field 'hiden_size'; did you mean 'hidden_size'"),
     ],
 )
 def test_config_of_translation_refuses(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises((StrictDataclassError, TypeError), match=message):
+    with pytest.raises(StrictDataclassError, match=message):
         RNNSearchConfig(**fields)

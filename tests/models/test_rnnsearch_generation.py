@@ -10,9 +10,9 @@ import tiny
 import torch
 from isolated import run_isolated
 from tiny_translation import KINDS, tiny_translator
-from transformers import AutoModel, AutoModelForSeq2SeqLM, pipeline
+from transformers import pipeline
 
-from sase_hf import RNNSearchForConditionalGeneration, RNNSearchModel, build_translation_tokenizer
+from sase_hf import RNNSearchForConditionalGeneration, build_translation_tokenizer
 from sase_hf.models import pipeline_rnnsearch
 
 END, LONGEST, BEAMS = 2, 8, 3
@@ -164,18 +164,6 @@ def test_pipeline_refuses_other_inputs_and_several_translations(folder: Path) ->
             translate("a", **option)
     with pytest.raises(ValueError, match="this model keeps a cache of its own"):
         translate("a", cache_implementation="static")
-
-
-def test_checkpoint_loads_by_auto_classes_with_the_package(folder: Path) -> None:
-    model = AutoModelForSeq2SeqLM.from_pretrained(folder / "search")
-    assert type(model) is RNNSearchForConditionalGeneration
-    assert type(AutoModel.from_pretrained(folder / "search")) is RNNSearchModel
-    config = json.loads((folder / "search" / "config.json").read_text())
-    assert config["auto_map"] == {
-        "AutoConfig": "configuration_rnnsearch.RNNSearchConfig",
-        "AutoModel": "modeling_rnnsearch.RNNSearchModel",
-        "AutoModelForSeq2SeqLM": "modeling_rnnsearch.RNNSearchForConditionalGeneration",
-    }
 
 
 REMOTE = """

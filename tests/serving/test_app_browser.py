@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import answers
 import pytest
-from pages import PAIR, TEXT, browser_context, find_browser, save_tiny
+from pages import TEXT, browser_context, find_browser, save_tiny
 
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf import SelfAttentiveForSequenceClassification
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -129,30 +129,6 @@ def test_page_keeps_nothing_that_was_typed_or_chosen(app: str, page: Any) -> Non
     page.wait_for_selector("#picture p")
     assert page.input_value("#text textarea") == first_example
     assert shown_texts(page) == [first_example]
-
-
-def test_page_of_a_pair_fits_a_phone(tmp_path: Path, page: Any) -> None:
-    """It does not scroll sideways, and the heatmap of both texts stands right below the button."""
-    page.set_viewport_size({"width": 320, "height": 844})
-    with serving(tmp_path, SelfAttentiveForNLI) as address:
-        open_page(page, address)
-        for texts in (PAIR, ("W" * 300, "i.e. " * 200)):
-            read(page, *texts)
-            assert shown_texts(page) == list(texts)
-            button = page.locator("button:has-text('Read')").bounding_box()
-            picture = page.locator("#picture").bounding_box()
-            assert 0 < picture["y"] - (button["y"] + button["height"]) < 60, "out of reach"
-            assert page.evaluate("document.documentElement.scrollWidth") <= 320
-        page.goto("about:blank")  # before the server ends
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_heatmap_is_as_dark_as_the_page(app: str, page: Any, theme: str) -> None:
-    """Also where the page's theme is not that of the system."""
-    page.emulate_media(color_scheme="light" if theme == "dark" else "dark")
-    open_page(page, f"{app}?__theme={theme}")
-    scheme = page.eval_on_selector(".sase-attention", "one => getComputedStyle(one).colorScheme")
-    assert scheme == theme
 
 
 @pytest.mark.parametrize(("size", "status"), [(1, 200), (2, 413)])

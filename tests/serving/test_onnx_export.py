@@ -63,7 +63,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # One process for all, since most of the time goes into its imports; only the first has an LSTM.
     with ProcessPoolExecutor(1, context) as pool, pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            onnx_export, "in_fresh_process", lambda work, *args: pool.submit(work, *args).result()
+            onnx_export, "_in_fresh_process", lambda work, *args: pool.submit(work, *args).result()
         )
         for name in KINDS:
             flags = ["--int8", "--data", str(data)] if name == "classifier" else []
@@ -133,7 +133,7 @@ def use_graph(monkeypatch: pytest.MonkeyPatch, graph: Path) -> None:
     """Let the slow export copy this graph."""
     monkeypatch.setattr(
         onnx_export,
-        "in_fresh_process",
+        "_in_fresh_process",
         lambda work, checkpoint, folder, int8: shutil.copyfile(graph, folder / "model.onnx"),
     )
 

@@ -13,7 +13,6 @@ from shown import explained, pair_result, result
 from sase_hf.visualization import (
     attention_figure,
     comparison_figure,
-    curves_figure,
     save_figure,
     statistics_figure,
 )
@@ -130,28 +129,15 @@ def test_figures_without_matplotlib_name_the_extra(monkeypatch: pytest.MonkeyPat
         attention_figure(result("fine"))
 
 
-def test_curves_figure_has_a_line_for_each_ranking() -> None:
-    deletion = {"random": [0.9, 0.6, 0.2], "attention": [0.9, 0.3, 0.2]}
-    insertion = {"random": [0.2, 0.6, 0.9], "attention": [0.2, 0.8, 0.9]}
-    figure = curves_figure({"percents": [0, 50, 100], "deletion": deletion, "insertion": insertion})
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["attention", "random"]
-    for axes, means in zip(figure.axes, (deletion, insertion), strict=True):
-        drawn = [list(line.get_ydata()) for line in axes.get_lines()]
-        assert drawn == [means[name] for name in names]
-
-
-def test_statistics_figure_shows_percentiles_of_every_hop() -> None:
+def test_statistics_figure_has_a_line_for_each_checkpoint() -> None:
     """Two checkpoints with different numbers of hops, and names that matplotlib might obey."""
 
     def statistics(*medians: float) -> dict[str, Any]:
-        hops = [
-            {f"p{n}": median + (n - 50) / 225 for n in (5, 25, 50, 75, 95)} for median in medians
-        ]
+        hops = [{"p50": median} for median in medians]
         return {name: {"hops": hops} for name in ("entropy", "cosine")}
 
     figure = statistics_figure({"_$a$": statistics(0.3, 0.5), "b": statistics(0.6)})
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["_$a$", "b"]
     for axes in figure.axes:
-        levels = {tuple(line.get_ydata()) for line in axes.get_lines()}
-        assert {(0.3, 0.3), (0.5, 0.5), (0.6, 0.6)} <= levels
+        drawn = [(*line.get_xdata(), *line.get_ydata()) for line in axes.get_lines()]
+        assert drawn == [(1, 2, 0.3, 0.5), (1, 0.6)]

@@ -14,15 +14,9 @@ from sase_hf.visualization.attended_text import parse_result
 from sase_hf.visualization.page import MAX_WORDS, article, tables_html
 
 
-def values_of(shown: dict[str, Any], room: int = 1000) -> dict[str, Any]:
+def values_of(shown: dict[str, Any]) -> dict[str, Any]:
     """Return what the template of an article is given."""
-    return article((shown, parse_result(shown)), "text-1", room)
-
-
-@pytest.mark.parametrize("text", ["  The soup,\twas\n\ngood. ", "", "\n", "naïve 寿司 🙂 שלום"])
-def test_page_shows_the_text_once_with_its_own_spacing(text: str) -> None:
-    """A reader must see all of the text that the model read; hops only colour it anew."""
-    assert Page(attention_html(result(text))).texts["p.words"] == [text]
+    return article((shown, parse_result(shown)), "text-1")
 
 
 def test_article_gives_every_word_its_strength_in_every_view_and_in_words() -> None:
@@ -107,15 +101,6 @@ def test_article_lists_the_scores_of_the_labels() -> None:
     assert [name for name, *_ in rows(**many)] == [f"label {n}" for n in range(13, 3, -1)]
 
 
-def test_page_of_many_texts_has_a_table_of_contents() -> None:
-    several = [result(f"text {number}", true_label="4 stars") for number in range(4)]
-    page = Page(attention_html(several))
-    assert page.values("href") == [f"#text-{number}" for number in range(1, 5)]
-    assert {f"text-{number}" for number in range(1, 5)} <= set(page.values("id"))
-    assert not Page(attention_html(several[:3])).values("href")
-    assert "There are no texts." in Page(attention_html([])).texts["p.note"]
-
-
 def test_page_of_an_evenly_read_text_is_pale_and_says_so() -> None:
     """Against the strongest word, every word of it would be strong."""
     even = result("dull but fine", overall=[0.32, 0.34, 0.34], spans=[])
@@ -134,30 +119,20 @@ def test_pages_escape_texts_labels_titles_and_names(payload: str) -> None:
     page = assert_harmless(attention_html([shown] * 4, title=payload))
     assert page.texts["h2"] == [f"{n} Predicted {payload} 75.0%" for n in range(1, 5)]
     assert "default-src 'none'; style-src 'unsafe-inline'" in page.values("content")
+    page = assert_harmless(comparison_html({payload: [shown], "b": [shown]}, payload))
+    assert page.texts["h3"] == [payload, "b"]
     table = Table(payload, ["", payload], [[payload, payload]], [[0.5]])
     page = assert_harmless(tables_html([table], {payload: [shown]}, payload))
     assert page.texts["h2"] == [payload, f"Predicted {payload} 75.0%"]
 
 
-@pytest.mark.slow
-def test_page_of_long_texts_leaves_out_hops_first_and_stays_below_20_megabytes() -> None:
-    """Even where nearly all words get more than an even share, so that each needs its colour."""
-    words = MAX_WORDS + 1
-    unread = words // 20
-    most = [1 / (words - unread)] * (words - unread) + [0.0] * unread
-    book = result("word " * words) | {"overall": most, "spans": []}
-    source = attention_html([book | {"attention": [most] * 2}, book | {"attention": [most] * 3}])
-    assert len(source.encode()) < 20e6
-    first, second = source.split('<article class="result" id="text-2">')
-    assert ["no room for every hop" in article for article in (first, second)] == [False, True]
-    assert f"Only the first {5 * MAX_WORDS - 1:,} of {5 * words:,} characters are shown." in second
-
-
-def test_page_says_what_the_model_did_not_read() -> None:
+def test_page_says_what_is_not_read_or_not_shown() -> None:
     """Cut tokens and empty texts look alike without a note; an empty text has no chooser."""
-    page = Page(attention_html([result("fine", truncated=1234), result("")]))
-    note, empty = page.texts["p.note"]
+    long = result("word " * (MAX_WORDS + 1), truncated=1234)
+    page = Page(attention_html([long, result("")]))
+    *_, note, shown, empty = page.texts["p.note"]
     assert "not read: 1,234" in note
+    assert shown == "Only the first 99,999 of 100,005 characters are shown."
     assert empty == "The text is empty."
     assert page.elements.count("fieldset") == 1
 

@@ -30,12 +30,6 @@ def test_selection_takes_predictions_label_by_label(
     assert select_predictions(RESULTS, **options) == expected
 
 
-def test_selection_follows_the_seed() -> None:
-    one, other = (select_predictions(RESULTS * 100, per_label=5, seed=seed) for seed in (1, 2))
-    assert len(one) == len(other) == 10
-    assert one != other
-
-
 def test_selection_refuses_what_it_cannot_draw() -> None:
     with pytest.raises(ValueError, match="select is 'best'; allowed are confident, wrong, random"):
         select_predictions(RESULTS, "best")
