@@ -1,14 +1,14 @@
 """The figures of the pages, and the README's heatmap."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from records import Record
 
 from sase_hf.utils.loading import load_pipeline
 from sase_hf.visualization import attention_figure, lines_figure
-from sase_hf.visualization.charts import COLOURS, MARKS, finish, line_panels
+from sase_hf.visualization.charts import COLOURS, MARKS, Panels, finish, line_panels
 from sase_hf.visualization.figures import new_figure, plain
 
 HEATMAP = "We waited an hour and the soup was cold, but the dessert was delicious and our waiter "
@@ -24,17 +24,8 @@ def heatmaps(checkpoint: str) -> Iterator[tuple[str, Any]]:
         yield f"heatmap_{theme}.svg", figure
 
 
-def accuracy_figure(
-    curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], x_label: str
-) -> Any:
-    """Draw x and accuracy, from 0 to 1: a panel for each task, in it a line for each model."""
-    panels = {
-        task: {
-            name: ([x for x, _ in points], [100 * accuracy for _, accuracy in points])
-            for name, points in models.items()
-        }
-        for task, models in curves.items()
-    }
+def accuracy_figure(panels: Panels, x_label: str) -> Any:
+    """Draw the accuracy in percent: a panel for each task, in it a line for each model."""
     figure = line_panels(panels, x_label, "accuracy in %")
     from matplotlib.ticker import MaxNLocator
 

@@ -1,5 +1,6 @@
 """The measurements of a study beside the accuracy of a trained model, and linear models."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,19 +10,20 @@ from typing import Any
 
 import torch
 from baselines import rows_of, tfidf
-from bleu import measure_pairs
 from records import Record
 from torch import Tensor
 from transformers import pipeline
 
 from sase_hf.data.batching import token_counts
 from sase_hf.data.labels import SINGLE_LABEL
-from sase_hf.data.splits import load_pairs
+from sase_hf.data.splits import TRANSLATION, load_pairs
 from sase_hf.evaluation.agreement import measure_agreement
 from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
 from sase_hf.evaluation.dataset import EvaluationDataset, load_evaluation_dataset
 from sase_hf.evaluation.faithfulness import measure_faithfulness
+from sase_hf.evaluation.metrics import load_metrics
 from sase_hf.evaluation.records import measured_record
+from sase_hf.evaluation.translation import translate
 from sase_hf.models import RETRIEVAL, TRANSLATION_TASK
 from sase_hf.retrieval.ranking import ranking_metrics, ranks_in_scores, recall_by_length
 from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
@@ -41,6 +43,10 @@ MAX_EXPLAINED = 200
 
 # Shares of the rows at which the groups of `accuracy_by_length` end: fifths, and the longest.
 GROUP_ENDS = (0.2, 0.4, 0.6, 0.8, 0.95)
+
+BIN_OF_WORDS = 5
+JOINED = (2, 3, 4)  # neighbouring pairs that are joined to long ones
+Pairs = Sequence[Sequence[str]]  # a source and a reference each
 
 
 def measure_labels(
@@ -169,10 +175,92 @@ def measure_translation(words: Sequence[str], model: Path, _: Path | None = None
     return {"translation": measured}
 
 
-Fields = Mapping[str, Any]  # of a record
+def measure_pairs(
+    model: Any, tokenizer: Any, pairs: Pairs, *, batch_size: int, num_beams: Sequence[int]
+) -> dict[str, Any]:
+    """Measure a translation model as Table 1 and Figure 2 of the paper do.
+
+    Returns:
+        `bleu` by the number of beams; `bleu_no_unk`, the same for the `pairs_no_unk` pairs without
+        unknown words, translated without unknown words; `by_length`, for sources of 1 to 5, 6 to 10
+        ... words the BLEU of sentences and of joined neighbouring sentences with the last number of
+        beams; and with attention `alignment`, as `alignment_statistics` returns it.
+    """
+
+    def write(pairs: Pairs, beams: int, **options: Any) -> list[str]:
+        options |= {"batch_size": batch_size, "num_beams": beams}
+        return translate(model, tokenizer, [source for source, _ in pairs], **options)
+
+    unknown = tokenizer.unk_token_id
+    known = [p for p in pairs if not any(unknown in tokenizer(text).input_ids for text in p)]
+    joined = [
+        tuple(map(" ".join, zip(*pairs[start : start + count], strict=True)))
+        for count in JOINED
+        for start in range(0, len(pairs) - count + 1, count)
+    ]
+    measured: dict[str, Any] = {"bleu": {}, "bleu_no_unk": {}, "pairs_no_unk": len(known)}
+    for beams in num_beams:
+        texts = write(pairs, beams)
+        measured["bleu"][str(beams)] = bleu(texts, pairs)
+    for beams in num_beams if known else ():
+        only = write(known, beams, suppress_tokens=[unknown])
+        measured["bleu_no_unk"][str(beams)] = bleu(only, known)
+    texts += write(joined, num_beams[-1])
+    measured["by_length"] = bleu_by_length([*pairs, *joined], texts, len(pairs))
+    if model.config.has_attention:
+        measured["alignment"] = alignment_statistics(model, tokenizer, pairs)
+    return measured
 
 
-def measure_linear(entries: Mapping[str, Any]) -> tuple[Fields, Fields]:
+def bleu(translated: Sequence[str], pairs: Pairs) -> float:
+    """Return the BLEU of a corpus, from 0 to 100."""
+    (metric,) = load_metrics(None, TRANSLATION)
+    references = [reference for _, reference in pairs]
+    return float(metric.compute(predictions=translated, references=references)["bleu"])
+
+
+def bleu_by_length(pairs: Pairs, texts: Sequence[str], num_pairs: int) -> list[dict[str, Any]]:
+    """Return the BLEU of translations in bins by the words of the source.
+
+    The pairs after the first `num_pairs` are joined ones.
+    """
+    bins: dict[int, list[int]] = {}
+    for number, (source, _) in enumerate(pairs):
+        bins.setdefault((len(source.split()) - 1) // BIN_OF_WORDS, []).append(number)
+    return [
+        {
+            "words": [place * BIN_OF_WORDS + 1, (place + 1) * BIN_OF_WORDS],
+            "pairs": len(numbers),
+            "joined": sum(number >= num_pairs for number in numbers),
+            "bleu": bleu([texts[n] for n in numbers], [pairs[n] for n in numbers]),
+        }
+        for place, numbers in sorted(bins.items())
+    ]
+
+
+@torch.no_grad()
+def alignment_statistics(model: Any, tokenizer: Any, pairs: Pairs) -> dict[str, float]:
+    """Describe the alignment of references to their sources.
+
+    Returns:
+        `entropy`: the mean over target words of the entropy of alpha, over that of an even alpha.
+        `monotonic`: the share of the steps from one target word to the next at which the strongest
+        source word does not move back.
+    """
+    entropies, steps = [], []
+    for source, reference in pairs:
+        batch = tokenizer([source], text_target=[reference], return_tensors="pt").to(model.device)
+        alpha = model(**batch, output_attentions=True).cross_attentions[0][0, 0]  # (L, T)
+        if (tokens := alpha.shape[1]) > 1:
+            entropies.append(torch.special.entr(alpha).sum(-1) / math.log(tokens))
+        steps.append(alpha.argmax(-1).diff() >= 0)
+    return {
+        "entropy": torch.cat(entropies).mean().item(),
+        "monotonic": torch.cat(steps).float().mean().item(),
+    }
+
+
+def measure_linear(entries: Mapping[str, Any]) -> dict[str, Any]:
     """Fit TF-IDF with logistic regression to the training rows of a recipe.
 
     The strength is chosen on the validation rows, so the accuracy is slightly too high. Texts are
@@ -188,12 +276,10 @@ def measure_linear(entries: Mapping[str, Any]) -> tuple[Fields, Fields]:
         "sources": task.sources,
         "config": {"features": "TF-IDF of 1 and 2 words", **model.settings},
         "num_parameters": model.num_parameters,
-    }, {}
+    }
 
 
-def measure_ranking(
-    entries: Mapping[str, Any], features: str, **options: Any
-) -> tuple[Fields, Fields]:
+def measure_ranking(entries: Mapping[str, Any], features: str, **options: Any) -> dict[str, Any]:
     """Rank the validation documents of a recipe by the cosine of TF-IDF."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -204,18 +290,18 @@ def measure_ranking(
     counts = vectorizer.fit_transform(documents)
     scores = (vectorizer.transform(queries) @ counts.T).toarray()
     ranks = ranks_in_scores(torch.from_numpy(scores))
-    words = [len(text.split()) for text in documents]
     return {
         "name": "TF-IDF",
         "metrics": ranking_metrics(ranks),
         "sources": task.sources,
         "config": {"features": f"TF-IDF of {features}, sublinear", "score": "cosine"},
         "num_parameters": 0,
-    }, {"recall_by_length": recall_by_length(ranks, words)}
+        "recall_by_length": recall_by_length(ranks, [len(text.split()) for text in documents]),
+    }
 
 
 CHARACTERS: Any = {"features": "runs of 3 to 5 characters in words", "ngram_range": (3, 5)}
-SYSTEMS: dict[str, Callable[[Mapping[str, Any]], tuple[Fields, Fields]]] = {
+SYSTEMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "linear": measure_linear,
     "tfidf": partial(measure_ranking, features="words"),
     "tfidf_characters": partial(measure_ranking, analyzer="char_wb", **CHARACTERS),
@@ -225,7 +311,8 @@ SYSTEMS: dict[str, Callable[[Mapping[str, Any]], tuple[Fields, Fields]]] = {
 def measure_system(settings: Mapping[str, Any]) -> Record:
     """Return the record of a linear model, from a recipe with the system as an entry."""
     entries, start = dict(settings), time.perf_counter()
-    fields, more = SYSTEMS[entries.pop("system")](entries)
+    fields = SYSTEMS[entries.pop("system")](entries)
+    lengths = {name: fields.pop(name) for name in ("recall_by_length",) if name in fields}
     own: Any = {"split": "validation", "seed": 0, "arguments": entries}
     own["wall_seconds"] = time.perf_counter() - start
-    return {**measured_record(**fields, **own), **more}
+    return {**measured_record(**fields, **own), **lengths}

@@ -28,14 +28,12 @@ from typing import IO, Any, NamedTuple
 
 import torch
 import yaml
-from cards import render_card
-from cells import by_recipe
-from experiments import Experiments, Translations
 from figures import heatmaps, recall_figure
 from leaderboard import SETS, SYSTEMS, collect_comparisons
 from measures import measure_explanation, measure_labels, measure_system, measure_translation
 from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
+from study_pages import Experiments, Translations, by_recipe, render_card
 
 from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
 from sase_hf.training import Task

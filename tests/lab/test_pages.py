@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 import study
-from cells import by_recipe, mean, mean_cell, numbers, percent
 from checkpoints import save_checkpoint
-from experiments import Experiments
 from figures import heatmaps
 from huggingface_hub import ModelCard
 from records import read_records
 from runner import RESULTS, state_of
+from study_pages import Experiments, by_recipe, mean_cell
 
 from sase_hf import SelfAttentiveConfig
 
@@ -36,8 +35,8 @@ def test_cells_show_means_over_seeds() -> None:
     shown = Experiments(records, {})
     assert shown.accuracy("yelp5", "cnn") == "64.00 ± 3.61 (3 seeds)"
     assert shown.accuracy("yelp5", "gated") == mean_cell([]) == "-"
-    assert shown.gain("yelp5", "gated") == "-"
-    assert shown.gain("yelp5", "focused") == "5.00 (1 seed)", "beside the same seed"
+    assert shown.gains("yelp5", "gated") == []
+    assert mean_cell(shown.gains("yelp5", "focused")) == "5.00 (1 seed)", "beside the same seed"
     assert shown.paper("table3", "yelp5", "penalty_1") == "64.21"
     assert shown.paper("table3", "snli", "penalty_1") == ""
     assert shown.best_epoch("snli", "hops_5") == "85.00 ± 14.14 (2 seeds)", "of each seed"
@@ -61,17 +60,6 @@ def test_weights_are_counted_as_in_the_paper() -> None:
     shown = Experiments({"yelp5/self_attentive": [record(config=config)]}, {})
     found = shown.weights("yelp5", "self_attentive")
     assert found == ["54,003,000", "15,000", f"{lstm + attention:,}"]
-
-
-def test_leaderboard_shows_means_over_seeds() -> None:
-    def measured(accuracy: float) -> dict[str, Any]:
-        return {"metrics": {"accuracy": accuracy}, "training_seconds": 10 * accuracy}
-
-    shown = Experiments({}, {"sst2/fasttext": [measured(0.8), measured(0.9)]})
-    [(task, title, seeds)] = shown.systems()
-    assert (task, title) == ("sst2", "fastText, bigrams")
-    assert percent(numbers(seeds, "metrics", "accuracy"), ".1f") == "85.0 ± 7.1 (2 seeds)"
-    assert mean(numbers(seeds, "training_seconds"), ",.1f") == "8.5"
 
 
 def test_records_that_the_tables_cannot_show_are_refused(tmp_path: Path) -> None:

@@ -14,13 +14,11 @@ from unittest.mock import Mock
 import pytest
 import runner
 import study
-import torch
-from experiments import Experiments
-from measures import accuracy_by_length, adapted_accuracy
 from records import read_record, read_records, replace_record, settings_sha
 from rows import write_jsonl
 from runner import complete, state_of
 from runs import QUIET, TINY_MODEL, write_splits
+from study_pages import Experiments
 from tiny_translation import SIZES
 
 from sase_hf.data.rows import read_rows
@@ -228,31 +226,3 @@ def test_study_refuses_wrong_recipes_before_it_trains(tmp_path: Path) -> None:
     words = ["run", str(tmp_path / "recipes"), f"--records={tmp_path}", f"--runs={tmp_path}"]
     with pytest.raises(SystemExit, match=r"task\.yaml#one: a value has the wrong type"):
         study.main(words)
-
-
-def test_accuracy_by_length_keeps_rows_of_one_length_together() -> None:
-    """Fifths by length, then the longest twentieth; a length stands in one group only."""
-    lengths = torch.tensor([*range(1, 101), 100, 100])
-    labels = torch.zeros(len(lengths), dtype=torch.long)
-    logits = torch.stack([50.5 - lengths, torch.zeros(len(lengths))], 1)  # right up to 50 tokens
-    order = torch.randperm(len(lengths))
-    groups = accuracy_by_length(logits[order], labels, lengths[order])
-    assert [group["from"] for group in groups] == [1, 22, 42, 62, 82, 97]
-    assert [group["to"] for group in groups] == [21, 41, 61, 81, 96, 100]
-    assert [group["rows"] for group in groups] == [21, 20, 20, 20, 15, 6]
-    assert [group["accuracy"] for group in groups] == [1, 1, 0.45, 0, 0, 0]
-    assert groups[0]["tokens"] == 11
-
-
-def test_adapted_accuracy_scores_no_row_by_itself_and_gains_where_frequencies_differ() -> None:
-    """Two overlapping bell curves, learned from equal numbers, then met nine to one."""
-    undecided, even = torch.zeros(2, 2), torch.tensor([0, 1])
-    assert adapted_accuracy(undecided, even, even) == 0, "judged by the other row alone"
-    labels = (torch.rand(20_000) < 0.1).long()
-    x = torch.randn(20_000) + 2 * labels
-    logits = torch.stack([torch.zeros_like(x), 2 * x - 2], 1)  # exact where labels are as frequent
-    by_bayes = (logits + torch.tensor([0.9, 0.1]).log()).argmax(1)
-    best = (by_bayes == labels).float().mean().item()
-    adapted = adapted_accuracy(logits, labels, even)
-    assert adapted == pytest.approx(best, abs=0.002)
-    assert adapted > (logits.argmax(1) == labels).float().mean() + 0.05

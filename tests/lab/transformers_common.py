@@ -4,7 +4,10 @@ They are in the source distribution of transformers, not in the installed packag
 `python scripts/lab/common_tests.py`, which fetches them as the package `transformers_tests`.
 """
 
+import sys
 import unittest
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -25,6 +28,28 @@ from sase_hf import (
     SelfAttentiveForSequenceClassification,
     SelfAttentiveModel,
 )
+
+# Modules that the tests import, but that the distribution leaves out. The mixins add tests of
+# exporters (ours: tests/serving/test_onnx_export.py) and of text generation. The values are those
+# of transformers' own tests/utils/test_configuration_utils.py in 5.x.
+CONFIG_VALUES = {
+    "return_dict": False,
+    "output_hidden_states": True,
+    "output_attentions": True,
+    "dtype": "float16",
+    "chunk_size_feed_forward": 5,
+    "architectures": ["BertModel"],
+    "id2label": {0: "label"},
+    "label2id": {"label": "0"},
+    "problem_type": "regression",
+}
+STAND_INS: dict[str, Any] = {
+    "exporters.test_export": {"ExportTesterMixin": type("ExportTesterMixin", (), {})},
+    "generation.test_utils": {"GenerationTesterMixin": type("GenerationTesterMixin", (), {})},
+    "utils.test_configuration_utils": {"config_common_kwargs": CONFIG_VALUES},
+}
+for path, content in STAND_INS.items():
+    sys.modules[f"transformers_tests.{path}"] = SimpleNamespace(**content)  # type: ignore
 
 common = pytest.importorskip(
     "transformers_tests.test_modeling_common", reason="fetched by scripts/lab/common_tests.py"
@@ -47,26 +72,36 @@ MASK = (torch.arange(SHAPE[1]) < LENGTHS).long()
 
 
 class ModelTester:
-    """The tiny config and the inputs that the common tests ask for."""
+    """A tiny config and inputs that the common tests ask for, made by a function."""
 
     batch_size, seq_length = SHAPE
+    encoder_seq_length = decoder_seq_length = seq_length
     hidden_size = 8
-    num_hidden_layers = 2
     is_training = True
 
-    def prepare_config_and_inputs_for_common(self) -> tuple[SelfAttentiveConfig, dict[str, Any]]:
-        """Return a config and a batch of pairs."""
-        inputs = {
-            "input_ids": torch.randint(1, tiny.VOCAB_SIZE, SHAPE),
-            "attention_mask": MASK,
-            "token_type_ids": (torch.arange(SHAPE[1]).expand(SHAPE) >= LENGTHS // 2).long(),
-        }
-        config = tiny.tiny_config(
-            num_lstm_layers=self.num_hidden_layers,
-            lstm_hidden_size=self.hidden_size // 2,
-            embedding_size=self.hidden_size,  # the common tests want hidden states of one width
-        )
-        return config, inputs
+    def __init__(self, num_hidden_layers: int, prepare: Callable[[], tuple[Any, Any]]) -> None:
+        self.num_hidden_layers = num_hidden_layers
+        self.prepare_config_and_inputs_for_common = prepare
+
+
+def text_inputs() -> tuple[SelfAttentiveConfig, dict[str, Any]]:
+    """Return a config and a batch of pairs."""
+    inputs = {
+        "input_ids": torch.randint(1, tiny.VOCAB_SIZE, SHAPE),
+        "attention_mask": MASK,
+        "token_type_ids": (torch.arange(SHAPE[1]).expand(SHAPE) >= LENGTHS // 2).long(),
+    }
+    # The common tests want hidden states of one width, two layers of 2 x 4 here.
+    width = ModelTester.hidden_size
+    sizes = {"num_lstm_layers": 2, "lstm_hidden_size": width // 2, "embedding_size": width}
+    return tiny.tiny_config(**sizes), inputs
+
+
+def translation_inputs() -> tuple[RNNSearchConfig, dict[str, Any]]:
+    """Return a config and a batch of sources and targets."""
+    config = RNNSearchConfig(**{**tiny_translation.SIZES, "hidden_size": ModelTester.hidden_size})
+    source, target = torch.randint(3, config.vocab_size, (2, *SHAPE))
+    return config, {"input_ids": source, "attention_mask": MASK, "decoder_input_ids": target}
 
 
 class CheckedModelTests(common.ModelTesterMixin):
@@ -86,7 +121,7 @@ class CommonTests(CheckedModelTests):
 
     def setUp(self) -> None:
         """Make the tester, as the tests of each model do."""
-        self.model_tester = ModelTester()
+        self.model_tester = ModelTester(2, text_inputs)
 
 
 class TextModelsTest(CommonTests, unittest.TestCase):
@@ -111,23 +146,6 @@ class PairModelTest(CommonTests, unittest.TestCase):
         """Not for pairs."""
 
 
-class TranslationTester:
-    """The tiny config and the inputs of the translation models."""
-
-    batch_size, seq_length = SHAPE
-    encoder_seq_length = decoder_seq_length = seq_length
-    hidden_size = 8
-    num_hidden_layers = 1
-    is_training = True
-
-    def prepare_config_and_inputs_for_common(self) -> tuple[RNNSearchConfig, dict[str, Any]]:
-        """Return a config and a batch of pairs."""
-        config = RNNSearchConfig(**{**tiny_translation.SIZES, "hidden_size": self.hidden_size})
-        source, target = torch.randint(3, config.vocab_size, (2, *SHAPE))
-        inputs = {"input_ids": source, "attention_mask": MASK, "decoder_input_ids": target}
-        return config, inputs
-
-
 class TranslationModelsTest(CheckedModelTests, unittest.TestCase):
     """The translation model and its encoder."""
 
@@ -136,7 +154,7 @@ class TranslationModelsTest(CheckedModelTests, unittest.TestCase):
 
     def setUp(self) -> None:
         """Make the tester, as the tests of each model do."""
-        self.model_tester = TranslationTester()
+        self.model_tester = ModelTester(1, translation_inputs)
 
     def test_config(self) -> None:
         """Run the common tests of configs."""

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
-from sase_hf.utils.process import is_fast_in_bfloat16
 
 from .plain import PlainClassifier, plain_name
 from .texts import batches_of, draw_texts
@@ -40,26 +39,21 @@ class Settings:
 
     name: str
     plain: bool = False  # the plain implementation instead of the package's
-    autocast: bool = False  # in bfloat16
+    # As train.py with `--bf16 true --train_sampling_strategy group_by_length`: in bfloat16 if that
+    # is faster here, texts of similar length in a batch, fused Adam, freed memory kept for a step.
+    recommended: bool = False
     bf16_weights: bool = False  # inference only
-    grouped: bool = False  # texts of similar length in a batch
     checkpointing: bool = False  # recompute states in the backward pass
-    fused: bool = False  # Adam; otherwise a loop on a CPU, foreach on a GPU
-    keeps_memory: bool = False  # keep freed memory for the next step
     focused: bool = False  # the attention of `SelfAttentiveConfig()` instead of the paper's
 
 
 PLAIN = Settings("plain", plain=True)
 OURS = Settings("ours")
-# The default of train.py: bfloat16 if the processor or GPU is faster in bfloat16.
-RECOMMENDED = Settings(
-    "recommended", autocast=is_fast_in_bfloat16(), grouped=True, fused=True, keeps_memory=True
-)
+RECOMMENDED = Settings("recommended", recommended=True)
 FOCUSED = replace(RECOMMENDED, name="recommended, default attention", focused=True)
 BF16_WEIGHTS = Settings("ours, bf16 weights", bf16_weights=True)
 FOCUSED_BF16 = replace(BF16_WEIGHTS, name="bf16 weights, default attention", focused=True)
-# The first of each is the baseline. The recommended settings are those of train.py with
-# `--bf16 true --train_sampling_strategy group_by_length`.
+# The first of each is the baseline.
 TRAINING = (PLAIN, OURS, RECOMMENDED, FOCUSED)
 LENGTHS = (PLAIN, OURS, Settings("ours, checkpointing", checkpointing=True), RECOMMENDED)
 INFERENCE = (PLAIN, OURS, BF16_WEIGHTS, FOCUSED_BF16)
@@ -95,14 +89,14 @@ def check_same_results(
 ) -> None:
     """Raise RuntimeError if logits or gradients differ from the first settings' beyond rounding.
 
-    Settings with another attention, or in another precision than float32, are left out.
+    Settings with another attention, or that may have another precision, are left out.
     """
     fields = {**fields, "embedding_dropout": 0.0, "classifier_dropout": 0.0}
     texts = draw_texts([5, 17, 1, 9], fields["vocab_size"], NUM_LABELS)
     (sample,) = batches_of(texts, len(texts), device=flags.device)
     expected: dict[str, Any] = {}
     for one in settings:
-        if one.focused or one.autocast or one.bf16_weights:
+        if one.focused or one.recommended or one.bf16_weights:
             continue
         model = build_model(one, fields, flags.device, flags.seed).train()
         # cuDNN may use TF32 for float32, which would hide a difference.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from sase_hf.utils.process import keep_freed_memory
+from sase_hf.utils.process import is_fast_in_bfloat16, keep_freed_memory
 
 from .models import Settings, build_model, check_same_results
 from .texts import Batch, Texts, batches_of
@@ -32,7 +32,7 @@ def compare(
     batch_size: int,
     kind: Pass,
 ) -> dict[str, Any]:
-    """Return seconds, peak memory and, if the first settings are plain, speed-ups of passes."""
+    """Return seconds, peak memory and speed-ups over the first settings of passes."""
     check_same_results(settings, fields, flags)
     peaks: dict[str, float] = {}
     context = multiprocessing.get_context("forkserver")
@@ -45,18 +45,19 @@ def compare(
     with ExitStack() as until_measured:
         cases = {}
         for one in settings:
-            batches = batches_of(texts, batch_size, grouped=one.grouped)
+            batches = batches_of(texts, batch_size, grouped=one.recommended)
             start = partial(_start, one, fields, batches, flags, kind)
             process = ProcessPoolExecutor(1, context, initializer=start)
             cases[one.name] = partial(seconds, one.name, until_measured.enter_context(process))
         times = in_turn(cases, flags.rounds, flags.seconds)
-    rows: dict[str, dict[str, Any]] = {
-        name: {"seconds": quartiles(taken), "peak_mib": peaks[name]}
+    rows = {
+        name: {
+            "seconds": quartiles(taken),
+            "peak_mib": peaks[name],
+            "speedup": speedup(times, settings[0].name, name),
+        }
         for name, taken in times.items()
     }
-    if settings[0].plain:
-        for name, row in rows.items():
-            row["speedup"] = speedup(times, settings[0].name, name)
     rounds = min(map(len, times.values()))
     return {"texts": len(texts), "batch_size": batch_size, "rounds": rounds, "settings": rows}
 
@@ -90,10 +91,11 @@ def _start(
 ) -> None:
     global _running
     torch.set_num_threads(flags.threads)
-    if settings.keeps_memory:
+    if settings.recommended:
         keep_freed_memory()
+    is_half = settings.recommended and is_fast_in_bfloat16()
     model = build_model(settings, fields, flags.device, flags.seed).train(kind != "forward")
-    optimizer = Adam(model.parameters(), fused=settings.fused or None)
+    optimizer = Adam(model.parameters(), fused=settings.recommended or None)
     batches = [{name: x.to(flags.device) for name, x in batch.items()} for batch in batches]
 
     def loss_of_encoder(batch: Batch) -> Tensor:
@@ -102,7 +104,7 @@ def _start(
 
     def train() -> None:
         for batch in batches:
-            with torch.autocast(flags.device, torch.bfloat16, enabled=settings.autocast):
+            with torch.autocast(flags.device, torch.bfloat16, enabled=is_half):
                 loss = model(**batch).loss if kind == "step" else loss_of_encoder(batch)
             loss.backward()
             if kind == "step":

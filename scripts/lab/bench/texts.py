@@ -7,23 +7,20 @@ from string import ascii_lowercase
 
 import torch
 from torch import Tensor
+from torch.distributions import LogNormal
 
 Batch = dict[str, Tensor]
 Texts = list[tuple[Tensor, int]]  # the ids of a text, shape (T,), and its label
 
 
 Draw = Callable[[int], Tensor]  # number of texts -> their lengths
-
-
-def _reviews(count: int, mean: float = 120, spread: float = 0.6) -> Tensor:
-    drawn = math.log(mean) - spread**2 / 2 + spread * torch.randn(count)
-    return drawn.exp().round().clamp(1, 500)
+REVIEWS = LogNormal(math.log(120) - 0.6**2 / 2, 0.6)  # of mean 120
 
 
 # Texts in a batch of training, batches in a pass of the full benchmark, and the lengths.
 WORKLOADS: dict[str, tuple[int, int, Draw]] = {
     "tweets": (64, 8, lambda count: (15 + 6 * torch.randn(count)).round().clamp(1, 40)),
-    "reviews": (32, 4, _reviews),
+    "reviews": (32, 4, lambda count: REVIEWS.sample((count,)).round().clamp(1, 500)),
     "documents": (4, 1, lambda count: torch.randint(1000, 4001, (count,))),
 }
 

@@ -1,0 +1,301 @@
+"""The pages of model_cards with their figures, and the cards, made from the records alone.
+
+The tables stand in experiments.md and translation.md, their titles and the numbers of the papers in
+tables.yaml.
+"""
+
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import yaml
+from figures import accuracy_figure, points_figure
+from jinja2 import Environment, StrictUndefined
+from leaderboard import SETS, SYSTEMS
+from records import Record, read_record
+
+import sase_hf
+from sase_hf.hub import model_card
+from sase_hf.models import FAMILIES
+from sase_hf.visualization import alignment_figure, lines_figure
+from sase_hf.visualization.charts import Panels
+
+LAB = Path(__file__).parent
+SHOWN = yaml.safe_load((LAB / "tables.yaml").read_text(encoding="utf-8"))
+TITLES, PAPER, TASKS = SHOWN["titles"], SHOWN["paper"], SHOWN["tasks"]
+MISSING = "-"
+
+# Name of a recipe -> the records of its seeds.
+Recipes = Mapping[str, Sequence[Record]]
+
+
+class Trial(NamedTuple):
+    """A row of a table of trials."""
+
+    names: list[str]
+    settings: Mapping[str, Any]
+    result: str
+
+
+def by_recipe(records: Mapping[str, Record], split: str = "validation") -> Recipes:
+    """Return records by the names of their recipes: those of their runs, without the seed.
+
+    Raises ValueError if a record was measured on another split, or the seeds of a recipe have
+    different settings.
+    """
+    found: dict[str, list[Record]] = {}
+    for run, record in records.items():
+        if record["split"] != split:
+            fault = f"was measured on {record['split']} rows, but the tables show {split} rows"
+            raise ValueError(f"{run} {fault}")
+        found.setdefault(re.sub(r"-seed\d+$", "", run), []).append(record)
+    for name, seeds in found.items():
+        if len({record["settings_sha"] for record in seeds}) > 1:
+            fault = "have different settings; run the recipe again with each seed"
+            raise ValueError(f"the seeds of {name} {fault}")
+    return found
+
+
+def numbers(seeds: Iterable[Record], *keys: str) -> list[Any]:
+    """Return the value under nested keys of each seed that has them."""
+    none: Any = {}
+    found = [reduce(lambda value, key: value.get(key, none), keys, seed) for seed in seeds]
+    return [value for value in found if value is not none]
+
+
+def spread(values: Sequence[float], form: str = ".2f") -> str:
+    """Return a cell: mean and standard deviation over seeds, a value for each."""
+    if not values:
+        return MISSING
+    deviation = f" ± {statistics.stdev(values):{form}}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):{form}}{deviation}"
+
+
+def mean_cell(values: Sequence[float], form: str = ".2f") -> str:
+    """Return `spread` with the number of seeds."""
+    seeds = f" ({len(values)} seed{'s' * (len(values) > 1)})" if values else ""
+    return f"{spread(values, form)}{seeds}"
+
+
+def percent(shares: Sequence[float], form: str = ".2f") -> str:
+    """Return `mean_cell` in percent."""
+    return mean_cell([100 * share for share in shares], form)
+
+
+def mean(values: Sequence[float], form: str, factor: float = 1) -> str:
+    """Return a cell of the mean alone."""
+    return f"{factor * statistics.mean(values):{form}}" if values else MISSING
+
+
+def setting(value: Any) -> str:
+    """Return a cell of a setting, or of several; files have their names."""
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    return ", ".join(str(one).rpartition("/")[2].removesuffix(".txt.gz") for one in values)
+
+
+class Page:
+    """A page of a study; its template calls its methods as `page`."""
+
+    template: str  # a file beside this one
+
+    def __init__(self, records: Recipes) -> None:
+        self.records = records
+
+    def text(self) -> str:
+        """Return the page."""
+        names = ("trim_blocks", "lstrip_blocks", "keep_trailing_newline")
+        options: dict[str, Any] = dict.fromkeys(names, True)
+        environment = Environment(undefined=StrictUndefined, **options)
+        filters = {"cell": mean_cell, "percent": percent, "mean": mean, "numbers": numbers}
+        environment.filters.update(filters, setting=setting, spread=spread)
+        template = environment.from_string((LAB / self.template).read_text(encoding="utf-8"))
+        return template.render(page=self, **SHOWN)
+
+    def measured(self, recipe: str, *keys: str) -> list[Any]:
+        """Return the value under nested keys of each seed of a recipe that has them."""
+        return numbers(self.records.get(recipe, ()), *keys)
+
+
+class Experiments(Page):
+    """The cells and figures of the page, from the records of study and leaderboard."""
+
+    template = "experiments.md"
+
+    def __init__(self, records: Recipes, leaderboard: Recipes) -> None:
+        super().__init__(records)
+        self.leaderboard = leaderboard
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures by the names of their files."""
+        hops = self.curves("figure5", "history", "epoch")
+        hops = {task: {f"r = {r}": own[r] for r in own} for task, own in hops.items()}
+        length = self.curves("length", "by_length", "tokens")
+        focus: dict[str, dict[str, tuple[float, float]]] = {}
+        systems: dict[str, dict[str, tuple[float, float]]] = {}
+        for task in TASKS["focus"]:
+            for recipe, title in TITLES["focus"].items():
+                entropies = self.measured(f"{task}/{recipe}", "attention", "entropy")
+                if entropies and (gains := self.gains(task, recipe)):
+                    point = (statistics.mean(entropies), statistics.mean(gains))
+                    focus.setdefault(task, {})[title] = point
+        for task, title, seeds in self.systems():
+            seconds = statistics.mean(numbers(seeds, "training_seconds"))
+            accuracy = statistics.mean(100 * own for own in numbers(seeds, "metrics", "accuracy"))
+            systems.setdefault(task, {})[title] = (seconds, accuracy)
+        gain, cost = "points of accuracy above the paper's", "seconds of training on one core"
+        return {
+            "hops.svg": accuracy_figure(hops, "epoch"),
+            "focus.svg": points_figure(focus, "entropy", gain, columns=9),
+            "length.svg": accuracy_figure(length, "tokens of a text, or of both"),
+            "leaderboard.svg": points_figure(systems, cost, "accuracy in %", columns=4, log_x=True),
+        }
+
+    def accuracy(self, task: str, recipe: str) -> str:
+        """Return the cell of a recipe's accuracy in percent."""
+        return percent(self.measured(f"{task}/{recipe}", "metrics", "accuracy"))
+
+    def best_epoch(self, task: str, recipe: str) -> str:
+        """Return the cell of the accuracy of the best epoch."""
+        histories = self.measured(f"{task}/{recipe}", "history")
+        return percent([max(entry["accuracy"] for entry in history) for history in histories])
+
+    def gains(self, task: str, recipe: str) -> list[float]:
+        """Return the points of accuracy above the paper's with the same seeds."""
+        own, paper = (
+            {r["seed"]: r["metrics"]["accuracy"] for r in self.measured(f"{task}/{name}")}
+            for name in (recipe, "self_attentive")
+        )
+        return [100 * (own[seed] - paper[seed]) for seed in own if seed in paper]
+
+    def paper(self, table: str, task: str, recipe: str) -> Any:
+        """Return the cell of a number of the paper, or its cells of Table 4; empty if none."""
+        number = PAPER[table][task].get(recipe, "")
+        return f"{number:.2f}" if isinstance(number, float) else number
+
+    def lengths(self, task: str) -> list[list[str]]:
+        """Return a row for each group of lengths: tokens, rows, and the accuracy of each pooling.
+
+        An accuracy is the mean over the seeds with its 95 % interval (Wilson's) for these rows.
+        """
+        first = self.measured(f"{task}/{next(iter(TITLES['length']))}", "by_length")[0]
+        rows = [[f"{one['from']} to {one['to']}", f"{one['rows']:,}"] for one in first]
+        z = 1.96
+        for groups in self.curves("length", "by_length", "rows")[task].values():
+            for row, n, accuracy in zip(rows, *groups, strict=True):
+                share = accuracy / 100
+                middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+                half = z * (share * (1 - share) / n + (z / (2 * n)) ** 2) ** 0.5 / (1 + z**2 / n)
+                low, high = 100 * (middle - half), 100 * (middle + half)
+                row.append(f"{accuracy:.1f} ({low:.1f} to {high:.1f})")
+        return rows
+
+    def curves(self, table: str, entries: str, x: str) -> Panels:
+        """Return x, and the mean accuracy in percent over the seeds, by task and title.
+
+        The entries are a list in each record; those that all seeds have count.
+        """
+        curves: dict[str, dict[str, Any]] = {}
+        for task, recipe in product(TASKS[table], TITLES[table]):
+            seeds = self.measured(f"{task}/{recipe}", entries)
+            points = [(one[0][x], numbers(one, "accuracy")) for one in zip(*seeds, strict=False)]
+            curve = [at for at, _ in points], [100 * statistics.mean(y) for _, y in points]
+            curves.setdefault(task, {})[str(TITLES[table][recipe])] = curve
+        return curves
+
+    def agreement_by_length(self, recipe: str, marks: str, score: str) -> list[str]:
+        """Return the cells of the average precision in thirds of the texts, the shortest first."""
+        seeds = self.measured(recipe, "agreement", marks, "by_length")
+        groups = [numbers(group, "average_precision", score) for group in zip(*seeds, strict=True)]
+        return [spread(group) for group in groups or ([],) * 3]
+
+    def weights(self, task: str, recipe: str) -> list[str]:
+        """Count the weights as Table 4: hidden layer, softmax (no biases), rest (no vectors)."""
+        config = self.measured(f"{task}/{recipe}", "config")[0]
+        with torch.device("meta"):
+            head = getattr(sase_hf, config["architectures"][0])
+            model = head(sase_hf.SelfAttentiveConfig.from_dict(config))
+
+        def count(part: Any) -> int:
+            return sum(weight.numel() for weight in part.parameters())
+
+        classifier, output = model.classifier, model.classifier.output
+        other = count(model) - count(classifier) - count(model.get_input_embeddings())
+        counts = (count(classifier) - count(output), output.weight.numel(), other)
+        return [f"{number:,}" for number in counts]
+
+    def trials(self, kind: str) -> list[Trial]:
+        """Return the trials of the records tuning/TASK/TRIAL, or search/TASK/MODEL."""
+        found = []
+        for name, seeds in sorted(self.records.items()):
+            own, *names = name.split("/")
+            if own == "tuning" == kind:
+                found.append(
+                    Trial(names, seeds[0]["arguments"], self.accuracy(own, "/".join(names)))
+                )
+            for trial in seeds[0]["trials"] if own == "search" == kind else ():
+                task, model = names
+                cell = MISSING if trial["value"] is None else f"{100 * trial['value']:.2f}"
+                cell += "" if trial["state"] == "complete" else f" ({trial['state']})"
+                shown = [task, model.replace("_", " "), str(trial["number"])]
+                found.append(Trial(shown, trial["settings"], cell))
+        return found
+
+    def columns(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """Return the settings that a trial has, by their headings."""
+        chosen = set().union(*(trial.settings for trial in trials))
+        return {title: key for title, key in SHOWN["settings"].items() if key in chosen}
+
+    def systems(self) -> list[tuple[str, str, Sequence[Record]]]:
+        """Return the set, the title and the records of each system of the leaderboard."""
+        return [
+            (task, SYSTEMS[system]["title"], self.leaderboard[f"{task}/{system}"])
+            for task in SETS
+            for system in SYSTEMS
+            if f"{task}/{system}" in self.leaderboard
+        ]
+
+
+class Translations(Page):
+    """The cells and figures of the page, from the records of translation."""
+
+    template = "translation.md"
+
+    def figures(self) -> dict[str, Any]:
+        """Return BLEU by the length of the source, and an alignment of the last model with one."""
+        lines: dict[str, tuple[list[float], list[float]]] = {}
+        examples = []
+        for recipe, (title, *_) in SHOWN["translation"].items():
+            groups = list(zip(*self.measured(recipe, "translation", "by_length"), strict=True))
+            if groups:
+                words = [statistics.mean(seeds[0]["words"]) for seeds in groups]
+                lines[title] = words, [statistics.mean(numbers(own, "bleu")) for own in groups]
+            examples += self.measured(recipe, "translation", "example")[:1]
+        figures = {"translation_length.svg": lines_figure(lines, "words of the source", "BLEU")}
+        if examples:
+            figures["translation_alignment.svg"] = alignment_figure(examples[-1])
+        return figures
+
+
+def render_card(source: Path) -> str:
+    """Return the card of a YAML file with the facts that no record has, such as the licence.
+
+    The `record`, FILE.json or FILE.jsonl#RUN, is relative to the folder. So is `export`, which may
+    be missing: the export.json of the same model, measured on rows.
+    """
+    about = yaml.safe_load(source.read_text(encoding="utf-8"))
+    record = dict(read_record(source.parent / about.pop("record")))
+    if "export" in about:
+        record["export"] = read_record(source.parent / about.pop("export"))
+    return model_card(
+        FAMILIES[record["config"]["model_type"]].config.from_dict(record["config"]),
+        record,
+        name=about.pop("name"),
+        num_parameters=record["num_parameters"],
+        repo_id=about.pop("checkpoint"),
+        about=about,
+    )
