@@ -31,6 +31,7 @@ from sase_hf.utils.loading import EAGER, load_any_model, name_checkpoints, rerai
 from sase_hf.visualization import check_figure_path, lines_figure, save_figure
 
 SEED = 42
+BLOCK = 512  # source rows that are compared at once
 SHIFTS = ("none", "other", "same")
 
 
@@ -152,15 +153,13 @@ def layer_vectors(
     return {name: torch.cat(vectors)[place] for name, vectors in parts.items()}
 
 
-def nearest_neighbour_accuracy(
-    source: Tensor, target: Tensor, shift: str = "other", block: int = 512
-) -> float:
+def nearest_neighbour_accuracy(source: Tensor, target: Tensor, shift: str = "other") -> float:
     """Return the share of source rows (N, H) whose nearest target row, in L2, has the same number.
 
     Row i of the target (N, H) translates row i of the source. The `shift`, the mean of target minus
     source, is added to a source row first: over all pairs (`same`, as in the paper), over the half
-    without the row (`other`, which leaks nothing), or `none`. `block` source rows are compared at
-    once. Raises ValueError if there are fewer than two pairs.
+    without the row (`other`, which leaks nothing), or `none`. Raises ValueError if there are fewer
+    than two pairs.
     """
     if len(source) < 2:
         raise ValueError(f"there are {len(source)} pairs; give at least 2")
@@ -172,8 +171,8 @@ def nearest_neighbour_accuracy(
         is_odd = (torch.arange(len(source)) % 2 == 1).unsqueeze(1)
         source = source + torch.where(is_odd, difference[::2].mean(0), difference[1::2].mean(0))
     right = 0
-    for start in range(0, len(source), block):
-        nearest = torch.cdist(source[start : start + block], target).min(1).indices
+    for start in range(0, len(source), BLOCK):
+        nearest = torch.cdist(source[start : start + BLOCK], target).min(1).indices
         right += int((nearest == torch.arange(start, start + len(nearest))).sum())
     return right / len(source)
 

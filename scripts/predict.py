@@ -10,13 +10,14 @@ A translation model prints translations. Files with columns are read by train.py
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
 import torch
 
 from sase_hf.data.labels import SINGLE_LABEL, LabelColumn
-from sase_hf.data.rows import ENDINGS, CsvForm
+from sase_hf.data.rows import ENDINGS, CsvForm, encoding_of, wrap_read_errors
 from sase_hf.data.splits import TEXT_COLUMNS
 from sase_hf.data.tokenizer import truncation
 from sase_hf.evaluation.translation import translate
@@ -42,7 +43,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; scripts/embed.py embeds texts")
         source = 0 if flags.file == "-" else flags.file
-        with open(source, encoding="utf-8-sig", closefd=source != 0) as lines:
+        with wrap_read_errors(flags.file, endings=("",)), ExitStack() as stack:
+            encoding = encoding_of(flags.file) if source else "utf-8-sig"
+            lines = stack.enter_context(open(source, encoding=encoding, closefd=source != 0))
             rows = predict(model, tokenizer, lines, flags.per_device_eval_batch_size)
             if flags.format == "csv":
                 write_csv(sys.stdout, map(flat_row, rows), CsvForm(",", "\n", "utf-8", "", None))

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sase_hf.data.rows import read_rows, wrap_read_errors
-from sase_hf.data.tokenizer import text_fault
+from rank import read_queries
+
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import atomic_write, check_output
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Write the pairs of a file."""
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("texts", help="CSV, TSV, JSON or JSON Lines (all also .gz)")
+    add("texts", help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
     add("output", type=Path, help="a file of JSON Lines, with .gz compressed")
     add("--text_column_names", default="text", help="(default: %(default)s)")
     add("--max_rows", type=positive_int, help="the first pairs only")
@@ -36,8 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.output)
-        with wrap_read_errors(flags.texts):
-            drawn = list(draw_pairs(flags.texts, flags.text_column_names, flags.seed))
+        drawn = list(draw_pairs(read_queries(flags.texts, flags.text_column_names), flags.seed))
         pairs = [pair for pair in drawn if pair is not None][: flags.max_rows]
         data = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in pairs).encode()
         if flags.output.suffix == ".gz":
@@ -47,21 +46,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{len(pairs):,} pairs of {len(drawn):,} texts: {flags.output}")
 
 
-def draw_pairs(file: str, text_column_names: str, seed: int) -> Iterator[dict[str, str] | None]:
-    """Yield a `query` and its `document` for each text of a file: a sentence, and the other ones.
+def draw_pairs(texts: Sequence[str], seed: int) -> Iterator[dict[str, str] | None]:
+    """Yield a `query` and its `document` for each text: a sentence, and the other ones.
 
     The sentence is drawn at random among those of 8 to 40 words. A text without such a sentence, or
-    with fewer than five sentences, gives None. Raises ValueError if a row has no text.
+    with fewer than five sentences, gives None.
     """
     rng = random.Random(seed)
-    for number, row in enumerate(read_rows(file)):
-        text = row.get(text_column_names)
-        if fault := text_fault(text):
-            raise ValueError(
-                f"row {number} (counted from 0), column {text_column_names!r}: {fault}; "
-                "choose another with --text_column_names"
-            )
-        sentences = [part for part in END_OF_SENTENCE.split(str(text)) if part.strip()]
+    for text in texts:
+        sentences = [part for part in END_OF_SENTENCE.split(text) if part.strip()]
         fitting = [i for i, sentence in enumerate(sentences) if len(sentence.split()) in WORDS]
         if not fitting or len(sentences) < MIN_SENTENCES:
             yield None

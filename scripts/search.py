@@ -27,16 +27,9 @@ from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.tasks import LabelTask
 from sase_hf.training.arguments import changed_arguments
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.training.run import (
-    check_arguments,
-    check_setup,
-    complete_arguments,
-    log_summary,
-    move_label_smoothing,
-)
+from sase_hf.training.run import assemble, check_arguments
 from sase_hf.utils.cli import errors_in_one_line, positive_int
 from sase_hf.utils.files import write_text
-from sase_hf.utils.process import keep_freed_memory, limit_compiled_code
 
 
 def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
@@ -75,20 +68,13 @@ def prepare(argv: Sequence[str]) -> tuple[Any, Any, dict[str, Any]]:
     check_arguments(task)
     given = changed_arguments(task.model_args, task.data_args, run_args)
     given.pop("output_dir", None)
-    move_label_smoothing(task)
     metric = run_args.metric_for_best_model or "auto"
     run_args.metric_for_best_model = metric.removeprefix("eval_")
     run_args.save_strategy = SaveStrategy.NO  # trials are measured and forgotten
     run_args.load_best_model_at_end = run_args.push_to_hub = False
     run_args.do_predict = False  # left to the recipe
-
-    keep_freed_memory()
-    limit_compiled_code()
-    set_seed(run_args.seed)
-    setup = task.assemble()  # its model, never trained, is the start of all trials
-    given |= complete_arguments(task, setup)
-    check_setup(run_args, setup)
-    log_summary(task, setup)
+    setup, chosen = assemble(task)  # its model, never trained, is the start of all trials
+    given |= chosen
     if run_args.metric_for_best_model == "loss" and setup.model.config.pooling == "self_attention":
         raise ValueError(
             "--metric_for_best_model is loss, the default of --load_best_model_at_end, but it "

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from checkpoints import save_publishable
+from notebook import NOTEBOOK, notebook_text
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rows import write_csv, write_jsonl
@@ -77,6 +78,10 @@ def test_examples_run(name: str, reader: Path) -> None:
     assert blocks
     for block in blocks:
         exec(compile(block, name, "exec"), {})
+
+
+def test_notebook_is_made_of_the_blocks_of_the_readme() -> None:
+    assert NOTEBOOK.read_text(encoding="utf-8") == notebook_text(), "run tests/helpers/notebook.py"
 
 
 @pytest.mark.slow

@@ -1,12 +1,16 @@
 """Find the columns of a source that hold texts, labels and marks, if no flag names them."""
 
+import logging
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..utils.text import one_line
 from .arguments import RATIONALE, DataArguments
 from .labels import given_labels, is_number, truth_of
 from .sources import Batch, Columns
+
+logger = logging.getLogger(__name__)
 
 FLAGS = "--text_column_names and --label_column_name"
 PAIRS = (
@@ -24,7 +28,7 @@ TEXTS = (
         *("question", "utterance", "post", "article", "review_text", "review_body"),
         *("reviewtext", "comment_text", "tweet_text", "full_text"),
     ),
-    ("title", "headline", "subject", "summary"),
+    ("title", "headline", "subject", "summary", "description"),
 )
 LABELS = (
     ("label", "labels"),
@@ -83,7 +87,13 @@ def find_columns(
     elif label is None:
         could_be_labels = [(name,) for name in usual] or [()]
     if len(could_be_texts) == len(could_be_labels) == 1:
-        return Columns(could_be_texts[0], could_be_labels[0], marks)
+        chosen = Columns(could_be_texts[0], could_be_labels[0], marks)
+        taken = {*chosen.texts, *chosen.labels}
+        unread = [name for name, one in columns.items() if one.can_be_text and name not in taken]
+        if unread and not texts:
+            note = f"texts are those of {', '.join(chosen.texts)}, not of {', '.join(unread)}"
+            logger.warning(one_line(f"{note}; --text_column_names chooses"))
+        return chosen
     raise _unclear(title, columns, texts=could_be_texts, labels=could_be_labels)
 
 

@@ -6,12 +6,14 @@ blank lines. Here a CSV cell is a text, a JSON value is what it says, and a line
 format is named.
 """
 
+import codecs
 import csv
 import gzip
 import json
 import logging
 import os
 import re
+import shlex
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -34,17 +36,26 @@ SEPARATORS = (",", ";", "\t", "|")
 MAX_LINE = 2**26  # characters in a line, except a JSON array, which is held whole
 MAX_EXPANSION = 100  # characters per byte of a packed file, where these are more than a line
 
-_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=.?"?\s*')  # Excel reads it above the header
+_SEPARATOR_LINE = re.compile(r'"?sep=.?"?\s*')  # Excel reads it above the header
 
 
-def read_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a text file in UTF-8; call it inside `wrap_read_errors`.
+def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a text file; call it inside `wrap_read_errors`.
 
     CSV and TSV have a header line, and fields may be in quotes; where these would join the rows of
     a TSV file, they are text. A `.json` file holds an array of objects, which is held in memory, or
     one object per line, as `.jsonl` does. ValueError names a line that breaks the format.
     """
-    return (_csv_rows if _ending_of(path) in CSV_ENDINGS else _json_rows)(path, max_line)
+    if _ending_of(path) in CSV_ENDINGS:
+        return (row for _, row in _csv_rows(path))
+    return _json_rows(path)
+
+
+def place_of(title: str, number: int) -> str:
+    """Return where a row is, for errors; for one of a CSV file with the line on which it ends."""
+    is_csv = _ending_of(title) in CSV_ENDINGS and os.path.isfile(title)
+    line = next(islice(_csv_rows(title), number, None))[0] if is_csv else None
+    return f"row {number} (counted from 0) of {title}" + (f", line {line}" if line else "")
 
 
 def read_parts(path: str, num_rows: int) -> Iterator[list[Mapping[str, Any]]]:
@@ -55,15 +66,18 @@ def read_parts(path: str, num_rows: int) -> Iterator[list[Mapping[str, Any]]]:
 
 
 @contextmanager
-def wrap_read_errors(path: str) -> Iterator[None]:
-    """Raise ValueError that names the file for a fault in it, or a name with none of `ENDINGS`."""
-    if not path.lower().endswith(ENDINGS):
-        way_out = f"allowed are {', '.join(ENDINGS)}; predict.py reads lines of text (.txt)"
-        raise ValueError(f"{path!r} has an unknown ending; {way_out}")
+def wrap_read_errors(path: str, endings: tuple[str, ...] = ENDINGS) -> Iterator[None]:
+    """Raise ValueError that names the file for a fault in it, or a name with none of `endings`."""
+    if not path.lower().endswith(endings):
+        way_out = "save a spreadsheet as CSV; --dataset_name reads a folder, predict.py a .txt"
+        allowed = f"allowed are {', '.join(ENDINGS)}"
+        raise ValueError(f"{path!r} has an unknown ending; {allowed}; {way_out}")
     try:
         yield
     except ValueError as reason:
-        advice = "; save it as UTF-8" if isinstance(reason, UnicodeDecodeError) else ""
+        command = f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(path)} > utf8{Path(path).suffix}"
+        advice = f"; save it as UTF-8; where it comes from Windows: {command}"
+        advice *= isinstance(reason, UnicodeDecodeError)
         raise ValueError(f"cannot read {path!r}: {reason}{advice}") from reason
     except (EOFError, OSError, zlib.error) as reason:
         if getattr(reason, "errno", None) is not None:
@@ -75,27 +89,39 @@ def _ending_of(path: str) -> str:
     return Path(path.lower().removesuffix(".gz")).suffix
 
 
-def _lines(path: str, max_line: int, encoding: str = "utf-8-sig") -> Iterator[str]:
+def encoding_of(path: str) -> str:
+    """Return the encoding that the first bytes of a text file show: UTF-16, or UTF-8."""
+    with _opener(path)(path, "rb") as file:
+        start: bytes = file.read(len(codecs.BOM_UTF8))
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # Excel's "Unicode text"
+        return "utf-16"
+    return "utf-8-sig" if start == codecs.BOM_UTF8 else "utf-8"
+
+
+def _opener(path: str) -> Any:
+    return gzip.open if path.lower().endswith(".gz") else open
+
+
+def _lines(path: str) -> Iterator[str]:
     """Yield the lines with their ends, a JSON array in pieces; ValueError above a limit."""
-    limit = max(max_line, MAX_EXPANSION * os.path.getsize(path))
-    opener = gzip.open if path.lower().endswith(".gz") else open
+    limit = max(MAX_LINE, MAX_EXPANSION * os.path.getsize(path))
     is_csv, is_array, size = _ending_of(path) in CSV_ENDINGS, False, 0
-    with opener(path, "rt", encoding=encoding, newline="") as file:
-        for number, line in enumerate(iter(partial(file.readline, max_line), ""), start=1):
+    with _opener(path)(path, "rt", encoding=encoding_of(path), newline="") as file:
+        for number, line in enumerate(iter(partial(file.readline, MAX_LINE), ""), start=1):
             size += len(line)
             if size > limit:
                 fault = f"more than {limit:,} characters, {MAX_EXPANSION} for each byte"
                 raise ValueError(f"it unpacks to {fault}; if that is right, unpack it first")
             is_array = is_array or (not is_csv and line.lstrip().startswith("["))
-            if len(line) == max_line and not is_array:
-                fault = f"{max_line:,} characters or more; are line ends missing?"
+            if len(line) == MAX_LINE and not is_array:
+                fault = f"{MAX_LINE:,} characters or more; are line ends missing?"
                 raise ValueError(f"line {number} has {fault}")
             yield line
 
 
-def _json_rows(path: str, max_line: int) -> Iterator[Mapping[str, Any]]:
+def _json_rows(path: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of an array, or of one object per line."""
-    lines = _lines(path, max_line)
+    lines = _lines(path)
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -123,14 +149,14 @@ class CsvForm:
 
     separator: str
     line_end: str
-    encoding: str  # utf-8-sig, with a byte-order mark, or utf-8
+    encoding: str  # as of `encoding_of`
     above: str  # a line such as `sep=;` above the header, or nothing
     text_quotes: int | None  # the line that shows quotes to be text; None if they enclose fields
 
     @classmethod
-    def of(cls, path: str, max_line: int = MAX_LINE) -> "CsvForm":
+    def of(cls, path: str) -> "CsvForm":
         """Read the form of a file: from two lines, and the meaning of quotes from more."""
-        lines = _lines(path, max_line, "utf-8")
+        lines = _lines(path)
         first = header = next(lines, "")
         above = first if _SEPARATOR_LINE.fullmatch(first) else ""
         if above:
@@ -140,26 +166,26 @@ class CsvForm:
         text_quotes, tabs = None, header.count("\t")
         if separator == "\t" and tabs and '"' not in header:
             number = 3 if above else 2
-            text_quotes = _line_of_text_quotes(chain([second], lines), number, tabs, max_line)
+            text_quotes = _line_of_text_quotes(chain([second], lines), number, tabs)
         return cls(
             separator,
             line_end=header[len(header.rstrip("\r\n")) :] or "\n",
-            encoding="utf-8-sig" if first.startswith("\ufeff") else "utf-8",
-            above=above.removeprefix("\ufeff"),
+            encoding=encoding_of(path),
+            above=above,
             text_quotes=text_quotes,
         )
 
 
-def _csv_rows(path: str, max_line: int) -> Iterator[Mapping[str, str]]:
-    """Yield the rows below the header line; ValueError names a line that does not fit it."""
-    form = CsvForm.of(path, max_line)
+def _csv_rows(path: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield the last line of each row and the row; ValueError names a line that does not fit."""
+    form = CsvForm.of(path)
     advice = "a field that holds a separator needs quotes around it"
     if form.text_quotes is not None:
         _warn_of_quotes(path, form.text_quotes)
         advice = "its quotes are text, as they would join whole rows; if not, save it as CSV"
-    lines = _lines(path, max_line)
+    lines = _lines(path)
     quoting = csv.QUOTE_MINIMAL if form.text_quotes is None else csv.QUOTE_NONE
-    reader = _reader(lines, form.separator, max_line, quoting=quoting)
+    reader = _reader(lines, form.separator, quoting=quoting)
     try:
         header: list[str] = next(islice(reader, bool(form.above), None), [])
         if len(set(header)) < len(header):
@@ -172,7 +198,7 @@ def _csv_rows(path: str, max_line: int) -> Iterator[Mapping[str, str]]:
                     raise ValueError(f"line {reader.line_num} is blank; delete it")
                 fault = f"has {len(cells)} fields and the header {len(header)}; {advice}"
                 raise ValueError(f"line {reader.line_num} {fault}")
-            yield dict(zip(header, cells, strict=True))
+            yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as reason:
         advice = "quotes inside a quoted field must be doubled, and the last one closed"
         raise ValueError(f"line {reader.line_num}: {reason}; {advice}") from None
@@ -186,8 +212,8 @@ def _warn_of_quotes(path: str, line: int) -> None:
     )
 
 
-def _reader(lines: Iterator[str], separator: str, max_line: int, **options: Any) -> Any:
-    csv.field_size_limit(max_line)  # its own limit of 128 KiB is shorter than a long document
+def _reader(lines: Iterator[str], separator: str, **options: Any) -> Any:
+    csv.field_size_limit(MAX_LINE)  # its own limit of 128 KiB is shorter than a long document
     return csv.reader(lines, delimiter=separator, strict=True, **options)
 
 
@@ -206,7 +232,7 @@ def _separator(header: str, second: str, usual: str) -> str:
     return usual if first[usual] else max(marks, key=first.__getitem__)
 
 
-def _line_of_text_quotes(lines: Iterator[str], number: int, tabs: int, max_line: int) -> int | None:
+def _line_of_text_quotes(lines: Iterator[str], number: int, tabs: int) -> int | None:
     """Return the line that shows the quotes of a TSV file to be text, as in the files of GLUE.
 
     A quoted field there would join lines that have the `tabs` of a row each, or break the rules of
@@ -218,7 +244,7 @@ def _line_of_text_quotes(lines: Iterator[str], number: int, tabs: int, max_line:
             return None
         if '"' in line:
             read, same = tee(chain(joined, lines))
-            reader = _reader(read, "\t", max_line)
+            reader = _reader(read, "\t")
             try:
                 next(reader)
                 is_row = reader.line_num == 1

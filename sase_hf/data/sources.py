@@ -23,7 +23,7 @@ from datasets.exceptions import DatasetGenerationError
 
 from ..utils.files import is_write_error, sha256_of
 from .arguments import SPLITS, SourceArguments
-from .rows import read_parts, wrap_read_errors
+from .rows import place_of, read_parts, wrap_read_errors
 from .tokenizer import text_fault
 
 BATCH = 1000  # rows held in memory on their way to the disk
@@ -97,8 +97,8 @@ class StoredSplit:
         """Return the texts of the next rows, None for one that cannot be read."""
         texts = list(values)
         for place, value in enumerate(texts):
-            reason = text_fault(value) or (not value.strip() and "the text is blank; delete it")
-            if reason:
+            is_blank = value is None or (isinstance(value, str) and not value.strip())
+            if reason := "there is no text; delete the row" if is_blank else text_fault(value):
                 self._faults[column][self.num_rows + place] = reason
                 texts[place] = None
         return texts
@@ -116,16 +116,15 @@ class StoredSplit:
     def named_texts(self, names: Mapping[str, str], left_out: Collection[int] = ()) -> Dataset:
         """Return columns of texts under other names; ValueError if a row not left out has none."""
         for column in names:
-            for row, reason in self._faults[column].items():
-                if row not in left_out:
-                    raise self.cell_error(row, column, reason)
+            if bad := [row for row in self._faults[column] if row not in left_out]:
+                more = f". {len(bad)} rows have such a fault" * (len(bad) > 1)
+                raise self.cell_error(bad[0], column, self._faults[column][bad[0]] + more)
         rows = Dataset.from_file(self._path)
         return rows.select_columns(list(names)).rename_columns(dict(names))
 
     def cell_error(self, row: int, column: str, reason: str) -> ValueError:
         """Return an error that names a cell and its fault."""
-        place = f"row {row} (counted from 0) of {self.title}, column {column!r}"
-        return ValueError(f"{place}: {reason}")
+        return ValueError(f"{place_of(self.title, row)}, column {column!r}: {reason}")
 
 
 class TextFile(StoredSplit):

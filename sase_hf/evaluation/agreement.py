@@ -148,6 +148,3 @@ def by_length(lengths: np.ndarray, values: Mapping[str, np.ndarray]) -> list[dic
         }
         for is_member in (groups == group for group in np.unique(groups))
     ]
-
-
-__all__ = ["AGREEMENT", "measure_agreement"]

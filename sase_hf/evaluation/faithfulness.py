@@ -153,6 +153,3 @@ def mean_with_interval(values: np.ndarray, seed: int) -> dict[str, float]:
     means = [draw.mean(1) for draw in draws]
     low, high = np.percentile(means, [2.5, 97.5])
     return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
-
-
-__all__ = ["DIRECTIONS", "MEASURES", "PERCENTS", "measure_faithfulness"]

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 MAX_MATRIX = 8  # labels of a confusion matrix that fits a terminal
 MAX_CONFUSED = 10
 FEW_ROWS = 100
+MORE = "train on more rows, or with --word_vectors"
 SIGNS = {"accuracy": 1, "mse": -1}  # whether more is better
 MAX_WEIGHTS = 4_000_000  # of the linear model; more take too long for a report
 
@@ -60,12 +61,11 @@ def measure_report(
     vocab_size: int,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]],
     facts: Mapping[str, float],
-    max_weights: int = MAX_WEIGHTS,
 ) -> Report:
     """Measure the logits (B, C) of a model on rows, beside simple models that learn from `train`.
 
     The rows are encoded and have `labels`; `split` is their name in the report. Without `train` the
-    simple models are left out, and the linear one if it has more than `max_weights`.
+    simple models are left out, and the linear one if it has more than `MAX_WEIGHTS`.
     `compute_metrics` is that of a `Trainer`.
     """
     num_labels = len(label_names)
@@ -75,13 +75,13 @@ def measure_report(
     if train is not None:
         name = "mean" if problem_type == REGRESSION else "most frequent label"
         systems[name] = most_frequent(train, rows.num_rows, problem_type, num_labels)
-        if vocab_size * num_labels <= max_weights:
+        if vocab_size * num_labels <= MAX_WEIGHTS:
             words = bag_of_words(train, rows, vocab_size, problem_type, num_labels)
             systems["bag of words"] = words
         else:
             logger.warning(
                 f"the report has no bag of words: {vocab_size} words times {num_labels} labels "
-                f"exceed the limit of {max_weights} weights"
+                f"exceed the limit of {MAX_WEIGHTS} weights"
             )
     given = np.array(rows["labels"][:])
     metrics = {
@@ -101,7 +101,8 @@ def report_tables(
     With more labels than `max_matrix`, the worst confusions replace the confusion matrix. With more
     than `max_labels`, only the most frequent ones have a row of scores.
     """
-    title, heads = f"{report.num_rows:,} {report.split} rows", list(report.systems["this model"])
+    title = f"{report.num_rows:,} {report.split} row{'s' * (report.num_rows > 1)}"
+    heads = list(report.systems["this model"])
     rows = [[system, *map(_shown, own.values())] for system, own in report.systems.items()]
     yield Table(title, ["", *heads], rows)
     if report.facts:
@@ -133,10 +134,13 @@ def remarks(report: Report) -> Iterator[str]:
     rows = report.num_rows
     if rows < FEW_ROWS and report.classes:
         yield f"{report.split} rows: {rows}; one row is {round(100 / rows, 1):g} points of accuracy"
-    name, own = next(iter(report.systems)), report.systems["this model"]
-    gains = {m: sign * (own[m] - report.systems[name][m]) for m, sign in SIGNS.items() if m in own}
-    if name != "this model" and any(gain <= 0 for gain in gains.values()):
-        yield f"this model is no better than the {name}: train on more rows, or with --word_vectors"
+    *simple, own = report.systems.values()
+    gains = [s * (own[m] - one[m]) for one in simple for m, s in SIGNS.items() if m in own]
+    if gains and gains[0] <= 0:
+        yield f"this model is no better than the {next(iter(report.systems))}: {MORE}"
+    elif gains and gains[-1] < 0:
+        fault = "this model is behind the bag of words, a linear model over the counts of words"
+        yield f"{fault}: the order of the words does not help it yet; {MORE}"
     if report.confusion is not None:
         counts = zip(report.classes, report.confusion.sum(0), strict=True)
         even = rows / len(report.classes)

@@ -142,9 +142,7 @@ class LabelTask(EncoderTask):
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the number of rows, their columns, and the labels."""
-        rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-        columns = filter(None, (setup.task.text_columns, setup.task.label_columns))
-        yield f"rows: {rows} ({' -> '.join(map(', '.join, columns))})"
+        yield from super().describe(setup)
         names = setup.task.label_names
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}"
         if (marked := count_marked(setup.rows.get("train"))) is not None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import evaluate
 import numpy as np
 import torch
 from datasets import DatasetDict
@@ -95,7 +94,7 @@ class TranslationTrainer(SelfAttentiveTrainer, Seq2SeqTrainer):
         args: TranslationRunArguments,
         *,
         references: Mapping[str, Sequence[str]],
-        metrics: Sequence[evaluate.EvaluationModule] = (),
+        metrics: Sequence[Any] = (),
         **kwargs: Any,
     ) -> None:
         model.generation_config.max_length = args.generation_max_length

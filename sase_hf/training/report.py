@@ -12,7 +12,7 @@ from ..data.labels import REGRESSION, SINGLE_LABEL
 from ..data.splits import SPAN_COLUMNS
 from ..data.tokenizer import truncation
 from ..evaluation.calibration import expected_calibration_error, fit_temperature
-from ..evaluation.report import measure_report, remarks, report_tables
+from ..evaluation.report import FEW_ROWS, measure_report, remarks, report_tables
 from ..models import FAMILIES
 from ..utils.files import write_text
 from ..utils.text import Table, one_line
@@ -36,7 +36,8 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
 
     The last layer is divided, so that the saved model, its export and its pipelines need no more.
     No prediction changes. Only for one label per row. The temperature stays 1 where that error is
-    not lower by another. Returns `temperature`, and the calibration error without it and with it.
+    not lower by another, and where rows are few. Returns `temperature`, and the calibration error
+    without it and with it.
     """
     if setup.task.problem_type != SINGLE_LABEL:
         return {}
@@ -48,7 +49,8 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     before, after = (
         expected_calibration_error((logits / t).softmax(-1), labels) for t in (1.0, temperature)
     )
-    if after >= before or bool((logits.argmax(-1) == labels).all()):
+    is_right = bool((logits.argmax(-1) == labels).all())
+    if after >= before or is_right or len(labels) < FEW_ROWS:
         temperature, after = 1.0, before
     with torch.no_grad():
         for parameter in setup.model.classifier.output.parameters():
@@ -115,7 +117,7 @@ def _facts(
         yield f"loss without the {' and '.join(trainer.family.logged_outputs)}", loss
     if "temperature" in known:
         notes = dict.fromkeys((LEAST, MOST), ", at limit of search")  # a model at chance
-        notes[1.0] = ", left as it was"  # all rows right, or no lower error
+        notes[1.0] = ", left as it was"  # few rows, all right, or no lower error
         yield f"temperature{notes.get(known['temperature'], '')}", known["temperature"]
         yield "calibration error before scaling", known["eval_calibration_error_before"]
         yield "calibration error after, same rows", known["eval_calibration_error"]

@@ -70,6 +70,8 @@ def run(task: Task) -> dict[str, Any]:
         checkpoint = checkpoint_to_resume(args.resume_from_checkpoint, output_dir)
         if checkpoint is None:
             check_unused(output_dir)
+        elif Path(output_dir, TRAINER_STATE_NAME).is_file():
+            logger.warning(f"the run in {output_dir} has ended; what followed {checkpoint} repeats")
         with saying_how_to_go_on(output_dir):
             return steps.outcome(checkpoint)
 
@@ -114,22 +116,16 @@ class _Run:
     def prepare(self, checkpoint: Path | None) -> None:
         """Load rows and model, complete the arguments, and log the plan of the training."""
         task, args = self.task, self.args
-        move_label_smoothing(task)
         self.given = changed_arguments(task.model_args, task.data_args, args)
         self.must_push, args.push_to_hub = args.push_to_hub, False
         self.repo_id = args.hub_model_id
-        keep_freed_memory()
-        limit_compiled_code()
-        (enable_full_determinism if args.full_determinism else set_seed)(args.seed)
-        self.setup = task.assemble(checkpoint)
-        self.given |= complete_arguments(task, self.setup)
-        check_setup(args, self.setup)
+        self.setup, chosen = assemble(task, checkpoint)
+        self.given |= chosen
         if args.do_train:
             data, seed = self.setup.task, task.data_args.shuffle_seed
             rows = {**data.sources["train"], "text_column_names": data.text_columns}
             rows |= {"label_column_name": data.label_columns, "shuffle_seed": seed}
-            marks = getattr(task.data_args, "rationale_column_name", None)
-            rows |= {"rationale_column_name": marks}
+            rows["rationale_column_name"] = getattr(task.data_args, "rationale_column_name", None)
             check_same_rows(self.output_dir, rows, args.process_index)
         if self.must_push and args.process_index == 0:  # now, and not after hours of training
             self.repo_id = create_repository(
@@ -137,7 +133,6 @@ class _Run:
                 private=bool(args.hub_private_repo),
                 token=args.hub_token,
             )
-        log_summary(task, self.setup)
         self.trainer = task.make_trainer(self.setup)
 
     def train(self, checkpoint: Path | None) -> None:
@@ -209,24 +204,6 @@ class _Run:
             )
 
 
-def move_label_smoothing(task: Task) -> None:
-    """Move the factor to `label_smoothing`, because `Trainer` would take the labels away."""
-    model_args, run_args = task.model_args, task.run_args
-    if (smoothing := run_args.label_smoothing_factor) == 0:
-        return
-    if "label_smoothing" not in model_args.config_fields:
-        raise ValueError(
-            "--label_smoothing_factor needs labels, and this task has no labels; leave the flag out"
-        )
-    if model_args.label_smoothing not in (None, smoothing):
-        raise ValueError(
-            f"--label_smoothing is {model_args.label_smoothing}, --label_smoothing_factor "
-            f"{smoothing}; both mean the same, give one"
-        )
-    model_args.label_smoothing = smoothing
-    run_args.label_smoothing_factor = 0.0
-
-
 def check_arguments(task: Task) -> None:
     """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
     args = task.run_args
@@ -238,6 +215,9 @@ def check_arguments(task: Task) -> None:
     for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
         if getattr(args, name) < 1:
             raise ValueError(f"--{name} is {getattr(args, name)}; it must be 1 or more")
+    if args.label_smoothing_factor:
+        fault = "--label_smoothing_factor computes the loss without the model"
+        raise ValueError(f"{fault}; give --label_smoothing, which models with labels have")
     if unknown := [name for name in args.report_to if name not in installed]:
         raise ValueError(
             f"--report_to is {unknown[0]}, which is unknown or not installed; installed are "
@@ -260,6 +240,19 @@ def check_arguments(task: Task) -> None:
     folder = Path(args.output_dir).absolute()
     if args.record and folder.is_relative_to(Path(args.record).absolute()):
         raise IsADirectoryError(f"--record {args.record} is a folder of the run; name a file in it")
+
+
+def assemble(task: Task, checkpoint: Path | None = None) -> tuple[TrainingSetup, dict[str, Any]]:
+    """Load rows and model, and log them; return also the arguments that the rows decided."""
+    keep_freed_memory()
+    limit_compiled_code()
+    args = task.run_args
+    (enable_full_determinism if args.full_determinism else set_seed)(args.seed)
+    setup = task.assemble(checkpoint)
+    chosen = complete_arguments(task, setup)
+    check_setup(args, setup)
+    log_summary(task, setup)
+    return setup, chosen
 
 
 def complete_arguments(task: Task, setup: TrainingSetup) -> dict[str, Any]:

@@ -96,7 +96,9 @@ class Task(ABC):
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the first lines of the log: the number of rows, and their columns."""
         rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-        yield f"pairs: {rows} ({' -> '.join(setup.task.text_columns)})"
+        texts, labels = setup.task.text_columns, setup.task.label_columns
+        columns = (", ".join(texts), ", ".join(labels)) if labels else texts
+        yield f"rows: {rows} ({' -> '.join(columns)})"
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the options that the trainer of this task takes beside those of all."""

@@ -12,6 +12,7 @@ from sase_hf.data.splits import load_task
 
 BODIES = [f"the soup was {word} and I paid" for word in ("hot", "cold", "fine", "thin", "bad")]
 KINDS = ["yes!", "no!", "yes!", "no!", "yes!"]
+LONG = "the room was small and loud and nobody came when we asked for another one at night"
 FLAGS = [0, 1, 1, 0, 1]
 
 
@@ -73,10 +74,33 @@ def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
     ):
         assert part in str(caught.value)
     assert "each of these is a label" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"holds the texts \('title' or 'description'\)\. It"):
+        find({"title": BODIES, "description": BODIES, "label": KINDS})
     with pytest.raises(ValueError, match=r"holds the labels \('stars' or 'topic'\)\. It"):
         find({"text": BODIES, "stars": KINDS, "topic": KINDS})
     with pytest.raises(ValueError, match=r"holds the texts\. It has 'x' .*, 'none' \(empty\)\. C"):
         find({"x": KINDS, "none": [None] * 5})
+
+
+def test_find_columns_says_which_texts_it_leaves_unread(caplog: pytest.LogCaptureFixture) -> None:
+    columns = {"title": BODIES, "body": BODIES, "note": [""] * 5, "label": KINDS}
+    assert find(columns) == find(columns, text_column_names=["body"]) == (("body",), ("label",))
+    note = "texts are those of body, not of title; --text_column_names chooses"
+    assert caplog.messages == [note], "a flag has chosen already"
+
+
+@pytest.mark.parametrize("header", ["so it was,yes!", "so it was,3", f"label,{LONG}"])
+def test_load_task_doubts_a_header_line_that_is_like_a_row(
+    header: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = zip(*((KINDS, BODIES) if LONG in header else (BODIES, KINDS)), strict=True)
+    (tmp_path / "a.csv").write_text("\n".join([header, *map(",".join, rows)]))
+    load_task(DataArguments(train_file=str(tmp_path / "a.csv")))
+    named = repr(header.partition(",")[2])[:80]
+    assert caplog.messages[0] == (
+        f"the header line names a column {named}, like the value of a row; if it is a row, put a "
+        "line of names above it"
+    )
 
 
 def test_find_columns_shows_the_flag_for_several_columns_of_0_and_1() -> None:

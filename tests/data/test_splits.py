@@ -112,7 +112,9 @@ def test_load_task_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path
     assert labels_of(task, "validation") == [[0.0, 1.0]], "a row that lacks one has no label"
     assert task.splits["test"].column_names == ["text"]
     write_csv(path, [*rows[:1], {**rows[0], "y": "2"}])
-    with pytest.raises(ValueError, match=r"row 1 .*a\.csv, column 'y': '2' is not 0 or 1, true"):
+    with pytest.raises(
+        ValueError, match=r"row 1 .*a\.csv, line 3, column 'y': '2' is not 0 or 1, true"
+    ):
         load(validation_file=path, **options)
 
 
@@ -273,7 +275,7 @@ def test_load_task_says_that_the_disk_is_full(tmp_path: Path, tokenizer: Tokeniz
     ("row", "message"),
     [
         ({"text": 5, "label": "bad"}, "'text': 5 is of type int, not a string"),
-        ({"text": " \n", "label": "bad"}, "'text': the text is blank; delete"),
+        ({"text": " \n", "label": "bad"}, "'text': there is no text; delete the row$"),
         ({"text": "a", "label": "good|bad"}, r"'label': 'good\|bad' looks like several labels, "),
         ({"text": "a"}, "'label': None is not a label; label the row, or leave all such rows out"),
     ],
@@ -285,6 +287,12 @@ def test_load_task_names_bad_row_by_file_row_and_column(
     place = r"row 1 \(counted from 0\) of \S+rows\.jsonl, column "
     with pytest.raises(ValueError, match=place + message):
         load_rows(tmp_path, [REVIEWS[0], row, REVIEWS[1]])
+
+
+def test_load_task_counts_the_rows_without_a_text(tmp_path: Path) -> None:
+    blank = [{**row, "text": " "} for row in REVIEWS[:2]]
+    with pytest.raises(ValueError, match=r"row 0 .*delete the row\. 2 rows have such a fault$"):
+        load_rows(tmp_path, [*blank, *REVIEWS])
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,7 @@ LOGITS = [[3, 0, 0], [0, 1, 0], [0, 5, 0], [0, 0, 2], [0, 0, 2]]
 LABELS = [0, 0, 0, 2, 1]
 
 
-def make_report(
-    logits: list[list[float]], labels: list[Any], problem: str, names: Any, **options: Any
-) -> Report:
+def make_report(logits: list[list[float]], labels: list[Any], problem: str, names: Any) -> Report:
     metrics = metrics_function(load_metrics(None, problem), problem)
     rows = Dataset.from_dict({"input_ids": [[2, 3]] * len(labels), "labels": labels})
     return measure_report(
@@ -30,7 +28,6 @@ def make_report(
         vocab_size=4,
         compute_metrics=metrics,
         facts={"temperature": 2.0},
-        **options,
     )
 
 
@@ -50,7 +47,7 @@ def test_report_counts_the_confusions_of_labels() -> None:
     assert "bag of words" in report.systems
 
 
-def test_remarks_name_few_rows_no_gain_and_rare_labels_that_were_never_predicted() -> None:
+def test_remarks_name_few_rows_better_simple_models_and_labels_never_predicted() -> None:
     report = make_report([[3, 0, 0]] * 5, LABELS, "single_label_classification", NAMES)
     few, gain, missed = remarks(report)
     assert few == "validation rows: 5; one row is 20 points of accuracy"
@@ -58,10 +55,16 @@ def test_remarks_name_few_rows_no_gain_and_rare_labels_that_were_never_predicted
     assert missed == "never predicted: mild, hot; try --class_weights balanced"
     good = make_report([[1.0], [2.0]] * 50, [1.0, 2.0] * 50, "regression", ("score",))
     assert list(remarks(good)) == []
+    errors = {"mean": {"mse": 3.0}, "bag of words": {"mse": 1.0}, "this model": {"mse": 2.0}}
+    [behind] = remarks(good._replace(systems=errors))
+    assert behind.startswith("this model is behind the bag of words, a linear model")
 
 
-def test_report_says_where_it_leaves_the_bag_of_words_out(caplog: pytest.LogCaptureFixture) -> None:
-    found = make_report([[3, 0, 0]], [0], "single_label_classification", NAMES, max_weights=11)
+def test_report_says_where_it_leaves_the_bag_of_words_out(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sase_hf.evaluation.report.MAX_WEIGHTS", 11)
+    found = make_report([[3, 0, 0]], [0], "single_label_classification", NAMES)
     assert "bag of words" not in found.systems
     assert "4 words times 3 labels exceed the limit of 11 weights" in caplog.text
 

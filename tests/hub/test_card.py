@@ -87,7 +87,7 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     text = model_card(config, record, name="rooms", num_parameters=25_000_000)
     for shown in (
         'checkpoint = "ORGANISATION/NAME"  # its name on the Hub, or a folder\n',
-        "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02",
+        "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02.",
         "* 0: poor\n* 1: fair\n* 2: good\n\n## Sizes",
         "Training took 2 minutes.",
         "| learning_rate | 0.001 |\n| word_vectors | a_b.txt |\n\n",

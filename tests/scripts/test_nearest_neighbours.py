@@ -19,7 +19,9 @@ TEXTS = ["good food", "a", "the room was not bad", "small room"]
 
 
 @pytest.mark.parametrize("shift", SHIFTS)
-def test_nearest_neighbour_accuracy_is_that_of_plain_loops(shift: str) -> None:
+def test_nearest_neighbour_accuracy_is_that_of_plain_loops(
+    shift: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In blocks; the shift of a row's own half would find other neighbours."""
     generator = torch.Generator().manual_seed(0)
     target = torch.randn(11, 3, generator=generator)
@@ -31,7 +33,8 @@ def test_nearest_neighbour_accuracy_is_that_of_plain_loops(shift: str) -> None:
         distances = [(moved - other).norm().item() for other in target]
         right += distances.index(min(distances)) == i
     assert 0 < right < 11, "the premise: some are found"
-    assert nearest_neighbour_accuracy(source, target, shift, block=4) == right / 11
+    monkeypatch.setattr("nearest_neighbours.BLOCK", 4)
+    assert nearest_neighbour_accuracy(source, target, shift) == right / 11
 
 
 def test_nearest_neighbour_accuracy_refuses_a_single_pair() -> None:

@@ -31,7 +31,7 @@ def test_predict_prints_what_the_pipeline_finds(
     model, lines = str(checkpoints / "classifier"), tmp_path / "new.txt"
     classify: Any = pipeline("text-classification", model=model)
     expected = [(found["label"], pytest.approx(found["score"])) for found in classify(TEXTS)]
-    lines.write_text("\n".join(TEXTS))
+    lines.write_text("\n".join(TEXTS), encoding="utf-16")
     load_script("predict").main([model, str(lines), "--per_device_eval_batch_size=3"])
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["text"] for row in rows] == TEXTS
@@ -44,6 +44,12 @@ def test_predict_answers_some_lines_before_it_reads_more(checkpoints: Path) -> N
     model = load_checkpoint(str(checkpoints / "classifier"))
     assert next(load_script("predict").predict(*model, lines, 2))["text"] == TEXTS[0]
     assert list(lines) == TEXTS[2:]
+
+
+def test_predict_says_how_to_convert_a_text_of_windows(checkpoints: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_bytes("Zoë".encode("cp1252"))
+    with pytest.raises(SystemExit, match=r"cannot read .*new\.txt.*: iconv -f WINDOWS-1252"):
+        load_script("predict").main([str(checkpoints / "classifier"), str(tmp_path / "new.txt")])
 
 
 def test_command_runs_the_script_that_it_names(

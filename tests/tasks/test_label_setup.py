@@ -147,7 +147,7 @@ def test_checkpoint_is_fine_tuned_on_other_labels(
         ignore_mismatched_sizes=True,
         train_file=write_rows(tmp_path / "rows.jsonl", rows),
         penalty_coef=0.25,
-        label_smoothing_factor=0.1,
+        label_smoothing=0.1,
         max_steps=1,
         learning_rate=1e-6,
     )

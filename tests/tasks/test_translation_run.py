@@ -104,7 +104,7 @@ def test_accumulated_and_split_batches_train_as_the_whole_one(
     tmp_path: Path, smoothing: float
 ) -> None:
     """The loss counts the target words of the whole update."""
-    flags = {"optim": "sgd", "learning_rate": 0.5, "label_smoothing_factor": smoothing}
+    flags = {"optim": "sgd", "learning_rate": 0.5, "label_smoothing": smoothing}
     accumulated = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
     translate(tmp_path / "whole", **flags)
     translate(tmp_path / "accumulated", **{**flags, **accumulated})

@@ -90,6 +90,13 @@ def test_predictions_keep_marks_separators_and_line_ends(given: bytes, tmp_path:
     assert path.read_bytes() == expected
 
 
+def test_predictions_keep_utf_16(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("text\tid\nZoë\t007\n", encoding="utf-16")
+    written = add(path, [{"score": 1}], tmp_path)
+    assert written.read_text(encoding="utf-16") == "text\tid\tscore\nZoë\t007\t1\n"
+
+
 def test_predictions_have_the_same_names_in_all_rows(tmp_path: Path) -> None:
     """Also where few rows have a key, and the name with an underscore is that of another."""
     (tmp_path / "some.jsonl").write_text('{"text": "a"}\n{"text": "b", "own": 0}\n')

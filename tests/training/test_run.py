@@ -282,7 +282,7 @@ def test_run_plans_fewer_epochs_for_more_rows_and_with_word_vectors(
 
 @pytest.mark.slow
 def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
-    reviews: dict[str, str], tmp_path: Path
+    reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """At a learning rate of zero nothing improves, so training stops after epoch 3.
 
@@ -302,11 +302,13 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
     }
     folder = tmp_path / "run"
     whole = train_tiny(folder, **options)
+    assert "has ended" not in caplog.text
     history = whole["record"]["history"]
     assert [entry["epoch"] for entry in history] == [1, 2, 3]
     assert history[0].keys() == {"epoch", "accuracy", "macro_f1", "loss", "penalty"}
     assert whole["metrics"]["epoch"] == 3
     resumed = train_tiny(folder, **options, resume_from_checkpoint=folder / "checkpoint-2")
+    assert "run has ended; what followed" in caplog.text
     assert resumed["metrics"]["epoch"] == 3
     assert resumed["record"]["history"] == history
 

@@ -90,11 +90,11 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     assert Path("runs/reviews-new/predictions.csv").is_file()
 
 
-def test_calibration_leaves_no_better_temperature_and_no_other_prediction(
-    tmp_path: Path, reviews: Path
-) -> None:
+def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_path: Path) -> None:
     """The saved model has it in its weights: the best temperature of its logits is 1."""
-    options = {**TINY, "train_file": reviews, "validation_fraction": 0.4, "learning_rate": 0.04}
+    path = tmp_path / "reviews.jsonl"
+    write_rows(path, review_rows(200))
+    options = {**TINY, "train_file": path, "validation_fraction": 0.5, "learning_rate": 0.08}
     options |= {"do_train": True, "do_eval": True}
     logits = {}
     for name in ("plain", "calibrated"):
@@ -112,13 +112,18 @@ def test_calibration_leaves_no_better_temperature_and_no_other_prediction(
     assert torch.equal(logits["plain"].argmax(-1), logits["calibrated"].argmax(-1))
 
 
-@pytest.mark.parametrize("labels", [[0] * 10, [0] * 7 + [1, 0, 1]], ids=["all right", "worse"])
-def test_calibration_that_would_lie_leaves_the_logits(labels: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("labels", "repeats"),
+    [([0] * 10, 10), ([0] * 7 + [1, 0, 1], 10), ([1] * 10, 1)],
+    ids=["all right", "worse", "few"],
+)
+def test_calibration_that_would_lie_leaves_the_logits(labels: list[int], repeats: int) -> None:
     """Rows that are all right ask for a confidence without limit, one sure mistake for too little.
 
-    The likeliest temperature of the latter is 2.3, and raises the error.
+    The likeliest temperature of the latter is 2.3, and raises the error. Ten rows show nothing.
     """
-    logits = np.array([[2.0, 0]] * 8 + [[4.0, 0]] * 2)
+    labels = labels * repeats
+    logits = np.array(([[2.0, 0]] * 8 + [[4.0, 0]] * 2) * repeats)
     output = torch.nn.Linear(1, 2)
     before = output.weight.tolist()
     task = SimpleNamespace(problem_type="single_label_classification")
