@@ -6,7 +6,8 @@
 Before anything is sent, the model is loaded and checked: finite weights, named labels, the code of
 this package, a card with a licence and a language, no tokens. Only the files of a model go up, as
 one commit; the output lists the other files. The last lines printed load exactly the pushed model.
---space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint.
+--space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint;
+a Space that exists loses its other files.
 Log in first with `hf auth login`.
 """
 
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     either = parser.add_mutually_exclusive_group()
     serves = "add what serves it on Inference Endpoints"
     either.add_argument("--handler", action="store_true", help=serves)
-    space = "publish one HTML file that holds the model, as a static Space"
+    space = "publish one HTML file that holds the model, as a static Space of nothing else"
     either.add_argument("--space", action="store_true", help=space)
     for name, example in (("license", "apache-2.0"), ("language", "en")):
         note = f"such as {example}: an entry of the published card (default: that of the card)"
@@ -43,11 +44,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--dry_run", "--dry-run", action="store_true", help=check)
     with errors_in_one_line(__file__):
         flags = vars(parser.parse_args(argv))
+        about = {name: flags.pop(name) for name in ("license", "language")}
         page = None
         if flags.pop("space"):
             name = flags["repo_id"].rpartition("/")[2]  # not that of a folder of this machine
-            page, _ = live_page(flags["checkpoint"], title=name)
-        done = push(**flags, page=page)
+            page, _ = live_page(flags["checkpoint"], title=name, about=about)
+        done = push(**flags, page=page, about=about)
     for name, file in done.publication.files.items():
         size = file.stat().st_size if isinstance(file, Path) else len(file)
         print(f"{'goes up':<12}{name} ({size:,} bytes)")

@@ -112,7 +112,7 @@ def write_model_card(
     folder, path = Path(checkpoint_dir), Path(checkpoint_dir, REPOCARD_NAME)
     weight_files(folder)
     checksums = folder / CHECKSUMS_NAME
-    old = _front_matter_of(path)
+    old: Any = getattr(_read_card(path), "data", {})
     example = _run_example(*(loaded or load_checkpoint(str(folder))))
     card = model_card(
         load_config(str(folder)),
@@ -160,26 +160,43 @@ def _run_example(model: Any, tokenizer: Any) -> dict[str, str]:
     return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
 
 
-def card_facts(checkpoint: str) -> dict[str, str]:
-    """Return what the card of a checkpoint says on training data, language and measurements."""
+def card_facts(checkpoint: str, about: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Return what the card of a checkpoint says on data, language, licence, results and limits.
+
+    What the card does not say is empty. Without a card that can be read, there are no facts.
+    `about` holds entries of the front matter that replace those of the card.
+    """
     folder = Path(checkpoint)
-    data = _front_matter_of(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
-    results = data.eval_results or ()
+    card = _read_card(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
+    if card is None:
+        return {}
+    data = vars(card.data) | {name: entry for name, entry in (about or {}).items() if entry}
+    results = [x for x in data.get("eval_results") or () if x.metric_type != "penalty"]
     facts = {
         "Trained on": data.get("trained_on") or data.get("datasets"),
         "Language": data.get("language"),
+        "Licence": [data[name] for name in ABOUT_DATA[:3] if data.get(name)],
         "Measured": [f"{x.metric_type} {x.metric_value} on {x.dataset_name}" for x in results],
+        "Limits": _limits(card.text),
     }
     texts = (", ".join(map(str, x)) if isinstance(x, list) else x or "" for x in facts.values())
     return dict(zip(facts, map(str, texts), strict=True))
 
 
-def _front_matter_of(card: str | Path) -> ModelCardData:
-    """Return the front matter of a card, empty if the card is missing or broken."""
+def _limits(text: str) -> str:
+    """Return the limits that a card lists, a line for each, without the marks of Markdown."""
+    section = text.partition("\n## Limits and biases\n")[2].partition("\n## ")[0]
+    items = re.split(r"\n\s*\n|^[*-] ", section, flags=re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)|[*`]", r"\1", item) for item in items)
+    return "\n".join(filter(None, (" ".join(item.split()) for item in plain)))
+
+
+def _read_card(card: str | Path) -> ModelCard | None:
+    """Return a card; None if it is missing or broken."""
     try:
-        return ModelCard.load(card).data
+        return ModelCard.load(card)
     except (OSError, ValueError, YAMLError):
-        return ModelCardData()
+        return None
 
 
 def _front_matter(

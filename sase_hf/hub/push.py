@@ -93,8 +93,7 @@ def push(
     dry_run: bool = False,
     handler: bool = False,
     page: str | None = None,
-    license: str | None = None,
-    language: str | None = None,
+    about: Mapping[str, str | None] | None = None,
     token: str | None = None,
 ) -> Push:
     """Check a checkpoint as `prepare` does, and put it on the Hub.
@@ -110,13 +109,14 @@ def push(
         commit_message: The message of the commit.
         dry_run: Check all that needs no network, and send nothing.
         handler: Add the files that serve the model on Hugging Face Inference Endpoints.
-        page: HTML that holds the checkpoint; it goes up instead, as a static Space.
-        license: That of the published card; needed if the card names none, unless it is "".
-        language: The same for the language.
+        page: HTML that holds the checkpoint; it goes up instead, as a static Space, from which the
+            same commit removes all other files.
+        about: `license` and `language` of the published card, needed if the card names none; ""
+            for neither.
         token: The token for the Hub; by default the token of this machine.
     """
     validate_repo_id(repo_id)
-    about = {"license": license, "language": language}
+    about = about or {}
     publication = prepare(checkpoint, about, handler=handler)
     kind: Any = {"repo_type": "model" if page is None else "space"}
     if not dry_run:
@@ -132,7 +132,8 @@ def push(
     with reraise_naming(repo_id):
         if revision is not None:
             api.create_branch(repo_id, branch=revision, exist_ok=True, **kind)
-        old = filter(WEIGHTS.fullmatch, api.list_repo_files(repo_id, revision=revision, **kind))
+        is_old = WEIGHTS if page is None else re.compile(r"(?!\.gitattributes$).*")
+        old = filter(is_old.fullmatch, api.list_repo_files(repo_id, revision=revision, **kind))
         changes: list[Any] = [
             *(CommitOperationAdd(name, file) for name, file in publication.files.items()),
             *(CommitOperationDelete(name) for name in old if name not in publication.files),

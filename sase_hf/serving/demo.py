@@ -103,7 +103,7 @@ def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> 
 def about(explain: Pipeline) -> str:
     """Return the HTML that explains the page and names the training data of the model."""
     checkpoint = explain.model.name_or_path  # empty for a model that was not loaded
-    data = card_facts(checkpoint)["Trained on"] if checkpoint else ""
+    data = card_facts(checkpoint).get("Trained on", "") if checkpoint else ""
     data = shortened(visible(data), 300).rstrip(".")
     unknown = "The model's card names no training data."
     origin = f"It was trained on {data}." if data else unknown

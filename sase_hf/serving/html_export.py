@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Mapping
 from copy import deepcopy
 from itertools import product
@@ -32,14 +33,17 @@ SIDES, VECTORS = ("forward", "backward"), "encoder.embeddings.weight"
 # What the browser reads of the config.
 ENCODER_FIELDS = ("hidden_size", "num_lstm_layers", "lstm_shortcuts")
 POOLING_FIELDS = ("pooling", "attention_function", "normalize_states", "num_hops")
-LIMITS = (
-    "Unknown words are all read as the same word. Characters that Unicode assigned after version "
-    "13, and rare orders of several marks on a letter, can be read in another way than in Python."
-)
+PAGE_LIMITS = ("MAX_LABELS", "TOP_WORDS", "MIN_TOP_WEIGHT")
+TEXT_LIMITS = ("MIN_ADDED", "FULL_STRENGTH", "MIN_RATIO", "EVEN_ENTROPY", "READS_EVENLY")
+MAX_DRAWN = 100_000  # words times hops, beyond which no single hop can be chosen
 
 
 def live_page(
-    checkpoint: str, *, float32: bool = False, title: str | None = None
+    checkpoint: str,
+    *,
+    float32: bool = False,
+    title: str | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> tuple[str, float]:
     """Return the page of a classifier, and how far rounding moves the logits of random texts.
 
@@ -48,9 +52,10 @@ def live_page(
     Args:
         checkpoint: A folder or a name on the Hub: a classifier of texts or pairs with a BiLSTM,
             a pooling with attention and a tokenizer of `build_tokenizer`.
-        title: The heading; by default the name of the checkpoint.
         float32: Keep all weights exact; by default the word vectors are int8 with a scale for each
             word, and all other weights float16.
+        title: The heading; by default the name of the checkpoint.
+        about: Entries that replace those of the card, such as `license` and `language`.
 
     Raises ValueError for another checkpoint.
     """
@@ -79,35 +84,41 @@ def live_page(
         "tokenizer": {**(settings or {}), "unknown": tokenizer.unk_token_id},
         "words": words,
         "tensors": tensors,
-        "num_bytes": len(content),
         "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
         # Python's pattern in JavaScript's spelling, without its comments.
         "invisible": re.sub(
             r"\\U0*(\w+)", r"\\u{\1}", re.sub(r"(?m)^\s*#.*$|\s|P(?=<)", "", INVISIBLE.pattern)
         ),
         "max_characters": MAX_CHARACTERS,
-        "max_labels": page.MAX_LABELS,
-        "top_words": page.TOP_WORDS,
-        "min_top_weight": page.MIN_TOP_WEIGHT,
-        "min_added": attended_text.MIN_ADDED,
-        "full_strength": attended_text.FULL_STRENGTH,
+        "max_drawn": MAX_DRAWN,
+        **{name.lower(): getattr(page, name) for name in PAGE_LIMITS},
+        **{name.lower(): getattr(attended_text, name) for name in TEXT_LIMITS},
     }
     title = title or next(iter(name_checkpoints([checkpoint])))
-    about = {**card_facts(checkpoint), "Limits": LIMITS}
-    shown = {**values, "title": title, "about": about, "num_views": config.num_hops + 1}
-    shown |= {"layout": "page.html", "full": 1.0, "scale_ends": attended_text.scale_ends([])}
-    shown["model"] = json.dumps(values, ensure_ascii=False).replace("<", r"\u003c")
-    # The hashes are those of a page without weights, whose script and style are the same.
-    bare = render("live.html", **shown, parts=[], hashes={"script": "", "style": ""})
-    shown["hashes"] = {tag: _hash(bare, tag) for tag in ("script", "style")}
+    weights_end, content = len(content), content + json.dumps(values).encode()
     starts = range(0, len(content), PART_SIZE)
-    parts = [base64.b64encode(content[k : k + PART_SIZE]).decode() for k in starts]
+    rendered = render(
+        "live.html",
+        **{**values, "title": title, "about": card_facts(checkpoint, about)},
+        layout="page.html",
+        full=1.0,
+        scale_ends=attended_text.scale_ends([]),
+        num_views=config.num_hops + 1,
+        weights_end=weights_end,
+        num_bytes=len(content),
+        checksum=zlib.adler32(content),
+        parts=[base64.b64encode(content[k : k + PART_SIZE]).decode() for k in starts],
+    )
+    for tag in ("script", "style"):  # the policy stands before all that others wrote
+        element = rendered.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        digest = base64.b64encode(hashlib.sha256(element.encode()).digest()).decode()
+        rendered = rendered.replace(f"hash-of-{tag}", f"'sha256-{digest}'", 1)
     with torch.inference_mode():
         difference = max(
             relative_difference(*(one(*batch).logits.numpy() for one in (model, exact)))
             for batch in random_batches(len(words))
         )
-    return render("live.html", **shown, parts=parts), difference
+    return rendered, difference
 
 
 def _fault(model: Any, settings: Mapping[str, Any] | None) -> str | None:
@@ -198,10 +209,3 @@ def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[tuple[str, str, 
         content += array.astype(array.dtype.newbyteorder("<")).tobytes()
         content += bytes(-len(content) % 4)  # where a float32 may begin
     return content, places
-
-
-def _hash(source: str, tag: str) -> str:
-    """Return the source of a policy that allows the first element of a page with this tag."""
-    content = source.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -198,8 +198,7 @@ class _Run:
                 private=bool(args.hub_private_repo),
                 revision=args.hub_revision,
                 commit_message="End of training",
-                license="",  # a training run knows neither
-                language="",
+                about={"license": "", "language": ""},  # a training run knows neither
                 token=args.hub_token,
             )
 

@@ -9,6 +9,7 @@ takes hours, because the plain implementation is slow on documents; --quick take
     inference   the forward pass, also with bfloat16 weights
     embedding   short texts to vectors
     commands    imports, a first label and page, embed.py and train.py on a file of --rows rows
+    pages       one text in an HTML page that holds the model, in a pipeline and ONNX Runtime
 
 All that is compared runs in turn on the same texts, and a ratio is the median of the ratios of all
 rounds. The plain implementation (bench/plain.py) has the same weights; logits and gradients are

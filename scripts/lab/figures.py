@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from bench.pages import opened_page
 from records import Record
 
 from sase_hf.utils.loading import load_pipeline
@@ -22,6 +24,18 @@ def heatmaps(checkpoint: str) -> Iterator[tuple[str, Any]]:
         figure = attention_figure(result, theme=theme)
         figure.set_facecolor("none")  # the page's own background
         yield f"heatmap_{theme}.svg", figure
+
+
+def save_screenshots(checkpoint: str, folder: Path) -> None:
+    """Write the pictures of a page that holds the model, light and dark, from box to answer."""
+    for theme in ("light", "dark"):
+        size = {"width": 960, "height": 1500}
+        with opened_page(checkpoint, color_scheme=theme, viewport=size) as (_, tab):
+            tab.click("label.why")
+            box, answer = (tab.locator(name).bounding_box() for name in (".typed", ".result"))
+            height = answer["y"] + answer["height"] - box["y"]
+            clip = {"x": 0, "y": box["y"] - 16, "width": 960, "height": height + 32}
+            tab.screenshot(path=folder / f"page_{theme}.png", clip=clip)
 
 
 def accuracy_figure(panels: Panels, x_label: str) -> Any:

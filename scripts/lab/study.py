@@ -10,7 +10,8 @@
 each set of a folder; both write a record. After a stop, give the same command again: it skips runs
 whose record holds, resumes unfinished trainings of `run` from their newest checkpoint, and repeats
 runs whose settings have changed since. `render` makes all pages, figures and cards of model_cards
-from the records alone, and the README's heatmap from --heatmap runs/study/yelp5-seed1.
+from the records alone, the README's heatmap from --heatmap runs/study/yelp5-seed1, and its picture
+of a page in Chromium from --page runs/quickstart/model.
 
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
 model_cards/records/study.jsonl; translation.yaml, retrieval.yaml
@@ -28,7 +29,7 @@ from typing import IO, Any, NamedTuple
 
 import torch
 import yaml
-from figures import heatmaps, recall_figure
+from figures import heatmaps, recall_figure, save_screenshots
 from leaderboard import SETS, SYSTEMS, collect_comparisons
 from measures import measure_explanation, measure_labels, measure_system, measure_translation
 from records import CARDS, RECORDS, Record, read_record, read_records
@@ -176,6 +177,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         if flags.command == "render":
             print(*render(flags.records, flags.output, flags.heatmap), sep="\n")
+            if flags.page:
+                save_screenshots(flags.page, flags.output)
         elif flags.command == "leaderboard":
             torch.set_num_threads(1)  # as in the processes, and so in the records
             complete(list(collect_comparisons(flags)))
@@ -227,6 +230,9 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--records", type=Path, default=RECORDS, help=files)
     rendering.add_argument("--output", type=Path, default=CARDS, help="folder of the pages")
     rendering.add_argument("--heatmap", metavar="CHECKPOINT", help="draw the README's heatmap, too")
+    rendering.add_argument(
+        "--page", metavar="CHECKPOINT", help="and the README's picture of a page"
+    )
     return parser
 
 

@@ -154,7 +154,27 @@ def test_training_data_are_read_from_the_card(
     assert card_facts(str(tmp_path))["Trained on"] == said
     for broken in ("no front matter", "---\n: [\n---\n", "---\n- a\n---\n"):
         Path(tmp_path, "README.md").write_text(broken, encoding="utf-8")
-        assert card_facts(str(tmp_path))["Trained on"] == ""
+        assert not any(card_facts(str(tmp_path)).values())
+
+
+def test_card_facts_tell_a_missing_card_from_a_silent_one(tmp_path: Path) -> None:
+    """And give the limits as plain lines, and entries of the caller in place of the card's."""
+    path, name = Path(tmp_path, "README.md"), str(tmp_path)
+    assert card_facts(name) == {}
+    path.write_text("---\nlanguage: [de, fr]\nlicense: mit\n---\n", encoding="utf-8")
+    names = ("Trained on", "Language", "Licence", "Measured", "Limits")
+    assert card_facts(name) == dict(zip(names, ("", "de, fr", "mit", "", ""), strict=True))
+    assert card_facts(name, {"license": "cc0-1.0", "language": None})["Licence"] == "cc0-1.0"
+    limits = "* Rooms of *2004*,\n  see [there](a.md).\n\nFew rows."
+    about = {"limits": limits, "license": "other", "license_name": "x-terms"}
+    card = model_card(tiny_config(), name="rooms", num_parameters=1, about=about)
+    path.write_text(card, encoding="utf-8")
+    facts = card_facts(name)
+    assert facts["Licence"] == "other, x-terms"
+    lines = facts["Limits"].splitlines()
+    assert lines[:3] == ["Rooms of 2004, see there.", "Few rows.", lines[2]]
+    assert lines[2].startswith("All words outside the vocabulary")
+    assert "Apache" not in facts["Limits"]
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

@@ -68,14 +68,19 @@ def test_push_space_sends_a_page_and_its_readme_alone(
     load_script("push").main([str(folder), NAME, "--space", "--dry_run"])
     assert not hub.requests
     assert "stays here  model.safetensors" in capsys.readouterr().out
-    load_script("push").main([str(folder), NAME, "--space"])
+    HfApi().create_repo(NAME, repo_type="space", space_sdk="gradio")
+    for other in ("app.py", "old/page.html", "model.bin"):
+        upload: Any = {"path_or_fileobj": b"old", "repo_id": NAME, "repo_type": "space"}
+        HfApi().upload_file(path_in_repo=other, **upload)
+    about = ["--license", "cc0-1.0", "--language", "fr"]
+    load_script("push").main([str(folder), NAME, "--space", *about])
     assert capsys.readouterr().out.endswith(f"{hub.address}/spaces/{NAME}\n")
     held = hub.files(NAME)
     assert held.keys() == {"README.md", "index.html", ".gitattributes"}
-    assert hub.repositories[NAME].sdk == "static"
     front = RepoCard(held["README.md"].decode(), ignore_metadata_errors=False).data.to_dict()
-    assert front == {"title": "rooms", "sdk": "static", "license": "mit"}
-    assert b"<textarea" in held["index.html"]
+    assert front == {"title": "rooms", "sdk": "static", "license": "cc0-1.0"}
+    assert b"<bdi>cc0-1.0</bdi>" in held["index.html"]
+    assert b"<bdi>fr</bdi>" in held["index.html"]
     (folder / "README.md").unlink()
     with pytest.raises(SystemExit, match=r"there is no .*README\.md"):
         load_script("push").main([str(folder), NAME, "--space", "--dry_run"])

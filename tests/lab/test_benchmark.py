@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from bench import commands, models
+from bench import commands, models, pages
 from bench.models import OURS, PLAIN, RECOMMENDED, build_model, check_same_results
 from bench.passes import compare
 from bench.texts import draw_texts
 from bench.timing import MIN_ROUNDS, in_turn, speedup
+from pages import find_browser
 from script_files import load_script
 from tiny import SIZES
 
@@ -130,6 +131,21 @@ def test_commands_are_compared_with_the_imports_of_any_model(
     [result] = commands.commands(Namespace(rows=40, **vars(FLAGS)))
     assert result["settings"][commands.BARE]["times_bare"]["median"] == 1
     assert result["settings"]["train.py --help"]["times_bare"]["median"] == 2
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_pages_are_compared_with_a_bare_label() -> None:
+    find_browser()
+    pytest.importorskip("onnxruntime", reason="ONNX is an extra")
+    fields = {name: size for name, size in NUMBERS.items() if name != "vocab_size"}
+    results = list(pages.pages(Namespace(**{**vars(FLAGS), "fields": fields})))
+    assert [result["words"] for result in results] == [20, 100, 300]
+    ways = {"text-classification", "self-attention", "ONNX Runtime", "page"}
+    for result in results:
+        assert result["settings"].keys() == ways
+        assert 0 < result["seconds_to_first_label"] < 60
+        assert result["page_bytes"] > 100_000
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import study
 from checkpoints import save_checkpoint
-from figures import heatmaps
+from figures import heatmaps, save_screenshots
 from huggingface_hub import ModelCard
+from pages import find_browser
 from records import read_records
 from runner import RESULTS, state_of
 from study_pages import Experiments, by_recipe, mean_cell
@@ -107,3 +108,13 @@ def test_pages_figures_and_cards_in_the_repository_are_those_of_the_records(tmp_
 def test_heatmap_of_the_readme_has_both_themes(tmp_path: Path) -> None:
     drawn = dict(heatmaps(save_checkpoint(tmp_path)))
     assert list(drawn) == ["heatmap_light.svg", "heatmap_dark.svg"]
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_picture_of_a_page_has_both_themes(tmp_path: Path) -> None:
+    find_browser()
+    save_screenshots(save_checkpoint(tmp_path / "model"), tmp_path)
+    light, dark = (tmp_path.joinpath(f"page_{name}.png").read_bytes() for name in ("light", "dark"))
+    assert light.startswith(b"\x89PNG")
+    assert light != dark

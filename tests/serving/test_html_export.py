@@ -33,7 +33,8 @@ from sase_hf.data.tokenizer import built_settings
 from sase_hf.models.pipeline_self_attentive import _with_whole_characters
 from sase_hf.serving.html_export import live_page, rounded
 from sase_hf.visualization import rendering, visible
-from sase_hf.visualization.attended_text import parse_result
+from sase_hf.visualization.attended_text import READS_EVENLY, parse_result
+from sase_hf.visualization.page import article
 
 pytestmark = [pytest.mark.slow]
 
@@ -167,7 +168,9 @@ def assert_close(found: list[Any], expected: list[Any], error: float) -> None:
 def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[str, Any]) -> None:
     """Labels, scores, weights, contributions and marks, on exact weights and on rounded ones."""
     draw = Draw("pages")
-    texts: list[Any] = [draw_review(draw, STARS[k % 5])["text"] for k in range(20)]
+    texts: list[Any] = [
+        draw_review(draw, STARS[k % 5])["text"] for k in range(200 if fields is HEADS[0] else 20)
+    ]
     texts += [*made_strings(NUM_STRINGS // 3), "the good " * 40]
     checkpoint = save(tmp_path / "model", texts, **fields)
     explain = pipeline("self-attention", model=checkpoint)
@@ -178,7 +181,7 @@ def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[st
     assert_equal(answers(page, texts), explain(texts), names)
     open_page(page, checkpoint, float32=False)
     explain.model = rounded(explain.model)
-    assert_equal(answers(page, texts[:40]), explain(texts[:40]), names)
+    assert_equal(answers(page, texts[-40:]), explain(texts[-40:]), names)
 
 
 @pytest.mark.browser
@@ -227,24 +230,120 @@ def test_page_shows_hostile_names_and_texts_as_text(tmp_path: Path, page: Any) -
 
 @pytest.mark.browser
 def test_policy_of_a_page_stops_scripts_and_requests(tmp_path: Path, browser: Any) -> None:
-    """Whatever got into the page could neither run nor send anything."""
+    """Whatever got into the page, in the file or later, could neither run nor send anything."""
     tab = browser.new_page()
-    open_page(tab, save(tmp_path / "model", ["the room"]))
+    tab.add_init_script(
+        "window.stopped = new Set(); document.addEventListener('securitypolicyviolation', "
+        "event => stopped.add(event.effectiveDirective));"
+    )
+    file, hit = tmp_path / "page.html", "window.hit = 1"
+    image = f"<img src=http://127.0.0.1:9/ style='color: red' onerror='{hit}'>"
+    source, _ = live_page(save(tmp_path / "model", ["the room"]))
+    more = f"{image}<script>{hit}</script><style>b {{}}</style>"
+    file.write_text(source.replace("<footer>", more), encoding="utf-8")
+    tab.goto(file.as_uri())
+    tab.wait_for_selector("body[data-ready]")
     stopped = tab.evaluate("""async () => {
-      const stopped = new Set(), script = document.createElement("script");
-      const note = event => stopped.add(event.effectiveDirective);
-      document.addEventListener("securitypolicyviolation", note);
-      const [image, handler] = ["<img src=http://127.0.0.1:9/>", "onclick='window.hit = 1'"];
-      document.body.innerHTML += `${image}<div id=got ${handler} style='color: red'></div>`;
-      one("#got").click();
-      script.text = "window.hit = 1";
-      document.body.append(script);
+      const refused = [];
+      for (const attempt of [
+        () => document.body.innerHTML += "<b>",
+        () => document.body.setAttribute("onclick", "window.hit = 1"),
+        () => trustedTypes.createPolicy("own", {}),
+      ]) try { attempt(); } catch (error) { refused.push(error.name); }
       await fetch("http://127.0.0.1:9/").catch(() => pause());
-      return [window.hit ?? 0, ...Array.from(stopped).sort()];
+      return [window.hit ?? 0, ...refused, ...Array.from(stopped).sort()];
     }""")
-    kinds = ["connect-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr"]
-    assert stopped == [0, *kinds]
+    kinds = ["connect-src", "img-src", "require-trusted-types-for", "script-src-attr"]
+    kinds += ["script-src-elem", "style-src-attr", "style-src-elem", "trusted-types"]
+    assert stopped == [0, *["TypeError"] * 3, *kinds]
     tab.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("damage", ["changed", "cut", "not complete"])
+def test_page_of_a_damaged_file_shows_no_numbers(tmp_path: Path, browser: Any, damage: str) -> None:
+    """The page says so instead."""
+    file = tmp_path / "page.html"
+    source, _ = live_page(save(tmp_path / "model", ["the room"]))
+    start = source.index('class="part-of-model">') + 22
+    other = {
+        "changed": f"{source[:start]}{'B' if source[start] == 'A' else 'A'}{source[start + 1 :]}",
+        "cut": source[:start] + source[start + 4 :],
+        "not complete": source[: start + 40],
+    }
+    file.write_text(other[damage], encoding="utf-8")
+    said = "file is not complete" if damage == "not complete" else "Get the file again"
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    page.wait_for_function("text => document.body.innerText.includes(text)", arg=said)
+    assert not page.locator(".result:visible").count()
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("spread", [1.0, 1e-4], ids=["strong", "even"])
+def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: float) -> None:
+    """Words, shares, contributions, sums of hops, notes and what is shortened."""
+    rows = [("the good bread", "x"), ("x x the good", f"{'w' * 70} q \u200b"), ("x", "")]
+    rows += [*pairwise(made_strings(8))]
+    fields = {"matching": "gated", "initializer_range": spread, "num_labels": 2}
+    labels = {0: "a" * 70, 1: "b" * 70}
+    checkpoint = save(tmp_path / "model", [row[0] for row in rows], id2label=labels, **fields)
+    explain = pipeline("self-attention", model=checkpoint)
+    open_page(page, checkpoint)
+    for texts in rows:
+        for box, text in enumerate(texts):
+            page.fill(f"textarea >> nth={box}", text)
+        # What the box holds: it has line feeds in place of carriage returns.
+        typed = page.evaluate("every('textarea').map(box => box.value)")
+        if not "".join(typed).strip():
+            continue
+        result = explain({"text": typed[0], "text_pair": typed[1]})
+        sides = parse_result(result)
+        shown = [side.part(0, len(side.text)) for side in sides]
+        same = "shown => every('.words').every((one, k) => one.textContent === shown[k])"
+        page.wait_for_function(same, arg=shown)
+        expected = article((result, sides), "name", 10**6)
+        for view, lines in enumerate(expected["views"]):
+            for side, (_, words) in enumerate(lines):
+                top = page.text_content(f"[data-view='{view}'][data-side='{side}']")
+                named = READS_EVENLY if words is None else " ".join(map(" ".join, words))
+                assert top.split() == named.split()
+        for side, (_, words) in enumerate(expected["why"]):
+            for kind, some in zip(("pro", "con"), words, strict=True):
+                top = page.text_content(f"[data-view='{kind}'][data-side='{side}']")
+                assert top.split() == " ".join(f"{added} {word}" for word, added in some).split()
+        assert page.locator(".view small").all_text_contents() == expected["added"]
+        for text, remark in zip(sides, page.locator(".remark").all_text_contents(), strict=True):
+            assert (READS_EVENLY in remark) == text.reads_evenly(0)
+            empty = f"The text {'holds no words' if text.text else 'is empty'}."
+            assert (remark == empty) == (not text.words)
+        lengths = [len(name) for name in page.locator(".target").all_text_contents()]
+        assert lengths == [60, 30]
+
+
+@pytest.mark.browser
+def test_page_says_when_there_is_nothing_to_read_or_too_much_to_draw(
+    tmp_path: Path, page: Any
+) -> None:
+    """What Python's `str.strip` leaves is a text."""
+    open_page(page, save(tmp_path / "model", ["x"], matching="gated"))
+    boxes = [page.locator("textarea").nth(side) for side in (0, 1)]
+    boxes[0].fill("\x85\x1f ")
+    boxes[1].fill("\n")
+    page.wait_for_selector("#nothing", state="visible")
+    assert page.is_hidden(".result")
+    boxes[1].fill("\ufeff")
+    page.wait_for_selector(".result", state="visible")
+    assert page.is_hidden("#nothing")
+    assert page.is_hidden("#crowded")
+    for limit in (1000, 2):
+        page.evaluate("limit => { model.max_drawn = limit; }", limit)
+        text = f"x y y x {limit}"
+        boxes[1].fill(text)
+        page.wait_for_function("text => every('.words')[1].textContent === text", arg=text)
+        styles = page.locator(".words").nth(1).inner_html()
+        assert page.is_visible("#crowded") == ("--1" not in styles) == (limit == 2)
 
 
 @pytest.mark.browser
@@ -261,8 +360,12 @@ def test_page_reads_while_it_is_typed_in(tmp_path: Path, page: Any) -> None:
     page.wait_for_function("() => one('.words').textContent.startsWith('the good')")
     assert page.input_value("[name=view]:checked") == "why"
     (own,) = answers(page, ["the good room \U0001f355 e\u0301"])
-    spoken = page.get_by_role("status").text_content()
-    assert spoken == f"Predicted LABEL_{own['best']} {max(own['scores']):.1%}"
+    shown = f"Predicted LABEL_{own['best']} {max(own['scores']):.1%}"
+    assert page.text_content("#answer") == shown
+    assert page.get_by_role("status").text_content() != shown, "not spoken at each key"
+    page.wait_for_function(
+        "text => one('[role=status]').textContent === text", arg=shown.rpartition(" ")[0]
+    )
     assert page.locator(".words span").all_text_contents()[-2:] == ["\U0001f355", "e\u0301"]
     page.select_option("select", "2")
     page.wait_for_function("() => one('.target').textContent === 'LABEL_2'")
@@ -271,6 +374,19 @@ def test_page_reads_while_it_is_typed_in(tmp_path: Path, page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     page.fill("textarea", " ")
     page.wait_for_selector(".result", state="hidden")
+
+
+def test_page_tells_a_missing_card_from_a_silent_one(tmp_path: Path) -> None:
+    """And shows what the caller says in place of the card."""
+    checkpoint, silent = save_checkpoint(tmp_path / "model"), "the card of the model does not say"
+    bare, _ = live_page(checkpoint)
+    assert "The model has no card" in bare
+    assert silent not in bare
+    (tmp_path / "model" / "README.md").write_text("---\nlanguage: en\n---\n", encoding="utf-8")
+    about, _ = live_page(checkpoint, about={"license": "mit", "language": None})
+    assert "The model has no card" not in about
+    for name, said in {"Language": "en", "Licence": "mit", "Limits": silent}.items():
+        assert f"<dt>{name}</dt><dd><bdi>{said}</bdi></dd>" in about
 
 
 @pytest.mark.parametrize(

@@ -46,27 +46,18 @@ function normalized(points) {
   return { text, origins };
 }
 
-/* Return the tokens of a normalized text, each with its place; inner white space is a character. */
-function pieces(text) {
-  const found = [];
-  let end = 0;
-  for (const part of text.split(apart)) {
-    const start = end, isBlank = /^\p{White_Space}/u.test(part), isInner = start && start + part.length < text.length;
-    end += part.length;
-    if (part && !isBlank) found.push([start, part]);
-    else if (isBlank && isInner && model.tokenizer.level === "character") found.push([end - 1, " "]);
-  }
-  return found;
-}
-
-/* Return the tokens of a text in code points: id, start and end. */
+/* Return the tokens of a text in code points: id, start and end. For a tokenizer of characters,
+   white space between others is one. */
 function tokenize(points) {
-  const { text, origins } = normalized(Array.from(points.join("").toWellFormed()));
-  const tokens = pieces(text).map(([start, word]) => ({
-    id: vocabulary.get(word) ?? model.tokenizer.unknown,
-    start: origins[start],
-    end: origins[start + word.length - 1] + 1,
-  }));
+  const { text, origins } = normalized(Array.from(points.join("").toWellFormed())), tokens = [];
+  let place = 0;
+  for (const part of text.split(apart)) {
+    const end = place + part.length, isBlank = /^\p{White_Space}/u.test(part);
+    const isRead = isBlank ? model.tokenizer.level === "character" && place && end < text.length : part;
+    const first = origins[isBlank ? end - 1 : place], id = vocabulary.get(isBlank ? " " : part);
+    if (isRead) tokens.push({ id: id ?? model.tokenizer.unknown, start: first, end: origins[end - 1] + 1 });
+    place = end;
+  }
   const taken = new Set(tokens.map((token) => token.start));
   const grows = ({ end }) => end < points.length && !taken.has(end) && ENDS_A_CHARACTER.test(points[end]);
   for (const token of tokens) while (grows(token)) token.end++;
@@ -100,23 +91,13 @@ function add(y, x, factors = [1]) {
   for (let k = 0; k < y.length; k++) y[k] += x[k] * (factors.length > 1 ? factors[k] : factors[0]);
 }
 
-function split(array, count) {
-  const size = array.length / count;
-  return times(count, (k) => array.subarray(k * size, (k + 1) * size));
-}
-
-function joined(vectors) {
-  const all = zeros(sum(vectors.map((vector) => vector.length)));
-  vectors.reduce((place, vector) => (all.set(vector, place), place + vector.length), 0);
-  return all;
-}
+const joined = (vectors) => Float64Array.from(vectors.flatMap((vector) => Array.from(vector)));
+const split = (array, count) => times(count, (k) =>
+  array.subarray((k * array.length) / count, ((k + 1) * array.length) / count));
 
 // ---- encoder: word vectors and BiLSTM, forward and back ------------------------------------------
 
-function wordVector(id) {
-  const scale = weights.scales?.[id][0] ?? 1;
-  return Float64Array.from(weights.vectors[id], (x) => x * scale);
-}
+const wordVector = (id) => Float64Array.from(weights.vectors[id], (x) => x * (weights.scales?.[id][0] ?? 1));
 
 /* Return what run `run` of an LSTM reads at a token, out of values or slopes of all levels: inputs
    and state before; and the place of its state. Runs are forward and backward, layer by layer. */
@@ -158,8 +139,8 @@ function lstmStepBack({ run, gates, before, cell }, ofState, ofCell) {
 /* Return the word vectors and the states of each layer, and the steps for `slopesOfWords`. A
    browser makes loops fast only in functions without a star. */
 function* encode(ids) {
-  const levels = [ids.map(wordVector)], steps = [];
-  times(model.num_lstm_layers, () => levels.push(ids.map(() => zeros(model.hidden_size))));
+  const layers = times(model.num_lstm_layers, () => ids.map(() => zeros(model.hidden_size)));
+  const levels = [ids.map(wordVector), ...layers], steps = [];
   for (let run = 0; run < 2 * model.num_lstm_layers; run++) {
     let cell = zeros(model.hidden_size / 2);
     for (const k of ids.keys()) {
@@ -197,25 +178,21 @@ function asAttended(state) {
 }
 
 function softmax(scores) {
-  const top = scores.reduce((most, score) => Math.max(most, score), -Infinity);
-  const powers = scores.map((score) => Math.exp(score - top)), total = sum(powers);
+  const top = Math.max(...scores), powers = scores.map((score) => Math.exp(score - top)), total = sum(powers);
   return powers.map((power) => power / total);
 }
 
-/* Turn T scores into weights that sum to 1 as `_sparse_weights` does: alpha 1.5 or 2. */
+/* Turn T scores into weights that sum to 1 as `_sparse_weights` does: alpha 1.5 or 2. Newton's
+   method climbs to the threshold: the sum of the weights is a convex function of it. */
 function sparse(scores, alpha) {
-  const top = scores.reduce((most, score) => Math.max(most, score), -Infinity);
-  const z = scores.map((score) => Math.max(-1, (score - top) * (alpha - 1)));
-  let total = 0, squares = 0, count = 0, threshold = -1;
-  for (const value of z.slice().sort().reverse()) {
-    total += value;
-    squares += value * value;
-    const mean = total / ++count, variance = Math.max(0, squares / count - mean * mean);
-    const least = mean - (alpha === 2 ? 1 / count : Math.sqrt(Math.max(0, 1 / count - variance)));
-    if (least > value || value === -1) break;
-    threshold = least;
+  const top = Math.max(...scores), z = scores.map((score) => (score - top) * (alpha - 1)), power = 1 / (alpha - 1);
+  let threshold = -1, step = 1;
+  while (step > 1e-12) {
+    const above = z.map((value) => value - threshold).filter((value) => value > 0);
+    step = (sum(above.map((x) => x ** power)) - 1) / sum(above.map((x) => power * x ** (power - 1)));
+    threshold += step;
   }
-  return z.map((value) => Math.max(0, value - threshold) ** (1 / (alpha - 1)));
+  return z.map((value) => Math.max(0, value - threshold) ** power);
 }
 
 const ATTENTION = { softmax, entmax15: (scores) => sparse(scores, 1.5), sparsemax: (scores) => sparse(scores, 2) };
@@ -259,14 +236,9 @@ function activeShares(linear, quadratic, bias) {
   const root = Math.sqrt(Math.max(0, linear * linear - 4 * quadratic * bias));
   const half = -(linear + (linear < 0 ? -root : root)) / 2;
   const cuts = [half / quadratic, bias / half].map((cut) => Math.min(1, Math.max(0, cut || 0)));
-  const edges = [0, Math.min(...cuts), Math.max(...cuts), 1], shares = [0, 0];
-  for (let k = 0; k < 3; k++) {
-    const low = edges[k], high = edges[k + 1], middle = (low + high) / 2;
-    const isActive = bias + middle * (linear + middle * quadratic) > 0;
-    shares[0] += isActive * (high - low);
-    shares[1] += isActive * (high * high - low * low);
-  }
-  return shares;
+  const edges = [0, Math.min(...cuts), Math.max(...cuts), 1], input = (a) => bias + a * (linear + a * quadratic);
+  const active = times(3, (k) => edges.slice(k, k + 2)).filter(([low, high]) => input((low + high) / 2) > 0);
+  return [1, 2].map((power) => sum(active.map(([low, high]) => high ** power - low ** power)));
 }
 
 /* Return the logits of M of one or two texts, and a function from a label to its mean gradients. */
@@ -275,14 +247,10 @@ function classify(matrices) {
   const sides = matrices.map((matrix) => split(matrix, r)), [u, v] = sides;
   const gate = (side, i) => weights.matching?.[side * r + i];
   const gated = sides.map((rows, side) => rows.map((row, i) => (gate(side, i) ? affine(zeros(H), gate(side, i), row) : row)));
-  const straight = zeros(r * W), product = zeros(r * W), bias = weights["hidden.bias"][0];
-  for (let i = 0; i < r; i++) {
-    const row = split(straight, r)[i];
-    if (isConcat) row.set(joined([u[i], v[i], u[i].map((x, k) => Math.abs(x - v[i][k]))]));
-    else if (!v) row.set(u[i]);
-    if (v) split(product, r)[i].set(gated[0][i].map((x, k) => x * gated[1][i][k]), W - H);
-  }
-  const linear = hiddenUnits(straight), quadratic = hiddenUnits(product);
+  const distances = u.map((row, i) => row.map((x, k) => v && Math.abs(x - v[i][k])));
+  const straight = u.map((row, i) => (isConcat ? [row, v[i], distances[i], zeros(H)] : [v ? zeros(H) : row]));
+  const product = u.map((_, i) => [zeros(W - H), gated[0][i].map((x, k) => (v ? x * gated[1][i][k] : 0))]);
+  const [linear, quadratic] = [straight, product].map((rows) => hiddenUnits(joined(rows.flat()))), bias = weights["hidden.bias"][0];
   const active = linear.map((x, k) => Math.max(0, x + quadratic[k] + bias[k]));
   const logits = affine(weights["output.bias"][0], weights.output[0], active);
   const shares = Array.from(linear, (x, k) => activeShares(x, quadratic[k], bias[k]));

@@ -29,12 +29,8 @@ WORDS = made_words(20_000)
 
 def commands(flags: Namespace) -> Iterator[dict[str, Any]]:
     """Compare imports, first results, and commands on a file of `--rows` rows with `BARE`."""
-    torch.manual_seed(flags.seed)
-    tokenizer = build_tokenizer([" ".join(WORDS)])
-    config = SelfAttentiveConfig(vocab_size=len(tokenizer), **SIZES)
     with tempfile.TemporaryDirectory() as folder:
-        SelfAttentiveForSequenceClassification(config).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        save_model(folder, flags.seed, **SIZES)
         with open(f"{folder}/rows.csv", "w", encoding="utf-8") as file:
             file.write("text,label\n")
             for row, length in enumerate(WORKLOADS["tweets"][2](flags.rows).int().tolist()):
@@ -45,6 +41,15 @@ def commands(flags: Namespace) -> Iterator[dict[str, Any]]:
         cases = {name: partial(seconds_of_command, own) for name, own in words}
         times = in_turn(cases, flags.rounds, flags.seconds)
     yield {"rows": flags.rows, **compared(times, BARE, "times_bare")}
+
+
+def save_model(folder: str, seed: int, **fields: Any) -> None:
+    """Save an untrained model that knows `WORDS`, and its tokenizer."""
+    torch.manual_seed(seed)
+    tokenizer = build_tokenizer([" ".join(WORDS)])
+    config = SelfAttentiveConfig(**{"vocab_size": len(tokenizer), **fields})
+    SelfAttentiveForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def _words_of_commands(folder: str, device: str) -> dict[str, list[str]]:

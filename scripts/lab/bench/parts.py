@@ -17,6 +17,7 @@ from sase_hf.embedding import Embedder
 
 from . import models
 from .commands import commands
+from .pages import pages
 from .passes import Pass, compare, read_all
 from .texts import WORKLOADS, Draw, Texts, batches_of, draw_texts, made_words
 from .timing import compared, in_turn, seconds_of
@@ -105,4 +106,4 @@ def _draw(flags: Namespace, draw: Draw, count: int) -> Texts:
     return draw_texts(draw(count), fields_of(flags)["vocab_size"], models.NUM_LABELS)
 
 
-PARTS = {part.__name__: part for part in (training, lengths, inference, embedding, commands)}
+PARTS = {p.__name__: p for p in (training, lengths, inference, embedding, commands, pages)}
