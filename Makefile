@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED_FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart app test fast lab-tests lint common-tests soak clean
+.PHONY: help quickstart release app test fast lab-tests lint common-tests soak clean
 # Two installations into one environment must not run at the same time under `make -j`.
 .NOTPARALLEL:
 
@@ -15,6 +15,13 @@ help: ## List the targets
 
 quickstart: .venv/ready-base ## Train on a small synthetic corpus, then show accuracy and attention
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/quickstart.py
+
+# The names are examples; the licence is that of the synthetic texts.
+PUBLISH = $(BIN)/python scripts/push.py runs/quickstart/model someone/quickstart --license apache-2.0 --language en
+release: .venv/ready-release quickstart ## Write what a published model and its Space hold to runs/release; send nothing
+	@rm -rf runs/release
+	@$(PUBLISH) --handler --onnx --output runs/release/model
+	@$(PUBLISH) --space --output runs/release/space
 
 app: .venv/ready-demo ## Open a page to try the model of the quickstart
 	@$(BIN)/python scripts/app.py runs/quickstart/model
@@ -49,6 +56,7 @@ clean: ## Remove the environment, caches and build files
 
 extras_base :=
 extras_demo := [demo]
+extras_release := [onnx]
 extras_test := [test]
 extras_lint := [test,lint]
 

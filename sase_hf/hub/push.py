@@ -44,7 +44,10 @@ PUBLIC_NAMES = (
 )
 
 # Weights that transformers would load. Old ones of another form must not stay beside new ones.
-WEIGHTS = re.compile(r"(pytorch_)?model(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?")
+# A graph of old weights must not stay either.
+WEIGHTS = re.compile(
+    r"onnx/.+\.onnx|(pytorch_)?model(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?"
+)
 _WAYS_OUT = {
     401: "log in with `hf auth login`, or set HF_TOKEN to a valid token",
     403: "use a token that may write there, or a repository of your own",
@@ -92,6 +95,7 @@ def push(
     commit_message: str = COMMIT_MESSAGE,
     dry_run: bool = False,
     handler: bool = False,
+    onnx: str | Path | None = None,
     page: str | None = None,
     about: Mapping[str, str | None] | None = None,
     token: str | None = None,
@@ -109,6 +113,7 @@ def push(
         commit_message: The message of the commit.
         dry_run: Check all that needs no network, and send nothing.
         handler: Add the files that serve the model on Hugging Face Inference Endpoints.
+        onnx: The folder of an ONNX export of this checkpoint; goes up as `onnx/`.
         page: HTML that holds the checkpoint; it goes up instead, as a static Space, from which the
             same commit removes all other files.
         about: `license` and `language` of the published card, needed if the card names none; ""
@@ -118,6 +123,8 @@ def push(
     validate_repo_id(repo_id)
     about = about or {}
     publication = prepare(checkpoint, about, handler=handler)
+    if onnx is not None:
+        publication.files.update(_exported_files(Path(onnx), Path(checkpoint)))
     kind: Any = {"repo_type": "model" if page is None else "space"}
     if not dry_run:
         repo_id = create_repository(repo_id, private=private, token=token, **kind)
@@ -143,6 +150,17 @@ def push(
             repo_id, changes, commit_message=commit_message, revision=revision, **kind
         )
     return Push(repo_id, publication, commit.oid)
+
+
+def _exported_files(exported: Path, folder: Path) -> dict[str, Path]:
+    """Return the files of an ONNX export; raise ValueError if other weights were exported."""
+    record = json.loads((exported / "export.json").read_text(encoding="utf-8"))
+    checksum = record["checkpoint"].get("sha256", "no single file of weights")
+    if checksum not in (folder / CHECKSUMS_NAME).read_text(encoding="utf-8"):
+        raise ValueError(
+            f"{exported} is not an export of the weights in {folder}; export them again"
+        )
+    return {f"onnx/{path.name}": path for path in sorted(exported.iterdir())}
 
 
 def _space_of(publication: Publication, card: str, repo_id: str, page: str) -> Publication:

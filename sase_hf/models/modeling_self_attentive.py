@@ -13,7 +13,7 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`:
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -26,6 +26,9 @@ from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .packing_self_attentive import Packing
 from .pooling_self_attentive import POOLINGS, PackedGeneralizedPooling, init_glorot_uniform
+
+if TYPE_CHECKING:  # transformers copies every file that an import names; only others run this one
+    from .multi_vector_self_attentive import SentenceRows  # noqa: F401
 
 IGNORED_LABEL = -100
 
@@ -41,6 +44,7 @@ SENTENCE_TRANSFORMER_FILES: dict[str, Any] = {
         "module_output_name": "sentence_embedding",
     },
 }
+_TAKE_THE_ROWS = "multi_vector_self_attentive.SentenceRows"
 
 
 @dataclass
@@ -658,6 +662,12 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
     """
 
     reads_pairs = True
+    json_files = SENTENCE_TRANSFORMER_FILES | {
+        "modules.json": [
+            *SENTENCE_TRANSFORMER_FILES["modules.json"],
+            {"idx": 1, "name": "1", "path": "", "type": _TAKE_THE_ROWS},
+        ]
+    }
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         config = deepcopy(config)

@@ -10,7 +10,7 @@ from huggingface_hub import HfApi, RepoCard, constants
 from loopback_hub import DROP, OWNER, TOKEN, Hub
 from safetensors.torch import load_file
 from script_files import load_script
-from tiny import tiny_config
+from tiny import exports, tiny_config
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.hub import push, write_model_card
@@ -82,8 +82,34 @@ def test_push_space_sends_a_page_and_its_readme_alone(
     assert b"<bdi>cc0-1.0</bdi>" in held["index.html"]
     assert b"<bdi>fr</bdi>" in held["index.html"]
     (folder / "README.md").unlink()
-    with pytest.raises(SystemExit, match=r"there is no .*README\.md"):
-        load_script("push").main([str(folder), NAME, "--space", "--dry_run"])
+    for flags, message in (
+        (["--dry_run"], r"there is no .*README\.md"),
+        (["--onnx"], "--onnx adds files to a model, and --space has none"),
+        (["--output", str(folder)], "model exists and is not empty; name a new folder"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            load_script("push").main([str(folder), NAME, "--space", *flags])
+
+
+@exports
+@pytest.mark.slow
+def test_push_onnx_sends_an_export_of_these_weights(folder: Path, hub: Hub, tmp_path: Path) -> None:
+    """And `--output` writes what would be sent; a graph of other weights never stays or goes up."""
+    output = tmp_path / "repository"
+    load_script("push").main([str(folder), NAME, "--onnx", "--output", str(output)])
+    assert not hub.requests
+    done = push(folder, NAME, onnx=output / "onnx")
+    held = hub.files(NAME)
+    assert held.keys() - MODEL_FILES >= {"onnx/model.onnx", "onnx/predictor.py"}
+    written = {path.relative_to(output).as_posix() for path in output.rglob("*.*")}
+    assert written | {"SHA256SUMS"} == set(done.publication.files)
+    assert all((output / name).read_bytes() == held[name] for name in done.publication.files)
+    change_weights(folder, lambda weights: weights["classifier.output.bias"].add_(1))
+    write_model_card(folder)
+    with pytest.raises(ValueError, match="onnx is not an export of the weights in"):
+        push(folder, NAME, onnx=output / "onnx")
+    push(folder, NAME)
+    assert "onnx/model.onnx" not in hub.files(NAME)
 
 
 def test_push_script_prints_code_that_loads_what_was_pushed(

@@ -96,7 +96,7 @@ def test_rank_finds_the_documents_that_embed_wrote(
         rankings[mode] = read_lines(output)
     assert rankings["rows"][0]["documents"][0] == ANIMALS.index("owl")
     assert rankings["rows"][1] == {"query": "", "documents": [0, 1, 2], "scores": [0, 0, 0]}
-    encoder = SentenceTransformer(model)
+    encoder = SentenceTransformer(model, trust_remote_code=True)
     embedded = encoder.encode(["the owl", *(pair["document"] for pair in PAIRS)])
     similar = encoder.similarity(embedded[:1], embedded[1:])[0].topk(3)
     assert rankings["flat"][0]["documents"] == similar.indices.tolist()

@@ -31,6 +31,9 @@ from sase_hf.utils.process import Terminated
 TIMINGS = ("_runtime", "_per_second", "_preparation_time")
 
 ROWS = make_rows("single_label")
+LSTM_MATRICES = [
+    f"{way}_lstm.weight_{kind}h_l0" for way in ("forward", "backward") for kind in "ih"
+]
 EVERY_FIVE = {"save_strategy": "steps", "save_steps": 5}
 
 
@@ -280,6 +283,32 @@ def test_trainer_logs_the_mean_penalty_since_the_last_log(tmp_path: Path) -> Non
     expected = penalty.view(-1, 16).mean(1)  # two batches of 8 rows a log
     assert expected.std() > 0.01, "the premise: the batches differ"
     assert logged == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
+@pytest.mark.parametrize(
+    ("matrices", "layers"),
+    [(LSTM_MATRICES, []), ([], ["projection", "hops"]), ([], ["hidden", "output"])],
+)
+def test_stock_trainer_trains_lora_that_merges_and_reloads(
+    tmp_path: Path, matrices: list[str], layers: list[str]
+) -> None:
+    """On LSTM, attention or MLP; a saved adapter loads with its base, the merged model alone."""
+    peft = pytest.importorskip("peft")
+    plain, load = make_trainer(tmp_path), SelfAttentiveForSequenceClassification.from_pretrained
+    base, adapter, merged = (str(tmp_path / name) for name in ("base", "adapter", "merged"))
+    plain.save_model(base)
+    config = peft.LoraConfig(r=2, target_parameters=matrices, target_modules=layers)
+    model = peft.get_peft_model(load(base), config)
+    Trainer(model, plain.args, train_dataset=ROWS, data_collator=collate).train()
+    learnt = [weight for name, weight in model.named_parameters() if "lora_B" in name]
+    assert [bool(weight.any()) for weight in learnt] == [True] * len(matrices + layers)
+    batch = collate(ROWS.select(range(5)))
+    expected = model.eval()(**batch).logits
+    model.save_pretrained(adapter)
+    model.merge_and_unload().save_pretrained(merged)
+    for saved in (adapter, merged):
+        torch.testing.assert_close(load(saved)(**batch).logits, expected, rtol=0, atol=1e-5)
 
 
 def test_stock_trainer_still_needs_the_private_method_that_is_replaced(tmp_path: Path) -> None:
