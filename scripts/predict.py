@@ -69,7 +69,8 @@ def predict(model: Any, tokenizer: Any, lines: Iterable[str], size: int) -> Iter
             added: Any = [{"translation": text} for text in found]
         else:
             batch = tokenizer(*map(list, zip(*texts, strict=True)), **options)
-            added = predicted_labels(model(**batch).logits, labels)
+            logits, threshold = model(**batch).logits, model.config.answer_threshold
+            added = predicted_labels(logits, labels, threshold)
         for row, more in zip(texts, added, strict=True):
             yield dict(zip(TEXT_COLUMNS, row, strict=False)) | more
         sys.stdout.flush()

@@ -404,12 +404,19 @@ def contributions(
 # The loss
 
 
-def cross_entropy(logits: Tensor, label: int, smoothing: float) -> Tensor:
-    """Return -sum_k q_k log p_k, where q gives `smoothing` to all classes and the rest to one."""
+def cross_entropy(
+    logits: Tensor, label: Any, smoothing: float, weights: Sequence[float] | None = None
+) -> Tensor:
+    """Return -sum_k w_k q_k log p_k, where q gives `smoothing` to all classes and the rest to one.
+
+    Soft labels divide the rest as their probabilities say.
+    """
     log_p = logits - torch.logsumexp(logits, dim=0)
-    loss = -(1 - smoothing) * log_p[label]
+    loss = torch.zeros((), dtype=torch.float64)
     for k in range(len(logits)):
-        loss = loss - smoothing / len(logits) * log_p[k]
+        share = float(k == label) if isinstance(label, int) else label[k]
+        q = (1 - smoothing) * share + smoothing / len(logits)
+        loss = loss - (1 if weights is None else weights[k]) * q * log_p[k]
     return loss
 
 
@@ -440,9 +447,7 @@ def loss(config: Any, predictions: Sequence[Prediction], labels: Sequence[Any]) 
         elif config.problem_type == "multi_label_classification":
             task = binary_cross_entropy(logits, label)
         else:
-            task = cross_entropy(logits, label, config.label_smoothing)
-            if config.class_weights is not None:
-                task = task * config.class_weights[label]
+            task = cross_entropy(logits, label, config.label_smoothing, config.class_weights)
         total = total + task + config.penalty_coef * P
     return total / len(predictions)
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+import numpy as np
 from datasets import ClassLabel, List, Value
 
 SINGLE_LABEL = "single_label_classification"
@@ -41,7 +42,7 @@ class CellFault(ValueError):
 class CellReader:
     """Reads several labels in one text, so that they never become one class.
 
-    A text that spells a list of texts and numbers, in JSON or Python, is that list. In a
+    A text that spells a list of texts and numbers, or a dict, in JSON or Python, is that. In a
     multi-label problem every other text lists labels, with the separator that the `cells` have, and
     may be just one. In a single-label problem every text is a class. The texts of known `names` are
     never divided. `problem_type` is None if it is to be inferred.
@@ -53,7 +54,7 @@ class CellReader:
         self.problem_type, self.names = problem_type, names
         self.known = {text for name in names for text in (name, name.strip())}
         texts = {cell.strip() for cell in cells if isinstance(cell, str)} - self.known
-        texts = {text for text in texts if not text.startswith("[")}
+        texts = {text for text in texts if not text.startswith(("[", "{"))}
         found = (mark for mark in _SEPARATORS if any(mark in text for text in texts))
         self.separator = next(found, None)
         self.doubtful = _several_in_one(texts) if problem_type is None else {}
@@ -91,6 +92,7 @@ class LabelColumn:
     names: tuple[str, ...]  # the classes in id order; for regression one name per output
     positions: bool = False  # whether whole numbers are read as positions in `names`
     indicators: bool = False  # whether a row of a multi-label problem is a 0 or 1 for every class
+    soft: bool = False  # whether a row of a single-label problem gives each class a probability
     reader: CellReader = _WHOLE_CELLS
 
     @classmethod
@@ -107,7 +109,9 @@ class LabelColumn:
         a regression unless names are given; whole numbers that hardly repeat are refused; all else
         is a single-label problem. The rows of a multi-label problem list the labels that apply. If
         all of them have the same length, 2 or more (that of the names, if given), and hold only 0
-        and 1, they are a 0 or 1 for every class. `encode` refuses values that cannot be labels.
+        and 1, they are a 0 or 1 for every class. Dicts from class to probability are soft labels of
+        a single-label problem; there lists hold a number for each of the `label_names`. `encode`
+        refuses values that cannot be labels.
 
         The order of the names: `label_names`; else the `class_names` of the dataset; else numbers
         by size, so that "10" comes after "9"; else alphabetical. 1, 1.0, "1" and "1.0" are the same
@@ -134,6 +138,7 @@ class LabelColumn:
             width = len(lists[0]) if lists else 1
             scores = [f"score_{index}" for index in range(width)] if width > 1 else ["score"]
             return cls(kind, given or tuple(scores), reader=reader)
+        soft = kind == SINGLE_LABEL and any(isinstance(value, dict | list) for value in values)
         positions = bool(label_names) and not any(NUMBER.fullmatch(name) for name in given)
         width, least = 0, 2
         items: Sequence[Any] = values
@@ -141,6 +146,9 @@ class LabelColumn:
             width = _indicator_width(lists, len(given))
             least = 1 if lists or not values else 0  # `encode` refuses the rows that are no lists
             items = range(width) if width else [item for row in lists for item in row]
+        elif soft:  # the numbers of a list name no class
+            parts = (value if isinstance(value, dict) else [value] for value in values)
+            items = list(chain.from_iterable(parts))
         learnt = sorted({class_name(i) for i in items if isinstance(i, str | int | float)})
         if all(map(NUMBER.fullmatch, learnt)):
             learnt.sort(key=lambda name: (float(name), name))
@@ -149,7 +157,7 @@ class LabelColumn:
             fault = f"the training rows have the labels {_listed(names) or '(none)'}"
             advice = "Add rows with other labels, or list every label in --label_names"
             raise ValueError(f"{fault}; at least {least} are needed. {advice}")
-        return cls(kind, names, positions, width > 0, reader)
+        return cls(kind, names, positions, width > 0, soft, reader)
 
     @property
     def feature(self) -> ClassLabel | List | Value:
@@ -165,7 +173,7 @@ class LabelColumn:
         if is_unlabelled(value, () if self.problem_type == REGRESSION else self.names):
             return None
         if self.problem_type == SINGLE_LABEL:
-            return self._class_id(value)
+            return self._probabilities(value) if self.soft else self._class_id(value)
         if self.problem_type == REGRESSION:
             return self._targets(value)
         if not isinstance(value, list):
@@ -209,6 +217,21 @@ class LabelColumn:
             advice = "correct it, or train with other --label_names or another --problem_type"
             raise ValueError(f"{fault}; {advice}{_FROM_CHECKPOINT}")
         return self._ids[name]
+
+    def _probabilities(self, cell: Any) -> list[float]:
+        """Return the probability of each class; a label without numbers has all of it."""
+        given = cell if isinstance(cell, dict) else {}
+        if isinstance(cell, list) and len(cell) == len(self.names):
+            given = dict(zip(self.names, cell, strict=True))
+        elif not isinstance(cell, dict | list):
+            given = {cell: 1.0}
+        numbers = [0 if number is None else number for number in given.values()]  # as in Parquet
+        are_shares = all(type(number) in (int, float) and 0 <= number <= 1 for number in numbers)
+        if not are_shares or abs(sum(numbers) - 1) > 0.01:  # of rounded numbers
+            form = "{label: probability}, or a list with the probability of each label"
+            raise ValueError(f"{reprlib.repr(cell)} is not {form}, that sum to 1")
+        shares = np.bincount([*map(self._class_id, given)], numbers, len(self.names))
+        return [float(share) for share in shares / shares.sum()]
 
     def _targets(self, value: Any) -> float | list[float]:
         items = value if isinstance(value, list) else [value]
@@ -271,17 +294,19 @@ def truth_of(value: Any) -> bool | None:
     return _TRUTHS.get(str(value).strip().lower())
 
 
-def _spelt_list(text: str) -> list[str | int | float] | None:
-    """Return the list of texts and numbers that a text spells, None if it spells none."""
-    if not (text.startswith("[") and text.endswith("]")):
+def _spelt_list(text: str) -> Any:
+    """Return the list of texts and numbers, or the soft label, that a text spells; else None."""
+    if text[:1] + text[-1:] not in ("[]", "{}"):
         return None
     if _ARRAY.fullmatch(text):
         raise ValueError(f"{reprlib.repr(text)} is a list without commas; write ['a', 'b']")
     for parse in (json.loads, ast.literal_eval):  # true and false are JSON's alone
         with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            items: list[Any] = parse(text)
-            if all(isinstance(item, str | int | float) for item in items):
+            items = parse(text)
+            if all(isinstance(i, str | int | float) for i in items) and not isinstance(items, set):
                 return items
+    if text.startswith("{"):
+        return None
     fault = f"{reprlib.repr(text)} looks like a list, but cannot be read; write ['a', 'b']"
     raise ValueError(f"{fault}, or add --problem_type {SINGLE_LABEL} if it is one class")
 

@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 TRANSLATION = "translation"
 TEXT_COLUMNS = ("text", "text_pair")
 LONG_NAME = 80  # characters; a longer one is rather a text than the name of a column
+PROBABILITIES = "probabilities"  # of the classes, in a train split
 SPAN_COLUMNS = ("spans", "spans_pair")  # the marks on each text
 
 
@@ -46,9 +47,10 @@ class TaskData:
 
     The splits are some of "train", "validation" and "test", with the columns `text`, for pairs
     `text_pair`, and `label`: by `problem_type` a class id, a 0.0 or 1.0 for every class, or a
-    number or list of numbers. Only a test split may come without `label`. Where texts are marked,
-    `spans` holds the marks, `spans_pair` those of the second text, and `against`, where it was
-    asked for, those of one text that speak against the label.
+    number or list of numbers. Where labels are soft, the class id is that of the most probable
+    class, and the train split has the `probabilities` to learn. Only a test split may come without
+    `label`. Where texts are marked, `spans` holds the marks, `spans_pair` those of the second text,
+    and `against`, where it was asked for, those of one text that speak against the label.
     """
 
     splits: DatasetDict
@@ -246,6 +248,10 @@ def _checked(
     if len(unlabelled) == split.num_rows:
         raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
     rows = split.named_texts(texts, left_out=set(unlabelled))
+    if labels.soft and split.name == "train":
+        rows = rows.add_column(PROBABILITIES, encoded, new_fingerprint=uuid4().hex)
+    if labels.soft:
+        encoded = [shares and int(np.argmax(shares)) for shares in encoded]
     # The fingerprint is random, because hashing all labels takes long.
     rows = rows.add_column("label", encoded, feature=labels.feature, new_fingerprint=uuid4().hex)
     if unlabelled:
@@ -295,6 +301,8 @@ def _hold_out(
         raise ValueError(f"{fault} {use}; {advice}")
     for name, chosen in (("train", ~is_picked), ("validation", is_picked)):
         splits[name] = train.select(np.flatnonzero(chosen))
+    if PROBABILITIES in train.column_names:
+        splits["validation"] = splits["validation"].remove_columns(PROBABILITIES)
     sources["validation"] = {**sources["train"], "split_off": fraction, "seed": seed}
 
 
@@ -392,10 +400,11 @@ def encode_pairs(task: TaskData, tokenizer: PreTrainedTokenizerBase) -> DatasetD
 
 
 def _tokenized(task: TaskData, encode: Callable[..., BatchEncoding]) -> DatasetDict:
-    """Encode every split, on disk if it is there; of the old columns keep only the labels."""
+    """Encode every split, on disk if it is there; of the old columns keep only what is learnt."""
     splits = {}
     for name, split in task.splits.items():
-        rows = split.rename_column("label", "labels") if "label" in split.column_names else split
+        targets = [one for one in (PROBABILITIES, "label") if one in split.column_names]
+        rows = split.rename_column(targets[0], "labels") if targets else split
         with writing_rows():
             splits[name] = rows.map(
                 encode,

@@ -23,9 +23,11 @@ EPOCHS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 8, 256, 0.05, 6e-3
 
 
 def label_tensor(rows: Dataset, problem_type: str, num_labels: int) -> Tensor:
-    """Return the labels of rows: class ids (B,), or floats (B, C)."""
+    """Return the labels of rows: ids of the (most probable) class (B,), or floats (B, C)."""
     labels = torch.tensor(rows["labels"][:])
-    return labels if problem_type == SINGLE_LABEL else labels.float().view(-1, num_labels)
+    if problem_type == SINGLE_LABEL:
+        return labels if labels.ndim == 1 else labels.argmax(1)
+    return labels.float().view(-1, num_labels)
 
 
 def most_frequent(train: Dataset, num_rows: int, problem_type: str, num_labels: int) -> Tensor:

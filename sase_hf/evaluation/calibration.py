@@ -1,7 +1,7 @@
-"""The calibration error of probabilities, and the temperature that lowers it.
+"""The calibration error of probabilities, the temperature that lowers it, and answer sets.
 
-Both need one label per row. Shapes: B rows, C classes. Source: Guo et al. 2017, On Calibration of
-Modern Neural Networks.
+All need one label per row. Shapes: B rows, C classes. Sources: Guo et al. 2017, On Calibration of
+Modern Neural Networks; Sadinle et al. 2019, Least Ambiguous Set-Valued Classifiers.
 """
 
 import numpy as np
@@ -59,3 +59,17 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
         else:
             high = middle
     return float(np.exp((low + high) / 2))
+
+
+def fit_threshold(probabilities: ArrayLike, labels: ArrayLike, error: float) -> float | None:
+    """Return the probability from which on a label belongs to the answer set of a text.
+
+    The set of a new text, which comes as those of the B rows did, lacks the right label with a
+    probability of at most `error`. The threshold is the k-th smallest probability of the `labels`
+    (B,), k = floor((B + 1) * error): conformal prediction, LAC. None if k is 0: of so few rows,
+    only the set of all labels keeps the promise. `probabilities` are (B, C).
+    """
+    labels = np.asarray(labels)
+    given = np.sort(np.asarray(probabilities)[np.arange(len(labels)), labels])
+    allowed = int((len(given) + 1) * error)
+    return float(given[allowed - 1]) if allowed else None

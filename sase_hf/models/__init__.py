@@ -119,6 +119,7 @@ FAMILIES = {
             "embedding_dropout",
             "classifier_dropout",
             "label_smoothing",
+            "answer_error",
             "freeze_embeddings",
         ),
         pipeline_task=TASK,

@@ -60,9 +60,9 @@ class CheckedConfig(PreTrainedConfig):
                 raise ValueError(f"{name} is {size!r}; it must be from 1 to {most}, an integer")
 
     def check_rates(self, *names: str) -> None:
-        """Refuse rates outside [0, 1)."""
+        """Refuse rates outside [0, 1); None is 0."""
         for name in names:
-            if not 0 <= (rate := getattr(self, name)) < 1:
+            if not 0 <= (rate := getattr(self, name) or 0) < 1:
                 raise ValueError(f"{name} is {rate}; it must be at least 0 and below 1")
 
     def check_weights(self, *names: str) -> None:

@@ -181,6 +181,13 @@ class SelfAttentiveConfig(CheckedConfig):
     label_smoothing: float | int = flag(
         0.0, "Share of the target probability spread over all labels of a single-label problem."
     )
+    answer_error: float | int = flag(
+        0.05,
+        "Share of texts whose answer set, which --calibrate prepares, may lack the right label.",
+    )
+    # The answer set of a text has each label with this probability or more, and the best one; a
+    # single-label problem only. None: no sets. Training makes an old threshold wrong: set it anew.
+    answer_threshold: float | int | None = None
     # The weight of each class in the task loss, in id order; single-label problems only.
     class_weights: Numbers | None = None
     # For each target of a regression, the model multiplies its output by the deviation and adds the
@@ -307,6 +314,7 @@ class SelfAttentiveConfig(CheckedConfig):
         for name, off, kinds in (
             ("label_smoothing", 0, (None, "single_label_classification")),
             ("class_weights", None, (None, "single_label_classification")),
+            ("answer_threshold", None, (None, "single_label_classification")),
             ("target_mean", None, ("regression",)),
             ("target_deviation", None, ("regression",)),
         ):
@@ -336,6 +344,7 @@ class SelfAttentiveConfig(CheckedConfig):
     def _check_numbers(self) -> None:
         """Refuse rates, coefficients and numbers of labels that are out of range."""
         self.check_rates("embedding_dropout", "classifier_dropout", "label_smoothing")
+        self.check_rates("answer_error", "answer_threshold")
         self.check_weights("penalty_coef", "rationale_coef", "initializer_range")
         if not 0 < self.score_temperature < math.inf:
             raise ValueError(

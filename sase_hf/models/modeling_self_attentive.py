@@ -303,8 +303,8 @@ def infer_problem_type(config: SelfAttentiveConfig, labels: Tensor) -> str:
         return "regression"
     if labels.is_floating_point():
         raise ValueError(
-            f"labels are {labels.dtype}, sets of labels or regression targets; set "
-            'config.problem_type to "multi_label_classification" or "regression"'
+            f"labels are {labels.dtype}; set config.problem_type to what they are: "
+            '"multi_label_classification", "regression" or "single_label_classification"'
         )
     return "single_label_classification"
 
@@ -326,8 +326,9 @@ def penalised_loss(
 
     Args:
         logits: Shape (B, num_labels).
-        labels: Class ids (B,); or floats (B, num_labels), for one output also (B,). An entry of
-            -100 does not count.
+        labels: Class ids (B,), or their probabilities as floats (B, num_labels), which then count
+            as num_labels labels; for other problems floats (B, num_labels), for one output also
+            (B,). An entry of -100 does not count.
         penalty: Shape (B,). Each row is weighted by the number of its counted labels.
         config: Gives problem type, penalty coefficient, label smoothing, class weights, and the
             deviation of the targets in which the error of a regression is measured.
@@ -360,24 +361,25 @@ def _task_losses(
     rows, outputs = logits.shape
     is_single = problem_type == "single_label_classification"
     allowed = [(rows,), (rows, 1)] if is_single or outputs == 1 else [(rows, outputs)]
-    if tuple(labels.shape) not in allowed:
+    is_soft = is_single and labels.is_floating_point() and labels.shape == logits.shape
+    if not is_soft and tuple(labels.shape) not in allowed:
         raise ValueError(
             f"labels have shape {tuple(labels.shape)}; {problem_type} with logits of shape "
             f"{tuple(logits.shape)} needs {' or '.join(map(str, allowed))}. If these are other "
             "labels, set config.problem_type"
         )
     if is_single:
-        labels = labels.view(-1, 1).long()
+        labels = labels.to(logits.dtype) if is_soft else labels.view(-1, 1).long()
         weights = config.class_weights
         losses = F.cross_entropy(
             logits,
-            labels.squeeze(1),
+            labels if is_soft else labels.squeeze(1),
             weight=None if weights is None else logits.new_tensor(weights),
             ignore_index=IGNORED_LABEL,
             label_smoothing=config.label_smoothing,
             reduction="none",
         )
-        return losses.unsqueeze(1), labels != IGNORED_LABEL
+        return losses.unsqueeze(1).expand_as(labels), labels != IGNORED_LABEL
     labels = labels.view_as(logits).to(logits.dtype)
     inputs, targets = logits, labels
     if config.target_deviation is not None:  # before the squares, which might overflow
@@ -673,6 +675,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         config = deepcopy(config)
         config.problem_type, config.label_smoothing = "regression", 0.0
         config.class_weights = config.target_mean = config.target_deviation = None
+        config.answer_threshold = None
         config.id2label, config.label2id = {0: "score"}, {"score": 0}
         config.validate()
         super().__init__(config)

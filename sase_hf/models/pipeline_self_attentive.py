@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -20,6 +21,11 @@ logger = logging.get_logger(__name__)
 
 TASK = "self-attention"
 MIN_RATIO = 1.5  # least weight of a token in a span, over an even share
+MIN_RANKED = 100  # tokens of a text; its sentences are ranked if it has more
+# Where a sentence may end: white space, or the marks of Chinese and Japanese with closing quotes.
+_BREAK = re.compile("\\s+|[\u3002\uff01\uff1f\uff61]+[\u201d\u2019\u300d\u300f\uff09]*")
+_MARKS = tuple(".!?\u2026\u061f\u06d4\u0964")  # ... and those of Arabic, Urdu, Hindi
+_CLOSING = "\"'\u201d\u2019\u00bb)]"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -33,6 +39,7 @@ class SelfAttentionPipeline(Pipeline):
     - `text`: the input;
     - `label`, `score`: the best label and its probability (for a regression its value);
     - `scores`: label -> probability, or value;
+    - `answer_set`, only with `config.answer_threshold`: the labels that may be right, best first;
     - `tokens`, `offsets`: the T tokens as they stand in the text, and their (start, end) in it;
       an added token, such as `[CLS]`, has its name and an empty span;
     - `attention`: A, r lists of T floats;
@@ -43,6 +50,10 @@ class SelfAttentionPipeline(Pipeline):
       `text`, `start`, `end`, and as `weight` its share of `overall`. A span is a longest run of
       tokens that each get more than `MIN_RATIO` = 1.5 times an even share, 1 / T; a text that is
       read evenly has none;
+    - `sentences`: of a text of more than `MIN_RANKED` = 100 tokens, else none; each with its
+      `text`, `start`, `end`, as `weight` the sum of `overall` over its tokens, and as `added` that
+      of `word_contributions`. The first one added most to the logit of the target, the last one
+      least; without contributions, the first has the largest weight;
     - `target`: the label that is explained, by default the best one; `target=` names another;
     - `word_contributions`: what each token added to the logit of the target, T floats, with a sign:
       below zero, the token spoke against it;
@@ -209,6 +220,7 @@ class SelfAttentionPipeline(Pipeline):
             readings.append({**reading, "truncated": model_outputs["truncated"][side]})
             if "words" in model_outputs:
                 readings[-1] |= self._why(model_outputs, real, mine, side if is_pair else None)
+            readings[-1]["sentences"] = ranked_sentences(readings[-1])
             if "pair_attention" in model_outputs:
                 pairs = model_outputs["pair_attention"][0].float()  # (T, T) or (2, T, T)
                 pairs = (pairs[side] if is_pair else pairs)[real][:, real]
@@ -250,7 +262,16 @@ class SelfAttentionPipeline(Pipeline):
             values = logits.softmax(-1)
         scores = {self._names[i]: value for i, value in enumerate(values.tolist())}
         label = max(scores, key=scores.__getitem__)
-        return {"label": label, "score": scores[label], "scores": scores}
+        prediction = {"label": label, "score": scores[label], "scores": scores}
+        return prediction | answer_set(scores, config.answer_threshold)
+
+
+def answer_set(scores: Mapping[str, float], threshold: float | None) -> dict[str, list[str]]:
+    """Return the labels with a probability from the threshold on, and the best; none without it."""
+    if threshold is None:
+        return {}
+    best, *others = sorted(scores, key=lambda label: -scores[label])
+    return {"answer_set": [best, *(label for label in others if scores[label] >= threshold)]}
 
 
 def _reading(text: str, offsets: list[list[int]], names: list[str], hops: Tensor) -> dict[str, Any]:
@@ -295,15 +316,51 @@ def most_attended(
     A token without characters, such as `[CLS]`, is in none.
     """
     least = MIN_RATIO / max(len(overall), 1)
-    spans = []
     places = groupby(
         range(len(overall)),
         key=lambda place: overall[place] > least and offsets[place][0] < offsets[place][1],
     )
-    for is_strong, run in places:
-        if is_strong:
-            members = list(run)
-            start, end = offsets[members[0]][0], offsets[members[-1]][1]
-            weight = sum(overall[place] for place in members)
-            spans.append({"text": text[start:end], "start": start, "end": end, "weight": weight})
+    spans = [_part(text, offsets, overall, [*run]) for is_strong, run in places if is_strong]
     return sorted(spans, key=lambda span: -span["weight"])
+
+
+def _part(
+    text: str, offsets: list[list[int]], overall: list[float], places: list[int]
+) -> dict[str, Any]:
+    """Describe the part of a text with the tokens at these places, and their weight."""
+    start, end = offsets[places[0]][0], offsets[places[-1]][1]
+    weight = sum(overall[place] for place in places)
+    return {"text": text[start:end], "start": start, "end": end, "weight": weight}
+
+
+def ranked_sentences(reading: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the `sentences` of the reading of a text, in their order.
+
+    A token counts for the sentence in which it begins; one without characters counts for none.
+    """
+    offsets, added = reading["offsets"], reading.get("word_contributions")
+    if len(offsets) <= MIN_RANKED:
+        return []
+    starts, sentences = list(sentence_starts(reading["text"])), []
+    real = [token for token, (start, end) in enumerate(offsets) if start < end]
+    for _, run in groupby(real, key=lambda token: bisect_right(starts, offsets[token][0])):
+        tokens = list(run)
+        sentences.append(_part(reading["text"], offsets, reading["overall"], tokens))
+        if added is not None:
+            sentences[-1]["added"] = sum(added[token] for token in tokens)
+    return sorted(sentences, key=lambda one: -one.get("added", one["weight"]))
+
+
+def sentence_starts(text: str) -> Iterator[int]:
+    """Yield where the sentences of a text begin.
+
+    A sentence ends with a mark and any closing quotes before white space, with a mark of Chinese or
+    Japanese, or with its line; unless a small letter follows, as in "e.g. this" or a wrapped line.
+    """
+    yield 0
+    for found in _BREAK.finditer(text):
+        start, end = found.span()
+        before = text[max(start - 4, 0) : start].rstrip(_CLOSING)
+        is_end = not found[0].isspace() or "\n" in found[0] or before.endswith(_MARKS)
+        if is_end and not text[end : end + 1].islower():
+            yield end

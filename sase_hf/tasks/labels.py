@@ -91,6 +91,9 @@ class LabelTask(EncoderTask):
     def load_rows(self, config: Any = None) -> TaskData:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
         args = self.data_args
+        if self.model_args.answer_error is not None and not self.run_args.calibrate:
+            fault = f"--answer_error is {self.model_args.answer_error}, but no answer sets are made"
+            raise ValueError(f"{fault}; add --calibrate, which fits them after training")
         problem_type, label_names = args.problem_type, args.label_names
         if config is not None:
             _saved_task(config)  # refuses one that cannot learn labels
@@ -132,6 +135,8 @@ class LabelTask(EncoderTask):
 
     def change_config(self, config: Any, data: TaskData, is_resumed: bool) -> None:
         """Set also other labels and class weights if they were asked for."""
+        if getattr(self.run_args, "do_train", False):
+            config.answer_threshold = None  # that of other weights
         if self.model_args.ignore_mismatched_sizes:
             config.class_weights = None  # those of its own labels
             for name, value in _label_fields(data).items():
@@ -144,7 +149,8 @@ class LabelTask(EncoderTask):
         """Yield the number of rows, their columns, and the labels."""
         yield from super().describe(setup)
         names = setup.task.label_names
-        yield f"labels: {len(names)} ({', '.join(names[:10])}), {setup.task.problem_type}"
+        kind = setup.task.problem_type + ", with probabilities" * setup.task.labels.soft
+        yield f"labels: {len(names)} ({', '.join(names[:10])}), {kind}"
         if (marked := count_marked(setup.rows.get("train"))) is not None:
             yield f"rationale: {marked:,} of {setup.rows['train'].num_rows:,} training rows"
         yield from setup.task.labels.doubts() if self.run_args.do_train else ()
@@ -174,8 +180,9 @@ class LabelTask(EncoderTask):
         return super().evaluate(trainer, setup, known)
 
     def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
-        """Return the predicted labels and their probabilities."""
-        return predicted_labels(torch.from_numpy(predictions), setup.task.labels)
+        """Return the predicted labels, their probabilities and the answer sets."""
+        threshold = setup.model.config.answer_threshold
+        return predicted_labels(torch.from_numpy(predictions), setup.task.labels, threshold)
 
 
 def _saved_task(config: Any) -> str | None:

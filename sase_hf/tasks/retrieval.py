@@ -29,6 +29,7 @@ LABEL_FIELDS = (
     "pruned_row_size",
     "pruned_column_size",
     "label_smoothing",
+    "answer_error",
 )
 
 

@@ -17,6 +17,7 @@ from ..data.arguments import SourceArguments
 from ..data.labels import MULTI_LABEL, REGRESSION, LabelColumn
 from ..data.rows import CsvForm, read_rows, wrap_read_errors
 from ..data.splits import TaskData
+from ..models.pipeline_self_attentive import answer_set
 from ..utils.files import atomic_write
 
 Row = Mapping[str, Any]
@@ -73,12 +74,14 @@ def write_predictions(
     return target
 
 
-def predicted_labels(logits: Tensor, labels: LabelColumn) -> list[dict[str, Any]]:
+def predicted_labels(
+    logits: Tensor, labels: LabelColumn, answer_threshold: float | None = None
+) -> list[dict[str, Any]]:
     """Return the columns of predictions for rows with these logits (B, C).
 
     They are `predicted_label` and `confidence`, its probability; for sets of labels
     `predicted_labels`; for numbers `predicted_` and the name of each. The probability of every
-    label is in `scores`.
+    label is in `scores`; with a threshold, `answer_set` has the labels that may be right.
     """
     names = labels.names
     if labels.problem_type == REGRESSION:
@@ -91,6 +94,7 @@ def predicted_labels(logits: Tensor, labels: LabelColumn) -> list[dict[str, Any]
     best = [max(scores, key=scores.__getitem__) for scores in rows]
     return [
         {"predicted_label": name, "confidence": scores[name], "scores": scores}
+        | answer_set(scores, answer_threshold)
         for name, scores in zip(best, rows, strict=True)
     ]
 

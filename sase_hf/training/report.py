@@ -11,7 +11,7 @@ from transformers import pipeline
 from ..data.labels import REGRESSION, SINGLE_LABEL
 from ..data.splits import SPAN_COLUMNS
 from ..data.tokenizer import truncation
-from ..evaluation.calibration import expected_calibration_error, fit_temperature
+from ..evaluation.calibration import expected_calibration_error, fit_temperature, fit_threshold
 from ..evaluation.report import FEW_ROWS, measure_report, remarks, report_tables
 from ..models import FAMILIES
 from ..utils.files import write_text
@@ -32,12 +32,14 @@ MAX_PAGE_MATRIX = 40  # labels up to which the page shows the whole confusion ma
 
 
 def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, float]:
-    """Divide the logits by the temperature that fits the validation rows best (Guo et al., 2017).
+    """Fit the probabilities, and the threshold of answer sets, to the validation rows.
 
+    The logits are divided by the temperature that makes the labels most likely (Guo et al., 2017).
     The last layer is divided, so that the saved model, its export and its pipelines need no more.
     No prediction changes. Only for one label per row. The temperature stays 1 where that error is
     not lower by another, and where rows are few. Returns `temperature`, and the calibration error
-    without it and with it.
+    without it and with it; `answer_threshold` and, if there is one, the mean number of labels in an
+    answer set.
     """
     if setup.task.problem_type != SINGLE_LABEL:
         return {}
@@ -55,11 +57,19 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     with torch.no_grad():
         for parameter in setup.model.classifier.output.parameters():
             parameter /= temperature
-    return {
+    found = {
         "temperature": temperature,
         "eval_calibration_error_before": before,
         "eval_calibration_error": after,
     }
+    probabilities, config = (logits / temperature).softmax(-1), setup.model.config
+    config.answer_threshold = threshold = fit_threshold(probabilities, labels, config.answer_error)
+    if threshold is None:
+        few = f"{len(labels):,} validation rows are too few for --answer_error"
+        logger.info(f"no answer sets: {few} {config.answer_error:g}")
+        return found
+    sizes = (probabilities >= threshold).sum(-1).clamp(min=1)  # the best label is in every set
+    return {**found, "answer_threshold": threshold, "answer_set_size": sizes.double().mean().item()}
 
 
 def write_report(
@@ -121,6 +131,8 @@ def _facts(
         yield f"temperature{notes.get(known['temperature'], '')}", known["temperature"]
         yield "calibration error before scaling", known["eval_calibration_error_before"]
         yield "calibration error after, same rows", known["eval_calibration_error"]
+    if "answer_set_size" in known:
+        yield "labels in an answer set, mean", known["answer_set_size"]
 
 
 def _read(setup: TrainingSetup, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -40,6 +40,7 @@ class AttendedText:
     views: list[Sequence[float]]
     added: list[float] | None  # by each word to the logit of the target; None if it is not known
     spans: Sequence[Mapping[str, Any]] | None  # strongest first; None if they are not known
+    sentences: Sequence[Mapping[str, Any]]  # of a long text, the strongest first
     cosine: float | None  # mean over pairs of hops; None if it is not known
     truncated: int  # number of tokens that the model did not read
 
@@ -125,7 +126,8 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
         )
     sides = [result]
     if not isinstance(result["text"], str):
-        fields = result.keys() & {*FIELDS[2:], "spans", "cosine", "truncated", "word_contributions"}
+        fields = {*FIELDS[2:], "spans", "sentences", "cosine", "truncated", "word_contributions"}
+        fields &= result.keys()
         sides = [{field: result[field][side] for field in fields} for side in (0, 1)]
     texts = [_attended_text(side) for side in sides]
     numbers = (view for text in texts for view in (*text.views, text.added or ()))
@@ -150,6 +152,7 @@ def _attended_text(result: Result) -> AttendedText:
         views=[by_word(weights) for weights in (result["overall"], *result["attention"])],
         added=by_word(result["word_contributions"]) if "word_contributions" in result else None,
         spans=result.get("spans"),
+        sentences=result.get("sentences", ()),
         cosine=result.get("cosine"),
         truncated=result.get("truncated", 0),
     )

@@ -7,7 +7,11 @@ import pytest
 import torch
 from scipy.optimize import minimize_scalar
 
-from sase_hf.evaluation.calibration import expected_calibration_error, fit_temperature
+from sase_hf.evaluation.calibration import (
+    expected_calibration_error,
+    fit_temperature,
+    fit_threshold,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,23 +51,35 @@ def test_fit_temperature_is_the_minimum_of_the_likelihood() -> None:
     assert found == pytest.approx(expected.x, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"), [([0, 1], 0.01), ([1, 0], 100)], ids=["all right", "all wrong"]
-)
-def test_fit_temperature_stays_within_its_bounds(labels: list[int], expected: float) -> None:
-    """Where the likelihood has no finite best temperature."""
-    assert fit_temperature([[2.0, -2.0], [-2.0, 2.0]], labels) == pytest.approx(expected, rel=1e-4)
+def test_fit_temperature_stays_within_its_bounds() -> None:
+    """Where all rows are right, or all wrong, the likelihood has no finite best temperature."""
+    found = [fit_temperature([[2.0, -2.0], [-2.0, 2.0]], ids) for ids in ([0, 1], [1, 0])]
+    assert found == pytest.approx([0.01, 100], rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("function", "scores", "message"),
-    [
-        (expected_calibration_error, [[2.0, -1.0]], "take the softmax"),
-        (fit_temperature, [[float("nan"), 0.0]], "must be finite"),
-    ],
-)
-def test_calibration_refuses_logits_as_probabilities_and_nan(
-    function: Any, scores: Any, message: str
+def test_calibration_refuses_logits_as_probabilities_and_nan() -> None:
+    with pytest.raises(ValueError, match="take the softmax"):
+        expected_calibration_error([[2.0, -1.0]], [0])
+    with pytest.raises(ValueError, match="must be finite"):
+        fit_temperature([[float("nan"), 0.0]], [0])
+
+
+@pytest.mark.parametrize(("num_rows", "error"), [(19, 0.05), (30, 0.1), (99, 0.25)])
+def test_fit_threshold_keeps_the_promise_on_new_rows(num_rows: int, error: float) -> None:
+    """Of rows that come alike, at least 1 - error of the sets are right, and hardly more."""
+    of_labels = np.random.default_rng(0).beta(2, 1, size=(4000, num_rows + 1))
+    found = [
+        new >= (fit_threshold([[share, 1 - share] for share in held], [0] * num_rows, error) or 0)
+        for *held, new in of_labels.tolist()
+    ]
+    slack = 3 * np.std(found) / len(found) ** 0.5
+    assert 1 - error - slack <= np.mean(found) <= 1 - error + 1 / (num_rows + 1) + slack
+
+
+@pytest.mark.parametrize(("num_rows", "expected"), [(18, None), (19, 0.01), (39, 0.02)])
+def test_fit_threshold_is_the_largest_that_the_rows_allow(
+    num_rows: int, expected: float | None
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        function(scores, [0])
+    """By hand: 18 rows promise nothing, of 19 no set may lack its label, of 39 one may."""
+    probabilities = [[row / 100, 1 - row / 100] for row in range(num_rows, 0, -1)]
+    assert fit_threshold(probabilities, [0] * num_rows, 0.05) == expected

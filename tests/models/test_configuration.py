@@ -92,6 +92,8 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
         ({"num_labels": 1, "label_smoothing": 0.1}, "label_smoothing is 0.1.*'regression'"),
         ({"num_labels": 1, "class_weights": [2.0]}, "class_weights is .2.0.*'regression'"),
         ({"num_labels": 3, "class_weights": [1, 2]}, "class_weights is .* 3 finite numbers"),
+        ({"num_labels": 1, "answer_threshold": 0.1}, "answer_threshold is 0.1.*'regression'"),
+        ({"answer_threshold": 1.5}, "answer_threshold is 1.5; .* below 1"),
         ({"target_mean": [0, 1]}, "target_mean is .*set it to None"),
         ({"num_labels": 1, "target_deviation": [0]}, "target_deviation is .*from 1e-30"),
     ],

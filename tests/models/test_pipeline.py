@@ -14,7 +14,7 @@ from transformers import TokenizersBackend, pipeline
 from transformers.pipelines.pt_utils import KeyDataset, KeyPairDataset
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
-from sase_hf.models.pipeline_self_attentive import most_attended
+from sase_hf.models.pipeline_self_attentive import answer_set, most_attended, sentence_starts
 
 TEXT = "The soup was not good,  but the bread was."
 PAIR = {"text": "Two dogs sleep on a mat.", "text_pair": "No dog is awake."}
@@ -219,6 +219,42 @@ def test_most_attended_joins_neighbouring_tokens() -> None:
         {"text": "slow", "start": 19, "end": 23, "weight": 0.3},
     ]
     assert most_attended(text, offsets, [1 / 6] * 6) == [], "an evenly read text has no span"
+
+
+def test_answer_set_has_the_best_label_and_all_from_the_threshold_on() -> None:
+    expected = {0.02: ["no", "yes"], 0.5: ["no"], 0.95: ["no"], None: None}
+    found = {t: answer_set({"yes": 0.1, "no": 0.9}, t).get("answer_set") for t in expected}
+    assert found == expected
+
+
+def test_pipeline_ranks_the_sentences_of_a_long_text_by_what_they_added(
+    reader: Any, pair_reader: Any
+) -> None:
+    """They share out what the tokens got; a text of 100 tokens has none."""
+    several = ["Not good, not bread.", "The soup was good!", "Bread?"]
+    text = " ".join(several * 8)
+    result = reader(text)
+    first, *_ = by_place = sorted(result["sentences"], key=lambda one: one["start"])
+    assert [text[one["start"] : one["end"]] for one in by_place] == several * 8
+    for name, field in (("weight", "overall"), ("added", "word_contributions")):
+        assert sum(one[name] for one in by_place) == pytest.approx(sum(result[field]), abs=1e-5)
+        assert first[name] == pytest.approx(sum(result[field][:6]))
+    added = [one["added"] for one in result["sentences"]]
+    assert added == sorted(added, reverse=True)
+    sides = pair_reader({"text": text, "text_pair": "good " * 100})["sentences"]
+    assert [len(one) for one in sides] == [24, 0]
+
+
+def test_sentence_starts_divide_texts_of_any_script() -> None:
+    """In time that grows with the length, whatever the text holds."""
+    sentences = [
+        *("It rained (a lot!) ", "We left, e.g. early. ", '"Why?" ', "So.\n", "No mark\n\n"),
+        *("- A line of 3.5 km that was\nwrapped goes on. ", "Été… ", "Après.\n"),
+        *("他说“好。”", "然后走了\uff01", "क्या हुआ। ", "هل تعرف؟ ", "نعم\n"),
+        *("." * 40_000 + " " * 40_000 + "a" + "\n" * 40_000, "B"),
+    ]
+    places = [0, *itertools.accumulate(map(len, sentences))]
+    assert list(sentence_starts("".join(sentences))) == places[:-1]
 
 
 def test_stock_pipelines_read_our_models(

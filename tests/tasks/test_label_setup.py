@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from runs import (
+    STARS,
     TINY_MODEL,
     flags,
     pair_rows,
@@ -73,6 +75,19 @@ def test_setup_drops_no_words_of_pairs_to_label_unless_asked_to(
     ranked = {**pairs, "test_file": None, "do_train": True}
     ranker = parse_arguments(RetrievalTask, flags(**ranked)).assemble().model
     assert ranker.config.embedding_dropout == 0.3
+
+
+def test_training_on_soft_labels_that_are_sure_is_training_on_labels(tmp_path: Path) -> None:
+    """Rows to validate with have the most probable label, whatever their own form."""
+    options = {"validation_fraction": 0.25, "do_eval": True, "report": True, "calibrate": True}
+    options |= {"class_weights": "balanced", "label_smoothing": 0.1, "num_train_epochs": 1}
+    rows = review_rows(40)
+    sure = [{**row, "label": {name: float(name == row["label"]) for name in STARS}} for row in rows]
+    for name, own in (("hard", rows), ("soft", sure)):
+        file = str(tmp_path / f"{name}.parquet")
+        Dataset.from_list(own).to_parquet(file)
+        train_tiny(tmp_path / name, train_file=file, **options)
+    torch.testing.assert_close(weights(tmp_path / "soft"), weights(tmp_path / "hard"))
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,14 @@ from runs import (
     STARS,
     TINY_MODEL,
     flags,
+    read_lines,
     review_rows,
     same_weights,
     weights,
     write_rows,
     write_splits,
 )
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from sase_hf.training.checkpoints import list_checkpoints, why_incomplete
 from sase_hf.training.report import calibrate, write_report
@@ -112,6 +113,24 @@ def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_pa
     assert torch.equal(logits["plain"].argmax(-1), logits["calibrated"].argmax(-1))
 
 
+def test_run_keeps_the_threshold_of_answer_sets_for_the_weights_that_it_fits(
+    tmp_path: Path, reviews: Path
+) -> None:
+    """It stays in the model and its predictions; training without --calibrate drops it."""
+    model, more = tmp_path / "model", tmp_path / "more"
+    new = write_rows(tmp_path / "new.jsonl", review_rows(60))
+    options = {**TINY, "train_file": reviews, "validation_fraction": 0.4, "test_file": new}
+    options |= {"do_train": True, "do_eval": True, "do_predict": True, "answer_error": 0.2}
+    main(flags(**options, output_dir=model, calibrate=True))
+    rows = read_lines(model / "predictions.jsonl")
+    assert sum(row["label"] in row["answer_set"] for row in rows) > 0.7 * len(rows)
+    results = pipeline("self-attention", model=str(model))([row["text"] for row in rows])
+    assert [one["answer_set"] for one in results] == [row["answer_set"] for row in rows]
+    again = {**QUIET, "model_name_or_path": model, "train_file": reviews, "do_train": True}
+    main(flags(**again, max_steps=1, output_dir=more))
+    assert AutoConfig.from_pretrained(more).answer_threshold is None
+
+
 @pytest.mark.parametrize(
     ("labels", "repeats"),
     [([0] * 10, 10), ([0] * 7 + [1, 0, 1], 10), ([1] * 10, 1)],
@@ -127,7 +146,8 @@ def test_calibration_that_would_lie_leaves_the_logits(labels: list[int], repeats
     output = torch.nn.Linear(1, 2)
     before = output.weight.tolist()
     task = SimpleNamespace(problem_type="single_label_classification")
-    model = SimpleNamespace(classifier=SimpleNamespace(output=output))
+    config = SimpleNamespace(answer_error=0.05)
+    model = SimpleNamespace(classifier=SimpleNamespace(output=output), config=config)
     setup: Any = SimpleNamespace(task=task, rows={"validation": {"labels": labels}}, model=model)
     trainer: Any = SimpleNamespace(predict=lambda *_, **__: SimpleNamespace(predictions=logits))
     found = calibrate(trainer, setup)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import peft
 import pytest
 import torch
 from runs import collate, count_rows, make_rows, same_weights, weights
@@ -294,7 +295,6 @@ def test_stock_trainer_trains_lora_that_merges_and_reloads(
     tmp_path: Path, matrices: list[str], layers: list[str]
 ) -> None:
     """On LSTM, attention or MLP; a saved adapter loads with its base, the merged model alone."""
-    peft = pytest.importorskip("peft")
     plain, load = make_trainer(tmp_path), SelfAttentiveForSequenceClassification.from_pretrained
     base, adapter, merged = (str(tmp_path / name) for name in ("base", "adapter", "merged"))
     plain.save_model(base)

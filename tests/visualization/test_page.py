@@ -58,6 +58,17 @@ def test_article_lists_the_words_for_and_against_the_target_with_their_signs() -
     assert values_of(result("dull"))["why"] == values_of(result("dull"))["added"] == []
 
 
+def test_page_shows_the_first_and_the_last_sentences_of_a_long_text_before_it() -> None:
+    """With what they got and added, escaped; a ranker's have their attention alone."""
+    some = [{"text": f"{n} {PAYLOADS[0]}", "weight": 0.1, "added": 2.0 - n} for n in range(7)]
+    page = assert_harmless(attention_html(explained("dull", [0.5], sentences=some)))
+    shown = zip((0, 1, 2, 3, 6), ("+2.00", "+1.00", "+0.00", "−1.00", "−4.00"), strict=True)
+    lines = page.texts["ol.spans"][0].strip().split("\n")
+    assert lines == [f"{place} {PAYLOADS[0]} 10% {added}" for place, added in shown]
+    page = Page(attention_html(result("dull", sentences=[{"text": "Part", "weight": 1.0}])))
+    assert page.texts["ol.spans"][0].strip() == "Part 100%"
+
+
 def test_page_colours_contributions_on_one_scale_and_only_if_there_are_some() -> None:
     """The largest contribution of a page has the full colour, so its texts can be compared."""
     weak, strong = explained("dull", [0.5]), explained("fine", [-2.0])
