@@ -10,14 +10,13 @@ A translation model prints translations. Files with columns are read by train.py
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
 import torch
 
 from sase_hf.data.labels import SINGLE_LABEL, LabelColumn
-from sase_hf.data.rows import ENDINGS, CsvForm, encoding_of, wrap_read_errors
+from sase_hf.data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
 from sase_hf.data.splits import TEXT_COLUMNS
 from sase_hf.data.tokenizer import truncation
 from sase_hf.evaluation.translation import translate
@@ -42,10 +41,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         model, tokenizer = load_checkpoint(flags.checkpoint)
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; scripts/embed.py embeds texts")
-        source = 0 if flags.file == "-" else flags.file
-        with wrap_read_errors(flags.file, endings=("",)), ExitStack() as stack:
-            encoding = encoding_of(flags.file) if source else "utf-8-sig"
-            lines = stack.enter_context(open(source, encoding=encoding, closefd=source != 0))
+        with wrap_read_errors(flags.file, endings=("",)):
+            lines = text_lines(0 if flags.file == "-" else flags.file)
             rows = predict(model, tokenizer, lines, flags.per_device_eval_batch_size)
             if flags.format == "csv":
                 write_csv(sys.stdout, map(flat_row, rows), CsvForm(",", "\n", "utf-8", "", None))
@@ -60,7 +57,7 @@ def predict(model: Any, tokenizer: Any, lines: Iterable[str], size: int) -> Iter
     labels = LabelColumn(model.config.problem_type or SINGLE_LABEL, names)
     options = {"padding": True, "return_tensors": "pt", **truncation(tokenizer, None)}
     num_texts, lines = 1 + model.reads_pairs, iter(lines)
-    while some := [line.rstrip("\n") for line in islice(lines, size)]:
+    while some := [line.rstrip("\r\n") for line in islice(lines, size)]:
         texts = [line.split("\t") if model.reads_pairs else [line] for line in some]
         if faults := [row for row in texts if len(row) != num_texts]:
             raise ValueError(f"{faults[0]!r:.80} must be two texts with a tab between: a pair")

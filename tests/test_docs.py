@@ -80,8 +80,14 @@ def test_examples_run(name: str, reader: Path) -> None:
         exec(compile(block, name, "exec"), {})
 
 
-def test_notebook_is_made_of_the_blocks_of_the_readme() -> None:
-    assert NOTEBOOK.read_text(encoding="utf-8") == notebook_text(), "run tests/helpers/notebook.py"
+def test_notebook_is_made_of_the_blocks_of_the_readme_and_shows_a_heatmap(reader: Path) -> None:
+    text = NOTEBOOK.read_text(encoding="utf-8")
+    assert text == notebook_text(), "run tests/helpers/notebook.py"
+    _, _, *code = ["".join(cell["source"]) for cell in json.loads(text)["cells"]]
+    before, _, last = "\n".join(code).rpartition("\n")
+    names: dict[str, Any] = {}
+    exec(before, names)
+    assert "breakfast" in eval(last, names)._repr_html_()
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 from ..utils.text import one_line
 from .arguments import RATIONALE, DataArguments
 from .labels import given_labels, is_number, truth_of
+from .rows import NAMES_ABOVE, is_sheet
 from .sources import Batch, Columns
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,8 @@ TEXTS = (
         *("question", "utterance", "post", "article", "review_text", "review_body"),
         *("reviewtext", "comment_text", "tweet_text", "full_text"),
     ),
-    ("title", "headline", "subject", "summary", "description"),
+    ("description", "summary"),
+    ("title", "headline", "subject"),
 )
 LABELS = (
     ("label", "labels"),
@@ -47,6 +49,8 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     LISTS: lambda value: isinstance(value, list),
     OTHER: lambda value: True,
 }
+
+LONG_NAME, MANY_WORDS = 80, 4  # characters and words; a name with more is rather a text
 
 Names = Mapping[str, str]  # a name in lower case, with _ for each space -> the name
 
@@ -88,11 +92,14 @@ def find_columns(
         could_be_labels = [(name,) for name in usual] or [()]
     if len(could_be_texts) == len(could_be_labels) == 1:
         chosen = Columns(could_be_texts[0], could_be_labels[0], marks)
-        taken = {*chosen.texts, *chosen.labels}
+        taken = dict.fromkeys((*chosen.texts, *chosen.labels))
         unread = [name for name, one in columns.items() if one.can_be_text and name not in taken]
         if unread and not texts:
-            note = f"texts are those of {', '.join(chosen.texts)}, not of {', '.join(unread)}"
-            logger.warning(one_line(f"{note}; --text_column_names chooses"))
+            s, are, form = ("s", "are", "FIRST,SECOND") if chosen.texts[1:] else ("", "is", "NAME")
+            read, other = (" and ".join(map(repr, some)) for some in (chosen.texts, unread))
+            note = f"column{s} {read} {are} read as the text{s}, not {other}"
+            logger.warning(one_line(f"{note}; --text_column_names {form} reads others"))
+        _doubt_header(title, {n: columns[n] for n in taken if n not in (*texts, *labels)})
         return chosen
     raise _unclear(title, columns, texts=could_be_texts, labels=could_be_labels)
 
@@ -108,10 +115,18 @@ def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:
     if len(found) != 2:
         found = tuple(name for name, column in columns.items() if column.can_be_text)
     if sample and not least <= len(found) <= 2:
-        held = ", ".join(f"{name!r} ({column})" for name, column in columns.items())
-        fault = f"{title}: it is not clear which two columns hold the texts. It has {held}"
-        raise ValueError(f"{fault}. Choose with --text_column_names FIRST,SECOND")
+        advice = "--text_column_names FIRST,SECOND"
+        raise _refusal(title, "two columns hold the texts", columns, advice)
+    _doubt_header(title, {name: columns[name] for name in found})
     return found
+
+
+def _doubt_header(title: str, columns: Mapping[str, "_Column"]) -> None:
+    """Warn where names in the header line of a CSV file are like the values of a row."""
+    odd = [reprlib.repr(name) for name, column in columns.items() if column.could_hold(name)]
+    if odd and is_sheet(title):
+        fault = f"the header line names {', '.join(odd)}, like the values of a row"
+        logger.warning(one_line(f"{fault}; if it is a row, {NAMES_ABOVE}"))
 
 
 def _by_usual_form(sample: Batch) -> dict[str, str]:
@@ -154,9 +169,14 @@ def _unclear(
     advice, labels = FLAGS, sum(choices["labels"], ())
     if len(choices["labels"]) > 1 and all(columns[name].kind == TRUTHS for name in labels):
         advice += f"; if each of these is a label, --label_column_name {','.join(labels)}"
+    return _refusal(title, f"column holds {' and which '.join(missing)}", columns, advice)
+
+
+def _refusal(title: str, unclear: str, columns: Mapping[str, "_Column"], advice: str) -> ValueError:
     held = ", ".join(f"{name!r} ({column})" for name, column in columns.items())
-    fault = f"it is not clear which column holds {' and which '.join(missing)}"
-    return ValueError(f"{title}: {fault}. It has {held}. Choose with {advice}")
+    advice += f"; if its first line is a row, {NAMES_ABOVE}" * is_sheet(title)
+    fault = f"{title}: it is not clear which {unclear}"
+    return ValueError(f"{fault}. It has {held}. Choose with {advice}")
 
 
 def _usual(names: Names, groups: Sequence[Sequence[str]], taken: Sequence[str]) -> list[str]:
@@ -176,10 +196,16 @@ class _Column:
         if self.kind == LISTS:
             given = [item for row in given for item in row]
         self.distinct = len(set(map(repr, given)))
+        self.values = {str(value).strip().lower() for value in given}
         words = sum(len(text.split()) for text in given) if self.kind == TEXT else 0
         self.can_be_text = words >= 3 * len(given) > 0 and 2 * self.distinct > len(given)
         is_of_labels = self.kind != OTHER and not self.can_be_text
         self.can_be_label = is_of_labels and 2 <= self.distinct <= len(given) // 2 + 1
+
+    def could_hold(self, name: str) -> bool:
+        """Return whether a name is like a value: a number, a long text, or one of the values."""
+        is_text = len(name) > LONG_NAME or len(name.split()) > MANY_WORDS
+        return is_text or is_number(name) or name.strip().lower() in self.values
 
     def __str__(self) -> str:
         if self.example is None:

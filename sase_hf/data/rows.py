@@ -9,8 +9,10 @@ format is named.
 import codecs
 import csv
 import gzip
+import io
 import json
 import logging
+import math
 import os
 import re
 import shlex
@@ -32,6 +34,9 @@ CSV_ENDINGS = (".csv", ".tsv")
 TEXT_ENDINGS = (*CSV_ENDINGS, ".json", ".jsonl")
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), ".parquet")
 SEPARATORS = (",", ";", "\t", "|")
+FIRST_ROW = 2  # below the header line, as a spreadsheet counts
+NO_TEXT = "UTF-16 without a byte-order mark, or no text file; save it as UTF-8"
+NAMES_ABOVE = "put a line of names above it"
 # A text file exceeds these limits only by mistake, or to fill its reader's memory.
 MAX_LINE = 2**26  # characters in a line, except a JSON array, which is held whole
 MAX_EXPANSION = 100  # characters per byte of a packed file, where these are more than a line
@@ -51,11 +56,17 @@ def read_rows(path: str) -> Iterator[Mapping[str, Any]]:
     return _json_rows(path)
 
 
+def is_sheet(title: str) -> bool:
+    """Return whether a source is a CSV or TSV file, whose rows a spreadsheet counts from 1."""
+    return _ending_of(title) in CSV_ENDINGS and os.path.isfile(title)
+
+
 def place_of(title: str, number: int) -> str:
-    """Return where a row is, for errors; for one of a CSV file with the line on which it ends."""
-    is_csv = _ending_of(title) in CSV_ENDINGS and os.path.isfile(title)
-    line = next(islice(_csv_rows(title), number, None))[0] if is_csv else None
-    return f"row {number} (counted from 0) of {title}" + (f", line {line}" if line else "")
+    """Return where a row is, for errors; a row of a CSV file ends on the line."""
+    if not is_sheet(title):
+        return f"row {number} (counted from 0) of {title}"
+    line = next(islice(_csv_rows(title), number, None))[0]
+    return f"row {number + FIRST_ROW} of the sheet, line {line} of the file {title}"
 
 
 def read_parts(path: str, num_rows: int) -> Iterator[list[Mapping[str, Any]]]:
@@ -70,14 +81,14 @@ def wrap_read_errors(path: str, endings: tuple[str, ...] = ENDINGS) -> Iterator[
     """Raise ValueError that names the file for a fault in it, or a name with none of `endings`."""
     if not path.lower().endswith(endings):
         way_out = "save a spreadsheet as CSV; --dataset_name reads a folder, predict.py a .txt"
+        if path.lower().endswith(".txt"):
+            way_out = "put a header line such as text,label above it and save it as CSV"
         allowed = f"allowed are {', '.join(ENDINGS)}"
         raise ValueError(f"{path!r} has an unknown ending; {allowed}; {way_out}")
     try:
         yield
     except ValueError as reason:
-        command = f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(path)} > utf8{Path(path).suffix}"
-        advice = f"; save it as UTF-8; where it comes from Windows: {command}"
-        advice *= isinstance(reason, UnicodeDecodeError)
+        advice = _way_to_utf_8(path, reason) if isinstance(reason, UnicodeDecodeError) else ""
         raise ValueError(f"cannot read {path!r}: {reason}{advice}") from reason
     except (EOFError, OSError, zlib.error) as reason:
         if getattr(reason, "errno", None) is not None:
@@ -89,30 +100,45 @@ def _ending_of(path: str) -> str:
     return Path(path.lower().removesuffix(".gz")).suffix
 
 
-def encoding_of(path: str) -> str:
-    """Return the encoding that the first bytes of a text file show: UTF-16, or UTF-8."""
-    with _opener(path)(path, "rb") as file:
-        start: bytes = file.read(len(codecs.BOM_UTF8))
+def _way_to_utf_8(path: str, reason: UnicodeDecodeError) -> str:
+    if reason.encoding != "utf-8" or path.lower().endswith(".gz") or not os.path.isfile(path):
+        return "; save it as UTF-8"
+    if b"\0" in reason.object:
+        return f"; it holds NUL characters: {NO_TEXT}"
+    new = Path(path).with_stem(f"{Path(path).stem}-utf8")
+    command = f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(path)} > {shlex.quote(str(new))}"
+    return f"; save it as UTF-8 (in Excel 'CSV UTF-8'); where it comes from Windows: {command}"
+
+
+def _open_text(source: str | int) -> io.TextIOWrapper:
+    """Open a file, packed or not, or a pipe, in the encoding that its first bytes show."""
+    is_packed = str(source).lower().endswith(".gz")
+    opener: Any = gzip.open if is_packed else partial(open, closefd=source != 0)
+    file = opener(source, "rb")
+    start = file.peek(len(codecs.BOM_UTF8))  # a pipe cannot be read twice
+    encoding = "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # Excel's "Unicode text"
-        return "utf-16"
-    return "utf-8-sig" if start == codecs.BOM_UTF8 else "utf-8"
+        encoding = "utf-16"
+    return io.TextIOWrapper(file, encoding, newline="")
 
 
-def _opener(path: str) -> Any:
-    return gzip.open if path.lower().endswith(".gz") else open
+def text_lines(source: str | int) -> Iterator[str]:
+    """Yield the lines with their ends, a JSON array in pieces; ValueError for a NUL, or a limit.
 
-
-def _lines(path: str) -> Iterator[str]:
-    """Yield the lines with their ends, a JSON array in pieces; ValueError above a limit."""
-    limit = max(MAX_LINE, MAX_EXPANSION * os.path.getsize(path))
-    is_csv, is_array, size = _ending_of(path) in CSV_ENDINGS, False, 0
-    with _opener(path)(path, "rt", encoding=encoding_of(path), newline="") as file:
+    The source is a path, also of a pipe or a packed file, or 0 for the standard input.
+    """
+    is_json, is_array, size = ".json" in _ending_of(str(source)), False, 0
+    with _open_text(source) as file:
+        is_packed = isinstance(file.buffer, gzip.GzipFile)
+        limit = max(MAX_LINE, MAX_EXPANSION * os.path.getsize(source)) if is_packed else math.inf
         for number, line in enumerate(iter(partial(file.readline, MAX_LINE), ""), start=1):
             size += len(line)
             if size > limit:
                 fault = f"more than {limit:,} characters, {MAX_EXPANSION} for each byte"
                 raise ValueError(f"it unpacks to {fault}; if that is right, unpack it first")
-            is_array = is_array or (not is_csv and line.lstrip().startswith("["))
+            if "\0" in line:
+                raise ValueError(f"line {number} holds a NUL character: {NO_TEXT}")
+            is_array = is_array or (is_json and line.lstrip().startswith("["))
             if len(line) == MAX_LINE and not is_array:
                 fault = f"{MAX_LINE:,} characters or more; are line ends missing?"
                 raise ValueError(f"line {number} has {fault}")
@@ -121,7 +147,7 @@ def _lines(path: str) -> Iterator[str]:
 
 def _json_rows(path: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of an array, or of one object per line."""
-    lines = _lines(path)
+    lines = text_lines(path)
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -149,14 +175,16 @@ class CsvForm:
 
     separator: str
     line_end: str
-    encoding: str  # as of `encoding_of`
+    encoding: str
     above: str  # a line such as `sep=;` above the header, or nothing
     text_quotes: int | None  # the line that shows quotes to be text; None if they enclose fields
 
     @classmethod
     def of(cls, path: str) -> "CsvForm":
         """Read the form of a file: from two lines, and the meaning of quotes from more."""
-        lines = _lines(path)
+        with _open_text(path) as file:
+            encoding = file.encoding
+        lines = text_lines(path)
         first = header = next(lines, "")
         above = first if _SEPARATOR_LINE.fullmatch(first) else ""
         if above:
@@ -170,7 +198,7 @@ class CsvForm:
         return cls(
             separator,
             line_end=header[len(header.rstrip("\r\n")) :] or "\n",
-            encoding=encoding_of(path),
+            encoding=encoding,
             above=above,
             text_quotes=text_quotes,
         )
@@ -183,13 +211,14 @@ def _csv_rows(path: str) -> Iterator[tuple[int, Mapping[str, str]]]:
     if form.text_quotes is not None:
         _warn_of_quotes(path, form.text_quotes)
         advice = "its quotes are text, as they would join whole rows; if not, save it as CSV"
-    lines = _lines(path)
+    lines = text_lines(path)
     quoting = csv.QUOTE_MINIMAL if form.text_quotes is None else csv.QUOTE_NONE
     reader = _reader(lines, form.separator, quoting=quoting)
     try:
         header: list[str] = next(islice(reader, bool(form.above), None), [])
         if len(set(header)) < len(header):
-            raise ValueError(f"the header names a column twice: {header}")
+            fault = f"the header names a column twice: {header}"
+            raise ValueError(f"{fault}; if it is a row, {NAMES_ABOVE}")
         for cells in reader:
             if not cells and not any(map(str.strip, lines)):
                 break  # only blank lines are left

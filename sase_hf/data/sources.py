@@ -23,7 +23,7 @@ from datasets.exceptions import DatasetGenerationError
 
 from ..utils.files import is_write_error, sha256_of
 from .arguments import SPLITS, SourceArguments
-from .rows import place_of, read_parts, wrap_read_errors
+from .rows import FIRST_ROW, is_sheet, place_of, read_parts, wrap_read_errors
 from .tokenizer import text_fault
 
 BATCH = 1000  # rows held in memory on their way to the disk
@@ -117,8 +117,11 @@ class StoredSplit:
         """Return columns of texts under other names; ValueError if a row not left out has none."""
         for column in names:
             if bad := [row for row in self._faults[column] if row not in left_out]:
-                more = f". {len(bad)} rows have such a fault" * (len(bad) > 1)
-                raise self.cell_error(bad[0], column, self._faults[column][bad[0]] + more)
+                more = ", ".join(str(row + FIRST_ROW * is_sheet(self.title)) for row in bad[:10])
+                more = f". {len(bad)} rows have such a fault: {more}" + ", ..." * (len(bad) > 10)
+                raise self.cell_error(
+                    bad[0], column, self._faults[column][bad[0]] + more * (len(bad) > 1)
+                )
         rows = Dataset.from_file(self._path)
         return rows.select_columns(list(names)).rename_columns(dict(names))
 

@@ -1,7 +1,7 @@
 """The splits of a task: texts under standard names, labels as a model takes them, and token ids.
 
-Every row is checked here, so that a bad one is named by file or split, row and column. Rows are
-counted from 0 below a header line.
+Every row is checked here, so that a bad one is named by file or split, row and column. Rows of a
+CSV file are counted as a spreadsheet does, other rows from 0.
 """
 
 import hashlib
@@ -19,15 +19,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, RATIONALE, DataArguments, PairArguments, SourceArguments
 from .columns import FLAGS, find_columns, find_pair
-from .labels import (
-    REGRESSION,
-    SINGLE_LABEL,
-    CellFault,
-    LabelColumn,
-    is_number,
-    is_unlabelled,
-    truth_of,
-)
+from .labels import REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
 from .rationales import marked_tokens, parse_spans
 from .sources import BATCH, Columns, StoredSplit, open_sources, scratch_file, writing_rows
 from .tokenizer import truncation
@@ -36,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 TRANSLATION = "translation"
 TEXT_COLUMNS = ("text", "text_pair")
-LONG_NAME = 80  # characters; a longer one is rather a text than the name of a column
 PROBABILITIES = "probabilities"  # of the classes, in a train split
 SPAN_COLUMNS = ("spans", "spans_pair")  # the marks on each text
 
@@ -152,11 +143,6 @@ def _task(
     arguments: SourceArguments,
 ) -> TaskData:
     """Shuffle the train split, and keep the first rows of each split that has a limit."""
-    known = labels.names if labels.problem_type == SINGLE_LABEL else ()
-    for name in (*columns.texts, *columns.labels):
-        if name in known or is_number(name) or len(name) > LONG_NAME:
-            fault = f"the header line names a column {name!r:.80}, like the value of a row"
-            logger.warning(one_line(f"{fault}; if it is a row, put a line of names above it"))
     if arguments.shuffle_seed is not None and "train" in splits:
         seed = arguments.shuffle_seed
         splits["train"] = splits["train"].shuffle(seed=seed, keep_in_memory=True)

@@ -4,6 +4,7 @@ Shapes: B rows, C labels or outputs.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -22,7 +23,6 @@ logger = logging.getLogger(__name__)
 MAX_MATRIX = 8  # labels of a confusion matrix that fits a terminal
 MAX_CONFUSED = 10
 FEW_ROWS = 100
-MORE = "train on more rows, or with --word_vectors"
 SIGNS = {"accuracy": 1, "mse": -1}  # whether more is better
 MAX_WEIGHTS = 4_000_000  # of the linear model; more take too long for a report
 
@@ -129,18 +129,25 @@ def report_tables(
     yield Table("true label, by predicted", ["", *labels], rows, shares)
 
 
-def remarks(report: Report) -> Iterator[str]:
-    """Yield what a reader should know before the numbers of a report."""
+def remarks(report: Report, way_out: str) -> Iterator[str]:
+    """Yield what a reader should know before the numbers of a report.
+
+    `way_out` is how to train a better model. An accuracy behind that of the bag of words counts if
+    the difference is above its standard error, that of two independent shares.
+    """
     rows = report.num_rows
     if rows < FEW_ROWS and report.classes:
         yield f"{report.split} rows: {rows}; one row is {round(100 / rows, 1):g} points of accuracy"
     *simple, own = report.systems.values()
     gains = [s * (own[m] - one[m]) for one in simple for m, s in SIGNS.items() if m in own]
     if gains and gains[0] <= 0:
-        yield f"this model is no better than the {next(iter(report.systems))}: {MORE}"
-    elif gains and gains[-1] < 0:
-        fault = "this model is behind the bag of words, a linear model over the counts of words"
-        yield f"{fault}: the order of the words does not help it yet; {MORE}"
+        yield f"this model is no better than the {next(iter(report.systems))}: {way_out}"
+    elif gains and (behind := -gains[-1]) > 0:
+        shares = [one["accuracy"] for one in (simple[-1], own) if "accuracy" in one]
+        error = math.sqrt(sum(share * (1 - share) for share in shares) / rows)
+        by = f"{100 * behind:.1f} points of accuracy" if shares else f"an mse of {behind:.3g}"
+        if behind > error:
+            yield f"this model is {by} behind the bag of words: {way_out}"
     if report.confusion is not None:
         counts = zip(report.classes, report.confusion.sum(0), strict=True)
         even = rows / len(report.classes)

@@ -176,7 +176,10 @@ class LabelTask(EncoderTask):
     ) -> tuple[dict[str, float], list[Table]]:
         """Evaluate, with a report if it was asked for."""
         if self.run_args.report:
-            return write_report(trainer, setup, known)
+            args, way_out = self.model_args, "train on more rows"
+            if not (args.word_vectors or args.encoder_name_or_path or args.model_name_or_path):
+                way_out += ", or with --word_vectors"
+            return write_report(trainer, setup, known, way_out)
         return super().evaluate(trainer, setup, known)
 
     def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:

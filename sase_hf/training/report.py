@@ -73,12 +73,13 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
 
 
 def write_report(
-    trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: Mapping[str, float]
+    trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: Mapping[str, float], way_out: str
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
-    `known` are the metrics so far, with those of `calibrate`. Returns the metrics of
-    `Trainer.evaluate`, and the tables of the report, none in processes but the first.
+    `known` are the metrics so far, with those of `calibrate`, and `way_out` is that of `remarks`.
+    Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
+    the first.
     """
     task, rows = setup.task, setup.rows["validation"]
     output: Any = trainer.predict(rows, metric_key_prefix="eval")
@@ -99,7 +100,7 @@ def write_report(
     examples: dict[str, Any] = {}
     validation = task.splits["validation"]
     unmarked = validation.remove_columns({*SPAN_COLUMNS} & {*validation.column_names})
-    notes = list(remarks(report))
+    notes = list(remarks(report, way_out))
     tables = [Table("before you read on", [""], [[note] for note in notes])] if notes else []
     tables += report_tables(report, MAX_PAGE_MATRIX)
     kinds = ("far off", "close") if task.problem_type == REGRESSION else ("wrong", "right")

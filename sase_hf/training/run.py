@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import nn
-from transformers import enable_full_determinism, set_seed
+from transformers import TrainerState, enable_full_determinism, set_seed
 from transformers.integrations.integration_utils import get_available_reporting_integrations
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
@@ -19,7 +19,7 @@ from ..data.rationales import count_marked
 from ..evaluation.records import evaluation_history, measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..models import FAMILIES
-from ..utils.files import check_output, is_write_error
+from ..utils.files import FilePath, check_output, is_write_error
 from ..utils.process import (
     first_termination,
     keep_freed_memory,
@@ -71,9 +71,16 @@ def run(task: Task) -> dict[str, Any]:
         if checkpoint is None:
             check_unused(output_dir)
         elif Path(output_dir, TRAINER_STATE_NAME).is_file():
-            logger.warning(f"the run in {output_dir} has ended; what followed {checkpoint} repeats")
+            what = "it goes on only with more --num_train_epochs"
+            if _num_updates(output_dir) > _num_updates(checkpoint):
+                what = f"what followed {checkpoint} repeats"
+            logger.warning(f"the run in {output_dir} has ended; {what}")
         with saying_how_to_go_on(output_dir):
             return steps.outcome(checkpoint)
+
+
+def _num_updates(folder: FilePath) -> int:
+    return TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME))).global_step
 
 
 class _Run:
@@ -178,6 +185,7 @@ class _Run:
             num_parameters=self.setup.model.num_parameters(),
             wall_seconds=time.perf_counter() - self.start,
         )
+        record["temperature"] = self.metrics.get("temperature")
         record["rows_per_second"] = self.metrics.get(f"{prefixes[split]}samples_per_second")
         return record | self.history | self.task.details(self.trainer, self.setup)
 
@@ -215,8 +223,10 @@ def check_arguments(task: Task) -> None:
         if getattr(args, name) < 1:
             raise ValueError(f"--{name} is {getattr(args, name)}; it must be 1 or more")
     if args.label_smoothing_factor:
-        fault = "--label_smoothing_factor computes the loss without the model"
-        raise ValueError(f"{fault}; give --label_smoothing, which models with labels have")
+        factor, way_out = args.label_smoothing_factor, "leave it out"
+        if "label_smoothing" in task.model_args.config_fields:
+            way_out = f"give --label_smoothing {factor}"
+        raise ValueError(f"--label_smoothing_factor is {factor}; {way_out}")
     if unknown := [name for name in args.report_to if name not in installed]:
         raise ValueError(
             f"--report_to is {unknown[0]}, which is unknown or not installed; installed are "

@@ -96,8 +96,9 @@ class Task(ABC):
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the first lines of the log: the number of rows, and their columns."""
         rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-        texts, labels = setup.task.text_columns, setup.task.label_columns
-        columns = (", ".join(texts), ", ".join(labels)) if labels else texts
+        task = setup.task
+        texts = (", " if task.label_names else " -> ").join(task.text_columns)
+        columns = filter(None, (texts, ", ".join(task.label_columns)))
         yield f"rows: {rows} ({' -> '.join(columns)})"
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:

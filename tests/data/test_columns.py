@@ -12,7 +12,6 @@ from sase_hf.data.splits import load_task
 
 BODIES = [f"the soup was {word} and I paid" for word in ("hot", "cold", "fine", "thin", "bad")]
 KINDS = ["yes!", "no!", "yes!", "no!", "yes!"]
-LONG = "the room was small and loud and nobody came when we asked for another one at night"
 FLAGS = [0, 1, 1, 0, 1]
 
 
@@ -30,6 +29,7 @@ def find(columns: dict[str, list[Any]], labelled: bool = True, **flags: Any) -> 
         (["text", "label", "label_text", "comment"], (("text",), ("label",))),
         (["title", "body", "class"], (("body",), ("class",))),
         (["title", "class"], (("title",), ("class",))),
+        (["title", "description", "class"], (("description",), ("class",))),
         # Two texts are found by the names of pairs, and only by these.
         (["premise", "hypothesis", "label"], (("premise", "hypothesis"), ("label",))),
         (["Sentence2", "Sentence1", "score"], (("Sentence1", "Sentence2"), ("score",))),
@@ -74,8 +74,8 @@ def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
     ):
         assert part in str(caught.value)
     assert "each of these is a label" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"holds the texts \('title' or 'description'\)\. It"):
-        find({"title": BODIES, "description": BODIES, "label": KINDS})
+    with pytest.raises(ValueError, match=r"holds the texts \('title' or 'subject'\)\. It"):
+        find({"title": BODIES, "subject": BODIES, "label": KINDS})
     with pytest.raises(ValueError, match=r"holds the labels \('stars' or 'topic'\)\. It"):
         find({"text": BODIES, "stars": KINDS, "topic": KINDS})
     with pytest.raises(ValueError, match=r"holds the texts\. It has 'x' .*, 'none' \(empty\)\. C"):
@@ -85,22 +85,41 @@ def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
 def test_find_columns_says_which_texts_it_leaves_unread(caplog: pytest.LogCaptureFixture) -> None:
     columns = {"title": BODIES, "body": BODIES, "note": [""] * 5, "label": KINDS}
     assert find(columns) == find(columns, text_column_names=["body"]) == (("body",), ("label",))
-    note = "texts are those of body, not of title; --text_column_names chooses"
-    assert caplog.messages == [note], "a flag has chosen already"
+    assert find({**columns, "text": BODIES, "text_pair": BODIES})[0] == ("text", "text_pair")
+    assert caplog.messages == [  # a flag has chosen already
+        "column 'body' is read as the text, not 'title'; --text_column_names NAME reads others",
+        "columns 'text' and 'text_pair' are read as the texts, not 'title' and 'body'; "
+        "--text_column_names FIRST,SECOND reads others",
+    ]
 
 
-@pytest.mark.parametrize("header", ["so it was,yes!", "so it was,3", f"label,{LONG}"])
+@pytest.mark.parametrize(
+    ("header", "odd"),
+    [
+        ("so it was,Yes!", "'Yes!'"),
+        ("so it was,3", "'3'"),
+        ("the soup was hot yesterday,kind", "'the soup was hot yesterday'"),
+        ("the soup was bad and I paid,no!", "'the soup was bad and I paid', 'no!'"),
+        (f"{'a' * 80}b,kind", "'aaaaaaaaaaaa...aaaaaaaaaaaab'"),
+    ],
+)
 def test_load_task_doubts_a_header_line_that_is_like_a_row(
-    header: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    header: str, odd: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = zip(*((KINDS, BODIES) if LONG in header else (BODIES, KINDS)), strict=True)
-    (tmp_path / "a.csv").write_text("\n".join([header, *map(",".join, rows)]))
-    load_task(DataArguments(train_file=str(tmp_path / "a.csv")))
-    named = repr(header.partition(",")[2])[:80]
-    assert caplog.messages[0] == (
-        f"the header line names a column {named}, like the value of a row; if it is a row, put a "
-        "line of names above it"
-    )
+    """Of CSV files alone, and of the columns that no flag names."""
+    text, label = header.split(",")
+    rows = [{text: body, label: kind} for body, kind in zip(BODIES, KINDS, strict=True)]
+    path = str(write_csv(tmp_path / "a.csv", rows))
+    load_task(DataArguments(train_file=str(write_jsonl(tmp_path / "a.jsonl", rows))))
+    named = {"text_column_names": [text], "label_column_name": label}
+    load_task(DataArguments(train_file=path, **named))
+    assert not caplog.messages
+    load_task(DataArguments(train_file=path))
+    advice = "like the values of a row; if it is a row, put a line of names above it"
+    assert caplog.messages[0] == f"the header line names {odd}, {advice}"
+    write_csv(tmp_path / "a.csv", [{text: body} for body in BODIES])
+    with pytest.raises(ValueError, match=r"Choose with .*; if its first line is a row, put a line"):
+        load_task(DataArguments(train_file=path))
 
 
 def test_find_columns_shows_the_flag_for_several_columns_of_0_and_1() -> None:

@@ -128,7 +128,12 @@ BROKEN = {
     "bad line": ("r.jsonl", b'{"a": 1}\n{"a":\n', "line 2, character 6: Expecting value"),
     "nested line": ("r.jsonl", b'{"a": 1}\n{"a":' + b"[" * 100_000, "line 2: brackets are nested"),
     "bad array": ("r.json", b'[{"a": 1},\n{"a"}]', "line 2, character 5: Expecting ':'"),
-    "latin-1": ("r.csv", "text\nZoë\n".encode("latin-1"), "'utf-8' codec .*: iconv -f WIN"),
+    "latin-1": ("r.csv", "text\nZoë\n".encode("latin-1"), "'CSV UTF-8'.*: iconv .*/r-utf8.csv$"),
+    "latin-1 gzip": ("r.csv.gz", gzip.compress(b"text\nZo\xeb\n"), "byte; save it as UTF-8$"),
+    "no mark": ("r.csv", "text\nsoup\n".encode("utf-16-le"), "line 1 holds a NUL .*: UTF-16 w"),
+    "no mark, umlaut": ("r.jsonl", "Zoë\n".encode("utf-16-be"), "; it holds NUL .*: UTF-16 witho"),
+    "torn utf-16": ("r.csv", "Zoë".encode("utf-16")[:-1], "data; save it as UTF-8$"),
+    "lines of text": ("r.txt", b"a\n", "; put a header line such as text,label above it"),
     "torn gzip": ("r.csv.gz", gzip.compress(GOOD_CSV)[:-9], "ended before the end-of"),
     "torn parquet": ("r.parquet", b"PAR1 and no more", "Parquet magic bytes not found"),
 }

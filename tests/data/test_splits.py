@@ -113,7 +113,8 @@ def test_load_task_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path
     assert task.splits["test"].column_names == ["text"]
     write_csv(path, [*rows[:1], {**rows[0], "y": "2"}])
     with pytest.raises(
-        ValueError, match=r"row 1 .*a\.csv, line 3, column 'y': '2' is not 0 or 1, true"
+        ValueError,
+        match=r"row 3 of the sheet, line 3 of the file .*a\.csv, column 'y': '2' is not 0 ",
     ):
         load(validation_file=path, **options)
 
@@ -290,9 +291,15 @@ def test_load_task_names_bad_row_by_file_row_and_column(
 
 
 def test_load_task_counts_the_rows_without_a_text(tmp_path: Path) -> None:
-    blank = [{**row, "text": " "} for row in REVIEWS[:2]]
-    with pytest.raises(ValueError, match=r"row 0 .*delete the row\. 2 rows have such a fault$"):
-        load_rows(tmp_path, [*blank, *REVIEWS])
+    """Those of a CSV file as a spreadsheet counts them; a text there may take several lines."""
+    blank = {"text": " ", "label": "y"}
+    with pytest.raises(ValueError, match=r"row 0 .*delete the row\. 2 rows .* fault: 0, 1$"):
+        load_rows(tmp_path, [blank, blank, *REVIEWS])
+    rows = [{"text": "a\nb", "label": "x"}, *[blank] * 11]
+    path = write_csv(tmp_path / "rows.csv", rows)
+    place = r"row 3 of the sheet, line 4 of the file .*rows\.csv, .*\. 11 rows have such a fault: "
+    with pytest.raises(ValueError, match=place + r"3, 4, 5, 6, 7, 8, 9, 10, 11, 12, \.\.\.$"):
+        load(train_file=path)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_measure_agreement_refuses_what_it_cannot_compare(tmp_path: Path) -> Non
         with pytest.raises(SystemExit, match=rf"none\.jsonl has no column '{name}'; it has 'text'"):
             agree(["agreement", checkpoint, f"--file={none}", *flags])
     rows = [{"text": "Good!", "rationale": "[[0, 9]]"}]
-    with pytest.raises(SystemExit, match=r"row 0 .* column 'rationale': \[0, 9\] is no mark"):
+    with pytest.raises(SystemExit, match=r"row 2 .* column 'rationale': \[0, 9\] is no mark"):
         agree(["agreement", checkpoint, f"--file={write_csv(tmp_path / 'bad.csv', rows)}"])
     empty = write_jsonl(tmp_path / "empty.jsonl", MARKED[2:])
     with pytest.raises(SystemExit, match="no text has a mark on a word that the model reads"):

@@ -49,15 +49,21 @@ def test_report_counts_the_confusions_of_labels() -> None:
 
 def test_remarks_name_few_rows_better_simple_models_and_labels_never_predicted() -> None:
     report = make_report([[3, 0, 0]] * 5, LABELS, "single_label_classification", NAMES)
-    few, gain, missed = remarks(report)
+    few, gain, missed = remarks(report, "train more")
     assert few == "validation rows: 5; one row is 20 points of accuracy"
-    assert gain.startswith("this model is no better than the most frequent label")
+    assert gain == "this model is no better than the most frequent label: train more"
     assert missed == "never predicted: mild, hot; try --class_weights balanced"
     good = make_report([[1.0], [2.0]] * 50, [1.0, 2.0] * 50, "regression", ("score",))
-    assert list(remarks(good)) == []
-    errors = {"mean": {"mse": 3.0}, "bag of words": {"mse": 1.0}, "this model": {"mse": 2.0}}
-    [behind] = remarks(good._replace(systems=errors))
-    assert behind.startswith("this model is behind the bag of words, a linear model")
+    assert list(remarks(good, "")) == []
+    for metric, words, own, rows, by in (
+        ("accuracy", 0.6, 0.5, 52, "10.0 points of accuracy"),
+        ("accuracy", 0.6, 0.5, 48, None),  # below one standard error
+        ("mse", 1.0, 1.5, 100, "an mse of 0.5"),
+    ):
+        systems = {"mean": {metric: 3 * (metric == "mse")}, "bag of words": {metric: words}}
+        systems["this model"] = {metric: own}
+        found = list(remarks(good._replace(systems=systems, num_rows=rows), "train more"))
+        assert found == [f"this model is {by} behind the bag of words: train more"] * bool(by)
 
 
 def test_report_says_where_it_leaves_the_bag_of_words_out(

@@ -6,24 +6,31 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "scripts/guide/start.ipynb"
+TEXT = """\
+Replace OWNER in the next cell by the owner of the repository. The cells train a small model on a
+synthetic corpus in about a minute, without a GPU, predict, embed, and draw a heatmap."""
 START = """\
 address = "https://github.com/OWNER/sase_hf"  # of the repository
 !git clone -q {address} sase_hf && pip install -q ./sase_hf
 %cd sase_hf
 !python scripts/quickstart.py"""
 END = """\
-from sase_hf.visualization import attention_html
+from sase_hf.visualization import Attention
 
-attention_html([result])  # the heatmap"""
+Attention([result])  # the heatmap"""
 
 
 def notebook_text() -> str:
     """Return the notebook as JSON: installation, the README's first Python blocks, a heatmap."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)\n```", readme, flags=re.DOTALL | re.MULTILINE)[:2]
-    common = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-    sources = [source.splitlines(keepends=True) for source in (START, *blocks, END)]
-    cells = [{**common, "id": f"cell-{i}", "source": source} for i, source in enumerate(sources)]
+    text = {"cell_type": "markdown", "metadata": {}}
+    code = {**text, "cell_type": "code", "outputs": [], "execution_count": None}
+    sources = [source.splitlines(keepends=True) for source in (TEXT, START, *blocks, END)]
+    cells = [
+        {**(code if i else text), "id": f"cell-{i}", "source": source}
+        for i, source in enumerate(sources)
+    ]
     python = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     form = {"metadata": python, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps({"cells": cells, **form}, indent=1) + "\n"

@@ -105,16 +105,20 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
 
 
 def test_card_says_whether_the_probabilities_were_scaled_and_on_which_rows() -> None:
-    scaled = {**RECORD, "arguments": {"calibrate": True}, "metrics": {"calibration_error": 0.01}}
-    card, several = card_of(scaled).text, card_of(scaled, problem_type="multi_label_classification")
+    asked = {**RECORD, "arguments": {"calibrate": True}, "metrics": {"calibration_error": 0.01}}
+    card = card_of({**asked, "temperature": 1.5}).text
     assert "probabilities were scaled on the validation rows (temperature" in card
-    several_answers = card_of(scaled, answer_threshold=0.1234, answer_error=0.1).text
+    several_answers = card_of(
+        {**asked, "temperature": 1.5}, answer_threshold=0.1234, answer_error=0.1
+    ).text
     assert "a probability of 0.123 or more" in several_answers
     assert "in at least 90 % of the sets" in several_answers
     assert "answer_set" not in card
     assert "calibration_error (on the rows that set the temperature) | 0.01 |" in card
-    for plain in (card_of(RECORD), several):
-        assert "* The probabilities are not calibrated." in plain.text
+    for temperature in (1.0, None):
+        card = card_of({**asked, "temperature": temperature}).text
+        assert "* The probabilities are not calibrated." in card
+        assert "calibration_error | 0.01 |" in card
 
 
 def test_card_shows_what_only_the_owner_knows() -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,22 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("source", ["new.txt", "/dev/stdin", "-"])
 def test_predict_prints_what_the_pipeline_finds(
-    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    source: str, checkpoints: Path, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, lines = str(checkpoints / "classifier"), tmp_path / "new.txt"
+    """For lines of UTF-16 in a file, in a pipe, which can be read once, and as input."""
+    model, content = str(checkpoints / "classifier"), "\r\n".join(TEXTS).encode("utf-16")
     classify: Any = pipeline("text-classification", model=model)
     expected = [(found["label"], pytest.approx(found["score"])) for found in classify(TEXTS)]
-    lines.write_text("\n".join(TEXTS), encoding="utf-16")
-    load_script("predict").main([model, str(lines), "--per_device_eval_batch_size=3"])
+    monkeypatch.chdir(tmp_path)
+    Path("new.txt").write_bytes(content)
+    (read, write), usual = os.pipe(), os.dup(0)
+    os.write(write, content)
+    os.close(write)
+    os.dup2(read, 0)
+    load_script("predict").main([model, source, "--per_device_eval_batch_size=3"])
+    os.dup2(usual, 0)
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["text"] for row in rows] == TEXTS
     assert [(row["predicted_label"], float(row["confidence"])) for row in rows] == expected
@@ -48,7 +57,7 @@ def test_predict_answers_some_lines_before_it_reads_more(checkpoints: Path) -> N
 
 def test_predict_says_how_to_convert_a_text_of_windows(checkpoints: Path, tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_bytes("Zoë".encode("cp1252"))
-    with pytest.raises(SystemExit, match=r"cannot read .*new\.txt.*: iconv -f WINDOWS-1252"):
+    with pytest.raises(SystemExit, match=r"cannot read .*new\.txt.*: iconv .*/new-utf8\.txt"):
         load_script("predict").main([str(checkpoints / "classifier"), str(tmp_path / "new.txt")])
 
 

@@ -65,6 +65,13 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
         set_up(**reviews, word_vectors=files[0], embedding_size=6)
 
 
+def test_report_advises_no_vectors_where_the_run_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sase_hf.tasks.labels.write_report", lambda *arguments: arguments[-1])
+    for words in ([], ["--word_vectors=v.txt"], ["--model_name_or_path=runs/reviews"]):
+        task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words])
+        assert ("--word_vectors" in task.evaluate(None, None, {})) == (not words)
+
+
 def test_setup_drops_no_words_of_pairs_to_label_unless_asked_to(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:

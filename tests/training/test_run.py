@@ -32,6 +32,7 @@ from sase_hf.hub import write_model_card
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import complete_arguments
+from sase_hf.training.task import Task
 
 
 def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(
@@ -158,6 +159,16 @@ def test_run_infers_the_problem_type_from_the_labels(
     if "scores" in added:
         chosen = [name for name, p in predictions[0]["scores"].items() if p > 0.5]
         assert predictions[0]["predicted_labels"] == chosen
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "shown"),
+    [(["no"], ["y"], "a, b -> y"), (["no"], [], "a, b"), ([], [], "a -> b")],
+)
+def test_task_draws_an_arrow_to_what_is_learnt(names: Any, columns: Any, shown: str) -> None:
+    task = SimpleNamespace(text_columns=["a", "b"], label_columns=columns, label_names=names)
+    lines = Task.describe(None, SimpleNamespace(task=task, rows={}))
+    assert list(lines) == [f"rows:  ({shown})"]
 
 
 def test_run_logs_what_will_be_trained(
@@ -309,6 +320,9 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
     assert whole["metrics"]["epoch"] == 3
     resumed = train_tiny(folder, **options, resume_from_checkpoint=folder / "checkpoint-2")
     assert "run has ended; what followed" in caplog.text
+    caplog.clear()
+    train_tiny(folder, **options, resume_from_checkpoint="true")
+    assert "run has ended; it goes on only with more --num_train_epochs" in caplog.text
     assert resumed["metrics"]["epoch"] == 3
     assert resumed["record"]["history"] == history
 
@@ -350,6 +364,7 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
             "--extend_vocabulary cannot change a ready tokenizer; leave out --tokenizer_name",
         ),
         ({"do_train": True, "report_to": ["nothing"]}, "--report_to is nothing, which is unknown"),
+        ({"do_train": True, "label_smoothing_factor": 0.1}, "is 0.1; give --label_smoothing 0.1$"),
         ({"do_train": True, "task": "nli"}, "nli reads two texts, but --text_column_names is text"),
     ],
 )

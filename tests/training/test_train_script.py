@@ -101,6 +101,8 @@ def test_calibration_leaves_no_better_temperature_and_no_other_prediction(tmp_pa
     for name in ("plain", "calibrated"):
         output = tmp_path / name
         main(flags(**options, output_dir=output, calibrate=name == "calibrated"))
+        card = (output / "README.md").read_text()
+        assert ("were scaled on the validation rows" in card) == (name == "calibrated")
         model = AutoModelForSequenceClassification.from_pretrained(output)
         tokenizer = AutoTokenizer.from_pretrained(output)
         texts = [row["text"] for row in review_rows(60)]
