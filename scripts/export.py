@@ -54,8 +54,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             check_output(flags.output)
             page, difference = live_page(flags.checkpoint, float32=flags.float32)
             write_text(flags.output, page)
-            size = f"{flags.output}: {len(page.encode()):,} bytes"
-            print(f"{size}; rounding moves logits by up to {difference:.1e} of the largest")
+            exactness = (
+                "weights are exact"
+                if flags.float32
+                else (
+                    "rounded weights change the logits of random texts by up to "
+                    f"{difference:.2%} of the largest"
+                )
+            )
+            print(f"{flags.output}: {len(page.encode()):,} bytes; {exactness}")
             return
         task = None
         if flags.data is not None:  # read before the export, which takes longer

@@ -7,7 +7,7 @@ Before anything is sent, the model is loaded and checked: finite weights, named 
 this package, a card with a licence and a language, no tokens. Only the files of a model go up, as
 one commit; the output lists the other files. The last lines printed load exactly the pushed model.
 --space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint;
-a Space that exists loses its other files. --onnx adds what `export.py` writes for ONNX Runtime.
+a Space that holds other files is refused. --onnx adds what `export.py` writes for ONNX Runtime.
 --output writes the repository to a folder instead of sending it. Log in first with `hf auth login`.
 """
 
@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         done = publish(scratch, **flags)
         for name, file in done.publication.files.items():
             size = file.stat().st_size if isinstance(file, Path) else len(file)
-            print(f"{'goes up':<12}{name} ({size:,} bytes)")
+            note = "; holds the weights and all words" if name == "index.html" else ""
+            print(f"{'goes up':<12}{name} ({size:,} bytes{note})")
     for name in done.publication.left_out:
         print(f"{'stays here':<12}{one_line(name)}")
     if done.commit is None:

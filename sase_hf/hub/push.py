@@ -114,11 +114,14 @@ def push(
         dry_run: Check all that needs no network, and send nothing.
         handler: Add the files that serve the model on Hugging Face Inference Endpoints.
         onnx: The folder of an ONNX export of this checkpoint; goes up as `onnx/`.
-        page: HTML that holds the checkpoint; it goes up instead, as a static Space, from which the
-            same commit removes all other files.
+        page: HTML that holds the checkpoint; it goes up instead, as a static Space. A Space that
+            holds files of its own is refused.
         about: `license` and `language` of the published card, needed if the card names none; ""
             for neither.
         token: The token for the Hub; by default the token of this machine.
+
+    Raises ValueError for what `prepare` refuses and for a Space with other files, and OSError for
+    what the Hub refuses.
     """
     validate_repo_id(repo_id)
     about = about or {}
@@ -132,18 +135,22 @@ def push(
     vars(card.data).update({name: value for name, value in about.items() if value})
     publication.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
     if page is not None:
-        publication = _space_of(publication, str(card), repo_id, page)
+        publication = _space_of(publication, card.data, repo_id, page)
     if dry_run:
         return Push(repo_id, publication)
     api = HfApi(token=token)
     with reraise_naming(repo_id):
         if revision is not None:
             api.create_branch(repo_id, branch=revision, exist_ok=True, **kind)
-        is_old = WEIGHTS if page is None else re.compile(r"(?!\.gitattributes$).*")
-        old = filter(is_old.fullmatch, api.list_repo_files(repo_id, revision=revision, **kind))
+        held = set(api.list_repo_files(repo_id, revision=revision, **kind)) - {*publication.files}
+        if page is not None and (others := sorted(held - {".gitattributes"})):
+            raise ValueError(
+                f"the Space {repo_id} holds {len(others)} files that are not of a page: "
+                f"{', '.join(others[:5])}; delete them there, or name a new Space"
+            )
         changes: list[Any] = [
             *(CommitOperationAdd(name, file) for name, file in publication.files.items()),
-            *(CommitOperationDelete(name) for name in old if name not in publication.files),
+            *(CommitOperationDelete(name) for name in filter(WEIGHTS.fullmatch, sorted(held))),
         ]
         # `upload_folder` is no choice: it splits an upload of some minutes into several commits.
         commit = api.create_commit(
@@ -163,14 +170,13 @@ def _exported_files(exported: Path, folder: Path) -> dict[str, Path]:
     return {f"onnx/{path.name}": path for path in sorted(exported.iterdir())}
 
 
-def _space_of(publication: Publication, card: str, repo_id: str, page: str) -> Publication:
+def _space_of(publication: Publication, card: Any, repo_id: str, page: str) -> Publication:
     """Return a page as a static Space: the page, and a README.md with the licence of the card."""
-    named = {"title": repo_id.rpartition("/")[2], "license": ModelCard(card).data.get("license")}
-    front = SpaceCardData(sdk="static", **named).to_yaml()
+    licence = {name: card.get(name) for name in ("license", "license_name", "license_link")}
+    front = SpaceCardData(sdk="static", title=repo_id.rpartition("/")[2], **licence).to_yaml()
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
     files: Any = {REPOCARD_NAME: text.encode(), "index.html": page.encode()}
-    left_out = sorted({*publication.files, *publication.left_out} - {REPOCARD_NAME})
-    return Publication("", files, left_out)
+    return Publication("", files, publication.left_out)
 
 
 def create_repository(

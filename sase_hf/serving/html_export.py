@@ -61,7 +61,7 @@ def live_page(
     """
     model, tokenizer = load_checkpoint(checkpoint)
     settings = built_settings(tokenizer)
-    if fault := _fault(model, settings):
+    if fault := _fault(model, settings, len(tokenizer)):
         raise ValueError(
             f"{checkpoint} {fault}, which a page cannot compute; export it to ONNX (name a folder "
             "instead of an .html file), or serve it with scripts/app.py"
@@ -102,6 +102,7 @@ def live_page(
         **{**values, "title": title, "about": card_facts(checkpoint, about)},
         layout="page.html",
         full=1.0,
+        float32=float32,
         scale_ends=attended_text.scale_ends([]),
         num_views=config.num_hops + 1,
         weights_end=weights_end,
@@ -121,7 +122,7 @@ def live_page(
     return rendered, difference
 
 
-def _fault(model: Any, settings: Mapping[str, Any] | None) -> str | None:
+def _fault(model: Any, settings: Mapping[str, Any] | None, num_words: int) -> str | None:
     """Return what a checkpoint has that the script of the page cannot compute; None if nothing."""
     config = model.config
     if not hasattr(model, "classify"):
@@ -130,7 +131,11 @@ def _fault(model: Any, settings: Mapping[str, Any] | None) -> str | None:
         return f"has encoder={config.encoder!r}"
     if not config.has_attention:
         return f"has pooling={config.pooling!r}"
-    return "has a tokenizer that build_tokenizer did not make" if settings is None else None
+    if settings is None:
+        return "has a tokenizer that build_tokenizer did not make"
+    if num_words > config.vocab_size:
+        return f"has a tokenizer of {num_words:,} words for {config.vocab_size:,} word vectors"
+    return None
 
 
 def rounded(model: Any) -> Any:

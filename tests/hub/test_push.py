@@ -67,16 +67,15 @@ def test_push_space_sends_a_page_and_its_readme_alone(
     (folder / ".env").write_text(TOKEN, encoding="utf-8")
     load_script("push").main([str(folder), NAME, "--space", "--dry_run"])
     assert not hub.requests
-    assert "stays here  model.safetensors" in capsys.readouterr().out
-    HfApi().create_repo(NAME, repo_type="space", space_sdk="gradio")
-    for other in ("app.py", "old/page.html", "model.bin"):
-        upload: Any = {"path_or_fileobj": b"old", "repo_id": NAME, "repo_type": "space"}
-        HfApi().upload_file(path_in_repo=other, **upload)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("stays here")] == ["stays here  .env"]
+    assert any("index.html" in line and "holds the weights and all words" in line for line in lines)
     about = ["--license", "cc0-1.0", "--language", "fr"]
     load_script("push").main([str(folder), NAME, "--space", *about])
     assert capsys.readouterr().out.endswith(f"{hub.address}/spaces/{NAME}\n")
     held = hub.files(NAME)
     assert held.keys() == {"README.md", "index.html", ".gitattributes"}
+    assert hub.repositories[NAME].sdk == "static"
     front = RepoCard(held["README.md"].decode(), ignore_metadata_errors=False).data.to_dict()
     assert front == {"title": "rooms", "sdk": "static", "license": "cc0-1.0"}
     assert b"<bdi>cc0-1.0</bdi>" in held["index.html"]
@@ -89,6 +88,33 @@ def test_push_space_sends_a_page_and_its_readme_alone(
     ):
         with pytest.raises(SystemExit, match=message):
             load_script("push").main([str(folder), NAME, "--space", *flags])
+
+
+def test_push_space_deletes_nothing_of_a_space(folder: Path, hub: Hub) -> None:
+    """Files of somebody's Space are named in the refusal, and all stay; a page may be replaced."""
+    space: Any = {"repo_id": NAME, "repo_type": "space"}
+    HfApi().create_repo(**space, space_sdk="gradio")
+    for name in ("README.md", "index.html", "app.py", "old/page.html", "model.bin"):
+        HfApi().upload_file(path_or_fileobj=b"old", path_in_repo=name, **space)
+    before = hub.files(NAME)
+    named = r"rooms holds 3 files that .*: app\.py, model\.bin, old/page\.html; delete them"
+    with pytest.raises(ValueError, match=named):
+        push(folder, NAME, page="new")
+    assert hub.files(NAME) == before
+    for name in ("app.py", "old/page.html", "model.bin"):
+        HfApi().delete_file(name, **space)
+    push(folder, NAME, page="new")
+    assert hub.files(NAME)["index.html"] == b"new"
+
+
+def test_push_space_keeps_the_terms_of_the_card(folder: Path, hub: Hub) -> None:
+    terms = {"license": "other", "license_name": "x-terms", "license_link": "LICENSE"}
+    card = RepoCard.load(folder / "README.md")
+    vars(card.data).update(terms)
+    card.save(folder / "README.md")
+    push(folder, NAME, page="new")
+    front = RepoCard(hub.files(NAME)["README.md"].decode()).data.to_dict()
+    assert {name: front.get(name) for name in terms} == terms
 
 
 @exports

@@ -303,7 +303,7 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: f
         shown = [side.part(0, len(side.text)) for side in sides]
         same = "shown => every('.words').every((one, k) => one.textContent === shown[k])"
         page.wait_for_function(same, arg=shown)
-        expected = article((result, sides), "name", 10**6)
+        expected = article((result, sides), "name")
         for view, lines in enumerate(expected["views"]):
             for side, (_, words) in enumerate(lines):
                 top = page.text_content(f"[data-view='{view}'][data-side='{side}']")
@@ -320,6 +320,7 @@ def test_page_names_words_as_attention_html(tmp_path: Path, page: Any, spread: f
             assert (remark == empty) == (not text.words)
         lengths = [len(name) for name in page.locator(".target").all_text_contents()]
         assert lengths == [60, 30]
+        assert not page.locator(".why .even").count()
 
 
 @pytest.mark.browser
@@ -420,7 +421,11 @@ def test_export_prints_the_sizes_of_a_page_and_refuses_flags_of_the_other_form(
         sizes.append(Path(path).stat().st_size)
         line = capsys.readouterr().out
         assert f"page.html: {sizes[-1]:,} bytes" in line
-        assert ("moves logits by up to 0.0e+00" in line) == bool(flags)
+        exact = "; weights are exact\n" in line
+        rounds = "; rounded weights change the logits of random texts by up to 0." in line
+        assert (exact, rounds) == (bool(flags), not flags)
+        said = "The weights of the model are rounded here" in Path(path).read_text("utf-8")
+        assert said == rounds
     assert sizes[0] < sizes[1]
     with pytest.raises(SystemExit, match=r"--int8 is for a folder, not .*page\.html; leave it out"):
         export([checkpoint, path, "--int8"])

@@ -2,7 +2,7 @@
 
    The names are those of the package: T tokens, d width of a word vector, u LSTM units, H width of
    a state, r hops, W width of a row that the classifier reads. A matrix is a flat array, inputs x
-   outputs, row by row; sums are in float64. Functions with a star pause at each token. `model` is
+   outputs, row by row; sums are in float64. Functions with a star pause at each token and each column of weights. `model` is
    the JSON of the page; `weights` has a list of matrices for each name of html_export.py. */
 
 let model, weights, vocabulary, apart;
@@ -33,11 +33,10 @@ function normalized(points) {
   let text = "";
   for (let start = 0, end; start < points.length; start = end) {
     for (end = start + 1; end < points.length && ENDS_A_CHARACTER.test(points[end]); ) end++;
-    const parts = points.slice(start, end), made = Array.from(parts.join("").normalize("NFC"));
+    const parts = points.slice(start, end), made = Array.from(parts.join("").normalize("NFC").replaceAll("’", "'"));
     const sources = parts.flatMap((part, k) => Array.from(part.normalize("NFC"), () => start + k));
     for (const [place, character] of made.entries()) {
-      const straight = character === "’" ? "'" : character;
-      const cased = model.tokenizer.lowercase ? straight.toLowerCase() : straight;
+      const cased = model.tokenizer.lowercase ? character.toLowerCase() : character;
       const source = place ? sources[place + sources.length - made.length] : start;
       origins.push(...Array(cased.length).fill(source));
       text += cased;
@@ -155,9 +154,8 @@ function* encode(ids) {
 
 /* Return the slopes of the word vectors (T, d), given those of the states (T, H). */
 function* slopesOfWords({ levels, steps }, ofStates) {
-  const slopes = levels.slice(0, -1).map((level) => level.map((vector) => zeros(vector.length)));
+  const slopes = [...levels.slice(0, -1).map((level) => level.map((vector) => zeros(vector.length))), ofStates];
   const ofCells = times(2 * model.num_lstm_layers, () => zeros(model.hidden_size / 2));
-  slopes.push(ofStates);
   for (const step of steps.reverse()) {
     const [inputs, state] = places(slopes, step.run, step.token);
     const found = lstmStepBack(step, state, ofCells[step.run]);
@@ -202,11 +200,10 @@ function* weigh(states) {
   const bend = model.pooling === "generalized" ? (x) => Math.max(0, x) : Math.tanh, scores = [];
   const [first, bias, second] = ["hidden", "bias", "output"].map((name) => weights[`pooling.${name}`]);
   const nothing = zeros(second[0].length / bias[0].length);
-  for (const state of states.map(asAttended)) {
-    scores.push(joined(first.map((matrix, k) => affine(nothing, second[k], affine(bias[k], matrix, state).map(bend)))));
-    yield;
-  }
-  const columns = Array.from(scores[0], (_, k) => ATTENTION[model.attention_function](Float64Array.from(scores, (own) => own[k])));
+  for (const state of states.map(asAttended))
+    yield scores.push(joined(first.map((matrix, k) => affine(nothing, second[k], affine(bias[k], matrix, state).map(bend)))));
+  const columns = [], weighed = ATTENTION[model.attention_function];
+  for (const place of scores[0].keys()) yield columns.push(weighed(Float64Array.from(scores, (own) => own[place])));
   const size = columns.length / model.num_hops;
   return times(model.num_hops, (hop) =>
     states.map((_, token) => columns.slice(hop * size, (hop + 1) * size).map((column) => column[token])));
@@ -290,8 +287,7 @@ function* read(texts, target = null) {
     const side = sides[number], [vectors, states] = [side.encoded.levels[0], side.encoded.levels.at(-1)];
     const slopes = states.map((state) => zeros(state.length)), rows = split(gradient, r);
     side.contributions = side.hops.map((hop, i) => hop.map((own, token) => {
-      const slope = zeros(rows[i].length);
-      add(slope, rows[i], own);
+      const slope = rows[i].map((x, k) => x * (own[k] ?? own[0]));
       add(slopes[token], slope);
       return dot(slope, states[token]);
     }));

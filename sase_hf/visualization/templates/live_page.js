@@ -115,7 +115,7 @@ function drawText(paragraph, { shown, words, views, added }, hasHops) {
 /* Name the strongest words of a view, or those for the label or against it. */
 function drawTop(top, { shown, words, views, added }) {
   const sign = { pro: 1, con: -1 }[top.dataset.view], shares = views[top.dataset.view];
-  const values = shares ?? added.map((value) => sign * value), isEven = shares && readsEvenly(shares);
+  const values = shares ?? added.map((value) => sign * value), isEven = Boolean(shares && readsEvenly(shares));
   const largest = Math.max(...(shares ?? added.map(Math.abs)));
   const least = shares ? Math.min(model.min_top_weight, largest) : model.min_added * largest;
   const strong = [...words.keys()].filter((k) => values[k] > 0 && values[k] >= least).sort((a, b) => values[b] - values[a]);
@@ -151,7 +151,6 @@ function draw({ scores, best, target, sides }) {
   every(".view small").forEach((total, view) => (total.textContent = signed(view ? hops[view - 1] : sum(hops))));
   one("#crowded").hidden = hasHops;
   one(".views").hidden = !count;
-  one(".result").hidden = false;
 }
 
 // ---- typing --------------------------------------------------------------------------------------
@@ -165,7 +164,8 @@ async function update() {
   one("#cut").hidden = texts.every((text, k) => text === boxes[k].value);
   const isEmpty = !texts.join("").split(SPACES).join("");
   one("#nothing").hidden = !isEmpty;
-  if (isEmpty) one(".result").hidden = true;
+  one("#unread").textContent = "";
+  one(".result").ariaBusy = true;
   const reading = read(texts, target ? Number(target) : null);
   let step, started = performance.now();
   while (!(step = reading.next()).done) {
@@ -175,7 +175,8 @@ async function update() {
     started = performance.now();
   }
   if (!isEmpty) draw(step.value);
-  timer = setTimeout(() => (one("#spoken").textContent = isEmpty ? "" : `Predicted ${model.labels[step.value.best]}`), SETTLED);
+  Object.assign(one(".result"), { hidden: isEmpty, ariaBusy: false });
+  timer = setTimeout(() => (one("#spoken").textContent = isEmpty ? one("#nothing").textContent : `Predicted ${model.labels[step.value.best]}`), SETTLED);
 }
 
 /* Stop the reading under way, and read what is typed by then. */
@@ -197,8 +198,11 @@ async function start() {
   document.body.dataset.ready = "true";
 }
 
-// A failed reading leaves no older answer.
-window.addEventListener("unhandledrejection", ({ reason }) => {
-  one("main").textContent = `This page cannot read its model: ${reason.message}. Get the file again, or open it in a newer browser.`;
+// A failed reading leaves no older answer, and what is typed stays.
+window.addEventListener("unhandledrejection", ({ reason: { message } }) => {
+  const wayOut = "Get the file again, or open it in a newer browser.", isReady = "ready" in document.body.dataset;
+  one(".result").hidden = true;
+  if (isReady) one("#unread").textContent = `This text could not be read: ${message}.`;
+  else one("main").textContent = `This page cannot read its model: ${message}. ${wayOut}`;
 });
 start();
