@@ -42,7 +42,7 @@ class CellFault(ValueError):
 class CellReader:
     """Reads several labels in one text, so that they never become one class.
 
-    A text that spells a list of texts and numbers, or a dict, in JSON or Python, is that. In a
+    A text that spells a list of texts and numbers, in JSON or Python, is that list. In a
     multi-label problem every other text lists labels, with the separator that the `cells` have, and
     may be just one. In a single-label problem every text is a class. The texts of known `names` are
     never divided. `problem_type` is None if it is to be inferred.
@@ -54,7 +54,7 @@ class CellReader:
         self.problem_type, self.names = problem_type, names
         self.known = {text for name in names for text in (name, name.strip())}
         texts = {cell.strip() for cell in cells if isinstance(cell, str)} - self.known
-        texts = {text for text in texts if not text.startswith(("[", "{"))}
+        texts = {text for text in texts if not text.startswith("[")}
         found = (mark for mark in _SEPARATORS if any(mark in text for text in texts))
         self.separator = next(found, None)
         self.doubtful = _several_in_one(texts) if problem_type is None else {}
@@ -72,6 +72,11 @@ class CellReader:
                 f"{reprlib.repr(cell)} looks like several labels, with {self.doubtful[text]!r} "
                 f"between; add --problem_type {MULTI_LABEL} if it is, or --problem_type "
                 f"{SINGLE_LABEL} if it is one class"
+            )
+        if text.startswith("{") and ":" in text and text not in self.known:
+            raise ValueError(
+                f"{reprlib.repr(cell)} looks like probabilities of labels; give these in JSON "
+                f"Lines or Parquet, or add --problem_type {SINGLE_LABEL} if it is one class"
             )
         items = None if text in self.known else _spelt_list(text)
         if items is None and self.problem_type == MULTI_LABEL:
@@ -228,8 +233,9 @@ class LabelColumn:
         numbers = [0 if number is None else number for number in given.values()]  # as in Parquet
         are_shares = all(type(number) in (int, float) and 0 <= number <= 1 for number in numbers)
         if not are_shares or abs(sum(numbers) - 1) > 0.01:  # of rounded numbers
-            form = "{label: probability}, or a list with the probability of each label"
-            raise ValueError(f"{reprlib.repr(cell)} is not {form}, that sum to 1")
+            form = "{label: probability}, or a list with a probability for each label"
+            fault = f"{reprlib.repr(cell)} is not {form}"
+            raise ValueError(f"{fault}; probabilities are numbers from 0 to 1 that sum to 1")
         shares = np.bincount([*map(self._class_id, given)], numbers, len(self.names))
         return [float(share) for share in shares / shares.sum()]
 
@@ -294,19 +300,17 @@ def truth_of(value: Any) -> bool | None:
     return _TRUTHS.get(str(value).strip().lower())
 
 
-def _spelt_list(text: str) -> Any:
-    """Return the list of texts and numbers, or the soft label, that a text spells; else None."""
-    if text[:1] + text[-1:] not in ("[]", "{}"):
+def _spelt_list(text: str) -> list[str | int | float] | None:
+    """Return the list of texts and numbers that a text spells, None if it spells none."""
+    if not (text.startswith("[") and text.endswith("]")):
         return None
     if _ARRAY.fullmatch(text):
         raise ValueError(f"{reprlib.repr(text)} is a list without commas; write ['a', 'b']")
     for parse in (json.loads, ast.literal_eval):  # true and false are JSON's alone
         with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            items = parse(text)
-            if all(isinstance(i, str | int | float) for i in items) and not isinstance(items, set):
+            items: list[Any] = parse(text)
+            if all(isinstance(item, str | int | float) for item in items):
                 return items
-    if text.startswith("{"):
-        return None
     fault = f"{reprlib.repr(text)} looks like a list, but cannot be read; write ['a', 'b']"
     raise ValueError(f"{fault}, or add --problem_type {SINGLE_LABEL} if it is one class")
 

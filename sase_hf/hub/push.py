@@ -43,10 +43,14 @@ PUBLIC_NAMES = (
     *("tokenizer.json", TOKENIZER_CONFIG_FILE),
 )
 
+# Beside the graphs of an ONNX export.
+EXPORTED_NAMES = {"config.json", "export.json", "predictor.py"}
+EXPORTED_NAMES |= {"tokenizer.json", "tokenizer_config.json"}
+
 # Weights that transformers would load. Old ones of another form must not stay beside new ones.
-# A graph of old weights must not stay either.
+# An export of old weights must not stay either.
 WEIGHTS = re.compile(
-    r"onnx/.+\.onnx|(pytorch_)?model(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?"
+    r"onnx/.+|(pytorch_)?model(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?"
 )
 _WAYS_OUT = {
     401: "log in with `hf auth login`, or set HF_TOKEN to a valid token",
@@ -127,7 +131,7 @@ def push(
     about = about or {}
     publication = prepare(checkpoint, about, handler=handler)
     if onnx is not None:
-        publication.files.update(_exported_files(Path(onnx), Path(checkpoint)))
+        publication.files.update(_exported_files(Path(onnx), Path(checkpoint), repo_id))
     kind: Any = {"repo_type": "model" if page is None else "space"}
     if not dry_run:
         repo_id = create_repository(repo_id, private=private, token=token, **kind)
@@ -159,15 +163,20 @@ def push(
     return Push(repo_id, publication, commit.oid)
 
 
-def _exported_files(exported: Path, folder: Path) -> dict[str, Path]:
+def _exported_files(exported: Path, folder: Path, repo_id: str) -> dict[str, Path | bytes]:
     """Return the files of an ONNX export; raise ValueError if other weights were exported."""
+    if not (exported / "export.json").is_file():
+        raise ValueError(f"{exported} is no folder of an export: it has no export.json")
     record = json.loads((exported / "export.json").read_text(encoding="utf-8"))
     checksum = record["checkpoint"].get("sha256", "no single file of weights")
     if checksum not in (folder / CHECKSUMS_NAME).read_text(encoding="utf-8"):
         raise ValueError(
             f"{exported} is not an export of the weights in {folder}; export them again"
         )
-    return {f"onnx/{path.name}": path for path in sorted(exported.iterdir())}
+    names = sorted(EXPORTED_NAMES | record["files"].keys())
+    files: dict[str, Path | bytes] = {f"onnx/{name}": exported / name for name in names}
+    record["checkpoint"]["name"] = repo_id  # not that of a folder of this machine
+    return files | {"onnx/export.json": (json.dumps(record, indent=2) + "\n").encode()}
 
 
 def _space_of(publication: Publication, card: Any, repo_id: str, page: str) -> Publication:

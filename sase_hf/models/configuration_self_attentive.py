@@ -315,14 +315,14 @@ class SelfAttentiveConfig(CheckedConfig):
             ("label_smoothing", 0, (None, "single_label_classification")),
             ("class_weights", None, (None, "single_label_classification")),
             ("answer_threshold", None, (None, "single_label_classification")),
+            ("answer_error", 0.05, (None, "single_label_classification")),
             ("target_mean", None, ("regression",)),
             ("target_deviation", None, ("regression",)),
         ):
-            if getattr(self, name) and self.problem_type not in kinds:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}, but problem_type is "
-                    f"{self.problem_type!r}; set it to {off}"
-                )
+            value = getattr(self, name)
+            if value and value != off and self.problem_type not in kinds:
+                fault = f"{name} is {value}, but problem_type is {self.problem_type!r}"
+                raise ValueError(f"{fault}; set it to {off}")
 
     def _check_sizes(self) -> None:
         """Refuse sizes that are below 1 or too large for any machine."""
@@ -344,7 +344,9 @@ class SelfAttentiveConfig(CheckedConfig):
     def _check_numbers(self) -> None:
         """Refuse rates, coefficients and numbers of labels that are out of range."""
         self.check_rates("embedding_dropout", "classifier_dropout", "label_smoothing")
-        self.check_rates("answer_error", "answer_threshold")
+        self.check_rates("answer_error")
+        if not 0 <= (self.answer_threshold or 0) <= 1:
+            raise ValueError(f"answer_threshold is {self.answer_threshold}; it must be from 0 to 1")
         self.check_weights("penalty_coef", "rationale_coef", "initializer_range")
         if not 0 < self.score_temperature < math.inf:
             raise ValueError(

@@ -328,7 +328,7 @@ def penalised_loss(
         logits: Shape (B, num_labels).
         labels: Class ids (B,), or their probabilities as floats (B, num_labels), which then count
             as num_labels labels; for other problems floats (B, num_labels), for one output also
-            (B,). An entry of -100 does not count.
+            (B,). An entry of -100 does not count; with probabilities, nor does its row.
         penalty: Shape (B,). Each row is weighted by the number of its counted labels.
         config: Gives problem type, penalty coefficient, label smoothing, class weights, and the
             deviation of the targets in which the error of a regression is measured.
@@ -370,6 +370,12 @@ def _task_losses(
         )
     if is_single:
         labels = labels.to(logits.dtype) if is_soft else labels.view(-1, 1).long()
+        counted = (labels != IGNORED_LABEL).all(1, keepdim=True)  # (B, 1)
+        if is_soft:
+            labels = labels.where(counted, 0.0)
+            sums = labels.sum(1, keepdim=True)[counted]
+            if bool((labels < 0).any()) or bool(((sums - 1).abs() > 0.01).any()):
+                raise ValueError("float labels of one class per row must be probabilities, sum 1")
         weights = config.class_weights
         losses = F.cross_entropy(
             logits,
@@ -379,7 +385,7 @@ def _task_losses(
             label_smoothing=config.label_smoothing,
             reduction="none",
         )
-        return losses.unsqueeze(1).expand_as(labels), labels != IGNORED_LABEL
+        return losses.unsqueeze(1).expand_as(labels), counted.expand_as(labels)
     labels = labels.view_as(logits).to(logits.dtype)
     inputs, targets = logits, labels
     if config.target_deviation is not None:  # before the squares, which might overflow
@@ -675,7 +681,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         config = deepcopy(config)
         config.problem_type, config.label_smoothing = "regression", 0.0
         config.class_weights = config.target_mean = config.target_deviation = None
-        config.answer_threshold = None
+        config.answer_threshold, config.answer_error = None, 0.05
         config.id2label, config.label2id = {0: "score"}, {"score": 0}
         config.validate()
         super().__init__(config)

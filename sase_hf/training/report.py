@@ -66,7 +66,7 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     config.answer_threshold = threshold = fit_threshold(probabilities, labels, config.answer_error)
     if threshold is None:
         few = f"{len(labels):,} validation rows are too few for --answer_error"
-        logger.info(f"no answer sets: {few} {config.answer_error:g}")
+        logger.warning(f"no answer sets: {few} {config.answer_error:g}")
         return found
     sizes = (probabilities >= threshold).sum(-1).clamp(min=1)  # the best label is in every set
     return {**found, "answer_threshold": threshold, "answer_set_size": sizes.double().mean().item()}

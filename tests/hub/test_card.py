@@ -112,7 +112,7 @@ def test_card_says_whether_the_probabilities_were_scaled_and_on_which_rows() -> 
         {**asked, "temperature": 1.5}, answer_threshold=0.1234, answer_error=0.1
     ).text
     assert "a probability of 0.123 or more" in several_answers
-    assert "in at least 90 % of the sets" in several_answers
+    assert "in about 90 % of the sets" in several_answers
     assert "answer_set" not in card
     assert "calibration_error (on the rows that set the temperature) | 0.01 |" in card
     for temperature in (1.0, None):

@@ -1,5 +1,6 @@
 """`push` and `scripts/push.py`: what goes up, what stays, and what failures leave behind."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -124,10 +125,12 @@ def test_push_onnx_sends_an_export_of_these_weights(folder: Path, hub: Hub, tmp_
     output = tmp_path / "repository"
     load_script("push").main([str(folder), NAME, "--onnx", "--output", str(output)])
     assert not hub.requests
+    written = {path.relative_to(output).as_posix() for path in output.rglob("*.*")}
+    (output / "onnx" / "notes.txt").write_text("private")
     done = push(folder, NAME, onnx=output / "onnx")
     held = hub.files(NAME)
+    assert json.loads(held["onnx/export.json"])["checkpoint"]["name"] == NAME
     assert held.keys() - MODEL_FILES >= {"onnx/model.onnx", "onnx/predictor.py"}
-    written = {path.relative_to(output).as_posix() for path in output.rglob("*.*")}
     assert written | {"SHA256SUMS"} == set(done.publication.files)
     assert all((output / name).read_bytes() == held[name] for name in done.publication.files)
     change_weights(folder, lambda weights: weights["classifier.output.bias"].add_(1))
@@ -135,7 +138,7 @@ def test_push_onnx_sends_an_export_of_these_weights(folder: Path, hub: Hub, tmp_
     with pytest.raises(ValueError, match="onnx is not an export of the weights in"):
         push(folder, NAME, onnx=output / "onnx")
     push(folder, NAME)
-    assert "onnx/model.onnx" not in hub.files(NAME)
+    assert not [name for name in hub.files(NAME) if name.startswith("onnx/")]
 
 
 def test_push_script_prints_code_that_loads_what_was_pushed(

@@ -18,7 +18,7 @@ from sase_hf import (
     SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
 )
-from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel
+from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel, penalised_loss
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
 CLASSIFIERS = ("mlp", "pruned_mlp")
@@ -373,3 +373,19 @@ def test_retrieval_head_loads_from_its_own_and_any_other_checkpoint(tmp_path: Pa
     texts = tiny.text_batch([query for query, _ in RANKED])
     embedding = AutoModel.from_pretrained(tmp_path / "ranker")(**texts).sentence_embedding
     torch.testing.assert_close(embedding, expected.query_embedding, rtol=1e-5, atol=1e-6)
+
+
+def test_loss_takes_only_probabilities_as_soft_labels() -> None:
+    """A row with -100 does not count; numbers that are no probabilities are refused."""
+    config = tiny.tiny_config(problem_type="single_label_classification", num_labels=3)
+    logits, row = torch.randn(2, 3), [0.2, 0.3, 0.5]
+
+    def loss(*labels: list[float]) -> torch.Tensor:
+        return penalised_loss(
+            logits[: len(labels)], torch.tensor(labels), torch.zeros(len(labels)), config
+        )
+
+    torch.testing.assert_close(loss(row, [-100.0, 0.2, 0.8]), loss(row))
+    for wrong in ([1.0, 1.0, 0.0], [-0.5, 1.0, 0.5], [0.0, 0.0, 0.0]):
+        with pytest.raises(ValueError, match="must be probabilities"):
+            loss(row, wrong)
