@@ -114,7 +114,9 @@ class Comparison(Run):
         seconds = processor_seconds() - before
         model, tokenizer = load_checkpoint(str(folder))
         with gzip.open(folder / "predictions.jsonl.gz", "rt", encoding="utf-8") as lines:
-            scores = [json.loads(line)["scores"] for line in lines]
+            rows = [json.loads(line) for line in lines]
+        scores, answers = ([row[name] for row in rows] for name in ("scores", "answer_set"))
+        labels = [task.label_names[label] for label in task.splits["test"]["label"]]
         predicting = _prediction_seconds(model, tokenizer, task)
         files = [folder / name for name in (*PUBLIC_NAMES, *weight_files(folder))]
         return {
@@ -125,6 +127,10 @@ class Comparison(Run):
             "training_seconds": seconds - predicting,
             "texts_per_second": len(scores) / predicting,
             "bytes_on_disk": _bytes(path for path in files if path.is_file()),
+            "answer_sets": {
+                "coverage": np.mean([own in a for own, a in zip(labels, answers, strict=True)]),
+                "size": np.mean([len(answer) for answer in answers]),
+            },
         }
 
 
