@@ -171,12 +171,17 @@ def card_facts(checkpoint: str, about: Mapping[str, Any] | None = None) -> dict[
     if card is None:
         return {}
     data = vars(card.data) | {name: entry for name, entry in (about or {}).items() if entry}
-    results = [x for x in data.get("eval_results") or () if x.metric_type != "penalty"]
+    measured: dict[str, list[str]] = {}
+    for x in data.get("eval_results") or ():
+        if x.metric_type not in ("loss", "penalty"):
+            rows = f"{x.dataset_split} rows of" if x.dataset_split else ""
+            name = f"{rows} {x.dataset_name}".strip()
+            measured.setdefault(name, []).append(f"{x.metric_type} {x.metric_value}")
     facts = {
         "Trained on": data.get("trained_on") or data.get("datasets"),
         "Language": data.get("language"),
         "Licence": [data[name] for name in ABOUT_DATA[:3] if data.get(name)],
-        "Measured": [f"{x.metric_type} {x.metric_value} on {x.dataset_name}" for x in results],
+        "Measured": [f"{', '.join(x)} on {name}" for name, x in measured.items()],
         "Limits": _limits(card.text),
     }
     texts = (", ".join(map(str, x)) if isinstance(x, list) else x or "" for x in facts.values())

@@ -39,6 +39,7 @@ class SelfAttentionPipeline(Pipeline):
     - `text`: the input;
     - `label`, `score`: the best label and its probability (for a regression its value);
     - `scores`: label -> probability, or value;
+    - `labels`, only with several labels per text: those with a probability above 0.5, maybe none;
     - `answer_set`, only with `config.answer_threshold`: the labels that may be right, best first;
     - `tokens`, `offsets`: the T tokens as they stand in the text, and their (start, end) in it;
       an added token, such as `[CLS]`, has its name and an empty span;
@@ -252,7 +253,7 @@ class SelfAttentionPipeline(Pipeline):
         return self.model.config.id2label  # type: ignore[return-value]  # keys are ints once set
 
     def _prediction(self, logits: Tensor) -> dict[str, Any]:
-        """Return label, score and scores from logits (num_labels,)."""
+        """Return the fields up to `answer_set` from logits (num_labels,)."""
         config = self.model.config
         if config.problem_type == "regression":
             values = logits
@@ -262,7 +263,9 @@ class SelfAttentionPipeline(Pipeline):
             values = logits.softmax(-1)
         scores = {self._names[i]: value for i, value in enumerate(values.tolist())}
         label = max(scores, key=scores.__getitem__)
-        prediction = {"label": label, "score": scores[label], "scores": scores}
+        prediction: dict[str, Any] = {"label": label, "score": scores[label], "scores": scores}
+        if config.problem_type == "multi_label_classification":
+            prediction["labels"] = [name for name, score in scores.items() if score > 0.5]
         return prediction | answer_set(scores, config.answer_threshold)
 
 

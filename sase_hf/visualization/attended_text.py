@@ -190,6 +190,11 @@ def shortened(text: str, longest: int = 60) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
+def predicted_text(result: Result) -> str:
+    """Return the predicted label as text; with several labels per text, all that are predicted."""
+    return label_text(result.get("labels", result["label"]))
+
+
 def label_text(label: object) -> str:
     """Return a label, or a list of labels, as text."""
     if isinstance(label, list | tuple):

@@ -22,6 +22,7 @@ from .attended_text import (
     Result,
     label_text,
     parse_result,
+    predicted_text,
     scale_ends,
     shortened,
 )
@@ -170,7 +171,8 @@ def _draw_scale(
 def _lines(name: str, result: Result, texts: Sequence[AttendedText], width: float) -> list[_Line]:
     """Return the texts of a result as lines of up to a width in inches."""
     titles = [name] if name else []
-    titles.append(f"predicted ({result['score']:.3f}): {label_text(result['label'])}")
+    score = f" ({result['score']:.3f})" * ("labels" not in result)
+    titles.append(f"predicted{score}: {predicted_text(result)}")
     if "true_label" in result:
         titles.append(f"true label: {label_text(result['true_label'])}")
     if result.get("target", result["label"]) != result["label"]:

@@ -14,7 +14,15 @@ from itertools import chain
 from typing import Any
 
 from ..utils.text import Table
-from .attended_text import AttendedText, Result, label_text, parse_results, scale_ends, shortened
+from .attended_text import (
+    AttendedText,
+    Result,
+    label_text,
+    parse_results,
+    predicted_text,
+    scale_ends,
+    shortened,
+)
 from .rendering import percent, render, signed
 from .terminal import attention_text
 
@@ -130,6 +138,7 @@ def article(parsed: Parsed, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "result": result,
+        "predicted": predicted_text(result),
         "score": f"{score:.1%}" if scores["title"] == "Probabilities" else f"{score:.3f}",
         "true_label": label_text(result["true_label"]) if "true_label" in result else None,
         "verdict": _verdict(result),
@@ -144,11 +153,11 @@ def article(parsed: Parsed, name: str) -> dict[str, Any]:
 
 
 def _verdict(result: Result) -> str:
-    """Return "Right", "Wrong", or "" if the true label is unknown, a number or a set of labels."""
-    known = result.get("true_label", ())
-    if isinstance(known, list | tuple) or len(result.get("scores", "ab")) < 2:
+    """Return "Right", "Wrong", or "" if the true label is unknown or a number."""
+    is_number = len(result.get("scores", "ab")) < 2
+    if "true_label" not in result or is_number:
         return ""
-    return "Right" if str(known) == str(result["label"]) else "Wrong"
+    return "Right" if label_text(result["true_label"]) == predicted_text(result) else "Wrong"
 
 
 def _side(text: AttendedText) -> dict[str, Any]:

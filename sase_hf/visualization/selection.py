@@ -6,8 +6,8 @@ from typing import Any
 
 from transformers.utils import logging
 
-from ..data.labels import MULTI_LABEL, REGRESSION
-from .attended_text import Result
+from ..data.labels import REGRESSION
+from .attended_text import Result, label_text, predicted_text
 
 SELECT = ("confident", "wrong", "random")
 
@@ -43,8 +43,6 @@ def check_select(select: str, model: Any, rows: Sequence[Row], file: str) -> Non
     reason = ""
     if problem_type == REGRESSION and select != "random":
         reason = f"{checkpoint} predicts numbers; give --select random"
-    elif problem_type == MULTI_LABEL and select == "wrong":
-        reason = f"{checkpoint} predicts sets of labels; give another --select"
     elif select == "wrong" and not all(known for _, known in rows):
         reason = f"{file} has rows without a label; give --label_column_name"
     if reason:
@@ -80,7 +78,7 @@ def select_predictions(
         min_score = 0.8 if select == "confident" else 0.0
     drawn_from: dict[str, list[int]] = {}
     for place, result in enumerate(results):
-        is_wrong = select != "wrong" or result["true_label"] != result["label"]
+        is_wrong = select != "wrong" or label_text(result["true_label"]) != predicted_text(result)
         if select == "random" or (result["score"] >= min_score and is_wrong):
             drawn_from.setdefault(result["label"], []).append(place)
     if not drawn_from:

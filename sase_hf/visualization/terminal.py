@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from ..utils.text import visible
-from .attended_text import READS_EVENLY, AttendedText, Result, label_text, parse_result
+from .attended_text import (
+    READS_EVENLY,
+    AttendedText,
+    Result,
+    label_text,
+    parse_result,
+    predicted_text,
+)
 from .rendering import signed
 
 UNDERLINED, BOLD = 0.25, 0.6  # strengths
@@ -65,7 +72,8 @@ def comparison_text(results: Mapping[str, Sequence[Result]]) -> str:
             text = same_text[0]["text"]
             lines += [f'"{visible(one)}"' for one in ([text] if isinstance(text, str) else text)]
         for name, result in zip(results, same_text, strict=True):
-            line = f"{name}: " * bool(name) + f"{result['label']} {result['score']:.3f}"
+            line = f"{name}: " * bool(name) + predicted_text(result)
+            line += f" {result['score']:.3f}" * ("labels" not in result)
             if "true_label" in result:
                 line += f", true label {label_text(result['true_label'])}"
             lines += [visible(line), attention_text(result)]

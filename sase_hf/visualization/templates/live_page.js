@@ -133,11 +133,12 @@ function draw({ scores, best, target, sides }) {
   const order = [...scores.keys()];
   if (order.length > model.max_labels) order.sort((a, b) => scores[b] - scores[a]).splice(model.max_labels);
   one("main").style.setProperty("--full", full);
-  one("#answer bdi").textContent = model.labels[best];
-  one("#answer .score").textContent = number(scores[best]);
+  const areSeveral = model.kind === "shares", predicted = areSeveral ? order.filter((label) => scores[label] > 0.5) : [best];
+  one("#answer bdi").textContent = predicted.map((label) => model.labels[label]).join(", ") || "no label";
+  one("#answer .score").textContent = areSeveral ? "" : number(scores[best]);
   one(".scores").replaceChildren(...order.map((label) => {
     const row = one("#score").content.cloneNode(true).firstElementChild, [head, bar, cell] = row.children;
-    row.classList.toggle("predicted", label === best);
+    row.classList.toggle("predicted", predicted.includes(label));
     head.firstChild.textContent = model.labels[label];
     bar.firstChild?.style.setProperty("--w", scores[label]);
     cell.textContent = number(scores[label]);
@@ -176,7 +177,7 @@ async function update() {
   }
   if (!isEmpty) draw(step.value);
   Object.assign(one(".result"), { hidden: isEmpty, ariaBusy: false });
-  timer = setTimeout(() => (one("#spoken").textContent = isEmpty ? one("#nothing").textContent : `Predicted ${model.labels[step.value.best]}`), SETTLED);
+  timer = setTimeout(() => (one("#spoken").textContent = isEmpty ? one("#nothing").textContent : `Predicted ${one("#answer bdi").textContent}`), SETTLED);
 }
 
 /* Stop the reading under way, and read what is typed by then. */
