@@ -44,8 +44,18 @@ lint: .venv/ready-lint ## Check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-common-tests: .venv/ready-test ## Run the model tests of transformers itself (downloads its source)
-	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/common_tests.py
+# Warnings and markers of these tests are not ours. ARGS go on to pytest: make common-tests ARGS="-k checkpointing"
+common-tests: .cache/transformers_tests ## Run the model tests of transformers itself (downloads its source)
+	@PYTHONPATH=.cache OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -o addopts= -o filterwarnings=default \
+		--disable-warnings tests/lab/transformers_common.py $(ARGS)
+
+# The tests are in the source distribution of transformers and not in the installed package.
+.cache/transformers_tests: constraints.txt .venv/ready-test
+	@rm -rf $@ $@.part && mkdir -p $@.part
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary transformers \
+		--constraint constraints.txt --dest $@.part transformers
+	@tar -xzf $@.part/transformers-*.tar.gz -C $@.part --strip-components=2 --exclude '*/src'
+	@touch $@.part/__init__.py && mv $@.part $@
 
 soak: .venv/ready-test ## Kill runs, spoil files and crowd servers for an hour; write the record
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/soak.py --record model_cards/records/soak.json

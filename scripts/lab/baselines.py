@@ -11,7 +11,7 @@ import json
 import re
 import resource
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,14 +51,13 @@ def most_frequent(train: Rows, validation: Rows, seed: int, model: Path) -> Fitt
     return Fitted(lambda texts: np.tile(shares, (len(texts), 1)), list(classes), len(shares), {})
 
 
-def tfidf(train: Rows, validation: Rows, seed: int, model: Path | None) -> Fitted:
+def tfidf(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
     """Logistic regression on TF-IDF of words and pairs of words; the best of four strengths."""
-    try:
-        from sklearn.compose import ColumnTransformer
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-    except ImportError as reason:
-        raise ImportError("needs scikit-learn: pip install 'sase_hf[baselines]'") from reason
+    import joblib
+    from sklearn.compose import ColumnTransformer
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
     texts = _compared(train.texts)
     options = {"ngram_range": (1, 2), "min_df": 2, "sublinear_tf": True}
     vectorizers = [(str(i), TfidfVectorizer(**options), i) for i in range(texts.shape[1])]
@@ -68,10 +67,7 @@ def tfidf(train: Rows, validation: Rows, seed: int, model: Path | None) -> Fitte
     tried = [LogisticRegression(C=c, max_iter=1000).fit(known, train.labels) for c in STRENGTHS]
     accuracies = [float(one.score(held_out, validation.labels)) for one in tried]
     best = tried[accuracies.index(max(accuracies))]
-    if model is not None:
-        import joblib
-
-        joblib.dump((features, best), model.with_suffix(".joblib"))
+    joblib.dump((features, best), model.with_suffix(".joblib"))
     return Fitted(
         lambda texts: best.predict_proba(features.transform(_compared(texts))),
         best.classes_,
@@ -135,9 +131,8 @@ def main(system: str, folder: Path, seed: int) -> None:
     Seconds are those of the processor: of training from the start of the process, imports included,
     to the saved model; of prediction from the texts of the test rows to their probabilities.
     """
-    files = [folder / f"{split}.jsonl" for split in ("train", "validation", "test")]
-    lines = (file.read_text(encoding="utf-8").splitlines() for file in files)
-    train, validation, test = (rows_of(list(map(json.loads, own))) for own in lines)
+    files = (folder / f"{split}.jsonl" for split in ("train", "validation", "test"))
+    train, validation, test = map(read_rows, files)
     fit = {"most_frequent": most_frequent, "tfidf": tfidf, "fasttext": fasttext}[system]
     fitted = fit(train, validation, seed, folder / "model")
     trained = processor_seconds()
@@ -161,8 +156,9 @@ def line_of(texts: Sequence[str]) -> str:
     return " ".join([*first, *second])
 
 
-def rows_of(rows: Sequence[Mapping[str, Any]]) -> Rows:
-    """Return rows with `text`, for pairs `text_pair`, and `label`."""
+def read_rows(file: Path) -> Rows:
+    """Read rows with `text`, for pairs `text_pair`, and `label`."""
+    rows = list(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
     texts = [[row[name] for name in ("text", "text_pair") if name in row] for row in rows]
     return Rows(texts, [row["label"] for row in rows])
 

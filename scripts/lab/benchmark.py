@@ -17,7 +17,7 @@ compared first. Memory on a CPU is measured by /proc, which only Linux has.
 """
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,11 @@ from bench.texts import WORKLOADS
 from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
-from sase_hf.visualization import check_figure_path, save_figure
 
-QUICK = {"workloads": ["tweets"], "models": ["mlp2000"], "lengths": [100, 200]}
-QUICK_SIZES = {"max_batches": 2, "num_texts": 200, "rows": 200, "rounds": 3, "seconds": 5.0}
+QUICK: dict[str, Any] = {"workloads": ["tweets"], "models": ["mlp2000"], "lengths": [100, 200]}
+QUICK |= {"max_batches": 2, "num_texts": 200, "rows": 200, "rounds": 3, "seconds": 5.0}
 
 Results = dict[str, list[Result]]
-COSTS = {"seconds": "seconds for forward and backward pass", "peak_mib": "peak memory in MiB"}
 
 
 def make_flags() -> ArgumentParser:
@@ -61,42 +59,34 @@ def make_flags() -> ArgumentParser:
     add("--seed", type=int, default=0, help="seed of weights and texts")
     add("--fields", type=json.loads, default={}, help="other sizes as JSON: '{\"num_hops\": 10}'")
     add("--record", type=Path, help="JSON file for the results, with settings and hardware")
-    add("--plot", type=Path, help="plot of the cost of lengths: .svg or .png")
     parser.set_defaults(max_batches=8)  # in a training pass
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure the chosen parts, print tables and write record and plot."""
+    """Measure the chosen parts, print tables and write the record."""
     parser = make_flags()
     flags = parser.parse_args(argv)
     if flags.quick:
-        parser.set_defaults(**QUICK, **QUICK_SIZES)
+        parser.set_defaults(**QUICK)
         flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         if flags.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("--device is cuda, but torch sees no GPU; use --device cpu")
-        if flags.plot:
-            if "lengths" not in flags.only or len(flags.lengths) < 2:
-                raise ValueError("--plot shows the part lengths, of two --lengths at least")
-            check_figure_path(flags.plot)
         check_output(flags.record)
-        check_output(flags.plot)
         torch.set_num_threads(flags.threads)
+        arguments = {name: value for name, value in vars(flags).items() if name != "record"}
+        run = {"name": "benchmark", "seed": flags.seed, "arguments": arguments}
         results: Results = {}
-        try:
-            for part in flags.only:
-                for result in PARTS[part](flags):
-                    results.setdefault(part, []).append(result)
-                    print(*table(part, result), "", sep="\n", flush=True)
-                if flags.record:  # a later part that fails loses no result
-                    write_record(record(results, flags), flags.record)
-        except RuntimeError as error:
-            parser.exit(1, f"benchmark.py: {error}\n")
+        for part in flags.only:
+            for result in PARTS[part](flags):
+                results.setdefault(part, []).append(result)
+                print(*table(part, result), "", sep="\n", flush=True)
+            if flags.record:  # a later part that fails loses no result
+                measured = {"benchmark": results, "exponents": exponents(results)}
+                write_record(run | measured | describe_environment(), flags.record)
         for name, powers in exponents(results).items():
             print(f"{name}: cost grows as length **", {k: round(p, 2) for k, p in powers.items()})
-        if flags.plot:
-            plot(results, flags.plot)
 
 
 def table(part: str, result: Result) -> Iterator[str]:
@@ -116,47 +106,18 @@ def _shown(value: dict[str, float] | float) -> str:
 
 def exponents(results: Results) -> dict[str, dict[str, float]]:
     """Return the power of the length by which time and memory grow: 1 is linear, 2 quadratic."""
-    growth: dict[str, dict[str, float]] = {}
-    for name, (lengths, *costs) in _costs_of_lengths(results).items():
-        if len(lengths) > 1:
-            slopes = np.polyfit(np.log(lengths), np.log(costs).T, 1)[0].tolist()
-            growth[name] = dict(zip(COSTS, slopes, strict=True))
-    return growth
-
-
-def _costs_of_lengths(results: Results) -> dict[str, np.ndarray]:
-    """Return for each settings its N lengths, seconds and memory, shape (3, N)."""
-    found: dict[str, list[tuple[float, ...]]] = {}
+    costs: dict[str, list[tuple[float, ...]]] = {}
     for result in results.get("lengths", []):
         for name, row in result["settings"].items():
             cost = (result["longest"], row["seconds"]["median"], row["peak_mib"])
-            found.setdefault(name, []).append(cost)
-    return {name: np.transpose(costs) for name, costs in found.items()}
-
-
-def record(results: Results, flags: Namespace) -> dict[str, Any]:
-    """Return the record of a run."""
-    arguments = {k: v for k, v in vars(flags).items() if k not in ("record", "plot")}
-    measured = {"name": "benchmark", "seed": flags.seed, "arguments": arguments}
-    measured |= {"benchmark": results, "exponents": exponents(results)}
-    return measured | describe_environment()
-
-
-def plot(results: Results, path: Path) -> None:
-    """Draw time and peak memory against the length of texts on logarithmic axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    lengths = [result["longest"] for result in results["lengths"]]
-    for cost, (axes, label) in enumerate(zip(figure.subplots(1, 2), COSTS.values(), strict=True)):
-        for name, (longest, *costs) in _costs_of_lengths(results).items():
-            axes.loglog(longest, costs[cost], marker="o", label=name)
-        axes.set(xlabel="tokens of the longest text", ylabel=label)
-        axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
-        axes.set_xticks([], minor=True)  # their labels would overlap with those of the lengths
-        axes.grid(visible=True, alpha=0.3)
-        axes.legend()
-    save_figure(figure, path)
+            costs.setdefault(name, []).append(cost)
+    growth: dict[str, dict[str, float]] = {}
+    for name, points in costs.items():
+        if len(points) > 1:
+            lengths, *logarithms = np.log(points).T
+            slopes = np.polyfit(lengths, np.transpose(logarithms), 1)[0].tolist()
+            growth[name] = dict(zip(("seconds", "peak_mib"), slopes, strict=True))
+    return growth
 
 
 if __name__ == "__main__":

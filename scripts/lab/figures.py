@@ -1,15 +1,14 @@
-"""The figures of the pages, and the README's heatmap."""
+"""The figures of the pages, and the pictures of the README."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.pages import opened_page
-from records import Record
 
 from sase_hf.utils.loading import load_pipeline
-from sase_hf.visualization import attention_figure, lines_figure
+from sase_hf.visualization import attention_figure, save_figure
 from sase_hf.visualization.charts import COLOURS, MARKS, Panels, finish, line_panels
 from sase_hf.visualization.figures import new_figure, plain
 
@@ -17,20 +16,16 @@ HEATMAP = "We waited an hour and the soup was cold, but the dessert was deliciou
 HEATMAP += "kind."
 
 
-def heatmaps(checkpoint: str) -> Iterator[tuple[str, Any]]:
-    """Yield the heatmap of the README, light and dark, by the names of their files."""
-    result = load_pipeline(checkpoint)(HEATMAP)
+def save_pictures(checkpoints: Sequence[str], folder: Path) -> None:
+    """Write the README's heatmap by the first checkpoint, and its page that holds the second."""
+    reader, shown = checkpoints
+    result = load_pipeline(reader)(HEATMAP)
     for theme in ("light", "dark"):
         figure = attention_figure(result, theme=theme)
         figure.set_facecolor("none")  # the page's own background
-        yield f"heatmap_{theme}.svg", figure
-
-
-def save_screenshots(checkpoint: str, folder: Path) -> None:
-    """Write the pictures of a page that holds the model, light and dark, from box to answer."""
-    for theme in ("light", "dark"):
+        save_figure(figure, folder / f"heatmap_{theme}.svg")
         size = {"width": 960, "height": 1500}
-        with opened_page(checkpoint, color_scheme=theme, viewport=size) as (_, tab):
+        with opened_page(shown, color_scheme=theme, viewport=size) as (_, tab):
             tab.click("label.why")
             box, answer = (tab.locator(name).bounding_box() for name in (".typed", ".result"))
             height = answer["y"] + answer["height"] - box["y"]
@@ -87,14 +82,3 @@ def points_figure(
         row[0].set_ylabel(y_label)
     finish(figure, list(keys), list(keys.values()))
     return figure
-
-
-def recall_figure(rankers: Mapping[str, Record]) -> Any:
-    """Draw recall at 10 by the length of the document, a line for each ranker of yelp5."""
-    lines = {}
-    for run in ("tfidf", "rows-seed42", "flat-seed42", "mean-seed42", "max-seed42"):
-        if record := rankers.get(f"yelp5_{run}"):
-            groups = record["recall_by_length"]
-            words, recall = ([group[key] for group in groups] for key in ("words", "recall_at_10"))
-            lines[record["name"]] = words, recall
-    return lines_figure(lines, "words of the document", "recall at 10")

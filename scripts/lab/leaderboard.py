@@ -9,7 +9,7 @@ import json
 import shutil
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
@@ -103,8 +103,8 @@ class Comparison(Run):
         found = np.array(result["probabilities"])
         probabilities = np.zeros((len(found), len(task.label_names)))
         probabilities[:, result.pop("classes")] = found  # a label may have no training row
-        files = self.folder.glob("model.*")
-        return {**result, "probabilities": probabilities, "bytes_on_disk": _bytes(files)}
+        size = sum(file.stat().st_size for file in self.folder.glob("model.*"))
+        return {**result, "probabilities": probabilities, "bytes_on_disk": size}
 
     def _measure_ours(self, task: TaskData, log: IO[bytes]) -> dict[str, Any]:
         """Train by scripts/train.py and return the part of the record."""
@@ -126,7 +126,7 @@ class Comparison(Run):
             # The time covers the whole command with its report, but not the prediction.
             "training_seconds": seconds - predicting,
             "texts_per_second": len(scores) / predicting,
-            "bytes_on_disk": _bytes(path for path in files if path.is_file()),
+            "bytes_on_disk": sum(path.stat().st_size for path in files if path.is_file()),
             "answer_sets": {
                 "coverage": np.mean([own in a for own, a in zip(labels, answers, strict=True)]),
                 "size": np.mean([len(answer) for answer in answers]),
@@ -144,10 +144,6 @@ def _prediction_seconds(model: Any, tokenizer: Any, task: TaskData) -> float:
         for _, batch in sample.batches(64, "Predicting"):  # as many as in scripts/train.py
             model(**batch).logits.softmax(-1)
     return processor_seconds() - start
-
-
-def _bytes(files: Iterable[Path]) -> int:
-    return sum(file.stat().st_size for file in files)
 
 
 def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:

@@ -1,15 +1,13 @@
-"""The measurements of a study beside the accuracy of a trained model, and linear models."""
+"""The measurements of a study beside the accuracy of a trained model."""
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from baselines import rows_of, tfidf
 from records import Record
 from torch import Tensor
 from transformers import pipeline
@@ -22,13 +20,11 @@ from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_
 from sase_hf.evaluation.dataset import EvaluationDataset, load_evaluation_dataset
 from sase_hf.evaluation.faithfulness import measure_faithfulness
 from sase_hf.evaluation.metrics import load_metrics
-from sase_hf.evaluation.records import measured_record
 from sase_hf.evaluation.translation import translate
-from sase_hf.models import RETRIEVAL, TRANSLATION_TASK
-from sase_hf.retrieval.ranking import ranking_metrics, ranks_in_scores, recall_by_length
-from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
+from sase_hf.models import TRANSLATION_TASK
+from sase_hf.tasks import LabelTask, TranslationTask
 from sase_hf.tasks.labels import ModelArguments
-from sase_hf.training.command_line import flag_words, parse_arguments
+from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.loading import load_checkpoint
 
 # The text that a model translates for the figure, by the column that it reads.
@@ -52,7 +48,7 @@ Pairs = Sequence[Sequence[str]]  # a source and a reference each
 def measure_labels(
     words: Sequence[str], model: Path, word_list: Path | None = None
 ) -> dict[str, Any]:
-    """Measure attention, label shift and accuracy by length on the validation rows of a recipe.
+    """Measure attention and accuracy by length on the validation rows of a recipe.
 
     `words` are the command line of scripts/train.py that trained the model in the folder `model`.
     A model of characters has no `lift`, which needs a word list.
@@ -77,15 +73,12 @@ def measure_labels(
         kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)
         measured["attention"] = {kind: statistics[kind]["mean"] for kind in kinds}
     if parts.task.problem_type == SINGLE_LABEL:
-        learnt = torch.tensor(task.load_rows().splits["train"]["label"][:])
-        labels = torch.tensor(rows["labels"][:])
-        logits = torch.zeros(len(labels), len(parts.task.label_names))
+        predicted = torch.zeros(len(rows), dtype=torch.long)
         with torch.no_grad():
             for numbers, batch in sample.batches(batch_size, "Scoring"):
-                logits[numbers] = sample.model(**batch).logits.float().cpu()
-        measured["label_shift"] = {"accuracy": adapted_accuracy(logits, labels, learnt)}
-        lengths = torch.tensor(token_counts(rows))
-        measured["by_length"] = accuracy_by_length(logits, labels, lengths)
+                predicted[numbers] = sample.model(**batch).logits.argmax(1).cpu()
+        correct = predicted == torch.tensor(rows["labels"][:])
+        measured["by_length"] = accuracy_by_length(correct, torch.tensor(token_counts(rows)))
     return measured
 
 
@@ -117,17 +110,14 @@ def measure_explanation(
     return measured
 
 
-def accuracy_by_length(
-    logits: Tensor, labels: Tensor, lengths: Tensor
-) -> list[dict[str, float | int]]:
+def accuracy_by_length(correct: Tensor, lengths: Tensor) -> list[dict[str, float | int]]:
     """Return the accuracy of groups of rows, the shortest first, with their lengths and numbers.
 
-    A group ends at a share `GROUP_ENDS` of the rows; rows of one length are in one group. `logits`
-    have shape (B, num_labels), `labels` and `lengths`, in tokens, shape (B,).
+    A group ends at a share `GROUP_ENDS` of the rows; rows of one length are in one group. `correct`
+    and `lengths`, in tokens, have shape (B,).
     """
     ends = lengths.sort().values[[int(share * (len(lengths) - 1)) for share in GROUP_ENDS]]
     places = torch.bucketize(lengths, ends)
-    correct = logits.argmax(1) == labels
     return [
         {
             "from": lengths[is_member].min().item(),
@@ -138,26 +128,6 @@ def accuracy_by_length(
         }
         for is_member in (places == place for place in torch.unique(places))
     ]
-
-
-def adapted_accuracy(logits: Tensor, labels: Tensor, trained_labels: Tensor) -> float:
-    """Return the accuracy after adapting the logits to the label frequencies of the rows.
-
-    By Bayes' rule p(label | text) changes by the ratio of the frequencies. Each half of the rows,
-    every second one, is scored with the frequencies of the other half, so that no row has a part in
-    its own score. `logits` have shape (B, num_labels), `labels` (B,), `trained_labels` (N,).
-    """
-
-    def frequencies(ids: Tensor) -> Tensor:
-        counts = ids.bincount(minlength=logits.shape[1]) + 1  # no label may have frequency 0
-        return counts / counts.sum()
-
-    correct = 0
-    for half in (0, 1):
-        ratio = frequencies(labels[1 - half :: 2]) / frequencies(trained_labels)
-        predicted = (logits[half::2] + ratio.log()).argmax(1)
-        correct += int((predicted == labels[half::2]).sum())
-    return correct / len(labels)
 
 
 def measure_translation(words: Sequence[str], model: Path, _: Path | None = None) -> Record:
@@ -258,61 +228,3 @@ def alignment_statistics(model: Any, tokenizer: Any, pairs: Pairs) -> dict[str, 
         "entropy": torch.cat(entropies).mean().item(),
         "monotonic": torch.cat(steps).float().mean().item(),
     }
-
-
-def measure_linear(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Fit TF-IDF with logistic regression to the training rows of a recipe.
-
-    The strength is chosen on the validation rows, so the accuracy is slightly too high. Texts are
-    not cut.
-    """
-    task = parse_arguments(LabelTask, flag_words(entries)).load_rows()
-    splits = (task.splits[split] for split in ("train", "validation"))
-    train, validation = (rows_of(rows.to_list()) for rows in splits)
-    model = tfidf(train, validation, 0, None)
-    return {
-        "name": "linear",
-        "metrics": {"accuracy": max(model.settings["validation_accuracies"].values())},
-        "sources": task.sources,
-        "config": {"features": "TF-IDF of 1 and 2 words", **model.settings},
-        "num_parameters": model.num_parameters,
-    }
-
-
-def measure_ranking(entries: Mapping[str, Any], features: str, **options: Any) -> dict[str, Any]:
-    """Rank the validation documents of a recipe by the cosine of TF-IDF."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    pair_args = parse_arguments(RetrievalTask, flag_words(entries)).data_args
-    task = load_pairs(replace(pair_args, train_file=None), RETRIEVAL)
-    queries, documents = (task.splits["validation"][name][:] for name in ("text", "text_pair"))
-    vectorizer = TfidfVectorizer(sublinear_tf=True, **options)
-    counts = vectorizer.fit_transform(documents)
-    scores = (vectorizer.transform(queries) @ counts.T).toarray()
-    ranks = ranks_in_scores(torch.from_numpy(scores))
-    return {
-        "name": "TF-IDF",
-        "metrics": ranking_metrics(ranks),
-        "sources": task.sources,
-        "config": {"features": f"TF-IDF of {features}, sublinear", "score": "cosine"},
-        "num_parameters": 0,
-        "recall_by_length": recall_by_length(ranks, [len(text.split()) for text in documents]),
-    }
-
-
-CHARACTERS: Any = {"features": "runs of 3 to 5 characters in words", "ngram_range": (3, 5)}
-SYSTEMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "linear": measure_linear,
-    "tfidf": partial(measure_ranking, features="words"),
-    "tfidf_characters": partial(measure_ranking, analyzer="char_wb", **CHARACTERS),
-}
-
-
-def measure_system(settings: Mapping[str, Any]) -> Record:
-    """Return the record of a linear model, from a recipe with the system as an entry."""
-    entries, start = dict(settings), time.perf_counter()
-    fields = SYSTEMS[entries.pop("system")](entries)
-    lengths = {name: fields.pop(name) for name in ("recall_by_length",) if name in fields}
-    own: Any = {"split": "validation", "seed": 0, "arguments": entries}
-    own["wall_seconds"] = time.perf_counter() - start
-    return {**measured_record(**fields, **own), **lengths}

@@ -8,7 +8,6 @@ configs    a file of a checkpoint has a hostile value, a torn end or another byt
            loads or is refused, in 10 seconds and 4 GiB, without a connection, process or its code
 requests   threads send random texts to the handler of Inference Endpoints; survived if each gets
            its own answer, with a finite score
-loads      8 or 32 processes load a checkpoint with its code, without a cache; survived if each does
 
 A part ends when it has tried enough or its share of the minutes is over; the next part gets the
 rest. Each draws its cases by the same seed. The status is 1 if anything did not survive.
@@ -23,7 +22,6 @@ import resource
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -65,17 +63,6 @@ HOSTILE: tuple[Any, ...] = (
 )
 COPIED_CODE = "transformers_modules"  # transformers copies the code of a checkpoint there
 FORBIDDEN = ("socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
-COLD_LOADS = """
-import multiprocessing, random, sys, time, torch
-from transformers import AutoModelForSequenceClassification as Model
-def load(wait):
-    time.sleep(wait), Model.from_pretrained(sys.argv[1], trust_remote_code=True)
-rng, fork = random.Random(int(sys.argv[2])), multiprocessing.get_context("fork")
-children = [fork.Process(target=load, args=[rng.uniform(0, 0.1)]) for _ in range(int(sys.argv[3]))]
-for child in children: child.start()
-for child in children: child.join()
-print(sum(child.exitcode == 0 for child in children))
-"""
 Outcome = tuple[int, str | None]  # the number of cases, and the fault if not all survived
 
 
@@ -222,20 +209,6 @@ def configs(folder: Path, rng: random.Random) -> Iterator[Outcome]:
         log.unlink()
 
 
-def loads(folder: Path, rng: random.Random) -> Iterator[Outcome]:
-    """Load a checkpoint with its own code, without this package."""
-    words = [sys.executable, "-I", "-c", COLD_LOADS, str(folder / "model")]
-    for processes in itertools.cycle((8, 32)):
-        with tempfile.TemporaryDirectory() as home:
-            command = [*words, str(rng.randrange(2**31)), str(processes)]
-            environment = {**os.environ, "HF_HOME": home, "HF_HUB_OFFLINE": "1"}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        loaded = int(done.stdout.split()[-1]) if done.returncode == 0 else 0
-        yield loaded, None
-        if loaded < processes:
-            yield processes - loaded, (done.stderr.strip().splitlines() or ["nothing"])[-1][:300]
-
-
 def requests(folder: Path, rng: random.Random) -> Iterator[Outcome]:
     """Ask for 200 answers at once."""
     handler = EndpointHandler(str(folder / "model"))
@@ -256,7 +229,6 @@ PARTS: dict[str, tuple[Callable[[Path, random.Random], Iterator[Outcome]], int]]
     "kills": (kills, 300),
     "configs": (configs, 10_000),
     "requests": (requests, 100_000),
-    "loads": (loads, 800),
 }
 
 

@@ -10,14 +10,15 @@
 each set of a folder; both write a record. After a stop, give the same command again: it skips runs
 whose record holds, resumes unfinished trainings of `run` from their newest checkpoint, and repeats
 runs whose settings have changed since. `render` makes all pages, figures and cards of model_cards
-from the records alone, the README's heatmap from --heatmap runs/study/yelp5-seed1, and its picture
-of a page in Chromium from --page runs/quickstart/model.
+from the records alone, and the README's pictures with
+`--pictures runs/study/yelp5-seed1 runs/quickstart/model`.
 
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
 model_cards/records/study.jsonl; translation.yaml, retrieval.yaml
 and explanation.yaml have files of their own. Some
 records of study.jsonl were added by hand: trials with scripts/train.py, tuning/TASK/TRIAL and
-precision/TASK, and those of scripts/search.py, search/TASK/MODEL.
+precision/TASK, and those of scripts/search.py, search/TASK/MODEL. Programs in the commits of the
+records measured TF-IDF: TASK/linear, and in retrieval.jsonl TASK_tfidf.
 """
 
 import argparse
@@ -25,16 +26,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import torch
 import yaml
-from figures import heatmaps, recall_figure, save_screenshots
+from figures import save_pictures
 from leaderboard import SETS, SYSTEMS, collect_comparisons
-from measures import measure_explanation, measure_labels, measure_system, measure_translation
+from measures import measure_explanation, measure_labels, measure_translation
 from records import CARDS, RECORDS, Record, read_record, read_records
 from runner import LAB, SCRIPTS, Run, call, complete, state_of
-from study_pages import Experiments, Translations, by_recipe, render_card
+from study_pages import Pages, by_recipe, render_card
 
 from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
 from sase_hf.training import Task
@@ -43,22 +44,13 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.files import write_text
 from sase_hf.visualization import save_figure
 
-
-class Kind(NamedTuple):
-    """A script that trains, its task, and the measurement afterwards."""
-
-    script: str
-    task: type[Task]
-    measure: Callable[[Sequence[str], Path, Path | None], Record]
-
-
-# Name of a recipe file -> its kind. Any other is one of labels.
-KINDS = {
-    "translation": Kind("train_translation.py", TranslationTask, measure_translation),
-    "retrieval": Kind("train_retrieval.py", RetrievalTask, lambda *_: {}),
-    "explanation": Kind("train.py", LabelTask, measure_explanation),
+Measure = Callable[[Sequence[str], Path, Path | None], Record]
+# Name of a recipe file -> its script, its task, and the measurement afterwards.
+KINDS: dict[str, tuple[str, type[Task], Measure]] = {
+    "translation": ("train_translation.py", TranslationTask, measure_translation),
+    "retrieval": ("train_retrieval.py", RetrievalTask, lambda *_: {}),
+    "explanation": ("train.py", LabelTask, measure_explanation),
 }
-LABEL_KIND = Kind("train.py", LabelTask, measure_labels)
 
 
 @dataclass(frozen=True)
@@ -66,8 +58,10 @@ class Training(Run):
     """A variant of a recipe, trained by a script with a seed that replaces its own."""
 
     recipe: str
-    kind: Kind
     word_list: Path | None
+    script: str = "train.py"
+    task: type[Task] = LabelTask
+    measure_model: Measure = measure_labels
 
     @property
     def words(self) -> list[str]:
@@ -78,13 +72,13 @@ class Training(Run):
     def check(self) -> None:
         """Raise ValueError if the recipe cannot be read."""
         try:
-            parse_arguments(self.kind.task, self.words)
+            parse_arguments(self.task, self.words)
         except SystemExit as error:  # argparse has named the flag, but not the recipe
             raise ValueError(f"recipe {self.recipe}: a value has the wrong type") from error
 
     def measure(self, log: IO[bytes]) -> Record:
         """Train, or go on from the newest checkpoint, and measure the model."""
-        words = [str(SCRIPTS / self.kind.script), *self.words]
+        words = [str(SCRIPTS / self.script), *self.words]
         if state_of(self).startswith("unfinished"):
             words.append("--resume_from_checkpoint=true")
         else:
@@ -92,20 +86,11 @@ class Training(Run):
         trained = self.folder / "record.json"  # the last file of the script
         if not trained.is_file():
             call(words, log)
-        measured = self.kind.measure(self.words, self.folder, self.word_list)
+        measured = self.measure_model(self.words, self.folder, self.word_list)
         return {**read_record(trained), **measured}
 
 
-@dataclass(frozen=True)
-class Fitting(Run):
-    """A linear model on the rows of a recipe; it draws nothing."""
-
-    def measure(self, log: IO[bytes]) -> Record:
-        """Fit and measure in this process."""
-        return measure_system(self.settings)
-
-
-def collect_runs(flags: argparse.Namespace) -> Iterator[Run]:
+def collect_runs(flags: argparse.Namespace) -> Iterator[Training]:
     """Yield the runs of `flags.recipes`: all with the first seed, then with the second.
 
     Raises:
@@ -118,12 +103,9 @@ def collect_runs(flags: argparse.Namespace) -> Iterator[Run]:
         name, records = f"{stem}/{variant}", flags.records / "study.jsonl"
         if stem in KINDS:
             name, records = variant, flags.records / f"{stem}.jsonl"
-        common = (seed, settings, records, flags.runs)
-        if "system" not in settings:
-            own = (address, KINDS.get(stem, LABEL_KIND), getattr(flags, "word_list", None))
-            yield Training(f"{name}-seed{seed}", *common, *own)
-        elif seed == flags.seeds[0]:
-            yield Fitting(name, *common)
+        common = (f"{name}-seed{seed}", seed, settings, records, flags.runs)
+        words = getattr(flags, "word_list", None)
+        yield Training(*common, address, words, *KINDS.get(stem, ()))
 
 
 def _addresses(path: str) -> Iterator[str]:
@@ -143,27 +125,18 @@ def _addresses(path: str) -> Iterator[str]:
         yield from (f"{file}#{variant}" for variant in content["variants"])
 
 
-def render(records: Path, output: Path, heatmap: str | None = None) -> list[Path]:
-    """Write pages, figures and cards into a folder; return the files.
-
-    `heatmap` is the checkpoint that draws the heatmap of the README.
-    """
-    names = ("study", "explanation", "translation", "retrieval", "leaderboard")
-    study, explanations, translations, rankers, systems = (
-        read_records(records / f"{name}.jsonl") for name in names
-    )
-    if not study:
+def render(records: Path, output: Path) -> list[Path]:
+    """Write pages, figures and cards into a folder; return the files."""
+    trained: dict[str, Record] = {}
+    for name in ("study", "explanation", "translation", "retrieval"):
+        trained |= read_records(records / f"{name}.jsonl")
+    if not trained:
         raise FileNotFoundError(f"there are no records in {records}; name a folder with --records")
-    pages: dict[str, Experiments | Translations] = {
-        "EXPERIMENTS.md": Experiments(by_recipe(study | explanations), by_recipe(systems, "test")),
-        "TRANSLATION.md": Translations(by_recipe(translations)),
-    }
-    texts = {name: page.text() for name, page in pages.items()}
+    compared = read_records(records / "leaderboard.jsonl")
+    pages = Pages(by_recipe(trained), by_recipe(compared, "test"))
+    texts = {f"{name.upper()}.md": pages.text(name) for name in ("experiments", "translation")}
     texts |= {f"{card.stem}.md": render_card(card) for card in sorted(CARDS.glob("*.yaml"))}
-    figures = {"retrieval_length.svg": recall_figure(rankers)}
-    for page in pages.values():
-        figures |= page.figures()
-    figures |= heatmaps(heatmap) if heatmap else ()
+    figures = pages.figures() | pages.translation_figures()
     for name, text in texts.items():
         write_text(output / name, text)
     for name, figure in figures.items():
@@ -176,9 +149,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = build_parser().parse_args(argv)
     with errors_in_one_line(__file__, on_interrupt="stopped; the same command continues"):
         if flags.command == "render":
-            print(*render(flags.records, flags.output, flags.heatmap), sep="\n")
-            if flags.page:
-                save_screenshots(flags.page, flags.output)
+            print(*render(flags.records, flags.output), sep="\n")
+            if flags.pictures:
+                save_pictures(flags.pictures, flags.output)
         elif flags.command == "leaderboard":
             torch.set_num_threads(1)  # as in the processes, and so in the records
             complete(list(collect_comparisons(flags)))
@@ -194,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             runs = list(collect_runs(flags))
             for run in runs:  # an error in a recipe ends the study here
-                if isinstance(run, Training) and not state_of(run).startswith("done"):
+                if not state_of(run).startswith("done"):
                     run.check()
             complete(runs)
 
@@ -229,10 +202,8 @@ def build_parser() -> argparse.ArgumentParser:
         files = "folder of the JSON Lines files"
         command.add_argument("--records", type=Path, default=RECORDS, help=files)
     rendering.add_argument("--output", type=Path, default=CARDS, help="folder of the pages")
-    rendering.add_argument("--heatmap", metavar="CHECKPOINT", help="draw the README's heatmap, too")
-    rendering.add_argument(
-        "--page", metavar="CHECKPOINT", help="and the README's picture of a page"
-    )
+    pictures = "the README's, too: a heatmap by a checkpoint, and in Chromium a page that holds one"
+    rendering.add_argument("--pictures", nargs=2, metavar="CHECKPOINT", help=pictures)
     return parser
 
 

@@ -7,19 +7,18 @@ tables.yaml.
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 import yaml
 from figures import accuracy_figure, points_figure
 from jinja2 import Environment, StrictUndefined
 from leaderboard import SETS, SYSTEMS
 from records import Record, read_record
 
-import sase_hf
 from sase_hf.hub import model_card
 from sase_hf.models import FAMILIES
 from sase_hf.visualization import alignment_figure, lines_figure
@@ -27,19 +26,12 @@ from sase_hf.visualization.charts import Panels
 
 LAB = Path(__file__).parent
 SHOWN = yaml.safe_load((LAB / "tables.yaml").read_text(encoding="utf-8"))
-TITLES, PAPER, TASKS = SHOWN["titles"], SHOWN["paper"], SHOWN["tasks"]
+TITLES, TASKS = SHOWN["titles"], SHOWN["tasks"]
 MISSING = "-"
 
 # Name of a recipe -> the records of its seeds.
 Recipes = Mapping[str, Sequence[Record]]
-
-
-class Trial(NamedTuple):
-    """A row of a table of trials."""
-
-    names: list[str]
-    settings: Mapping[str, Any]
-    result: str
+Trial = tuple[list[str], Mapping[str, Any], str]  # names, settings and accuracy
 
 
 def by_recipe(records: Mapping[str, Record], split: str = "validation") -> Recipes:
@@ -68,28 +60,27 @@ def numbers(seeds: Iterable[Record], *keys: str) -> list[Any]:
     return [value for value in found if value is not none]
 
 
-def spread(values: Sequence[float], form: str = ".2f") -> str:
-    """Return a cell: mean and standard deviation over seeds, a value for each."""
+def cell(
+    values: Sequence[float],
+    form: str = ".2f",
+    factor: float = 1,
+    *,
+    deviation: bool = True,
+    count: bool = True,
+) -> str:
+    """Return the mean of a value for each seed, with standard deviation and number of seeds."""
     if not values:
         return MISSING
-    deviation = f" ± {statistics.stdev(values):{form}}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):{form}}{deviation}"
+    scaled = [factor * value for value in values]
+    shown = f"{statistics.mean(scaled):{form}}"
+    if deviation and len(scaled) > 1:
+        shown += f" ± {statistics.stdev(scaled):{form}}"
+    return shown + f" ({len(scaled)} seed{'s' * (len(scaled) > 1)})" * count
 
 
-def mean_cell(values: Sequence[float], form: str = ".2f") -> str:
-    """Return `spread` with the number of seeds."""
-    seeds = f" ({len(values)} seed{'s' * (len(values) > 1)})" if values else ""
-    return f"{spread(values, form)}{seeds}"
-
-
-def percent(shares: Sequence[float], form: str = ".2f") -> str:
-    """Return `mean_cell` in percent."""
-    return mean_cell([100 * share for share in shares], form)
-
-
-def mean(values: Sequence[float], form: str, factor: float = 1) -> str:
-    """Return a cell of the mean alone."""
-    return f"{factor * statistics.mean(values):{form}}" if values else MISSING
+percent = partial(cell, factor=100)
+spread = partial(cell, count=False)
+mean = partial(cell, deviation=False, count=False)
 
 
 def setting(value: Any) -> str:
@@ -98,37 +89,26 @@ def setting(value: Any) -> str:
     return ", ".join(str(one).rpartition("/")[2].removesuffix(".txt.gz") for one in values)
 
 
-class Page:
-    """A page of a study; its template calls its methods as `page`."""
+@dataclass(frozen=True)
+class Pages:
+    """The cells and figures of the pages; a template calls its methods as `page`."""
 
-    template: str  # a file beside this one
+    records: Recipes
+    leaderboard: Recipes
 
-    def __init__(self, records: Recipes) -> None:
-        self.records = records
-
-    def text(self) -> str:
-        """Return the page."""
+    def text(self, name: str) -> str:
+        """Return the page of the template `name`.md beside this file."""
         names = ("trim_blocks", "lstrip_blocks", "keep_trailing_newline")
         options: dict[str, Any] = dict.fromkeys(names, True)
         environment = Environment(undefined=StrictUndefined, **options)
-        filters = {"cell": mean_cell, "percent": percent, "mean": mean, "numbers": numbers}
-        environment.filters.update(filters, setting=setting, spread=spread)
-        template = environment.from_string((LAB / self.template).read_text(encoding="utf-8"))
-        return template.render(page=self, **SHOWN)
+        environment.filters.update(cell=cell, percent=percent, mean=mean, spread=spread)
+        environment.filters.update(numbers=numbers, setting=setting)
+        source = (LAB / f"{name}.md").read_text(encoding="utf-8")
+        return environment.from_string(source).render(page=self, **SHOWN)
 
     def measured(self, recipe: str, *keys: str) -> list[Any]:
         """Return the value under nested keys of each seed of a recipe that has them."""
         return numbers(self.records.get(recipe, ()), *keys)
-
-
-class Experiments(Page):
-    """The cells and figures of the page, from the records of study and leaderboard."""
-
-    template = "experiments.md"
-
-    def __init__(self, records: Recipes, leaderboard: Recipes) -> None:
-        super().__init__(records)
-        self.leaderboard = leaderboard
 
     def figures(self) -> dict[str, Any]:
         """Return the figures by the names of their files."""
@@ -147,13 +127,37 @@ class Experiments(Page):
             seconds = statistics.mean(numbers(seeds, "training_seconds"))
             accuracy = statistics.mean(100 * own for own in numbers(seeds, "metrics", "accuracy"))
             systems.setdefault(task, {})[title] = (seconds, accuracy)
+        recall: dict[str, tuple[list[float], list[float]]] = {}
+        for ranker in ("tfidf", "rows", "flat", "mean", "max"):
+            for record in self.measured(f"yelp5_{ranker}")[:1]:
+                by_words = record["recall_by_length"]
+                recall[record["name"]] = (
+                    numbers(by_words, "words"),
+                    numbers(by_words, "recall_at_10"),
+                )
         gain, cost = "points of accuracy above the paper's", "seconds of training on one core"
         return {
             "hops.svg": accuracy_figure(hops, "epoch"),
             "focus.svg": points_figure(focus, "entropy", gain, columns=9),
             "length.svg": accuracy_figure(length, "tokens of a text, or of both"),
             "leaderboard.svg": points_figure(systems, cost, "accuracy in %", columns=4, log_x=True),
+            "retrieval_length.svg": lines_figure(recall, "words of the document", "recall at 10"),
         }
+
+    def translation_figures(self) -> dict[str, Any]:
+        """Return BLEU by the length of the source, and an alignment of the last model with one."""
+        lines: dict[str, tuple[list[float], list[float]]] = {}
+        examples = []
+        for recipe, (title, *_) in SHOWN["translation"].items():
+            groups = list(zip(*self.measured(recipe, "translation", "by_length"), strict=True))
+            if groups:
+                words = [statistics.mean(seeds[0]["words"]) for seeds in groups]
+                lines[title] = words, [statistics.mean(numbers(own, "bleu")) for own in groups]
+            examples += self.measured(recipe, "translation", "example")[:1]
+        figures = {"translation_length.svg": lines_figure(lines, "words of the source", "BLEU")}
+        if examples:
+            figures["translation_alignment.svg"] = alignment_figure(examples[-1])
+        return figures
 
     def accuracy(self, task: str, recipe: str) -> str:
         """Return the cell of a recipe's accuracy in percent."""
@@ -171,11 +175,6 @@ class Experiments(Page):
             for name in (recipe, "self_attentive")
         )
         return [100 * (own[seed] - paper[seed]) for seed in own if seed in paper]
-
-    def paper(self, table: str, task: str, recipe: str) -> Any:
-        """Return the cell of a number of the paper, or its cells of Table 4; empty if none."""
-        number = PAPER[table][task].get(recipe, "")
-        return f"{number:.2f}" if isinstance(number, float) else number
 
     def lengths(self, task: str) -> list[list[str]]:
         """Return a row for each group of lengths: tokens, rows, and the accuracy of each pooling.
@@ -207,48 +206,20 @@ class Experiments(Page):
             curves.setdefault(task, {})[str(TITLES[table][recipe])] = curve
         return curves
 
-    def agreement_by_length(self, recipe: str, marks: str, score: str) -> list[str]:
-        """Return the cells of the average precision in thirds of the texts, the shortest first."""
-        seeds = self.measured(recipe, "agreement", marks, "by_length")
-        groups = [numbers(group, "average_precision", score) for group in zip(*seeds, strict=True)]
-        return [spread(group) for group in groups or ([],) * 3]
-
-    def weights(self, task: str, recipe: str) -> list[str]:
-        """Count the weights as Table 4: hidden layer, softmax (no biases), rest (no vectors)."""
-        config = self.measured(f"{task}/{recipe}", "config")[0]
-        with torch.device("meta"):
-            head = getattr(sase_hf, config["architectures"][0])
-            model = head(sase_hf.SelfAttentiveConfig.from_dict(config))
-
-        def count(part: Any) -> int:
-            return sum(weight.numel() for weight in part.parameters())
-
-        classifier, output = model.classifier, model.classifier.output
-        other = count(model) - count(classifier) - count(model.get_input_embeddings())
-        counts = (count(classifier) - count(output), output.weight.numel(), other)
-        return [f"{number:,}" for number in counts]
-
     def trials(self, kind: str) -> list[Trial]:
         """Return the trials of the records tuning/TASK/TRIAL, or search/TASK/MODEL."""
-        found = []
+        found: list[Trial] = []
         for name, seeds in sorted(self.records.items()):
             own, *names = name.split("/")
             if own == "tuning" == kind:
-                found.append(
-                    Trial(names, seeds[0]["arguments"], self.accuracy(own, "/".join(names)))
-                )
+                found.append((names, seeds[0]["arguments"], self.accuracy(own, "/".join(names))))
             for trial in seeds[0]["trials"] if own == "search" == kind else ():
                 task, model = names
                 cell = MISSING if trial["value"] is None else f"{100 * trial['value']:.2f}"
                 cell += "" if trial["state"] == "complete" else f" ({trial['state']})"
                 shown = [task, model.replace("_", " "), str(trial["number"])]
-                found.append(Trial(shown, trial["settings"], cell))
+                found.append((shown, trial["settings"], cell))
         return found
-
-    def columns(self, trials: Sequence[Trial]) -> dict[str, str]:
-        """Return the settings that a trial has, by their headings."""
-        chosen = set().union(*(trial.settings for trial in trials))
-        return {title: key for title, key in SHOWN["settings"].items() if key in chosen}
 
     def systems(self) -> list[tuple[str, str, Sequence[Record]]]:
         """Return the set, the title and the records of each system of the leaderboard."""
@@ -258,27 +229,6 @@ class Experiments(Page):
             for system in SYSTEMS
             if f"{task}/{system}" in self.leaderboard
         ]
-
-
-class Translations(Page):
-    """The cells and figures of the page, from the records of translation."""
-
-    template = "translation.md"
-
-    def figures(self) -> dict[str, Any]:
-        """Return BLEU by the length of the source, and an alignment of the last model with one."""
-        lines: dict[str, tuple[list[float], list[float]]] = {}
-        examples = []
-        for recipe, (title, *_) in SHOWN["translation"].items():
-            groups = list(zip(*self.measured(recipe, "translation", "by_length"), strict=True))
-            if groups:
-                words = [statistics.mean(seeds[0]["words"]) for seeds in groups]
-                lines[title] = words, [statistics.mean(numbers(own, "bleu")) for own in groups]
-            examples += self.measured(recipe, "translation", "example")[:1]
-        figures = {"translation_length.svg": lines_figure(lines, "words of the source", "BLEU")}
-        if examples:
-            figures["translation_alignment.svg"] = alignment_figure(examples[-1])
-        return figures
 
 
 def render_card(source: Path) -> str:

@@ -18,8 +18,9 @@ from sase_hf.training.command_line import parse_arguments
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
     """Return the command line of a leaderboard with one set of texts and one of pairs."""
-    for name, make_rows in (("trec", review_rows), ("sick", pair_rows)):
-        write_rows(tmp_path / f"{name}.train.jsonl.gz", make_rows(60))
+    # A tenth of 200 pairs is enough to choose the threshold of answer sets.
+    for name, make_rows, count in (("trec", review_rows, 60), ("sick", pair_rows, 200)):
+        write_rows(tmp_path / f"{name}.train.jsonl.gz", make_rows(count))
         write_rows(tmp_path / f"{name}.dev.jsonl.gz", make_rows(20, seed=1))
     folders = [f"--{name}={tmp_path / name}" for name in ("runs", "records")]
     return [str(tmp_path), *folders]
@@ -71,6 +72,8 @@ def test_leaderboard_trains_and_predicts_by_the_command_of_the_readme(
     record = read_records(tmp_path / "records" / "leaderboard.jsonl")["sick/ours-seed42"]
     assert 0 <= record["metrics"]["calibration_error"] <= 1
     assert record["sources"]["test"]["rows"] == 20
+    assert 0 <= record["answer_sets"]["coverage"] <= 1
+    assert 1 <= record["answer_sets"]["size"] <= 3
     assert record["training_seconds"] > 0
     assert record["texts_per_second"] > 0
     assert record["bytes_on_disk"] > 4 * record["num_parameters"]
@@ -110,14 +113,14 @@ def test_leaderboard_goes_on_without_what_is_not_installed_and_after_a_failure(
     assert not (tmp_path / "records" / "leaderboard.jsonl").exists()
 
 
-def test_baselines_compare_the_texts_of_a_pair() -> None:
+def test_baselines_compare_the_texts_of_a_pair(tmp_path: Path) -> None:
     """Whether a word is in both texts cannot be seen in the words of either."""
     assert line_of(["A __label__0!\n"]) == "a _ _ label _ _ 0 !", "a label would be read as one"
     assert line_of(["Two dogs", "No dogs, no"]) == "two dogs new:no both:dogs new:, new:no"
     names = ("red", "blue", "green", "black")
     pairs = [(a, b) for a in names for b in names] * 3
     rows = Rows(pairs, [int(a == b) for a, b in pairs])
-    model = tfidf(rows, rows, 0, None)
+    model = tfidf(rows, rows, 0, tmp_path / "model")
     assert (model.predict(pairs).argmax(1) == rows.labels).all()
     accuracies = model.settings["validation_accuracies"]
     assert accuracies[model.settings["C"]] == max(accuracies.values())

@@ -14,7 +14,7 @@ import torch
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
 
-from .texts import WORKLOADS, made_words
+from .texts import WORDS, WORKLOADS
 from .timing import compared, in_turn
 
 SCRIPTS = Path(__file__).resolve().parents[2]
@@ -24,7 +24,6 @@ LABEL = f"from transformers import pipeline; pipeline('text-classification', {{!
 BARE = "from transformers import PreTrainedModel"  # whoever loads any model pays this much
 # Small, so that the time is that of reading, tokens, batches and results.
 SIZES: dict[str, Any] = {"embedding_size": 50, "lstm_hidden_size": 50, "num_hops": 2}
-WORDS = made_words(20_000)
 
 
 def commands(flags: Namespace) -> Iterator[dict[str, Any]]:
@@ -47,7 +46,7 @@ def save_model(folder: str, seed: int, **fields: Any) -> None:
     """Save an untrained model that knows `WORDS`, and its tokenizer."""
     torch.manual_seed(seed)
     tokenizer = build_tokenizer([" ".join(WORDS)])
-    config = SelfAttentiveConfig(**{"vocab_size": len(tokenizer), **fields})
+    config = SelfAttentiveConfig(**{**fields, "vocab_size": len(tokenizer)})
     SelfAttentiveForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

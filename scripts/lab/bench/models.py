@@ -63,10 +63,9 @@ def build_model(
     settings: Settings, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
 ) -> nn.Module:
     """Return a model; the same fields and seed give the same weights under all settings."""
-    fields = {**PAPER, **fields}
     if settings.focused:
-        own = {name: getattr(SelfAttentiveConfig, name) for name in ATTENTION}
-        fields |= {name: value for name, value in own.items() if fields[name] == PAPER[name]}
+        own = [name for name in ATTENTION if fields[name] == PAPER[name]]
+        fields = {**fields, **{name: getattr(SelfAttentiveConfig, name) for name in own}}
     torch.manual_seed(seed)
     ours = SelfAttentiveForSequenceClassification(SelfAttentiveConfig(**fields))
     with torch.no_grad():

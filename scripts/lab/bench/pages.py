@@ -16,7 +16,8 @@ from sase_hf.serving.html_export import live_page
 from sase_hf.serving.onnx_export import export
 from sase_hf.serving.onnx_predictor import Predictor
 
-from .commands import WORDS, save_model
+from .commands import save_model
+from .texts import WORDS
 from .timing import compared, in_turn, seconds_of
 
 # Tokens, label, attention and contributions of a text; returns the mean seconds.

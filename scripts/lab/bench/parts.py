@@ -1,6 +1,5 @@
 """The parts of the benchmark; each yields its results as soon as they are measured."""
 
-import importlib.util
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -12,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sase_hf import build_tokenizer
 from sase_hf.embedding import Embedder
+from sase_hf.utils.loading import load_encoder
 
 from . import models
-from .commands import commands
+from .commands import commands, save_model
 from .pages import pages
 from .passes import Pass, compare, read_all
-from .texts import WORKLOADS, Draw, Texts, batches_of, draw_texts, made_words
+from .texts import WORDS, WORKLOADS, Draw, Texts, batches_of, draw_texts
 from .timing import compared, in_turn, seconds_of
 
 Result = dict[str, Any]
@@ -67,29 +66,24 @@ def inference(flags: Namespace) -> Iterator[Result]:
 
 def embedding(flags: Namespace, batch_size: int = 64) -> Iterator[Result]:
     """Compare ways to embed short texts with the bare forward pass over the same texts."""
-    fields = fields_of(flags)
-    words = made_words(fields["vocab_size"] - 2)  # without padding and the unknown word
-    drawn = _draw(flags, WORKLOADS["tweets"][2], flags.num_texts)
-    texts = [" ".join(words[pick % len(words)] for pick in ids.tolist()) for ids, _ in drawn]
-    tokenizer = build_tokenizer([" ".join(words)], vocab_size=fields["vocab_size"])
-    model: Any = models.build_model(models.OURS, fields, flags.device, flags.seed).eval()
-    ids = [(torch.tensor(tokenizer(text)["input_ids"]), 0) for text in texts]
-    batches = batches_of(ids, batch_size, grouped=True, device=flags.device)
-    with tempfile.TemporaryDirectory() as folder:
-        model.encoder.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        ours = partial(Embedder(folder, device=flags.device), texts)
-        ways: dict[str, Callable[[], Any]] = {"scripts/embed.py": ours}
-        if importlib.util.find_spec("sentence_transformers") is not None:
-            from sentence_transformers import SentenceTransformer
+    from sentence_transformers import SentenceTransformer  # of the extra `test`
 
-            encode = SentenceTransformer(folder, device=flags.device).encode
-            options = {"batch_size": batch_size, "show_progress_bar": False}
-            ways["SentenceTransformer.encode"] = partial(encode, texts, **options)
-    first, *others = (np.asarray(embed()) for embed in ways.values())
-    if any(np.abs(one - first).max() > models.TOLERANCE * np.abs(first).max() for one in others):
-        raise RuntimeError(f"the embeddings by {' and '.join(ways)} differ")
-    ways = {"forward": partial(read_all, model.encoder, batches), **ways}
+    drawn = _draw(flags, WORKLOADS["tweets"][2], flags.num_texts)
+    texts = [" ".join(WORDS[pick % len(WORDS)] for pick in ids.tolist()) for ids, _ in drawn]
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(folder, flags.seed, **fields_of(flags))
+        encoder, tokenizer = load_encoder(folder)
+        ids = [(torch.tensor(tokenizer(text)["input_ids"]), 0) for text in texts]
+        batches = batches_of(ids, batch_size, grouped=True, device=flags.device)
+        ours = partial(Embedder(folder, device=flags.device), texts)
+        encode = SentenceTransformer(folder, device=flags.device).encode
+        theirs = partial(encode, texts, batch_size=batch_size, show_progress_bar=False)
+    first, second = np.asarray(ours()), np.asarray(theirs())
+    if np.abs(second - first).max() > models.TOLERANCE * np.abs(first).max():
+        raise RuntimeError("the embeddings by scripts/embed.py and SentenceTransformer differ")
+    forward = partial(read_all, encoder.to(flags.device), batches)
+    ways: dict[str, Callable[[], Any]] = {"forward": forward, "scripts/embed.py": ours}
+    ways["SentenceTransformer.encode"] = theirs
     cases = {name: partial(seconds_of, way, flags.device) for name, way in ways.items()}
     times = in_turn(cases, flags.rounds, flags.seconds)
     result = compared(times, "forward", "times_forward")

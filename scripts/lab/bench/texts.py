@@ -23,11 +23,8 @@ WORKLOADS: dict[str, tuple[int, int, Draw]] = {
     "reviews": (32, 4, lambda count: REVIEWS.sample((count,)).round().clamp(1, 500)),
     "documents": (4, 1, lambda count: torch.randint(1000, 4001, (count,))),
 }
-
-
-def made_words(count: int) -> list[str]:
-    """Return different words of four letters, which no tokenizer splits."""
-    return ["".join(word) for word in islice(product(ascii_lowercase, repeat=4), count)]
+# Different words of four letters, which no tokenizer splits.
+WORDS = ["".join(word) for word in islice(product(ascii_lowercase, repeat=4), 20_000)]
 
 
 def draw_texts(lengths: Sequence[int] | Tensor, vocab_size: int, num_labels: int) -> Texts:
