@@ -43,13 +43,8 @@ class _PoolingLayer(nn.Module):
         The penalty is for a loss: `coefficient * penalty.mean()`. A is zero on padding; a row
         without tokens has zeros.
 
-        Args:
-            states: Shape (B, T, H), T >= 1; values on padding are never read.
-            attention_mask: Nonzero on real tokens, anywhere in a row, shape (B, T). Without it
-                every token is real.
-
-        Raises:
-            ValueError: If the mask has another shape.
+        States (B, T, H), T >= 1, are never read on padding. The mask (B, T) is nonzero on real
+        tokens, anywhere in a row; without it every token is real. ValueError: it has another shape.
         """
         if attention_mask is None:
             attention_mask = states.new_ones(states.shape[:2])
@@ -66,12 +61,8 @@ class SelfAttention(_PoolingLayer):
     By default A is the entmax of W_s2 tanh(W_s1 H^T) with normalised states H. The paper's takes
     `attention_function="softmax", normalize_states=False, penalty="frobenius"`.
 
-    Args:
-        hidden_size: H, the width of the states.
-        attention_size: Hidden units of the attention MLP.
-        num_hops: r, the rows of A and M.
-        **choices: Fields of `SelfAttentiveConfig`: `attention_function`, `normalize_states`,
-            `penalty`.
+    `hidden_size` is H, the other arguments are fields of `SelfAttentiveConfig`: `attention_size`,
+    `num_hops`, `attention_function`, `normalize_states` and `penalty`.
     """
 
     _name = "self_attention"

@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from datasets import ClassLabel, Dataset, Features, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
-from ..utils.files import is_write_error, sha256_of
+from ..models.checked_model import sha256_of
+from ..utils.files import is_write_error
 from .arguments import SPLITS, SourceArguments
 from .rows import FIRST_ROW, is_sheet, place_of, read_parts, wrap_read_errors
 from .tokenizer import text_fault

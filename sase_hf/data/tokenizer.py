@@ -158,15 +158,9 @@ def build_translation_tokenizer(
     Each text ends with `[EOS]`. The padding token has id 0, the unknown one 1 and `[EOS]` 2.
     `tokenizer(sources, text_target=targets)` prepares pairs.
 
-    Args:
-        texts: The texts of both languages. Read once and not kept.
-        vocab_size: Max entries of the vocabulary, the three special tokens included.
-        lowercase: Whether "The" and "the" are one word.
-        min_frequency: How often a word, or a merged pair of subwords, must occur.
-        subwords: Cut rare words into byte-pair-encoded parts instead of making them `[UNK]`.
-        model_max_length: Tokens that `truncation=True` cuts a text to.
-
-    Raises ValueError if `texts` is a single text or a mapping, or a text cannot be read.
+    The texts are those of both languages. `min_frequency` also counts merged pairs of subwords;
+    `subwords` cuts rare words into byte-pair-encoded parts instead of making them `[UNK]`. The
+    other arguments and errors are those of `build_tokenizer`.
     """
     texts, of_words = _characters_of_words(texts)
     model: Any = models.BPE(unk_token=UNK_TOKEN) if subwords else models.WordLevel({}, UNK_TOKEN)

@@ -176,10 +176,9 @@ def _look_up(
 ) -> tuple[list[str], Callable[[str], str]]:
     """Return the files of a repository (offline, the downloaded ones), and a way to fetch one."""
     repo, _, revision = name.partition("@")
-    options: Any = {"token": token, "cache_dir": cache_dir}
+    options: Any = {"token": token, "cache_dir": cache_dir, "revision": revision or None}
     try:
         # No file is downloaded: the call resolves the revision, offline to the last known commit.
-        options["revision"] = revision or None
         folder = Path(snapshot_download(repo, allow_patterns=[], **options))
         files = [file.relative_to(folder).as_posix() for file in folder.rglob("*")]
         try:

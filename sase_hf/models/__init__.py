@@ -1,8 +1,4 @@
-"""The model families. Beside every checkpoint lie the files that its modeling file imports.
-
-They import torch, transformers, huggingface_hub, the standard library and each other, the last only
-as `from .name import Thing`.
-"""
+"""The model families. Beside every checkpoint lie the files that its modeling file imports."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -41,42 +37,25 @@ RETRIEVAL = "retrieval"
 
 @dataclass(frozen=True)
 class Family:
-    """The facts of a model family that training, loading and cards read.
+    """The facts of a model family that training, loading and cards read."""
 
-    Attributes:
-        config: Its config; `config.model_type` is its key in `FAMILIES`.
-        base_model: The sentence encoder.
-        objective: The task that its heads learn.
-        heads: The head that each `--task` trains; that of `RETRIEVAL` learns from pairs without
-            labels.
-        auto_class: The Auto class that loads the heads.
-        summaries: A sentence for the model card, by the name of the class.
-        logged_outputs: Outputs of a head, one number per example, lower is better; their means are
-            logged.
-        loss: The loss of a head, called with logits, labels, the logged outputs by name, and
-            `config`; evaluation computes it from all rows at once. None if a logged output holds
-            it.
-        changeable_fields: Fields of a checkpoint's config that flags may change: no weight depends
-            on them.
-        pipeline_task: The name of the pipeline that returns the attention.
-        pipeline_class: The class of this pipeline.
-        hub_task: The Hub's name for the task of the heads. `hub/card_FAMILY.md` is the card.
-        hub_tags: The tags of the models on the Hub.
-    """
-
-    config: type[PreTrainedConfig]
-    base_model: type[PreTrainedModel]
-    objective: Literal["labels", "translation"]
+    config: type[PreTrainedConfig]  # `config.model_type` is the key in `FAMILIES`
+    base_model: type[PreTrainedModel]  # the sentence encoder
+    objective: Literal["labels", "translation"]  # the task that the heads learn
+    # The head that each `--task` trains; that of `RETRIEVAL` learns from pairs without labels.
     heads: Mapping[str, type[PreTrainedModel]]
-    auto_class: Any
-    summaries: Mapping[str, str]
+    auto_class: Any  # the Auto class that loads the heads
+    # Outputs of a head, one number per example, lower is better; their means are logged.
     logged_outputs: tuple[str, ...]
+    # The loss of a head, called with logits, labels, the logged outputs by name, and `config`;
+    # evaluation computes it from all rows at once. None if a logged output holds it.
     loss: Callable[..., Tensor] | None
+    # Fields of a checkpoint's config that flags may change: no weight depends on them.
     changeable_fields: tuple[str, ...]
-    pipeline_task: str
+    pipeline_task: str  # of the pipeline that returns the attention
     pipeline_class: type[Pipeline]
-    hub_task: str
-    hub_tags: tuple[str, ...]
+    hub_task: str  # the Hub's name for the task of the heads; `hub/card_FAMILY.md` is the card
+    hub_tags: tuple[str, ...]  # of the models on the Hub
 
     @property
     def flags(self) -> dict[str, str]:
@@ -103,12 +82,6 @@ FAMILIES = {
             RETRIEVAL: SelfAttentiveForRetrieval,
         },
         auto_class=AutoModelForSequenceClassification,
-        summaries={
-            "SelfAttentiveModel": "A sentence encoder.",
-            "SelfAttentiveForSequenceClassification": "A classifier of texts.",
-            "SelfAttentiveForNLI": "A classifier of sentence pairs: premise and hypothesis.",
-            "SelfAttentiveForRetrieval": "A ranker of documents for short queries.",
-        },
         logged_outputs=("penalty",),
         loss=penalised_loss,
         changeable_fields=(
@@ -133,10 +106,6 @@ FAMILIES = {
         objective="translation",
         heads={"translation": RNNSearchForConditionalGeneration},
         auto_class=AutoModelForSeq2SeqLM,
-        summaries={
-            "RNNSearchModel": "A sentence encoder.",
-            "RNNSearchForConditionalGeneration": "A translation model.",
-        },
         logged_outputs=("nll",),
         loss=None,
         changeable_fields=("dropout", "label_smoothing"),

@@ -39,7 +39,6 @@ class CheckedConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field."""
         if name == "num_labels":  # before transformers makes a name for each
             is_number = isinstance(value, Integral) and not isinstance(value, bool)
             if not is_number or not 1 <= value <= MAX_NUM_LABELS:

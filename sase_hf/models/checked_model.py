@@ -23,7 +23,11 @@ CHECKSUMS_NAME = "SHA256SUMS"  # as `sha256sum *.safetensors` writes it and `sha
 class CheckedPreTrainedModel(PreTrainedModel):
     """A model that loads exactly the saved weights, and only if all are finite."""
 
+    summary = "A sentence encoder."  # of a base model, for its card
     auto_class_of_heads: ClassVar[str]
+    usual_head: ClassVar[str]  # `module.Class`, named beside the weights of a base model
+    pipeline_class: ClassVar[str]  # `module.Class`, of these tasks
+    pipeline_tasks: ClassVar[tuple[str, ...]]
     json_files: ClassVar[dict[str, Any]] = {}  # by name, written beside the weights
     reads_pairs = False
     accepts_loss_kwargs = True
@@ -121,37 +125,22 @@ class CheckedPreTrainedModel(PreTrainedModel):
 
     def code_references(self) -> dict[str, Any]:
         """Return the config entries that name the code files beside the weights."""
-        base_model, head, pipeline_class, tasks = self.travelling_classes()
-        classes = {
-            "AutoConfig": type(self.config),
-            "AutoModel": base_model,
-            self.auto_class_of_heads: head,
+        heads = self.auto_class_of_heads
+        auto_map = {
+            "AutoConfig": _reference(self.config),
+            "AutoModel": _reference(self.base_model),
+            heads: _reference(self) if self.is_head else self.usual_head,
         }
-        auto_map = {name: _reference(cls) for name, cls in classes.items()}
         if not self.is_head:
             return {"auto_map": auto_map}
-        pipeline = {"impl": _reference(pipeline_class), "pt": [self.auto_class_of_heads]}
-        tasks_of_code = {task: {**pipeline, "type": "text"} for task in tasks}
-        return {"auto_map": auto_map, "custom_pipelines": tasks_of_code}
-
-    def travelling_classes(self) -> tuple[type, type, type, tuple[str, ...]]:
-        """Return base model, head, pipeline and its tasks, as `code_references` names them."""
-        raise NotImplementedError
+        pipeline = {"impl": self.pipeline_class, "pt": [heads], "type": "text"}
+        pipelines = {task: dict(pipeline) for task in self.pipeline_tasks}
+        return {"auto_map": auto_map, "custom_pipelines": pipelines}
 
     @property
     def is_head(self) -> bool:
         """Whether this is a head around a base model."""
         return self.base_model is not self
-
-    def asked_outputs(
-        self, attentions: bool | None, hidden_states: bool | None
-    ) -> tuple[bool, bool]:
-        """Return whether to return attentions and hidden states: by default as in the config."""
-        if attentions is None:
-            attentions = self.config.output_attentions
-        if hidden_states is None:
-            hidden_states = self.config.output_hidden_states
-        return bool(attentions), bool(hidden_states)
 
     def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
         """Return the word vectors (B, T, embedding_size) of ids (B, T), or those given.
@@ -164,8 +153,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
             raise ValueError(f"give either input_ids or inputs_embeds; got {given}")
         if input_ids is not None:
             check_two_dimensions("input_ids", input_ids)
-            vectors: Tensor = self.get_input_embeddings()(input_ids.long())  # floats if T is 0
-            return vectors
+            return self.get_input_embeddings()(input_ids.long())  # floats if T is 0
         assert inputs_embeds is not None
         width = self.config.embedding_size
         if inputs_embeds.ndim != 3 or inputs_embeds.shape[2] != width:
@@ -194,19 +182,20 @@ def check_one_per_token(name: str, tensor: Tensor, tokens: Tensor) -> None:
         )
 
 
-def _reference(cls: type) -> str:
+def _reference(thing: Any) -> str:
     """Return `module.Class`, the form of `auto_map`, without the package of the module."""
-    return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+    return f"{type(thing).__module__.rpartition('.')[2]}.{type(thing).__name__}"
 
 
 def write_checksums(folder: str | os.PathLike[str]) -> None:
     """Write the SHA-256 of the weights in a folder."""
     paths = sorted(Path(folder).glob("*.safetensors"))
-    lines = [f"{_sha256_of(path)}  {path.name}\n" for path in paths]
+    lines = [f"{sha256_of(path)}  {path.name}\n" for path in paths]
     Path(folder, CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
 
 
-def _sha256_of(path: str | os.PathLike[str]) -> str:
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -239,7 +228,7 @@ def _check_files(files: list[str], load_config: Any) -> None:
     lines = checksums.read_text(encoding="utf-8", errors="replace").splitlines()
     expected = {line[66:]: line[:64] for line in lines}  # between them two spaces, or " *"
     for file in files:
-        if expected.get(Path(file).name) != _sha256_of(file):
+        if expected.get(Path(file).name) != sha256_of(file):
             raise ValueError(
                 f"{file} is not as it was saved: its SHA-256 is not in {CHECKSUMS_NAME}. Download "
                 f"or save it again; if it was changed on purpose, delete {CHECKSUMS_NAME}"

@@ -10,12 +10,8 @@ class RNNSearchConfig(CheckedConfig):
     """Sizes and choices of a translation model; the defaults are the paper's.
 
     Symbols are those of Bahdanau, Cho and Bengio, *Neural Machine Translation by Jointly Learning
-    to Align and Translate* (ICLR 2015). The declaration of each field describes it.
-
-    Raises:
-        StrictDataclassFieldValidationError: If a field has the wrong type.
-        StrictDataclassClassValidationError: If a size, a rate or a token is out of range.
-        TypeError: If an unknown keyword looks like a misspelt field.
+    to Align and Translate* (ICLR 2015). The declaration of each field describes it. The errors are
+    those of `SelfAttentiveConfig`.
     """
 
     model_type = "rnnsearch"

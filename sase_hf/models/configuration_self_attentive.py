@@ -55,6 +55,7 @@ NUMBERS_PER_LABEL = {
     "target_mean": (-1e30, 1e30, " from -1e30 to 1e30"),
     "target_deviation": (1e-30, 1e30, " from 1e-30 to 1e30"),  # float32 holds little more
 }
+FOR_ONE_LABEL = ("label_smoothing", "class_weights", "answer_threshold", "answer_error")
 DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
 # A caller may choose these, a file may not: transformers fetches some of them from the Hub.
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
@@ -200,7 +201,6 @@ class SelfAttentiveConfig(CheckedConfig):
     initializer_range: float | int = flag(0.1, "Standard deviation of new word vectors.")
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Fill in the fields left out."""
         if self.encoder_config is not None:
             self.encoder_config = _checked_encoder_config(self.encoder_config)
         for name, labels in _both_label_maps(self.id2label, self.label2id).items():
@@ -230,7 +230,7 @@ class SelfAttentiveConfig(CheckedConfig):
         return cls.from_dict(cls._dict_from_json_file(json_file))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field; a derived number is accepted only if it is right."""
+        # A derived number is accepted only if it is right.
         if name in ("cnn_kernel_sizes", *NUMBERS_PER_LABEL) and isinstance(value, list):
             value = tuple(value)  # JSON has only lists
         if name not in DERIVED:
@@ -273,11 +273,6 @@ class SelfAttentiveConfig(CheckedConfig):
         return self.pooling in ("self_attention", "generalized")
 
     @property
-    def weighs_pairs(self) -> bool:
-        """Whether the encoder weighs pairs of tokens, and so has `pair_attentions`."""
-        return self.encoder == "relation_network" and self.relation_weights != "none"
-
-    @property
     def num_rows(self) -> int:
         """Rows of the sentence matrix M: r, or 1 for the poolings without attention."""
         return self.num_hops if self.has_attention else 1
@@ -311,21 +306,16 @@ class SelfAttentiveConfig(CheckedConfig):
             )
         if self.label2id != {name: index for index, name in names.items()}:
             raise ValueError(f"label2id is {self.label2id}, but id2label is {names}; leave one out")
-        for name, off, kinds in (
-            ("label_smoothing", 0, (None, "single_label_classification")),
-            ("class_weights", None, (None, "single_label_classification")),
-            ("answer_threshold", None, (None, "single_label_classification")),
-            ("answer_error", 0.05, (None, "single_label_classification")),
-            ("target_mean", None, ("regression",)),
-            ("target_deviation", None, ("regression",)),
-        ):
-            value = getattr(self, name)
+        single = (None, "single_label_classification")
+        kinds_of: dict[str, tuple[Any, ...]] = dict.fromkeys(FOR_ONE_LABEL, single)
+        kinds_of |= dict.fromkeys(("target_mean", "target_deviation"), ("regression",))
+        for name, kinds in kinds_of.items():
+            value, off = getattr(self, name), getattr(SelfAttentiveConfig, name)
             if value and value != off and self.problem_type not in kinds:
                 fault = f"{name} is {value}, but problem_type is {self.problem_type!r}"
                 raise ValueError(f"{fault}; set it to {off}")
 
     def _check_sizes(self) -> None:
-        """Refuse sizes that are below 1 or too large for any machine."""
         hints = {**SelfAttentiveConfig.__annotations__, "hidden_size": int}
         self.check_sizes([name for name, hint in hints.items() if hint is int], MAX_SIZES)
         window = self.relation_window
@@ -342,7 +332,6 @@ class SelfAttentiveConfig(CheckedConfig):
             )
 
     def _check_numbers(self) -> None:
-        """Refuse rates, coefficients and numbers of labels that are out of range."""
         self.check_rates("embedding_dropout", "classifier_dropout", "label_smoothing")
         self.check_rates("answer_error")
         if not 0 <= (self.answer_threshold or 0) <= 1:
@@ -363,7 +352,6 @@ class SelfAttentiveConfig(CheckedConfig):
                 )
 
     def _check_encoder(self) -> None:
-        """Refuse settings that need another encoder."""
         if self.pooling == "last" and self.encoder != "bilstm":
             raise ValueError(
                 f"pooling is 'last', but encoder={self.encoder!r} has no last state; choose "
@@ -398,11 +386,8 @@ class SelfAttentiveConfig(CheckedConfig):
 def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTrainedConfig:
     """Return the config of a text encoder with only the fields that its model reads.
 
-    Other fields could name files or code, such as `auto_map` and `attn_implementation`.
-
-    Raises:
-        ValueError: If transformers knows no such encoder of text, a number is too large for any
-            machine, or a field has the wrong type.
+    Other fields could name files or code, such as `auto_map` and `attn_implementation`. ValueError:
+    it is no such encoder, a number is too large for any machine, or a field has the wrong type.
     """
     given = config.to_dict() if isinstance(config, PreTrainedConfig) else config
     model_type = given.get("model_type")
@@ -436,10 +421,8 @@ def _both_label_maps(id2label: Any, label2id: Any) -> dict[str, Any]:
     """
     if isinstance(id2label, dict):
         id2label = {int(index): name for index, name in id2label.items()}
+        label2id = label2id or {name: index for index, name in id2label.items()}
     if isinstance(label2id, dict):
         label2id = {name: int(index) for name, index in label2id.items()}
-    if id2label and not label2id and isinstance(id2label, dict):
-        label2id = {name: index for index, name in id2label.items()}
-    elif label2id and not id2label and isinstance(label2id, dict):
-        id2label = {index: name for name, index in label2id.items()}
+        id2label = id2label or {index: name for name, index in label2id.items()}
     return {"id2label": id2label, "label2id": label2id}

@@ -21,20 +21,14 @@ from torch import Tensor
 
 
 class Contributions(NamedTuple):
-    """What `explain` returns.
+    """What `explain` returns."""
 
-    Attributes:
-        labels: The label that is explained, shape (B,).
-        contributions: C, zero on padding, shape (B, r, T), or (B, 2, r, T) for a pair. For one
-            label per text, the logit is that of the label minus the mean over all labels.
-        words: What each word added, shape (B, T).
-        hops: What each hop added to each label, shape (B, L, r), or (B, L, 2, r).
-    """
-
-    labels: Tensor
+    labels: Tensor  # the label that is explained, (B,)
+    # C, zero on padding, (B, r, T), or (B, 2, r, T) for a pair. For one label per text, the logit
+    # is that of the label minus the mean over all labels.
     contributions: Tensor
-    words: Tensor
-    hops: Tensor
+    words: Tensor  # what each word added, (B, T)
+    hops: Tensor  # what each hop added to each label, (B, L, r), or (B, L, 2, r)
 
 
 def explain(
@@ -46,12 +40,8 @@ def explain(
 ) -> Contributions:
     """Explain the answers of a classifier by one pass forward and one back.
 
-    Args:
-        model: A classifier of texts or pairs with attention, in evaluation mode.
-        input_ids: Shape (B, T).
-        attention_mask: Shape (B, T).
-        token_type_ids: For pairs 0 on the first text and 1 on the second, shape (B, T).
-        labels: The labels to explain, shape (B,); by default those with the highest logits.
+    The model is a classifier of texts or pairs with attention, in evaluation mode. The labels (B,)
+    are those to explain, by default those with the highest logits; other arguments are the model's.
 
     Raises:
         ValueError: If the model is no classifier, has no attention, or is in training mode.
@@ -65,7 +55,12 @@ def explain(
         read = model.read(None, attention_mask, token_type_ids, vectors, output_attentions=True)
         matrices = read.sentence_embedding.detach().unflatten(-1, (model.config.num_rows, -1))
         labels = model.classify(matrices).argmax(-1) if labels is None else labels
-        weights = _attention(model, read).detach()  # (..., r, T, 1 or H)
+        weights: Tensor = read.attentions[0].unsqueeze(-1)  # (..., r, T, 1 or H)
+        if model.config.pooling == "generalized":
+            is_real = read.attentions[0].sum(-2) > 0  # (..., T)
+            pooling = model.base_model.pooling
+            weights = pooling.feature_attention(read.last_hidden_state, is_real)
+        weights = weights.detach()
         states = read.last_hidden_state.to(weights.dtype).unsqueeze(-3)  # (..., 1, T, H)
         every = path_gradients(model, matrices)
         gradient = every[torch.arange(len(labels)), labels]
@@ -88,15 +83,6 @@ def check_explainable(model: Any) -> None:
         )
 
 
-def _attention(model: Any, read: Any) -> Tensor:
-    """Return the weights of the states, shape (..., r, T, 1), or (..., r, T, H) by features."""
-    attention: Tensor = read.attentions[0]
-    if model.config.pooling == "generalized":
-        is_real = attention.sum(-2) > 0  # (..., T)
-        return model.base_model.pooling.feature_attention(read.last_hidden_state, is_real)
-    return attention.unsqueeze(-1)
-
-
 def path_gradients(model: Any, matrices: Tensor) -> Tensor:
     """Return G, the mean gradient of each logit on the path to the matrices (B, r, H).
 
@@ -113,7 +99,10 @@ def path_gradients(model: Any, matrices: Tensor) -> Tensor:
     with torch.enable_grad(), torch.autocast(matrices.device.type, enabled=False):
         parts = (matrices, torch.zeros_like(matrices))  # (B, r, W) each
         if matching is not None:
-            parts = matching.by_degree(*matrices.unbind(1))
+            features = matching(*matrices.unbind(1))
+            columns = torch.arange(matching.row_width, device=features.device)
+            is_product = columns >= matching.linear_width
+            parts = features.masked_fill(is_product, 0), features.masked_fill(~is_product, 0)
         linear, quadratic = map(classifier.units, parts)  # (B, b) each
         with torch.no_grad():
             first, second = active_shares(linear, quadratic, classifier.bias().to(wide))

@@ -20,7 +20,7 @@ because hooks that fetch weights from a disk or another device run only in `forw
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +33,9 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 from .checked_config import MAX_VOCAB_SIZE
 from .checked_model import CheckedPreTrainedModel, check_one_per_token, check_two_dimensions
 from .configuration_rnnsearch import RNNSearchConfig
+
+if TYPE_CHECKING:  # transformers copies every file that an import names; only `pipeline` runs it
+    from .pipeline_rnnsearch import AlignedTranslationPipeline  # noqa: F401
 
 IGNORED_LABEL = -100
 # Bounds of a generation_config.json: more would take hours or all memory.
@@ -51,31 +54,21 @@ CALLER_ONLY = ("is_assistant", "watermarking_config", "exponential_decay_length_
 
 @dataclass
 class RNNSearchModelOutput(ModelOutput):
-    """The output of the encoder.
+    """The output of the encoder."""
 
-    Attributes:
-        last_hidden_state: The annotations h, zero on padding, shape (B, T, D n).
-        sentence_embedding: The last state of each direction, [-> h_T ; <- h_1], shape (B, D n). Its
-            last n numbers give s_0; for RNNencdec they are the context c.
-        hidden_states: The word vectors (B, T, m) and the annotations h; None unless asked for.
-    """
-
-    last_hidden_state: Tensor | None = None
+    last_hidden_state: Tensor | None = None  # the annotations h, zero on padding, (B, T, D n)
+    # The last state of each direction, [-> h_T ; <- h_1], (B, D n). Its last n numbers give s_0;
+    # for RNNencdec they are the context c.
     sentence_embedding: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
+    hidden_states: tuple[Tensor, ...] | None = None  # if asked for: word vectors (B, T, m), and h
 
 
 @dataclass
 class RNNSearchSource(RNNSearchModelOutput):
-    """A source sentence as the decoder reads it: computed once, used in every step.
+    """A source sentence as the decoder reads it: computed once, used in every step."""
 
-    Attributes:
-        alignment_keys: U_a h_j, shape (B, T, a); None for RNNencdec.
-        gate_values: C h_j for all gates, shape (B, T, 3n); C c for RNNencdec, shape (B, 1, 3n).
-    """
-
-    alignment_keys: Tensor | None = None
-    gate_values: Tensor | None = None
+    alignment_keys: Tensor | None = None  # U_a h_j, (B, T, a); None for RNNencdec
+    gate_values: Tensor | None = None  # C h_j for all gates, (B, T, 3n), or C c, (B, 1, 3n)
 
 
 @dataclass
@@ -180,22 +173,6 @@ class Alignment(nn.Module):
         return keys, self.query_weight, self.score_weight
 
 
-def align(
-    state: Tensor, keys: Tensor, shut: Tensor, query_weight: Tensor, score_weight: Tensor
-) -> Tensor:
-    """Return alpha, float32 or wider, shape (B, T).
-
-    Args:
-        state: s_{i-1}, shape (B, n).
-        keys: U_a h_j, shape (B, T, a).
-        shut: Added to the scores: the lowest number on padding, else 0, shape (B, T).
-        query_weight: W_a.
-        score_weight: v_a.
-    """
-    hidden = torch.tanh(keys + F.linear(state, query_weight).unsqueeze(1))
-    return (torch.matmul(hidden, score_weight) + shut).softmax(-1)
-
-
 class Decoder(nn.Module):
     """Alignment, state and deep output of the decoder (appendix A.2.2)."""
 
@@ -212,10 +189,8 @@ class Decoder(nn.Module):
 
     def read(self, encoded: RNNSearchModelOutput) -> RNNSearchSource:
         """Return the encoded source with the products that every step uses."""
-        states, last = encoded.last_hidden_state, encoded.sentence_embedding
-        assert states is not None
-        assert last is not None
-        states = self.dropout(states)
+        states = self.dropout(encoded.last_hidden_state)
+        last: Any = encoded.sentence_embedding
         if self.alignment is None:
             last = self.dropout(last)
             keys, values = None, self.context(last).unsqueeze(1)
@@ -226,29 +201,27 @@ class Decoder(nn.Module):
     def forward(
         self,
         input_ids: Tensor,
-        source: RNNSearchSource,
+        source: Any,
         source_mask: Tensor | None,
         mask: Tensor | None,
         state: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Run the L steps that read `input_ids` (B, L), y_0 to y_{L-1}.
+        """Run the L steps that read `input_ids` (B, L), y_0 to y_{L-1}, for an `RNNSearchSource`.
 
         The masks are True on real tokens, (B, T) and (B, L). Without `state` (B, n) the steps begin
-        with s_0 of the source.
-
-        Returns:
-            The maxout layer t (B, L, l), the last state s_L (B, n), and alpha (B, L, T), float32.
+        with s_0 of the source. The result is the maxout layer t (B, L, l), the last state s_L
+        (B, n), and alpha (B, L, T), float32.
         """
-        h: Any = source.last_hidden_state
-        last: Any = source.sentence_embedding
-        keys: Any = source.alignment_keys
-        values: Any = source.gate_values
+        h, last = source.last_hidden_state, source.sentence_embedding
+        keys, values = source.alignment_keys, source.gate_values
         words = self.dropout(self.embeddings(input_ids))
         inputs, *weights = self.unit(words, mask)
         weights = [weight.unsqueeze(0) for weight in weights]
-        align_weights = [] if self.alignment is None else self.alignment()[1:]
+        if self.alignment is not None:
+            _, query_weight, score_weight = self.alignment()
         if state is None:
             state = torch.tanh(self.first_state(last[:, -self.first_state.in_features :]))
+        # Added to the scores of the alignment, in float32 or wider.
         shut = torch.zeros(h.shape[:2], dtype=wide(h.dtype), device=h.device)
         if source_mask is not None:
             shut = shut.masked_fill(~source_mask, torch.finfo(shut.dtype).min)
@@ -256,7 +229,8 @@ class Decoder(nn.Module):
         for x in inputs.unbind(1):
             context = values
             if self.alignment is not None:
-                alphas.append(align(states[-1], keys, shut, *align_weights))
+                hidden = torch.tanh(keys + F.linear(states[-1], query_weight).unsqueeze(1))
+                alphas.append((torch.matmul(hidden, score_weight) + shut).softmax(-1))
                 context = torch.bmm(alphas[-1].unsqueeze(1).to(values.dtype), values)
             x = (x + context.squeeze(1)).unsqueeze(0)
             states.append(next_state(x, states[-1].unsqueeze(0), *weights).squeeze(0))
@@ -281,20 +255,17 @@ def translation_loss(
     label_smoothing: float = 0.0,
     num_items_in_batch: Tensor | int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the cross-entropy per target word, and that of each sentence without smoothing.
+    """Return the cross-entropy per target word, and that of each sentence (B,) without smoothing.
 
-    The first is a sum over the counted words divided by their number. With `num_items_in_batch`,
-    the labels that `Trainer` counted over all accumulated batches and processes, the parts of a
-    split batch therefore add up to the loss and the gradient of the whole.
+    Both are in float32 or wider. The first is a sum over the counted words divided by their number.
+    With `num_items_in_batch`, the labels that `Trainer` counted over all accumulated batches and
+    processes, the parts of a split batch therefore add up to the loss and gradient of the whole.
 
     Args:
         logits: Shape (B, L, K).
         labels: Ids, or -100 where nothing counts, shape (B, L).
         label_smoothing: Share of the target probability spread over the vocabulary.
         num_items_in_batch: Labels in the whole batch; by default those counted here.
-
-    Returns:
-        A scalar and a tensor (B,), both float32 or wider.
     """
     log_probs = logits.to(wide(logits.dtype)).log_softmax(-1)
     counted = labels != IGNORED_LABEL
@@ -317,6 +288,10 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
 
     config_class = RNNSearchConfig
     auto_class_of_heads = "AutoModelForSeq2SeqLM"
+    usual_head = "modeling_rnnsearch.RNNSearchForConditionalGeneration"
+    pipeline_class = "pipeline_rnnsearch.AlignedTranslationPipeline"
+    # `transformers` has no translation pipeline of its own since version 5.
+    pipeline_tasks = ("aligned-translation", "translation")
     _is_stateful = True
     _no_split_modules = ["RNNSearchModel", "Decoder"]
     config: RNNSearchConfig
@@ -345,20 +320,6 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
                 init.zeros_(module.bias)
         else:
             super()._init_weights(module)
-
-    def travelling_classes(self) -> tuple[type, type, type, tuple[str, ...]]:
-        """Return base model, head, pipeline and its tasks, as `code_references` names them."""
-        # The import is here because transformers copies only files that this file imports.
-        from .pipeline_rnnsearch import TASK, AlignedTranslationPipeline
-
-        # `transformers` has no translation pipeline of its own since version 5.
-        tasks = (TASK, "translation")
-        return (
-            RNNSearchModel,
-            RNNSearchForConditionalGeneration,
-            AlignedTranslationPipeline,
-            tasks,
-        )
 
 
 class RNNSearchModel(RNNSearchPreTrainedModel):
@@ -393,15 +354,10 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         output_hidden_states: bool | None = None,
         **kwargs: Any,
     ) -> RNNSearchModelOutput:
-        """Encode sentences.
+        """Encode sentences: ids (B, T), T >= 0, or their word vectors (B, T, m).
 
-        Args:
-            input_ids: Shape (B, T); T may be 0.
-            attention_mask: Nonzero on real tokens, anywhere in a row, shape (B, T). Without it
-                every token is real.
-            inputs_embeds: Word vectors instead of ids, shape (B, T, m).
-            output_hidden_states: Return the word vectors too; by default as in the config.
-            **kwargs: Ignored, as in transformers.
+        The mask (B, T) is nonzero on real tokens, anywhere in a row; without it every token is
+        real. Other keywords are ignored, as in transformers.
 
         Raises:
             ValueError: If not exactly one of ids and word vectors is given, or if they or the mask
@@ -429,11 +385,12 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         if mask is not None:
             annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)
         annotations = annotations[:, :tokens]
-        shows_states = self.asked_outputs(None, output_hidden_states)[1]
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
         return RNNSearchModelOutput(
             last_hidden_state=annotations,
             sentence_embedding=state.transpose(0, 1).flatten(1),
-            hidden_states=(words, annotations) if shows_states else None,
+            hidden_states=(words, annotations) if output_hidden_states else None,
         )
 
 
@@ -451,6 +408,8 @@ class SourceReader(nn.Module):
 
 class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixin):
     """The translation model: encoder, decoder and output layer."""
+
+    summary = "A translation model."
 
     def __init__(self, config: RNNSearchConfig) -> None:
         super().__init__(config)
@@ -531,48 +490,63 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             ValueError: If inputs are missing or have other shapes, the cache has a fixed size, or
                 `Trainer` did not pass on the labels that it counted (`label_smoothing_factor`).
         """
-        _check_labels_are_passed_on(labels, num_items_in_batch)
-        source = self._source(
-            encoder_outputs, input_ids, attention_mask, inputs_embeds, output_hidden_states
-        )
+        if labels is None and num_items_in_batch is not None:
+            raise ValueError(
+                "Trainer did not pass the labels to the model, which computes its own loss. Set "
+                "config.label_smoothing instead of label_smoothing_factor, and no compute_loss_func"
+            )
+        source: Any = encoder_outputs
+        if source is None:
+            inputs = (input_ids, attention_mask, inputs_embeds, output_hidden_states)
+            source = self.get_encoder()(*inputs)
+        elif not isinstance(source, RNNSearchSource):
+            source = self.decoder.read(source)
         words = self._target_words(decoder_input_ids, labels, source)
-        cache = _own_cache(past_key_values)
+        if getattr(past_key_values, "is_compileable", False):
+            raise ValueError(
+                "past_key_values is a cache of fixed size; this model keeps a cache of its own, so "
+                "leave cache_implementation out"
+            )
+        cache = past_key_values if isinstance(past_key_values, RNNSearchCache) else None
         source_mask = None if attention_mask is None else attention_mask != 0
-        mask = _target_mask(decoder_attention_mask, labels, words)
+        mask = decoder_attention_mask
+        if mask is None and labels is not None:
+            mask = (labels != IGNORED_LABEL).long().cummax(1).values
+        if mask is not None:
+            check_two_dimensions("decoder_attention_mask", mask)
+            mask = mask[:, -words.shape[1] :] != 0
+            check_one_per_token("decoder_attention_mask", mask, words)
         state = None if cache is None else cache.state
         hidden, state, alignment = self.decoder(words, source, source_mask, mask, state)
         logits = self.lm_head(hidden)
-        loss, nll = self._loss(logits, labels, num_items_in_batch)
+        loss = nll = None
+        if labels is not None:
+            smoothing = self.config.label_smoothing if self.training else 0.0
+            labels = labels.to(logits.device)
+            loss, nll = translation_loss(logits, labels, smoothing, num_items_in_batch)
         if use_cache is None:
             use_cache = self.config.use_cache and labels is None
         if use_cache:
             cache = RNNSearchCache() if cache is None else cache
             cache.state, cache.seen = state, cache.seen + words.shape[1]
-        attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        has_alignment = output_attentions and alignment is not None
         return RNNSearchOutput(
             loss=loss,
             logits=logits,
             past_key_values=cache if use_cache else None,  # type: ignore[arg-type]
-            cross_attentions=None if alignment is None or not attends else (alignment[:, None],),
+            cross_attentions=(alignment[:, None],) if has_alignment else None,
             encoder_last_hidden_state=source.last_hidden_state,
             encoder_hidden_states=source.hidden_states,
-            decoder_hidden_states=(hidden,) if shows_states else None,
+            decoder_hidden_states=(hidden,) if output_hidden_states else None,
             nll=nll,
         )
 
-    def _source(
-        self, encoder_outputs: RNNSearchModelOutput | None, *inputs: Any
-    ) -> RNNSearchSource:
-        """Return the source as the decoder reads it, from the encoder's outputs or its inputs."""
-        if encoder_outputs is None:
-            source: RNNSearchSource = self.get_encoder()(*inputs)
-            return source
-        if isinstance(encoder_outputs, RNNSearchSource):
-            return encoder_outputs
-        return self.decoder.read(encoder_outputs)
-
     def _target_words(
-        self, decoder_input_ids: Tensor | None, labels: Tensor | None, source: RNNSearchSource
+        self, decoder_input_ids: Tensor | None, labels: Tensor | None, source: Any
     ) -> Tensor:
         """Return y_0 to y_{L-1}, shape (B, L): the given ids, or those of the labels."""
         name, given = "decoder_input_ids", decoder_input_ids
@@ -581,7 +555,6 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if given is None:
             raise ValueError("give decoder_input_ids or labels; got neither")
         check_two_dimensions(name, given)
-        assert source.last_hidden_state is not None
         sources = source.last_hidden_state.shape[0]
         if given.shape[0] != sources or given.shape[1] == 0:
             raise ValueError(
@@ -596,43 +569,3 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                 f"{tuple(given.shape)}"
             )
         return given
-
-    def _loss(
-        self, logits: Tensor, labels: Tensor | None, num_items_in_batch: Tensor | int | None
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """Return the result of `translation_loss`, without smoothing in evaluation."""
-        if labels is None:
-            return None, None
-        smoothing = self.config.label_smoothing if self.training else 0.0
-        return translation_loss(logits, labels.to(logits.device), smoothing, num_items_in_batch)
-
-
-def _target_mask(mask: Tensor | None, labels: Tensor | None, words: Tensor) -> Tensor | None:
-    """Return True on real target words (B, L); without mask and labels, None: all are real."""
-    if mask is None and labels is not None:
-        mask = (labels != IGNORED_LABEL).long().cummax(1).values
-    if mask is None:
-        return None
-    check_two_dimensions("decoder_attention_mask", mask)
-    real = mask[:, -words.shape[1] :] != 0
-    check_one_per_token("decoder_attention_mask", real, words)
-    return real
-
-
-def _own_cache(cache: Cache | None) -> RNNSearchCache | None:
-    """Return a cache of this model; one of another kind is empty, one of fixed size is refused."""
-    if getattr(cache, "is_compileable", False):
-        raise ValueError(
-            "past_key_values is a cache of fixed size; this model keeps a cache of its own, so "
-            "leave cache_implementation out"
-        )
-    return cache if isinstance(cache, RNNSearchCache) else None
-
-
-def _check_labels_are_passed_on(labels: Tensor | None, counted: Tensor | int | None) -> None:
-    """Raise ValueError if `Trainer` counted labels but kept them, to compute another loss."""
-    if labels is None and counted is not None:
-        raise ValueError(
-            "Trainer did not pass the labels to the model, which computes its own loss. Set "
-            "config.label_smoothing instead of label_smoothing_factor, and no compute_loss_func"
-        )

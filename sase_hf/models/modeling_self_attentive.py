@@ -27,8 +27,9 @@ from .encoders_self_attentive import ENCODERS
 from .packing_self_attentive import Packing
 from .pooling_self_attentive import POOLINGS, PackedGeneralizedPooling, init_glorot_uniform
 
-if TYPE_CHECKING:  # transformers copies every file that an import names; only others run this one
+if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
     from .multi_vector_self_attentive import SentenceRows  # noqa: F401
+    from .pipeline_self_attentive import SelfAttentionPipeline  # noqa: F401
 
 IGNORED_LABEL = -100
 
@@ -44,84 +45,48 @@ SENTENCE_TRANSFORMER_FILES: dict[str, Any] = {
         "module_output_name": "sentence_embedding",
     },
 }
-_TAKE_THE_ROWS = "multi_vector_self_attentive.SentenceRows"
 
 
 @dataclass
 class SelfAttentiveModelOutput(ModelOutput):
-    """The output of the base model.
+    """The output of the base model; the attentions are float32 and zero on padding."""
 
-    Attributes:
-        last_hidden_state: The states H, zero on padding, shape (B, T, H).
-        sentence_embedding: The sentence matrix M, row by row, shape (B, r * H).
-        penalty: The penalty of each sentence, without `penalty_coef`, float32, shape (B,). By
-            default the mean cosine between hops; for `frobenius` ||A A^T - I||_F^2 (equation 8),
-            which is r for a sentence without tokens. Zero for poolings without attention. For
-            `generalized` pooling, the penalty of the weights, equal for all sentences.
-        rationale_cost: With `rationale`, -log of the mean attention on the marked tokens, without
-            `rationale_coef`, zero without marks, float32, shape (B,).
-        hidden_states: The word vectors (B, T, d), then each layer's states (B, T, H).
-        attentions: One tensor A, float32, zero on padding, shape (B, r, T); its mean over the
-            features for `generalized` pooling; None for the poolings without attention.
-        pair_attentions: With `attentions`, the weights that a relation network gives each pair of
-            tokens, t down and t' across, zero on padding, shape (B, T, T); None for other encoders
-            and for `relation_weights="none"`.
-    """
-
-    last_hidden_state: Tensor | None = None
-    sentence_embedding: Tensor | None = None
+    last_hidden_state: Tensor | None = None  # the states H, zero on padding, (B, T, H)
+    sentence_embedding: Tensor | None = None  # the sentence matrix M, row by row, (B, r * H)
+    # Of each sentence, without `penalty_coef`, float32, (B,). By default the mean cosine between
+    # hops; for `frobenius` ||A A^T - I||_F^2 (equation 8), which is r for a sentence without
+    # tokens. Zero for poolings without attention. For `generalized` pooling, the penalty of the
+    # weights, equal for all sentences.
     penalty: Tensor | None = None
+    # With `rationale`, -log of the mean attention on the marked tokens, without `rationale_coef`,
+    # zero without marks, float32, (B,).
     rationale_cost: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
+    hidden_states: tuple[Tensor, ...] | None = None  # word vectors (B, T, d), states (B, T, H)
+    # One tensor A (B, r, T); its mean over the features for `generalized` pooling; None for the
+    # poolings without attention.
     attentions: tuple[Tensor, ...] | None = None
+    # With `attentions`, the weights that a relation network gives each pair of tokens, t down and
+    # t' across, (B, T, T); None for other encoders and for `relation_weights="none"`.
     pair_attentions: Tensor | None = None
 
 
 @dataclass
-class SelfAttentiveClassifierOutput(ModelOutput):
-    """The output of the classifiers.
+class SelfAttentiveHeadOutput(ModelOutput):
+    """The output of the heads; fields not described are as in `SelfAttentiveModelOutput`.
 
-    Attributes:
-        loss: Task loss, plus `penalty_coef` times the mean penalty, plus in training with
-            `rationale` `rationale_coef` times its mean cost, a scalar.
-        logits: Shape (B, num_labels).
-        penalty: Unweighted penalty of each example, of both sentences together for a pair,
-            float32, shape (B,).
-        rationale_cost: As in `SelfAttentiveModelOutput`, of both sentences together for a pair.
-        hidden_states: As in `SelfAttentiveModelOutput`, like attentions and pair_attentions; for
-            pairs of sentences all are (B, 2, ...).
+    For pairs of texts, hidden states and attentions are (B, 2, ...). A ranker alone returns the
+    embeddings of queries and documents, and no cost or attention of pairs of tokens.
     """
 
-    loss: Tensor | None = None
-    logits: Tensor | None = None
-    penalty: Tensor | None = None
-    rationale_cost: Tensor | None = None
+    loss: Tensor | None = None  # see `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`
+    logits: Tensor | None = None  # (B, num_labels); the score of the pair, -1 to 1, (B, 1)
+    query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
+    document_embedding: Tensor | None = None  # (B, r * H)
+    penalty: Tensor | None = None  # of both sentences of a pair together, float32, (B,)
+    rationale_cost: Tensor | None = None  # of both sentences of a pair together
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
     pair_attentions: Tensor | None = None
-
-
-@dataclass
-class SelfAttentiveRetrievalOutput(ModelOutput):
-    """The output of the retrieval head for B pairs of a query and its document.
-
-    Attributes:
-        loss: See `SelfAttentiveForRetrieval.ranking_loss`, a scalar, or None.
-        logits: The score of each query and its own document, -1 to 1, shape (B, 1).
-        query_embedding: The sentence matrices of the queries, row by row, shape (B, r * H).
-        document_embedding: The sentence matrices of the documents.
-        penalty: Unweighted penalty of both texts together, float32, shape (B,).
-        hidden_states: As in `SelfAttentiveModelOutput`, each (B, 2, ...).
-        attentions: One tensor (B, 2, r, T).
-    """
-
-    loss: Tensor | None = None
-    logits: Tensor | None = None
-    query_embedding: Tensor | None = None
-    document_embedding: Tensor | None = None
-    penalty: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
 
 
 # ---- classifiers: sentence matrix -> logits ------------------------------------------------------
@@ -204,11 +169,6 @@ class PrunedMLP(nn.Module):
         return torch.cat([self.row_bias.flatten(), self.column_bias.flatten()])
 
 
-def build_classifier(config: SelfAttentiveConfig, row_width: int) -> MLP | PrunedMLP:
-    """Return the classifier the config names, for rows of the given width."""
-    return (PrunedMLP if config.classifier == "pruned_mlp" else MLP)(config, row_width)
-
-
 # ---- matching: two sentence matrices -> one ------------------------------------------------------
 
 
@@ -218,6 +178,7 @@ class GatedMatching(nn.Module):
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
         self.row_width = config.hidden_size
+        self.linear_width = 0  # columns that grow linearly with both matrices, not by squares
         shape = (config.num_rows, config.hidden_size, config.hidden_size)
         self.premise_weight = nn.Parameter(torch.empty(shape))
         self.hypothesis_weight = nn.Parameter(torch.empty(shape))
@@ -230,47 +191,30 @@ class GatedMatching(nn.Module):
         )
         return first * second
 
-    def by_degree(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
-        """Return `forward` in two parts: what grows linearly with both matrices, and by squares."""
-        features = self(premise, hypothesis)
-        return torch.zeros_like(features), features
-
 
 class ConcatMatching(nn.Module):
     """Rows [u; v; |u - v|; u * v], the features of later sentence encoders (InferSent)."""
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
-        self.row_width = 4 * config.hidden_size
+        self.row_width, self.linear_width = 4 * config.hidden_size, 3 * config.hidden_size
 
     def forward(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
         """Return (B, r, 4H) from two matrices (B, r, H)."""
         features = [premise, hypothesis, (premise - hypothesis).abs(), premise * hypothesis]
         return torch.cat(features, dim=-1)
 
-    def by_degree(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
-        """Return `forward` in two parts: what grows linearly with both matrices, and by squares."""
-        features = self(premise, hypothesis)
-        columns = torch.arange(self.row_width, device=features.device)
-        is_product = columns >= self.row_width // 4 * 3
-        return features.masked_fill(is_product, 0), features.masked_fill(~is_product, 0)
-
 
 # ---- ranking: the matrices of queries and documents -> scores ------------------------------------
 
 
-def unit_rows(embeddings: Tensor, config: SelfAttentiveConfig, mode: str | None = None) -> Tensor:
+def unit_rows(embeddings: Tensor, config: SelfAttentiveConfig) -> Tensor:
     """Return the rows that scores compare, in float32 or wider: of length 1, or of zeros.
 
-    Args:
-        embeddings: Sentence matrices, row by row, shape (B, r * H).
-        config: Gives r, and the mode if none is given.
-        mode: `rows` or `flat`.
-
-    Returns:
-        Shape (B, r, H), or (B, 1, r * H) for `flat`.
+    `embeddings` are sentence matrices, row by row, shape (B, r * H). The result is (B, r, H), or
+    (B, 1, r * H) if `score_mode` is flat.
     """
-    rows = config.num_rows if (mode or config.score_mode) == "rows" else 1
+    rows = config.num_rows if config.score_mode == "rows" else 1
     wide = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
     return F.normalize(wide.unflatten(1, (rows, -1)), dim=-1)
 
@@ -278,9 +222,7 @@ def unit_rows(embeddings: Tensor, config: SelfAttentiveConfig, mode: str | None 
 def row_scores(queries: Tensor, documents: Tensor) -> Tensor:
     """Return the mean over query rows of the cosine to the most similar document row: (Q, D).
 
-    Args:
-        queries: `unit_rows` of Q queries, shape (Q, r, H).
-        documents: `unit_rows` of D documents, shape (D, r, H).
+    The arguments are the `unit_rows` of Q queries (Q, r, H) and of D documents (D, r, H).
     """
     with torch.autocast(queries.device.type, enabled=False):
         cosines = queries.flatten(0, 1) @ documents.flatten(0, 1).T
@@ -291,24 +233,6 @@ def row_scores(queries: Tensor, documents: Tensor) -> Tensor:
 # ---- loss: task loss plus penalty, the same however a batch is split -----------------------------
 
 
-def infer_problem_type(config: SelfAttentiveConfig, labels: Tensor) -> str:
-    """Return the problem type of the config, or infer it where the labels allow only one.
-
-    Transformers takes floats for sets of labels; they can also be regression targets, so here the
-    config must name the problem type.
-    """
-    if config.problem_type is not None:
-        return str(config.problem_type)
-    if config.num_labels == 1:
-        return "regression"
-    if labels.is_floating_point():
-        raise ValueError(
-            f"labels are {labels.dtype}; set config.problem_type to what they are: "
-            '"multi_label_classification", "regression" or "single_label_classification"'
-        )
-    return "single_label_classification"
-
-
 def penalised_loss(
     logits: Tensor,
     labels: Tensor,
@@ -317,7 +241,7 @@ def penalised_loss(
     num_items_in_batch: Tensor | int | None = None,
     rationale_cost: Tensor | None = None,
 ) -> Tensor:
-    """Return task loss + `penalty_coef` * mean penalty, the sum of section 2.2.
+    """Return task loss + `penalty_coef` * mean penalty (section 2.2), in float32 or wider.
 
     With marks, `rationale_coef` * mean cost is added. Each part is a sum over the counted labels
     divided by their number. With `num_items_in_batch`, the labels that `Trainer` counted over all
@@ -334,9 +258,6 @@ def penalised_loss(
             deviation of the targets in which the error of a regression is measured.
         num_items_in_batch: Labels in the whole batch; by default those counted here.
         rationale_cost: Shape (B,), weighted as the penalty is.
-
-    Returns:
-        A scalar in float32 or wider.
 
     Raises:
         ValueError: If the labels have another shape, or if they are floats and the config names
@@ -357,7 +278,13 @@ def _task_losses(
     logits: Tensor, labels: Tensor, config: SelfAttentiveConfig
 ) -> tuple[Tensor, Tensor]:
     """Return the loss of each label, and where one counts: (B, 1) or (B, num_labels)."""
-    problem_type = infer_problem_type(config, labels)
+    problem_type = config.problem_type or "single_label_classification"
+    # Transformers takes floats for sets of labels; they can also be targets, or probabilities.
+    if config.problem_type is None and labels.is_floating_point():
+        raise ValueError(
+            f"labels are {labels.dtype}; set config.problem_type to what they are: "
+            '"multi_label_classification", "regression" or "single_label_classification"'
+        )
     rows, outputs = logits.shape
     is_single = problem_type == "single_label_classification"
     allowed = [(rows,), (rows, 1)] if is_single or outputs == 1 else [(rows, outputs)]
@@ -404,6 +331,9 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
 
     config_class = SelfAttentiveConfig
     auto_class_of_heads = "AutoModelForSequenceClassification"
+    usual_head = "modeling_self_attentive.SelfAttentiveForSequenceClassification"
+    pipeline_class = "pipeline_self_attentive.SelfAttentionPipeline"
+    pipeline_tasks = ("self-attention",)
     json_files = SENTENCE_TRANSFORMER_FILES
     supports_gradient_checkpointing = True
     _input_embed_layer = "embeddings"
@@ -434,14 +364,6 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
         if self.config.freeze_embeddings:
             self.get_input_embeddings().weight.requires_grad_(False)
         return tied
-
-    def travelling_classes(self) -> tuple[type, type, type, tuple[str, ...]]:
-        """Return base model, head, pipeline and its tasks, as `code_references` names them."""
-        # The import is here because transformers copies only files that this file imports.
-        from .pipeline_self_attentive import TASK, SelfAttentionPipeline
-
-        head = type(self) if self.is_head else SelfAttentiveForSequenceClassification
-        return SelfAttentiveModel, head, SelfAttentionPipeline, (TASK,)
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(
@@ -518,14 +440,17 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             marks = packing.unpack(packing.pack(rationale.unsqueeze(-1))).squeeze(-1)
             rationale = marks.masked_fill(~packing.real, 0)  # (B, S)
         matrix, attention, penalty, cost = self.pooling(states, layers[-1], packing, rationale)
-        attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
         attentions = hidden_states = pairs = None
-        if attends and attention is not None:
+        if output_attentions and attention is not None:
             attentions = (packing.restore(attention.mT)[:, :tokens].mT,)
-        if attends and self.config.weighs_pairs:
+        if output_attentions and self.config.relation_weights != "none":
             weights = self.token_encoder.attend(vectors, packing)  # type: ignore[operator]
             pairs = packing.restore_pairs(weights)[:, :tokens, :tokens]
-        if shows_states:
+        if output_hidden_states:
             restored = (packing.restore(packing.unpack(layer))[:, :tokens] for layer in layers)
             hidden_states = (word_vectors, *restored)
         return SelfAttentiveModelOutput(
@@ -551,19 +476,33 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
 
 
 class _Classifier(SelfAttentivePreTrainedModel):
-    """The base of the classifiers of texts and of pairs: forward pass and loss."""
+    """The classifiers of texts and of pairs: sentence encoder, matching of a pair, classifier."""
 
-    encoder: SelfAttentiveModel
-    classifier: MLP | PrunedMLP
+    matching: GatedMatching | ConcatMatching
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__(config)
+        self.encoder = SelfAttentiveModel(config)
+        row_width = config.hidden_size
+        if self.reads_pairs:
+            is_gated = config.matching == "gated"
+            self.matching = (GatedMatching if is_gated else ConcatMatching)(config)
+            row_width = self.matching.row_width
+        is_pruned = config.classifier == "pruned_mlp"
+        self.classifier = (PrunedMLP if is_pruned else MLP)(config, row_width)
+        self.post_init()
 
     def read(self, *inputs: Any, **options: Any) -> Any:
-        """Return the output of the encoder, which reads a row as one text."""
+        """Return the output of the encoder for a row, or for both sentences of a row."""
+        if self.reads_pairs:
+            return encode_pairs(self.encoder, *inputs, **options)
         return self.encoder(*inputs, return_dict=True, **options)
 
     def classify(self, matrices: Tensor) -> Tensor:
-        """Return logits (B, num_labels) from the sentence matrices (B, r, H) of `read`."""
-        logits: Tensor = self.classifier(matrices)
-        return logits
+        """Return logits (B, num_labels) from sentence matrices (B, r, H), (B, 2, r, H) of pairs."""
+        if self.reads_pairs:
+            matrices = self.matching(*matrices.unbind(1))
+        return self.classifier(matrices)
 
     @can_return_tuple
     def forward(
@@ -578,13 +517,11 @@ class _Classifier(SelfAttentivePreTrainedModel):
         rationale: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
-    ) -> SelfAttentiveClassifierOutput:
+    ) -> SelfAttentiveHeadOutput:
         """Classify texts or pairs; other arguments are those of `SelfAttentiveModel.forward`.
 
-        Args:
-            token_type_ids: For pairs 0 on the premise and 1 on the hypothesis, shape (B, T).
-            labels: See `penalised_loss`.
-            num_items_in_batch: Given by `Trainer`; see `penalised_loss`.
+        For pairs `token_type_ids` (B, T) is 0 on the premise and 1 on the hypothesis. The labels,
+        and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`.
 
         Raises:
             ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`, or if `Trainer`
@@ -601,40 +538,28 @@ class _Classifier(SelfAttentivePreTrainedModel):
         )
         matrices = outputs.sentence_embedding.unflatten(-1, (self.config.num_rows, -1))
         logits = self.classify(matrices)
-        loss = self._loss(logits, labels, outputs, num_items_in_batch)
-        inner = ("last_hidden_state", "sentence_embedding")
-        shared = {name: value for name, value in outputs.items() if name not in inner}
-        return SelfAttentiveClassifierOutput(loss=loss, logits=logits, **shared)
-
-    def _loss(
-        self, logits: Tensor, labels: Tensor | None, encoded: Any, num_items: Tensor | int | None
-    ) -> Tensor | None:
-        """Return `penalised_loss` with the terms of an encoder's output, or None without labels.
-
-        Marks are part of the loss in training alone: their weight says nothing about other rows.
-        """
-        cost, config = encoded.rationale_cost if self.training else None, self.config
-        if labels is not None:
-            return penalised_loss(logits, labels, encoded.penalty, config, num_items, cost)
+        # Marks are part of the loss in training alone: their weight says nothing about other rows.
+        cost = outputs.rationale_cost if self.training else None
+        loss, config = None, self.config
         coef = config.penalty_coef + config.rationale_coef * (cost is not None)
-        if num_items is not None and config.has_attention and coef > 0:
+        if labels is not None:
+            loss = penalised_loss(logits, labels, outputs.penalty, config, num_items_in_batch, cost)
+        elif num_items_in_batch is not None and config.has_attention and coef > 0:
             # It computes the loss itself for `label_smoothing_factor` and `compute_loss_func`.
             raise ValueError(
                 "Trainer did not pass the labels to the model, so the loss would lack the penalty "
                 "and the marks. Set config.label_smoothing instead of label_smoothing_factor, or "
                 "config.penalty_coef = config.rationale_coef = 0"
             )
-        return None
+        inner = ("last_hidden_state", "sentence_embedding")
+        shared = {name: value for name, value in outputs.items() if name not in inner}
+        return SelfAttentiveHeadOutput(loss=loss, logits=logits, **shared)
 
 
 class SelfAttentiveForSequenceClassification(_Classifier):
     """Sentence encoder and classifier: single label, multi-label or regression (section 4)."""
 
-    def __init__(self, config: SelfAttentiveConfig) -> None:
-        super().__init__(config)
-        self.encoder = SelfAttentiveModel(config)
-        self.classifier = build_classifier(config, config.hidden_size)
-        self.post_init()
+    summary = "A classifier of texts."
 
 
 class SelfAttentiveForNLI(_Classifier):
@@ -643,22 +568,8 @@ class SelfAttentiveForNLI(_Classifier):
     A row holds both sentences; `token_type_ids` is 0 on the premise and 1 on the hypothesis.
     """
 
+    summary = "A classifier of sentence pairs: premise and hypothesis."
     reads_pairs = True
-
-    def __init__(self, config: SelfAttentiveConfig) -> None:
-        super().__init__(config)
-        self.encoder = SelfAttentiveModel(config)
-        self.matching = (GatedMatching if config.matching == "gated" else ConcatMatching)(config)
-        self.classifier = build_classifier(config, self.matching.row_width)
-        self.post_init()
-
-    def read(self, *inputs: Any, **options: Any) -> Any:
-        """Return the outputs of the encoder for both sentences of a row."""
-        return encode_pairs(self.encoder, *inputs, **options)
-
-    def classify(self, matrices: Tensor) -> Tensor:
-        """Return logits (B, num_labels) from the matrices of both sentences (B, 2, r, H)."""
-        return super().classify(self.matching(matrices[:, 0], matrices[:, 1]))
 
 
 class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
@@ -669,11 +580,12 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
     config is a copy for a regression, without the fields for other labels.
     """
 
+    summary = "A ranker of documents for short queries."
     reads_pairs = True
     json_files = SENTENCE_TRANSFORMER_FILES | {
         "modules.json": [
             *SENTENCE_TRANSFORMER_FILES["modules.json"],
-            {"idx": 1, "name": "1", "path": "", "type": _TAKE_THE_ROWS},
+            {"idx": 1, "name": "1", "path": "", "type": "multi_vector_self_attentive.SentenceRows"},
         ]
     }
 
@@ -700,7 +612,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         **kwargs: Any,
-    ) -> SelfAttentiveRetrievalOutput:
+    ) -> SelfAttentiveHeadOutput:
         """Score pairs; arguments and errors not named here are those of `SelfAttentiveForNLI`.
 
         Args:
@@ -732,7 +644,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         loss = None
         if self.training if return_loss is None else return_loss:
             loss = self.ranking_loss(queries, documents, outputs.penalty)
-        return SelfAttentiveRetrievalOutput(
+        return SelfAttentiveHeadOutput(
             loss=loss,
             logits=cosines.amax(2).mean(1, keepdim=True),
             query_embedding=embeddings[0],
@@ -752,10 +664,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         batches are not one large batch: each has its own documents only. A document that stands in
         two rows counts as a wrong answer to both queries.
 
-        Args:
-            queries: `unit_rows` of the B queries.
-            documents: `unit_rows` of their documents.
-            penalty: Shape (B,).
+        The arguments are the `unit_rows` of B queries and of their documents, and the penalty (B,).
         """
         first = 0
         if self.training and dist.is_available() and dist.is_initialized():
@@ -767,15 +676,12 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         own = torch.arange(len(queries), device=scores.device) + first
         return F.cross_entropy(scores, own) + self.config.penalty_coef * penalty.mean()
 
-    def score(self, queries: Tensor, documents: Tensor, mode: str | None = None) -> Tensor:
+    def score(self, queries: Tensor, documents: Tensor) -> Tensor:
         """Return the scores (Q, D) of every query and document, -1 to 1.
 
-        Args:
-            queries: `sentence_embedding` of Q queries by the base model, shape (Q, r * H).
-            documents: `sentence_embedding` of D documents, shape (D, r * H).
-            mode: `rows` or `flat`; by default that of the config.
+        The arguments are each `sentence_embedding` by the base model, (Q, r * H) and (D, r * H).
         """
-        return row_scores(*(unit_rows(part, self.config, mode) for part in (queries, documents)))
+        return row_scores(*(unit_rows(part, self.config) for part in (queries, documents)))
 
 
 def encode_pairs(
@@ -789,12 +695,9 @@ def encode_pairs(
 ) -> Any:
     """Encode both texts of each row; `options` are those of the encoder.
 
-    Returns:
-        The encoder's output with (B, 2, ...) for each of its (B, ...); the penalty, and the cost of
-        the marks, is that of both texts together, shape (B,).
-
-    Raises:
-        ValueError: If token types are missing or have another shape.
+    The result is the encoder's with (B, 2, ...) for each of its (B, ...), but the penalty and the
+    cost of marks (B,) are of both texts together. ValueError: token types are missing or have
+    another shape.
     """
     embeds = encoder.embed(input_ids, inputs_embeds)
     real = encoder.real_tokens(embeds, input_ids, attention_mask)
@@ -812,11 +715,10 @@ def encode_pairs(
         return_dict=True,
         **options,
     )
-    unfolded: Any = {name: _unfold(value) for name, value in outputs.items()}
-    pairs = SelfAttentiveModelOutput(**unfolded)
-    pairs.penalty = unfolded["penalty"].sum(1)
+    pairs: Any = SelfAttentiveModelOutput(**{n: _unfold(value) for n, value in outputs.items()})
+    pairs.penalty = pairs.penalty.sum(1)
     if rationale is not None:
-        pairs.rationale_cost = unfolded["rationale_cost"].sum(1)
+        pairs.rationale_cost = pairs.rationale_cost.sum(1)
     if encoder.config.pooling == "generalized":
         pairs.penalty = pairs.penalty / 2  # it depends on the weights alone, which both sides share
     return pairs

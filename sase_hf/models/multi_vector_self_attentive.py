@@ -21,12 +21,7 @@ class SentenceRows(Dense):
 
     A `MultiVectorEncoder` adds a random projection to a checkpoint that has no `Dense`; this one, a
     `Dense` without weights, prevents that. A `MultiVectorEncoder` also sets `module_input_name` to
-    `token_embeddings`, which tells the two apart.
-
-    Args:
-        projection_dim: r * H.
-        hidden_size: H.
-        module_input_name: `sentence_embedding`, or `token_embeddings` for a `MultiVectorEncoder`.
+    `token_embeddings`, which tells the two apart. `projection_dim` is r * H, `hidden_size` H.
     """
 
     config_keys = ["projection_dim", "hidden_size", "module_input_name"]

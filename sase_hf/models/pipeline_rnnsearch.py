@@ -29,7 +29,7 @@ class AlignedTranslationPipeline(Pipeline):
     """
 
     def _sanitize_parameters(
-        self, **generate_kwargs: Any
+        self, truncation: Any = None, max_source_length: Any = None, **generate_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         number = generate_kwargs.get("num_return_sequences") or 1
         if number > 1 or generate_kwargs.get("return_dict_in_generate"):
@@ -37,14 +37,11 @@ class AlignedTranslationPipeline(Pipeline):
                 f"the {TASK} pipeline returns one translation of a text, without scores of steps; "
                 "call model.generate for num_return_sequences and return_dict_in_generate"
             )
-        names = {"truncation": "truncation", "max_source_length": "max_length"}
-        given = sorted(names.keys() & generate_kwargs.keys())
-        tokenizer_kwargs = {names[name]: generate_kwargs.pop(name) for name in given}
-        if "max_length" in tokenizer_kwargs:
-            limit = tokenizer_kwargs["max_length"]
+        tokenizer_kwargs = {} if truncation is None else {"truncation": truncation}
+        if (limit := max_source_length) is not None:
             if not isinstance(limit, int) or limit < 1:
                 raise ValueError(f"max_source_length is {limit!r}; it must be an integer from 1")
-            tokenizer_kwargs["truncation"] = True
+            tokenizer_kwargs = {"truncation": True, "max_length": limit}
         return tokenizer_kwargs, generate_kwargs, {}
 
     def preprocess(self, input_: Any, **tokenizer_kwargs: Any) -> dict[str, Any]:
@@ -99,17 +96,16 @@ class AlignedTranslationPipeline(Pipeline):
         length = words.index(end) + 1 if end in words else len(words)
         length = min(length, int(model_outputs["limits"][0]))  # a batch may let a short text go on
         real = model_outputs["source_mask"][0].bool()
+        source = model_outputs["source"][0][real].tolist()
         alignment = model_outputs.get("alignment")
+        if alignment is not None:
+            alignment = alignment[0, :length][:, real].float().tolist()
         return {
             "text": text,
             "truncated": truncated,
             "translation_text": tokenizer.decode(words[:length], skip_special_tokens=True),
             "tokens": tokenizer.convert_ids_to_tokens(words[:length]),
-            "source_tokens": tokenizer.convert_ids_to_tokens(
-                model_outputs["source"][0][real].tolist()
-            ),
-            "alignment": None
-            if alignment is None
-            else alignment[0, :length][:, real].float().tolist(),
+            "source_tokens": tokenizer.convert_ids_to_tokens(source),
+            "alignment": alignment,
             "score": model_outputs["scores"][0, :length].sum().item(),
         }

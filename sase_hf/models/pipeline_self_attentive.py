@@ -94,22 +94,19 @@ class SelfAttentionPipeline(Pipeline):
         self._has_warned_of_truncation = False
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of one input, or the results of several."""
-        if isinstance(inputs, Iterable) and not isinstance(inputs, str | bytes | Mapping | Dataset):
-            if isinstance(inputs, Sequence):
-                return self._call_by_length(list(inputs), *args, **kwargs)
-            inputs = (item for item in inputs)
-        return super().__call__(inputs, *args, **kwargs)
-
-    def _call_by_length(self, inputs: list[Any], *args: Any, **kwargs: Any) -> list[Any]:
-        """Return the results of inputs in their order; those of similar length share a batch."""
-        if not inputs:
+        """Return the result of one input, or the results of several in their order."""
+        if isinstance(inputs, str | bytes | Mapping | Dataset) or not isinstance(inputs, Iterable):
+            return super().__call__(inputs, *args, **kwargs)
+        if not isinstance(inputs, Sequence):
+            return super().__call__((item for item in inputs), *args, **kwargs)
+        if not len(inputs):
             return []  # transformers looks at the first one
-        # The longest first: memory runs out in the first batch or never.
-        order = sorted(range(len(inputs)), key=lambda place: -len(str(inputs[place])))
-        results = super().__call__([inputs[place] for place in order], *args, **kwargs)
+        # Like lengths share a batch; the longest first: memory runs out in this batch or never.
+        texts = list(inputs)
+        order = sorted(range(len(texts)), key=lambda place: -len(str(texts[place])))
+        results = super().__call__([texts[place] for place in order], *args, **kwargs)
         by_place = dict(zip(order, results, strict=True))
-        return [by_place[place] for place in range(len(inputs))]
+        return [by_place[place] for place in range(len(texts))]
 
     def _sanitize_parameters(
         self, target: str | None = None, match_rows: bool = False, **tokenizer_kwargs: Any
@@ -125,9 +122,21 @@ class SelfAttentionPipeline(Pipeline):
             options["target"] = names[target]
         return tokenizer_kwargs, options, {}
 
-    def preprocess(self, input_: str | dict[str, str], **tokenizer_kwargs: Any) -> dict[str, Any]:
+    def preprocess(self, input_: Any, **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text or pair, keeping the offsets."""
-        texts = self._texts(input_)
+        texts = [input_]
+        if isinstance(input_, dict) and input_.keys() in ({"text"}, {"text", "text_pair"}):
+            texts = [input_[name] for name in ("text", "text_pair") if name in input_]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(
+                f"the input of the {TASK} pipeline must be a text or a pair "
+                f'{{"text": ..., "text_pair": ...}}; got {input_!r:.200}'
+            )
+        if len(texts) == 1 and self.model.reads_pairs:
+            raise ValueError(
+                f"{type(self.model).__name__} compares two texts, but the input has one; give "
+                '{"text": premise, "text_pair": hypothesis}'
+            )
         encoded = self._encode(texts, **tokenizer_kwargs)
         truncated = [0] * len(texts)
         real = encoded["attention_mask"].bool()  # (1, T): `padding` may be among the arguments
@@ -164,23 +173,6 @@ class SelfAttentionPipeline(Pipeline):
             **tokenizer_kwargs,
         )
 
-    def _texts(self, inputs: Any) -> list[str]:
-        """Return the one or two texts of an input."""
-        texts = [inputs]
-        if isinstance(inputs, dict) and inputs.keys() in ({"text"}, {"text", "text_pair"}):
-            texts = [inputs[name] for name in ("text", "text_pair") if name in inputs]
-        if not all(isinstance(text, str) for text in texts):
-            raise ValueError(
-                f"the input of the {TASK} pipeline must be a text or a pair "
-                f'{{"text": ..., "text_pair": ...}}; got {inputs!r:.200}'
-            )
-        if len(texts) == 1 and self.model.reads_pairs:
-            raise ValueError(
-                f"{type(self.model).__name__} compares two texts, but the input has one; give "
-                '{"text": premise, "text_pair": hypothesis}'
-            )
-        return texts
-
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
         fields = ("texts", "offsets", "names", "truncated")
         shown = {name: input_tensors.pop(name) for name in fields}
@@ -207,46 +199,38 @@ class SelfAttentionPipeline(Pipeline):
         real = model_outputs["attention_mask"][0].bool()
         side_of_token = model_outputs["token_type_ids"][0][real]
         attention = model_outputs["attention"][0].float()[..., real]  # (r, T) or (2, r, T)
-        is_pair = len(texts) == 2
 
         readings = []
         for side, text in enumerate(texts):
             mine = side_of_token == side
-            hops = attention[side] if attention.ndim == 3 else attention
+            of_side: Any = side if attention.ndim == 3 else ...  # or both are read as one text
             own = [place for place, own in enumerate(mine.tolist()) if own]
             spans, names = (
                 [model_outputs[name][place] for place in own] for name in ("offsets", "names")
             )
-            reading = {"text": text, **_reading(text, spans, names, hops[:, mine])}
-            readings.append({**reading, "truncated": model_outputs["truncated"][side]})
+            reading = {"text": text, **_reading(text, spans, names, attention[of_side][:, mine])}
+            reading["truncated"] = model_outputs["truncated"][side]
             if "words" in model_outputs:
-                readings[-1] |= self._why(model_outputs, real, mine, side if is_pair else None)
-            readings[-1]["sentences"] = ranked_sentences(readings[-1])
+                each = model_outputs["contributions"][0][of_side]  # (r, T)
+                hops = model_outputs["hops"][0][:, of_side].tolist()  # L lists of r
+                reading |= {
+                    "word_contributions": model_outputs["words"][0][real][mine].tolist(),
+                    "contributions": each[:, real][:, mine].tolist(),
+                    "hop_contributions": {self._names[i]: added for i, added in enumerate(hops)},
+                }
+            reading["sentences"] = ranked_sentences(reading)
             if "pair_attention" in model_outputs:
-                pairs = model_outputs["pair_attention"][0].float()  # (T, T) or (2, T, T)
-                pairs = (pairs[side] if is_pair else pairs)[real][:, real]
-                readings[-1]["pair_attention"] = pairs[mine][:, mine].tolist()
+                pairs = model_outputs["pair_attention"][0][of_side].float()[real][:, real]
+                reading["pair_attention"] = pairs[mine][:, mine].tolist()
+            readings.append(reading)
 
         result = self._prediction(model_outputs["logits"][0].float())
         if "labels" in model_outputs:
             result["target"] = self._names[model_outputs["labels"][0].item()]
         for name in readings[0]:
             values = [reading[name] for reading in readings]
-            result[name] = values if is_pair else values[0]
+            result[name] = values if len(texts) == 2 else values[0]
         return result
-
-    def _why(
-        self, model_outputs: dict[str, Any], real: Tensor, mine: Tensor, side: int | None
-    ) -> dict[str, Any]:
-        """Return the contributions of a text, or of one side of a pair, to the target."""
-        each, hops = model_outputs["contributions"][0], model_outputs["hops"][0]
-        if side is not None:  # (2, r, T) and (L, 2, r)
-            each, hops = each[side], hops[:, side]
-        return {
-            "word_contributions": model_outputs["words"][0][real][mine].tolist(),
-            "contributions": each[:, real][:, mine].tolist(),
-            "hop_contributions": {self._names[i]: a for i, a in enumerate(hops.tolist())},
-        }
 
     @property
     def _names(self) -> dict[int, str]:

@@ -117,15 +117,12 @@ class PackedSelfAttention(nn.Module):
         weights = _attend(rows, self.config.attention_function) * real
         cost, attention = rationale_cost(weights, rows, rationale), weights.mT
         matrix = _zero_if_empty(attention.to(states.dtype) @ states, packing)
-        return matrix, attention, self._penalty(attention, rows, real), cost
-
-    def _penalty(self, attention: Tensor, rows: Tensor, real: Tensor) -> Tensor:
-        """Return how much the hops of each sentence agree, by the measure that the config names."""
         if self.config.penalty == "kl":
-            return kl_penalty(attention, (rows.log_softmax(1) * real).mT)
-        return {"frobenius": attention_penalty, "cosine": cosine_penalty}[self.config.penalty](
-            attention
-        )
+            penalty = kl_penalty(attention, (rows.log_softmax(1) * real).mT)
+        else:
+            is_cosine = self.config.penalty == "cosine"
+            penalty = (cosine_penalty if is_cosine else attention_penalty)(attention)
+        return matrix, attention, penalty, cost
 
 
 class PackedGeneralizedPooling(nn.Module):

@@ -43,6 +43,17 @@ def groups_of_like_length(lengths: list[int], most: int) -> list[tuple[int, int]
     return groups
 
 
+class Block(NamedTuple):
+    """Pairs computed at once: the indices of asking tokens and partners in rows (B, S, width)."""
+
+    asking: tuple[Tensor, slice]  # n sentences, and q of their tokens
+    partners: tuple[Tensor, slice]  # the same sentences, and s tokens
+
+    def cut(self, halves: Sequence[Tensor]) -> list[Tensor]:
+        """Return this block of the halves, which belong to asking tokens and partners by turns."""
+        return [half[self[i % 2]] for i, half in enumerate(halves)]
+
+
 class PairFunction(GradientCheckpointingLayer):
     """The relations of the asking tokens to their partners, weighed and summed."""
 
@@ -71,26 +82,25 @@ class PairFunction(GradientCheckpointingLayer):
         is_gated = self.weights == "sigmoid"
         return (*halves, self.first_gate(x), self.second_gate(x)) if is_gated else halves
 
-    def forward(self, mask: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
+    def forward(self, mask: Tensor, block: Block | None, *halves: Tensor) -> Tensor:
         """Return `relate`; transformers checkpoints this method, but not `relate`."""
-        return self.relate(mask, first, second, *gates)
+        return self.relate(mask, block, *halves)
 
-    def relate(self, mask: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
+    def relate(self, mask: Tensor, block: Block | None, *halves: Tensor) -> Tensor:
         """Return the weighted sum of the relations of every asking token, shape (n, q, H).
 
-        Args:
-            mask: True where a partner is real and within reach, shape (n, q, s).
-            first: Halves of the asking tokens, shape (n, q, H).
-            second: Halves of the partners, shape (n, s, H).
-            *gates: The same halves of the gate, if there is one, (n, q, 1) and (n, s, 1).
+        `mask` is True where a partner is real and within reach, shape (n, q, s). The halves are
+        rows (B, S, width), of which the block cuts its own; without a block all tokens ask all.
         """
+        first, second, *gates = block.cut(halves) if block else halves
         pairs = F.relu(first.unsqueeze(2) + second.unsqueeze(1))
         relations = F.relu(self.output(pairs))  # (n, q, s, H)
         weights = self._weigh(mask, pairs, *gates).to(relations.dtype)
         return (weights.unsqueeze(2) @ relations).squeeze(2)
 
-    def attend(self, mask: Tensor, first: Tensor, second: Tensor, *gates: Tensor) -> Tensor:
+    def attend(self, mask: Tensor, block: Block | None, *halves: Tensor) -> Tensor:
         """Return the weights of the pairs alone, (n, q, s); the arguments are those of `relate`."""
+        first, second, *gates = block.cut(halves) if block else halves
         return self._weigh(mask, F.relu(first.unsqueeze(2) + second.unsqueeze(1)), *gates)
 
     def _weigh(self, mask: Tensor, pairs: Tensor, *gates: Tensor) -> Tensor:
@@ -102,17 +112,6 @@ class PairFunction(GradientCheckpointingLayer):
             return scores.masked_fill(~mask, lowest).softmax(-1) * mask
         weights = mask.to(pairs.dtype)
         return weights * (gates[0] + gates[1].mT).sigmoid() if gates else weights
-
-
-class Block(NamedTuple):
-    """Pairs computed at once: the indices of asking tokens and partners in rows (B, S, width)."""
-
-    asking: tuple[Tensor, slice]  # n sentences, and q of their tokens
-    partners: tuple[Tensor, slice]  # the same sentences, and s tokens
-
-    def cut(self, halves: Sequence[Tensor]) -> list[Tensor]:
-        """Return this block of the halves, which belong to asking tokens and partners by turns."""
-        return [half[self[i % 2]] for i, half in enumerate(halves)]
 
 
 class RelationNetworkEncoder(nn.Module):
@@ -138,7 +137,21 @@ class RelationNetworkEncoder(nn.Module):
     def forward(self, x: Tensor, packing: Packing) -> list[Tensor]:
         """Return the states, one (P, H), from word vectors (P, d)."""
         halves = [packing.unpack(half) for half in self.pair.halves(x)]
-        return [packing.pack_rows(self._relate(packing, halves))]
+        real = packing.real
+        if is_tracing(real):
+            return [packing.pack_rows(self.pair(self._mask(real), None, *halves))]
+        # If all pairs of a batch fit into one block, the backward pass keeps them; otherwise it
+        # computes them again.
+        is_small = real.shape[0] * real.shape[1] ** 2 * self.width <= BLOCK_SIZE
+        states = torch.zeros_like(halves[0])
+        for block, mask in self._blocks(packing):
+            inputs = (mask, block, *halves)  # whole: cuts are copies, which would stay in memory
+            states[block.asking] = (
+                self.pair(*inputs)
+                if is_small
+                else checkpoint(self.pair.relate, *inputs, use_reentrant=False)
+            )
+        return [packing.pack_rows(states)]
 
     def attend(self, x: Tensor, packing: Packing) -> Tensor:
         """Return alpha from word vectors (P, d): t down, t' across, as rows (B, S, S).
@@ -148,35 +161,13 @@ class RelationNetworkEncoder(nn.Module):
         halves = [packing.unpack(half) for half in self.pair.halves(x)]
         real = packing.real
         if is_tracing(real):
-            return self.pair.attend(self._mask(real), *halves)
+            return self.pair.attend(self._mask(real), None, *halves)
         dtype = torch.promote_types(x.dtype, torch.float32)
         weights = x.new_zeros((*real.shape, real.shape[1]), dtype=dtype)
         for block, mask in self._blocks(packing):
-            own = self.pair.attend(mask, *block.cut(halves))
+            own = self.pair.attend(mask, block, *halves)
             weights[(*block.asking, block.partners[1])] = own.to(dtype)
         return weights
-
-    def _relate(self, packing: Packing, halves: list[Tensor]) -> Tensor:
-        """Return the states as rows (B, S, H) from halves (B, S, width)."""
-        real = packing.real
-        if is_tracing(real):
-            return self.pair(self._mask(real), *halves)
-        # If all pairs of a batch fit into one block, the backward pass keeps them; otherwise it
-        # computes them again.
-        is_small = real.shape[0] * real.shape[1] ** 2 * self.width <= BLOCK_SIZE
-        states = torch.zeros_like(halves[0])
-        for block, mask in self._blocks(packing):
-            if is_small:
-                states[block.asking] = self.pair(mask, *block.cut(halves))
-            else:  # the halves go in whole: cuts of them are copies, which would stay in memory
-                states[block.asking] = checkpoint(
-                    self._relate_block, block, mask, *halves, use_reentrant=False
-                )
-        return states
-
-    def _relate_block(self, block: Block, mask: Tensor, *halves: Tensor) -> Tensor:
-        """Return the states (n, q, H) of one block."""
-        return self.pair.relate(mask, *block.cut(halves))
 
     def _mask(
         self, real: Tensor, asking: slice = slice(None), partners: slice = slice(None)

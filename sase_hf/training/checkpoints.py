@@ -19,7 +19,8 @@ from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
 
 from ..evaluation.privacy import redact
-from ..utils.files import FilePath, flush_to_disk, sha256_of, write_text
+from ..models.checked_model import sha256_of
+from ..utils.files import FilePath, flush_to_disk, write_text
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,6 @@
-"""Files that are written whole or not at all, and the SHA-256 of a file."""
+"""Files that are written whole or not at all."""
 
 import errno
-import hashlib
 import os
 import socket
 from collections.abc import Iterator
@@ -71,9 +70,3 @@ def is_write_error(error: Exception) -> bool:
     reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)]
     reasons += ["PytorchStreamWriter", "inline_container", "iostream error"]
     return any(reason in str(error) for reason in reasons)
-
-
-def sha256_of(path: FilePath) -> str:
-    """Return the SHA-256 of a file as hexadecimal digits."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -59,13 +59,10 @@ def build_on_encoder(
 ) -> Any:
     """Build a model on an encoder of transformers, with its pretrained weights.
 
-    A checkpoint of the model holds them whole, and never looks for their source again.
-
-    Args:
-        model_class: A model of this package, such as `SelfAttentiveForSequenceClassification`.
-        encoder_name_or_path: A folder or a name on the Hub, of a model such as BERT.
-        hub_options: Options of `from_pretrained`, such as `revision`.
-        **fields: Fields of the config, such as `num_hops` and `id2label`.
+    A checkpoint of the model holds them whole, and never looks for their source again. The class is
+    one of this package, such as `SelfAttentiveForSequenceClassification`; the encoder is a folder
+    or a name on the Hub, of a model such as BERT; `hub_options` are those of `from_pretrained`,
+    such as `revision`; `fields` are those of the config, such as `num_hops` and `id2label`.
 
     Raises ValueError if the config does not allow the encoder or a field, or weights are missing;
     OSError if there is no such model, or it cannot be read.

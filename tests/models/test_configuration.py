@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from huggingface_hub.errors import (
-    StrictDataclassClassValidationError,
-)
+from huggingface_hub.errors import StrictDataclassClassValidationError
 from transformers import PreTrainedConfig
 
 from sase_hf import RNNSearchConfig, SelfAttentiveConfig, SelfAttentiveModel
@@ -73,6 +71,7 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
     ("field", "message"),
     [
         ({"num_hops": 0}, "num_hops is 0; it must be from 1 to"),
+        ({"num_attention_heads": "7"}, "num_hops is '7'; it must be from 1 to"),  # by its alias
         ({"cnn_kernel_sizes": [3, 1025]}, r"cnn_kernel_sizes is \[3, 1025\]; .* from 1 to"),
         ({"cnn_kernel_sizes": [3] * 101}, r"cnn_kernel_sizes is .*; .* at most 100 of them"),
         ({"classifier_dropout": 1}, "classifier_dropout is 1; .* at least 0 and below 1"),
@@ -162,14 +161,6 @@ def test_config_refuses_a_misspelt_field_with_the_right_name() -> None:
         SelfAttentiveConfig(num_hop=1)
     config = SelfAttentiveConfig(auto_map={"AutoModel": "a.B"}, custom_pipelines={}, torchscript=1)
     assert config.auto_map == {"AutoModel": "a.B"}
-
-
-def test_config_alias_num_attention_heads_is_num_hops() -> None:
-    """Tools ask every model for it."""
-    config = SelfAttentiveConfig(num_attention_heads=7)
-    assert config.num_hops == config.num_attention_heads == 7
-    with pytest.raises(StrictDataclassClassValidationError, match="num_hops"):
-        SelfAttentiveConfig(num_attention_heads="7")
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "projection_dim", "num_hidden_layers"])

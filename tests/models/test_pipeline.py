@@ -98,7 +98,16 @@ def test_pipeline_tokens_are_slices_of_the_text(reader: Any) -> None:
     assert result["text"] == text
 
 
-def test_pipeline_shows_a_pair_sentence_by_sentence(pair_reader: Any) -> None:
+def test_pipeline_shows_a_pair_sentence_by_sentence(
+    tokenizer: TokenizersBackend, pair_reader: Any
+) -> None:
+    """Also where a classifier of texts reads it as one."""
+    fields = {"encoder": "relation_network", "relation_weights": "softmax"}
+    result = random_reader(SelfAttentiveForSequenceClassification, tokenizer, **fields)(PAIR)
+    counts = [len(tokens) for tokens in result["tokens"]]
+    for name in ("word_contributions", "pair_attention"):
+        assert [len(values) for values in result[name]] == counts, name
+    assert [len(hop) for hops in result["contributions"] for hop in hops] == [7] * 3 + [5] * 3
     result = pair_reader(PAIR)
     assert json.loads(json.dumps(result, allow_nan=False))["spans"] == result["spans"]
     assert result["text"] == [*PAIR.values()]

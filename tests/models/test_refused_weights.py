@@ -26,7 +26,6 @@ from sase_hf import (
     build_translation_tokenizer,
 )
 from sase_hf.models import FAMILIES
-from sase_hf.models.checked_model import CheckedPreTrainedModel
 from sase_hf.utils.loading import load_checkpoint, load_encoder
 
 # A weight of the encoder and one of the head.
@@ -115,19 +114,6 @@ def test_weights_that_the_model_cannot_have_are_refused(
             with pytest.raises((ValueError, RuntimeError), match=message.format(name=shown)):
                 load()
         change_weights(tmp_path, lambda weights: (weights.clear(), weights.update(whole)))
-
-
-@pytest.mark.parametrize("kind", ["renamed", "nan", "whole numbers"])
-def test_transformers_alone_loads_what_is_refused(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If transformers refuses these weights too, delete `_load_pretrained_model`."""
-    save_head("self_attentive", tmp_path)
-    change_weights(tmp_path, lambda weights: DAMAGE[kind][0](weights, "encoder.embeddings.weight"))
-    (tmp_path / "SHA256SUMS").write_text("", encoding="utf-8")
-    for method in ("_load_pretrained_model", "from_pretrained"):
-        monkeypatch.delattr(CheckedPreTrainedModel, method)
-    AutoModel.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ def assert_scores_are_those_by_rows(encoder: Any, folder: Path) -> None:
     batches = [TOKENIZER(text, return_tensors="pt") for text in ASKED]
     with torch.no_grad():
         rows = torch.cat([model.encoder(**batch).sentence_embedding for batch in batches])
-    expected = model.score(rows, rows, mode="rows") * model.config.num_rows
+    model.config.score_mode = "rows"
+    expected = model.score(rows, rows) * model.config.num_rows
     documents = encoder.encode_document(ASKED, batch_size=3)
     assert {len(vectors) for vectors in documents} == {model.config.num_rows}
     scores = encoder.similarity(encoder.encode_query(ASKED), documents)
