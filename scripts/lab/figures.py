@@ -33,14 +33,24 @@ def save_pictures(checkpoints: Sequence[str], folder: Path) -> None:
             tab.screenshot(path=folder / f"page_{theme}.png", clip=clip)
 
 
-def accuracy_figure(panels: Panels, x_label: str) -> Any:
+def accuracy_figure(panels: Panels, x_label: str, *, log_x: bool = False) -> Any:
     """Draw the accuracy in percent: a panel for each task, in it a line for each model."""
     figure = line_panels(panels, x_label, "accuracy in %")
     from matplotlib.ticker import MaxNLocator
 
     for axes in figure.axes:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if log_x:
+            _log_x(axes)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
+
+
+def _log_x(axes: Any) -> None:
+    axes.set_xscale("log")
+    # The usual labels are formulas, which are drawn literally here.
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.minorticks_off()
 
 
 def points_figure(
@@ -71,10 +81,7 @@ def points_figure(
         axes.set_title(plain(title, 60), size=10)
         axes.set_xlabel(x_label)
         if log_x:
-            axes.set_xscale("log")
-            # The usual labels are formulas, which are drawn literally here.
-            axes.xaxis.set_major_formatter("{x:,g}")
-            axes.minorticks_off()
+            _log_x(axes)
         else:
             axes.set_xlim(0, 1)
         axes.margins(y=0.2)

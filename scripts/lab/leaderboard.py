@@ -6,6 +6,7 @@ The folder holds a set as NAME.train.jsonl.gz and NAME.dev.jsonl.gz with the fie
 
 import gzip
 import json
+import random
 import shutil
 import time
 from argparse import Namespace
@@ -49,13 +50,19 @@ class Comparison(Run):
     stem: Path
 
     def file(self, part: str) -> str:
-        """Return the file of the rows of "train" or "dev"."""
-        return f"{self.stem}.{part}.jsonl.gz"
+        """Return the file of the rows of "train" or "dev"; of fewer rows, in the folder."""
+        is_drawn = part == "train" and "rows" in self.settings
+        return str(self.folder / "drawn.jsonl.gz" if is_drawn else f"{self.stem}.{part}.jsonl.gz")
 
     def measure(self, log: IO[bytes]) -> Record:
         """Measure anew, because processor time is that of the whole run."""
         start = time.perf_counter()
         self.start_over()
+        if "rows" in self.settings:
+            with gzip.open(f"{self.stem}.train.jsonl.gz", "rt", encoding="utf-8") as lines:
+                drawn = random.Random(self.seed).sample(list(lines), self.settings["rows"])
+            with gzip.open(self.file("train"), "wt", encoding="utf-8") as file:
+                file.writelines(drawn)
         files: Any = {"train_file": self.file("train"), "test_file": self.file("dev")}
         columns = self.columns
         task = load_task(DataArguments(**files, text_column_names=columns, validation_fraction=0.1))
@@ -115,7 +122,8 @@ class Comparison(Run):
         model, tokenizer = load_checkpoint(str(folder))
         with gzip.open(folder / "predictions.jsonl.gz", "rt", encoding="utf-8") as lines:
             rows = [json.loads(line) for line in lines]
-        scores, answers = ([row[name] for row in rows] for name in ("scores", "answer_set"))
+        scores = [row["scores"] for row in rows]
+        answers = [row.get("answer_set", row["scores"]) for row in rows]  # few rows: all labels
         labels = [task.label_names[label] for label in task.splits["test"]["label"]]
         predicting = _prediction_seconds(model, tokenizer, task)
         files = [folder / name for name in (*PUBLIC_NAMES, *weight_files(folder))]
@@ -158,13 +166,15 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
             continue
         settings = {key: system[key] for key in ("vectors", "flags") if key in system}
         settings |= {"system": name, "split": SPLIT_RULE}
-        draws = system.get("draws", True)
-        for task, seed in product(flags.sets, flags.seeds if draws else flags.seeds[:1]):
+        draws = bool(flags.rows) or system.get("draws", True)
+        seeds = flags.seeds if draws else flags.seeds[:1]
+        for rows, task, seed in product(flags.rows or [None], flags.sets, seeds):
             stem, *columns = SETS[task]
-            common = (f"{task}/{name}" + f"-seed{seed}" * draws, seed, settings)
+            own, part = ({"rows": rows}, f"/{rows}") if rows else ({}, "")
+            common = (f"{task}/{name}{part}" + f"-seed{seed}" * draws, seed, settings | own)
             records = flags.records / "leaderboard.jsonl"
             run = Comparison(*common, records, flags.runs, columns, flags.data / stem)
-            for file in (run.file("train"), run.file("dev")):
+            for file in (f"{run.stem}.train.jsonl.gz", run.file("dev")):
                 if not Path(file).is_file():
                     way_out = "name the sets that you have with --sets"
                     raise FileNotFoundError(f"there is no file {file}; {way_out}")

@@ -194,6 +194,8 @@ def build_parser() -> argparse.ArgumentParser:
     for flag, values in (("--sets", SETS), ("--systems", SYSTEMS)):
         shown: Any = {"default": [*values], "metavar": flag[2:-1].upper()}
         leaderboard.add_argument(flag, nargs="+", choices=values, help=", ".join(values), **shown)
+    drawn = "rows drawn from each training file (default: all)"
+    leaderboard.add_argument("--rows", nargs="+", type=int, help=drawn)
     for command, folder in ((run, "study"), (status, "study"), (leaderboard, "leaderboard")):
         add, runs = command.add_argument, Path("runs", folder)
         add("--seeds", nargs="+", type=int, default=[42], help="of each run (default: 42)")

@@ -136,13 +136,32 @@ class Pages:
                     numbers(by_words, "recall_at_10"),
                 )
         gain, cost = "points of accuracy above the paper's", "seconds of training on one core"
+        rows = self.by_rows()
         return {
+            **({"rows.svg": accuracy_figure(rows, "training rows", log_x=True)} if rows else {}),
             "hops.svg": accuracy_figure(hops, "epoch"),
             "focus.svg": points_figure(focus, "entropy", gain, columns=9),
             "length.svg": accuracy_figure(length, "tokens of a text, or of both"),
             "leaderboard.svg": points_figure(systems, cost, "accuracy in %", columns=4, log_x=True),
             "retrieval_length.svg": lines_figure(recall, "words of the document", "recall at 10"),
         }
+
+    def by_rows(self) -> Panels:
+        """Return the numbers of training rows and the accuracies of each system, set by set."""
+        points: dict[str, dict[str, list[tuple[float, float]]]] = {}
+        for address, seeds in self.leaderboard.items():
+            task, system, *_ = address.split("/")
+            rows = sum(seeds[0]["sources"][split]["rows"] for split in ("train", "validation"))
+            accuracy = 100 * statistics.mean(numbers(seeds, "metrics", "accuracy"))
+            lines = points.setdefault(task, {})
+            lines.setdefault(SYSTEMS[system]["title"], []).append((rows, accuracy))
+        several: dict[str, Any] = {}
+        for task, lines in points.items():
+            drawn = {
+                title: zip(*sorted(own), strict=True) for title, own in lines.items() if own[1:]
+            }
+            several |= {task: {title: tuple(own) for title, own in drawn.items()}} if drawn else {}
+        return several
 
     def translation_figures(self) -> dict[str, Any]:
         """Return BLEU by the length of the source, and an alignment of the last model with one."""

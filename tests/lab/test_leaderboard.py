@@ -10,6 +10,7 @@ from baselines import Rows, line_of, tfidf
 from leaderboard import SYSTEMS, Comparison
 from records import read_records
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
+from study_pages import Pages, by_recipe
 
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
@@ -60,6 +61,14 @@ def test_leaderboard_measures_the_baselines_and_skips_what_has_a_record(
     capsys.readouterr()
     study.main(["leaderboard", *words, "--sets", "trec", "--systems", "tfidf"])
     assert capsys.readouterr().out.startswith("trec/tfidf: done, accuracy ")
+    study.main(["leaderboard", *words, "--sets=trec", "--systems=tfidf", "--rows", "30", "20"])
+    records = read_records(tmp_path / "records" / "leaderboard.jsonl")
+    for count in (20, 30):
+        sources = records[f"trec/tfidf/{count}-seed42"]["sources"]
+        assert sources["train"]["rows"] + sources["validation"]["rows"] == count
+    panels = Pages({}, by_recipe(records, "test")).by_rows()
+    assert list(panels) == ["trec"]
+    assert [rows for rows, _ in panels["trec"].values()] == [(20, 30, 60)]
 
 
 @pytest.mark.slow
