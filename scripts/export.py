@@ -54,14 +54,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             check_output(flags.output)
             page, difference = live_page(flags.checkpoint, float32=flags.float32)
             write_text(flags.output, page)
-            exactness = (
-                "weights are exact"
-                if flags.float32
-                else (
-                    "rounded weights change the logits of random texts by up to "
-                    f"{difference:.2%} of the largest"
-                )
-            )
+            change = f"change the logits of random texts by up to {difference:.2%} of the largest"
+            exactness = "weights are exact" if flags.float32 else f"rounded weights {change}"
             print(f"{flags.output}: {len(page.encode()):,} bytes; {exactness}")
             return
         task = None

@@ -16,8 +16,8 @@ of the list over their share of the tokens.
 `faithfulness` removes the words with the highest scores from each text step by step and follows the
 probability of the predicted class; then inserts them into an empty text. The scores are attention,
 the contributions of states and of words, gradient times input, leaving each word out, Integrated
-Gradients (`pip install 'sase_hf[captum]'`) and random numbers. The cost of a score is
-its time on the processor over that of one pass forward, which gives prediction and attention.
+Gradients and random numbers. The cost of a score is its time on the processor over that of one pass
+forward, which gives prediction and attention.
 
 `agreement` compares the words with the highest of these scores, and of the ratings of a word list,
 with those that people marked in a column `rationale`, [[start, end], ...] in characters.
@@ -32,16 +32,19 @@ import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sase_hf.data.arguments import RATIONALE, SPLITS
 from sase_hf.evaluation.agreement import AGREEMENT, measure_agreement
 from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
-from sase_hf.evaluation.dataset import EvaluationDataset, load_evaluation_dataset
+from sase_hf.evaluation.dataset import (
+    EvaluationDataset,
+    describe_checkpoint,
+    load_evaluation_dataset,
+)
 from sase_hf.evaluation.faithfulness import MEASURES, measure_faithfulness
-from sase_hf.evaluation.records import write_record
+from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.utils.cli import (
     add_text_column_names,
     errors_in_one_line,
@@ -111,7 +114,8 @@ def build_parser() -> argparse.ArgumentParser:
         add = command(measure, text, "checkpoint")
         steps = "--integrated_gradients_steps"
         add(steps, type=int, default=16, help="of the integral; 0 for none (default: 16)")
-        add("--random_orders", type=int, default=3, help="of each text, averaged (default: 3)")
+        orders = "of each text, averaged (default: %(default)s)"
+        add("--random_orders", type=int, default=3, help=orders)
         if measure is faithfulness:
             add("--plot", type=Path, help="file for the curves, .png or .svg")
     rated = "file with a word on each line, a tab and its rating; ranks words by its size"
@@ -130,9 +134,18 @@ def record_of(
     flags: argparse.Namespace, dataset: EvaluationDataset, checkpoint: str, start: float, **own: Any
 ) -> dict[str, Any]:
     """Return the record of a measurement since `start`, with its own `name` and `metrics`."""
-    own |= {"seed": flags.seed, "arguments": given_flags(flags.parser, flags)}
-    seconds = time.perf_counter() - start
-    return dataset.record(checkpoint=checkpoint, wall_seconds=seconds, **own)
+    [split] = dataset.sources
+    record = measured_record(
+        split=split,
+        sources=dataset.sources,
+        seed=flags.seed,
+        arguments=given_flags(flags.parser, flags),
+        config=dataset.model.config,
+        num_parameters=dataset.model.num_parameters(),
+        wall_seconds=time.perf_counter() - start,
+        **own,
+    )
+    return {**record, "checkpoint": describe_checkpoint(checkpoint)}
 
 
 def attention(flags: argparse.Namespace) -> tuple[dict[str, Any], Iterator[str], Any]:
@@ -157,11 +170,10 @@ def attention_table(records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         kinds = [kind for kind in KINDS if kind in record]
         yield f"{name}, {record['num_texts']:,} texts"
         yield f"{'hop':>5}" + "".join(f"{kind.replace('_', ' '):>28}" for kind in kinds)
-        for number in range(len(record["entropy"]["hops"])):
-            cells = (record[kind]["hops"][number] for kind in kinds)
-            yield f"{number + 1:>5}" + "".join(map(_cell, cells))
-        means = (f"{record[kind]['mean']:.3f}" for kind in kinds)
-        yield " mean" + "".join(f"{mean:>28}" for mean in means)
+        hops = zip(*(record[kind]["hops"] for kind in kinds), strict=True)
+        for number, cells in enumerate(hops, start=1):
+            yield f"{number:>5}" + "".join(map(_cell, cells))
+        yield " mean" + "".join(_cell(record[kind]) for kind in kinds)
 
 
 def _cell(numbers: Mapping[str, float]) -> str:
@@ -198,11 +210,7 @@ def scored_record(
     )
     name = f"{Path(flags.checkpoint).name} {flags.measure.__name__}"
     own: Any = {"name": name, "metrics": results.pop("metrics")}
-    record = record_of(flags, dataset, flags.checkpoint, start, **own)
-    if flags.integrated_gradients_steps:
-        record["versions"]["captum"] = version("captum")
-    record |= results
-    return record
+    return {**record_of(flags, dataset, flags.checkpoint, start, **own), **results}
 
 
 def faithfulness_table(record: Mapping[str, Any]) -> Iterator[str]:

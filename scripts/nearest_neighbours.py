@@ -13,7 +13,7 @@ the untrained model. The plot needs pip install 'sase_hf[viz]'.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,17 @@ def main(argv: Sequence[str] | None = None) -> None:
             start = time.perf_counter()
             model, tokenizer = load_encoder(checkpoint, flags.random_weights)
             batch_size = flags.per_device_eval_batch_size
-            layers = accuracy_by_layer(
-                *(layer_vectors(model, tokenizer, side, batch_size) for side in sides)
-            )
+            vectors = [layer_vectors(model, tokenizer, side, batch_size) for side in sides]
+            layers = {
+                layer: {
+                    shift: [
+                        nearest_neighbour_accuracy(source[layer], target[layer], shift)
+                        for source, target in (vectors, vectors[::-1])
+                    ]
+                    for shift in SHIFTS
+                }
+                for layer in vectors[0]
+            }
             records[name] = {"accuracy": layers} | measured_record(
                 name=name,
                 metrics={"best": max(share for ways in layers.values() for share in ways["other"])},
@@ -158,11 +166,8 @@ def nearest_neighbour_accuracy(source: Tensor, target: Tensor, shift: str = "oth
 
     Row i of the target (N, H) translates row i of the source. The `shift`, the mean of target minus
     source, is added to a source row first: over all pairs (`same`, as in the paper), over the half
-    without the row (`other`, which leaks nothing), or `none`. Raises ValueError if there are fewer
-    than two pairs.
+    without the row (`other`, which leaks nothing), or `none`.
     """
-    if len(source) < 2:
-        raise ValueError(f"there are {len(source)} pairs; give at least 2")
     source, target = source.double(), target.double()
     difference = target - source
     if shift == "same":
@@ -175,22 +180,6 @@ def nearest_neighbour_accuracy(source: Tensor, target: Tensor, shift: str = "oth
         nearest = torch.cdist(source[start : start + BLOCK], target).min(1).indices
         right += int((nearest == torch.arange(start, start + len(nearest))).sum())
     return right / len(source)
-
-
-def accuracy_by_layer(
-    source: Mapping[str, Tensor], target: Mapping[str, Tensor]
-) -> dict[str, dict[str, list[float]]]:
-    """Return the accuracy of `layer_vectors` by layer and shift: to the target, then back."""
-    return {
-        layer: {
-            shift: [
-                nearest_neighbour_accuracy(first, second, shift)
-                for first, second in ((vectors, target[layer]), (target[layer], vectors))
-            ]
-            for shift in SHIFTS
-        }
-        for layer, vectors in source.items()
-    }
 
 
 if __name__ == "__main__":

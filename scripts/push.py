@@ -50,11 +50,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = vars(parser.parse_args(argv))
     with errors_in_one_line(__file__), tempfile.TemporaryDirectory() as scratch:
         done = publish(scratch, **flags)
-        for name, file in done.publication.files.items():
+        for name, file in done.files.items():
             size = file.stat().st_size if isinstance(file, Path) else len(file)
             note = "; holds the weights and all words" if name == "index.html" else ""
             print(f"{'goes up':<12}{name} ({size:,} bytes{note})")
-    for name in done.publication.left_out:
+    for name in done.left_out:
         print(f"{'stays here':<12}{one_line(name)}")
     if done.commit is None:
         place = "nothing was sent" if flags["output"] is None else f"written to {flags['output']}"
@@ -83,7 +83,7 @@ def publish(scratch: str, *, space: bool, onnx: bool, output: Path | None, **fla
         export(flags["checkpoint"], exported)
     done = push(**flags, page=page, onnx=exported, about=about)
     if output is not None:
-        for name, file in done.publication.files.items():
+        for name, file in done.files.items():
             path = output / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file if isinstance(file, bytes) else file.read_bytes())

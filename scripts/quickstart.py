@@ -85,10 +85,7 @@ def clear(folder: Path) -> None:
     readme = folder / "corpus" / "README.md"
     is_ours = readme.is_file() and "synthetic" in readme.read_text(encoding="utf-8")
     if found and not (is_ours and found <= {"corpus", "model", "attention.html"}):
-        raise ValueError(
-            f"--output_dir {folder} holds other files, which would be deleted; name a folder that "
-            "is new, empty or left by an earlier quickstart"
-        )
+        raise ValueError(f"--output_dir {folder} holds other files; name a new or empty folder")
     shutil.rmtree(folder, ignore_errors=not found)
 
 

@@ -47,11 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def draw_pairs(texts: Sequence[str], seed: int) -> Iterator[dict[str, str] | None]:
-    """Yield a `query` and its `document` for each text: a sentence, and the other ones.
-
-    The sentence is drawn at random among those of 8 to 40 words. A text without such a sentence, or
-    with fewer than five sentences, gives None.
-    """
+    """Yield a `query` and its `document` for each text, None for one that is left out."""
     rng = random.Random(seed)
     for text in texts:
         sentences = [part for part in END_OF_SENTENCE.split(text) if part.strip()]

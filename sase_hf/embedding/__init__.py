@@ -1,7 +1,4 @@
-"""From a corpus of any size to sharded Parquet files with its embeddings, on one or many machines.
-
-May import `models`, `utils` and `data`.
-"""
+"""From a corpus of any size to Parquet files with its embeddings, on one or many machines."""
 
 from .embedder import Embedder
 from .run import DTYPES, PRECISIONS, EmbeddingJob, embed_corpus, embed_with_ray

@@ -1,4 +1,1 @@
-"""Measuring a model: metrics, records, attention statistics, faithfulness.
-
-May import `models`, `utils` and `data`.
-"""
+"""Measuring a model: metrics, records, attention statistics, faithfulness."""

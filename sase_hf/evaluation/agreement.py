@@ -37,17 +37,12 @@ def measure_agreement(
     `ratings` are sizes of the opinion of words, whose case does not matter. `options` are those of
     `attributions`. A text whose marks are on no word that the model reads is left out.
 
-    Returns:
-        `metrics`: what `agreement` measures, means over texts, named `<attribution>_<measure>`;
-        `sign` over the texts whose label the model predicts, without attributions that have none.
-        `intervals`: the same means with `low` and `high`, the 95 % confidence interval by the
-        bootstrap over texts. `by_length`: groups of texts, from the shortest to the longest, with
-        `average_precision` by attribution. `num_texts` and `num_left_out`.
-
-    Raises:
-        ValueError: If no text is left, the model is no single-label classifier, or a score is not
-            finite.
-        ImportError: If Captum is needed and missing.
+    Returns `metrics`: what `agreement` measures, means over texts, named `<attribution>_<measure>`;
+    `sign` over the texts whose label the model predicts, without attributions that have none.
+    `intervals`: the same means with `low` and `high`, the 95 % confidence interval by the bootstrap
+    over texts. `by_length`: groups of texts, from the shortest to the longest, with
+    `average_precision` by attribution. `num_texts` and `num_left_out`. Raises as `attributions`
+    does, and ValueError if no text is left.
     """
     rated = {word.casefold(): rating for word, rating in (ratings or {}).items()}
     found = [
@@ -94,10 +89,7 @@ def _of_text(
     real = batch.batch["attention_mask"][place] != 0
     every = [part[place][real].double().cpu().numpy() for part in batch.scores]
     every += [np.array([ratings.get(text[start:end].casefold(), 0.0) for start, end in offsets])]
-    scores = np.stack(every) @ of_word.T
-    if not np.isfinite(scores).all():
-        raise ValueError(f"the scores of the words of {text[:40]!r} are not finite")
-    measured = agreement(scores, marked, against)
+    measured = agreement(np.stack(every) @ of_word.T, marked, against)
     if row.get("labels") != batch.classes[place].item():
         measured[:, AGREEMENT.index("sign")] = np.nan
     rated = {"rated_words": measured[-1]} if ratings else {}

@@ -3,10 +3,8 @@
 Shapes: B texts, T tokens, r hops.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..data.rows import text_lines, wrap_read_errors
 from ..utils.files import FilePath
 from .dataset import Batch, EvaluationDataset
 
@@ -31,19 +30,18 @@ def measure_attention(
     A text of fewer than two tokens is left out, because it gives attention no choice. `lift` needs
     a list of `words`, whose case does not matter.
 
-    Returns:
-        `num_texts`, `num_left_out`, and four numbers, each with `mean` over texts and hops, and
-        `hops`: for each hop `mean` and, but for `lift`, the percentiles `p5` to `p95`:
+    Returns `num_texts`, `num_left_out`, and four numbers, each with `mean` over texts and hops, and
+    `hops`: for each hop `mean` and, but for `lift`, the percentiles `p5` to `p95`:
 
-        - `entropy`: the entropy of a hop's weights over log T, that of equal weights: 0 if one
-          token has all attention, 1 if all tokens have the same;
-        - `effective_words`: exp of the entropy, the number of equal weights with that entropy;
-        - `cosine`: the mean cosine between the weights of a hop and of each other hop: 0 if hops
-          share no token, 1 if they are equal;
-        - `lift`: the attention on listed words over their share of the tokens, both averaged over
-          the texts: 1 if listed words get as much as others.
+    - `entropy`: the entropy of a hop's weights over log T, that of equal weights: 0 if one token
+      has all attention, 1 if all tokens have the same;
+    - `effective_words`: exp of the entropy, the number of equal weights with that entropy;
+    - `cosine`: the mean cosine between the weights of a hop and of each other hop: 0 if hops share
+      no token, 1 if they are equal;
+    - `lift`: the attention on listed words over their share of the tokens, both averaged over the
+      texts: 1 if listed words get as much as others.
 
-    Raises ValueError if no text has two tokens or a listed word, or attention is not finite.
+    Raises ValueError if no text has two tokens or a listed word.
     """
     parts: dict[str, list[Tensor]] = defaultdict(list)
     wanted = {word.casefold() for word in words}
@@ -63,9 +61,7 @@ def measure_attention(
     measured = {name: _distribution(values[name]) for name in DISTRIBUTIONS}
     if words:
         if not values["share"].any():
-            raise ValueError(
-                f"no text has one of the {len(words)} listed words as a token; name another list"
-            )
+            raise ValueError(f"no text has one of the {len(words)} listed words; name another list")
         lifts = values["listed"].mean(0) / values["share"].mean()
         hops = [{"mean": lift} for lift in lifts.tolist()]
         measured["lift"] = {"mean": float(lifts.mean()), "hops": hops}
@@ -85,25 +81,20 @@ def read_word_list(file: FilePath) -> dict[str, float]:
 
     A word without a tab has 1. The first line may be a header.
     """
-    way_out = "give a text file with a word on each line"
     words: dict[str, float] = {}
-    try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not UTF-8; {way_out}") from error
-    for number, line in enumerate(lines, start=1):
-        word, _, values = line.partition("\t")
-        value = values.partition("\t")[0]
-        try:
-            rating = abs(float(value)) if values else 1.0
-        except ValueError:
-            rating = 0.0 if number == 1 else math.nan
-        if math.isnan(rating):
-            raise ValueError(f"line {number} of {file}: {value!r} is no number") from None
-        if word.strip():
-            words[word.strip()] = rating
+    with wrap_read_errors(str(file), endings=("",)):
+        for number, line in enumerate(text_lines(str(file)), start=1):
+            word, *values = line.strip("\r\n").split("\t")
+            try:
+                rating = abs(float(values[0])) if values else 1.0
+            except ValueError:
+                if number > 1:
+                    raise ValueError(f"line {number}: {values[0]!r} is no number") from None
+                rating = 0.0
+            if word.strip():
+                words[word.strip()] = rating
     if not words:
-        raise ValueError(f"{file} has no words; {way_out}")
+        raise ValueError(f"{file} has no words; give a text file with a word on each line")
     return words
 
 
@@ -111,11 +102,6 @@ def read_word_list(file: FilePath) -> dict[str, float]:
 def _read(dataset: EvaluationDataset, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Return attention (B, r, T), real tokens and ids (B, T); B counts both sides of pairs."""
     attention = dataset.model(**batch, output_attentions=True).attentions[0]
-    if not attention.isfinite().all():
-        raise ValueError(
-            f"{dataset.model.name_or_path} gives attention that is not finite; look for NaN in "
-            "its weights, or name another checkpoint"
-        )
     real, ids = batch["attention_mask"] != 0, batch["input_ids"]
     if attention.dim() == 4:  # of pairs, (B / 2, 2, r, T)
         sides = torch.arange(2, device=ids.device).view(1, 2, 1)

@@ -72,7 +72,7 @@ def attributions(
     `integrated_gradients_steps` leave both out. The seed draws the `random_orders` of a text.
 
     Raises:
-        ValueError: If the model is no single-label classifier.
+        ValueError: If the model is no single-label classifier, or a score is not finite.
         ImportError: If Captum is needed and missing.
     """
     # transformers leaves the problem type of a single-label model open.
@@ -91,6 +91,8 @@ def attributions(
         size = (batch["input_ids"].shape[1], random_orders)
         drawn = np.stack([generator.random(size) for generator in generators])
         every = [*scores.values(), *torch.as_tensor(drawn, device=classes.device).unbind(-1)]
+        if not all(own.isfinite().all() for own in every):
+            raise ValueError(f"{dataset.model.name_or_path} gives scores that are not finite")
         yield Attributions(numbers, batch, classes, [*scores], every, seconds, errors)
 
 

@@ -17,15 +17,12 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> f
     """Return the mean distance between confidence and accuracy, from 0 (best) to 1.
 
     The confidence of a row is its largest probability. Rows fall into 15 bins of equal width by
-    confidence; each bin counts with its share of the rows (equation 3 of the paper).
-
-    Raises ValueError if a row of `probabilities` (B, C) is no distribution. `labels` (B,) are class
-    ids.
+    confidence; each bin counts with its share of the rows (equation 3 of the paper). The
+    `probabilities` are (B, C), the class ids `labels` (B,).
     """
     probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if (probabilities < 0).any() or not np.allclose(probabilities.sum(1), 1, atol=1e-3):
-        fault = "each row of probabilities must sum to 1 without a negative number"
-        raise ValueError(f"{fault}; take the softmax of logits")
+        raise ValueError("probabilities do not sum to 1; take the softmax of logits")
     confidence = probabilities.max(1)
     correct = probabilities.argmax(1) == labels
     bins = np.ceil(confidence * NUM_BINS).astype(int)  # bin m is ((m - 1) / 15, m / 15]
@@ -41,12 +38,9 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
     prediction. The mean negative log-likelihood is convex in 1 / T, so its slope has one root,
     which bisection finds (section 4.2 of the paper).
 
-    Raises ValueError if one of the `logits` (B, C) is not finite. `labels` (B,) are class ids. The
-    rows are outside the training.
+    The rows are outside the training; `logits` are (B, C), the class ids `labels` (B,).
     """
     logits, labels = np.asarray(logits, dtype=np.float64), np.asarray(labels)
-    if not np.isfinite(logits).all():
-        raise ValueError("logits must be finite numbers; some are not")
     shifted = logits - logits.max(1, keepdims=True)  # exp never overflows
     of_labels = shifted[np.arange(len(labels)), labels].mean()
     low, high = np.log(LOWEST), np.log(HIGHEST)

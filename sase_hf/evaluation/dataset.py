@@ -17,7 +17,6 @@ from ..data.splits import TaskData, encode_task, load_task
 from ..models.checked_model import sha256_of
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
-from .records import measured_record
 
 Batch = dict[str, Tensor]
 
@@ -49,14 +48,6 @@ class EvaluationDataset:
                 batch = {name: part.long().to(device) for name, part in padded.items()}
                 yield numbers, batch
                 bar.update(len(numbers))
-
-    def record(self, *, checkpoint: str, **fields: Any) -> dict[str, Any]:
-        """Return the `measured_record` of a measurement on these rows, with its checkpoint."""
-        [split] = self.sources
-        config, size = self.model.config, self.model.num_parameters()
-        origin: Any = {"split": split, "sources": self.sources}
-        record = measured_record(**origin, config=config, num_parameters=size, **fields)
-        return {**record, "checkpoint": describe_checkpoint(checkpoint)}
 
 
 def read_file(

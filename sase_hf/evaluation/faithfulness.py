@@ -40,17 +40,12 @@ def measure_faithfulness(
     the tokens of the shorter one tend to come first. The curves of the random orders of a text are
     averaged. The seed draws these orders and the resamples.
 
-    Returns:
-        `metrics`: the `measures`, means over the texts, named `<attribution>_<measure>`.
-        `differences`: attention minus each other attribution, `mean` with `low` and `high`, its
-        95 % confidence interval by the bootstrap over texts. `curves`: mean probabilities at
-        `percents`. `cost`: seconds of the processor over those of one pass forward, which gives the
-        prediction and the attention. With Integrated Gradients `convergence_error`: the mean
-        distance of their sum from the change of the probability.
-
-    Raises:
-        ValueError: If the model is no single-label classifier, or a score is not finite.
-        ImportError: If Captum is needed and missing.
+    Returns `metrics`: the `measures`, means over the texts, named `<attribution>_<measure>`.
+    `differences`: attention minus each other attribution, `mean` with `low` and `high`, its 95 %
+    confidence interval by the bootstrap over texts. `curves`: mean probabilities at `percents`.
+    `cost`: seconds of the processor over those of one pass forward, which gives the prediction and
+    the attention. With Integrated Gradients `convergence_error`: the mean distance of their sum
+    from the change of the probability. Raises as `attributions` does.
     """
     curves: dict[str, np.ndarray] = {}
     seconds: Counter[str] = Counter()
@@ -105,10 +100,6 @@ def ranks_of(scores: Tensor, real: Tensor) -> Tensor:
 
     Equal scores keep the order of the text, and padding comes last. `real` is True on real tokens.
     """
-    bad = (~scores.isfinite() & real).any(1)
-    if bad.any():
-        text = int(bad.long().argmax())
-        raise ValueError(f"the scores of text {text} of the batch are not finite")
     order = scores.masked_fill(~real, -torch.inf).argsort(dim=1, descending=True, stable=True)
     return order.argsort(dim=1)
 

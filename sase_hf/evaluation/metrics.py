@@ -18,7 +18,7 @@ from ..data.labels import IGNORED_LABEL, MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..data.splits import TRANSLATION
 from ..models import RETRIEVAL
 
-# The metrics that fit each type of problem; all of them are measured by default.
+# What an evaluation measures beside the loss, by type of problem; the first chooses the best model.
 DEFAULT_METRICS = {
     SINGLE_LABEL: ("accuracy", "macro_f1"),
     MULTI_LABEL: ("accuracy", "macro_f1"),

@@ -25,8 +25,7 @@ def redact(value: Any) -> Any:
     """Return dictionaries, lists, texts and numbers as plain JSON without private parts.
 
     Keys in `PRIVATE_KEYS` are left out, absolute and dotted paths are cut to their last part,
-    "[token]" replaces tokens, and None replaces numbers that are not finite. Raises TypeError if
-    JSON has no form for a value.
+    "[token]" replaces tokens, and None replaces numbers that are not finite.
     """
     if isinstance(value, Mapping):
         items = ((key, item) for key, item in value.items() if key not in PRIVATE_KEYS)
@@ -39,14 +38,7 @@ def redact(value: Any) -> Any:
         return redact(value.item())
     if isinstance(value, str | PurePath):
         return _redact_text(str(value))
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int):
-        return value
-    raise TypeError(
-        f"a record cannot hold a {type(value).__name__}, {value!r:.80}; use numbers, texts, lists "
-        "and dictionaries"
-    )
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _redact_text(text: str) -> str:

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -37,15 +37,6 @@ def results_of(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
     }
 
 
-def evaluation_history(log: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return the results of every evaluation in a trainer's `log_history`, each with its epoch."""
-    return [
-        {"epoch": entry["epoch"], **results_of(entry, "eval_")}
-        for entry in log
-        if "eval_loss" in entry
-    ]
-
-
 def measured_record(
     *,
     name: str,
@@ -64,20 +55,10 @@ def measured_record(
     the settings that differ from their defaults. For a resumed run, `wall_seconds` counts
     only the last part.
     """
-    return redact(
-        {
-            "name": name,
-            "split": split,
-            "metrics": metrics,
-            "sources": sources,
-            "seed": seed,
-            "arguments": arguments,
-            "config": config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config,
-            "num_parameters": num_parameters,
-            "wall_seconds": round(wall_seconds, 1),
-            **describe_environment(),
-        }
-    )
+    fields = dict(locals())
+    if isinstance(config, PreTrainedConfig):
+        fields["config"] = config.to_diff_dict()
+    return redact({**fields, "wall_seconds": round(wall_seconds, 1), **describe_environment()})
 
 
 def write_record(record: Mapping[str, Any], path: FilePath) -> None:

@@ -40,7 +40,6 @@ class ClassScore(NamedTuple):
 class Report(NamedTuple):
     """The results of `measure_report`."""
 
-    split: str  # of the rows
     num_rows: int
     systems: Mapping[str, Mapping[str, float]]  # metrics of the simple models and `this model`
     classes: Sequence[ClassScore]  # of each label; empty for numbers
@@ -55,7 +54,6 @@ def measure_report(
     rows: Dataset,
     train: Dataset | None,
     *,
-    split: str,
     label_names: Sequence[str],
     problem_type: str,
     vocab_size: int,
@@ -64,9 +62,8 @@ def measure_report(
 ) -> Report:
     """Measure the logits (B, C) of a model on rows, beside simple models that learn from `train`.
 
-    The rows are encoded and have `labels`; `split` is their name in the report. Without `train` the
-    simple models are left out, and the linear one if it has more than `MAX_WEIGHTS`.
-    `compute_metrics` is that of a `Trainer`.
+    The rows are encoded and have `labels`. Without `train` the simple models are left out, and the
+    linear one if it has more than `MAX_WEIGHTS`. `compute_metrics` is that of a `Trainer`.
     """
     num_labels = len(label_names)
     labels = label_tensor(rows, problem_type, num_labels)
@@ -90,7 +87,7 @@ def measure_report(
     }
     wrong, right = _by_error(own, labels, problem_type)
     classes, confusion = _class_scores(own, labels, problem_type, label_names)
-    return Report(split, rows.num_rows, metrics, classes, confusion, facts, wrong, right)
+    return Report(rows.num_rows, metrics, classes, confusion, facts, wrong, right)
 
 
 def report_tables(
@@ -101,18 +98,19 @@ def report_tables(
     With more labels than `max_matrix`, the worst confusions replace the confusion matrix. With more
     than `max_labels`, only the most frequent ones have a row of scores.
     """
-    title = f"{report.num_rows:,} {report.split} row{'s' * (report.num_rows > 1)}"
+    title = f"{report.num_rows:,} validation row{'s' * (report.num_rows > 1)}"
+    shown = "{:.3f}".format
     heads = list(report.systems["this model"])
-    rows = [[system, *map(_shown, own.values())] for system, own in report.systems.items()]
+    rows = [[system, *map(shown, own.values())] for system, own in report.systems.items()]
     yield Table(title, ["", *heads], rows)
     if report.facts:
-        facts = [[name, _shown(value)] for name, value in report.facts.items()]
+        facts = [[name, shown(value)] for name, value in report.facts.items()]
         yield Table("this model", ["", ""], facts)
     if report.classes:
         classes = report.classes
         if max_labels is not None and len(classes) > max_labels:
             classes = sorted(classes, key=lambda score: -score.rows)[:max_labels]
-        rows = [[name, *map(_shown, shares), f"{n:,}"] for name, *shares, n in classes]
+        rows = [[name, *map(shown, shares), f"{n:,}"] for name, *shares, n in classes]
         yield Table("label", ["", "precision", "recall", "F1", "rows"], rows)
     if report.confusion is None:
         return
@@ -137,7 +135,7 @@ def remarks(report: Report, way_out: str) -> Iterator[str]:
     """
     rows = report.num_rows
     if rows < FEW_ROWS and report.classes:
-        yield f"{report.split} rows: {rows}; one row is {round(100 / rows, 1):g} points of accuracy"
+        yield f"validation rows: {rows}; one row is {round(100 / rows, 1):g} points of accuracy"
     *simple, own = report.systems.values()
     gains = [s * (own[m] - one[m]) for one in simple for m, s in SIGNS.items() if m in own]
     if gains and gains[0] <= 0:
@@ -154,10 +152,6 @@ def remarks(report: Report, way_out: str) -> Iterator[str]:
         missed = [one.name for one, predicted in counts if 0 < one.rows < even and not predicted]
         if missed:
             yield f"never predicted: {', '.join(missed[:10])}; try --class_weights balanced"
-
-
-def _shown(value: float) -> str:
-    return f"{value:.3f}"
 
 
 def _by_error(logits: Tensor, labels: Tensor, problem_type: str) -> tuple[list[int], list[int]]:

@@ -1,7 +1,4 @@
-"""Publishing on the Hub: model card, list of public files, push.
-
-May import `models`, `utils`, `data`, `evaluation` and `visualization`.
-"""
+"""Publishing on the Hub: model card, list of public files, push."""
 
 from .card import model_card, write_model_card
 from .push import Push, create_repository, push

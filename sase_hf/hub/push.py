@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -60,33 +60,25 @@ _WAYS_OUT = {
 
 
 @dataclass(frozen=True)
-class Publication:
-    """A checkpoint that is fit to be public."""
+class Push:
+    """A checkpoint that is fit to be public; `commit` is None if nothing was sent."""
 
     auto_class: str  # the Auto class that loads it; empty for a Space
     files: dict[str, Path | bytes]  # the public files, by name
     left_out: list[str]  # the other files and folders; a folder ends in a slash
-
-
-@dataclass(frozen=True)
-class Push:
-    """The result of a push, or of a dry run; `commit` is None if nothing was sent."""
-
-    repo_id: str
-    publication: Publication
+    repo_id: str = PLACEHOLDER
     commit: str | None = None
 
     @property
     def loading_code(self) -> str:
         """Python that loads exactly this, or the address of a Space."""
-        if not self.publication.auto_class:
+        if not self.auto_class:
             return f"{constants.ENDPOINT}/spaces/{self.repo_id}"
-        auto_class = self.publication.auto_class
         revision = f', revision="{self.commit}"' if self.commit else ""
         return (
-            f"import sase_hf\nfrom transformers import {auto_class}, AutoTokenizer\n"
+            f"import sase_hf\nfrom transformers import {self.auto_class}, AutoTokenizer\n"
             f'tokenizer = AutoTokenizer.from_pretrained("{self.repo_id}"{revision})\n'
-            f'model = {auto_class}.from_pretrained("{self.repo_id}"{revision})'
+            f'model = {self.auto_class}.from_pretrained("{self.repo_id}"{revision})'
         )
 
 
@@ -109,58 +101,52 @@ def push(
     All files arrive in one commit, so readers never load half of one model and half of another. In
     the card the name of the repository replaces the placeholder.
 
-    Args:
-        checkpoint: A folder that `save_pretrained` wrote, with its tokenizer and its README.md.
-        repo_id: The repository, `OWNER/NAME`; created if it does not exist.
-        private: Make the repository private; an existing one must be private already.
-        revision: The branch, created if it does not exist; by default the main one.
-        commit_message: The message of the commit.
-        dry_run: Check all that needs no network, and send nothing.
-        handler: Add the files that serve the model on Hugging Face Inference Endpoints.
-        onnx: The folder of an ONNX export of this checkpoint; goes up as `onnx/`.
-        page: HTML that holds the checkpoint; it goes up instead, as a static Space. A Space that
-            holds files of its own is refused.
-        about: `license` and `language` of the published card, needed if the card names none; ""
-            for neither.
-        token: The token for the Hub; by default the token of this machine.
+    The checkpoint is a folder with its tokenizer and its README.md. The repository, `OWNER/NAME`,
+    and the branch `revision` are created unless they exist; one that must be `private` must not
+    exist as a public one. A `dry_run` checks all that needs no network, and sends nothing. The
+    `handler` serves the model on Inference Endpoints; the folder `onnx` of an export goes up as
+    `onnx/`. A `page`, HTML that holds the checkpoint, goes up instead, as a static Space. `about`
+    has `license` and `language` of the published card, needed if the card names none; "" for
+    neither. The `token` is by default that of this machine.
 
     Raises ValueError for what `prepare` refuses and for a Space with other files, and OSError for
     what the Hub refuses.
     """
     validate_repo_id(repo_id)
     about = about or {}
-    publication = prepare(checkpoint, about, handler=handler)
+    done = prepare(checkpoint, about, handler=handler)
     if onnx is not None:
-        publication.files.update(_exported_files(Path(onnx), Path(checkpoint), repo_id))
+        done.files.update(_exported_files(Path(onnx), Path(checkpoint), repo_id))
     kind: Any = {"repo_type": "model" if page is None else "space"}
     if not dry_run:
         repo_id = create_repository(repo_id, private=private, token=token, **kind)
     card = ModelCard.load(Path(checkpoint, REPOCARD_NAME))
     vars(card.data).update({name: value for name, value in about.items() if value})
-    publication.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
+    done.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
+    done = replace(done, repo_id=repo_id)
     if page is not None:
-        publication = _space_of(publication, card.data, repo_id, page)
+        done = replace(done, auto_class="", files=_files_of_space(card.data, repo_id, page))
     if dry_run:
-        return Push(repo_id, publication)
+        return done
     api = HfApi(token=token)
     with reraise_naming(repo_id):
         if revision is not None:
             api.create_branch(repo_id, branch=revision, exist_ok=True, **kind)
-        held = set(api.list_repo_files(repo_id, revision=revision, **kind)) - {*publication.files}
+        held = set(api.list_repo_files(repo_id, revision=revision, **kind)) - {*done.files}
         if page is not None and (others := sorted(held - {".gitattributes"})):
             raise ValueError(
                 f"the Space {repo_id} holds {len(others)} files that are not of a page: "
                 f"{', '.join(others[:5])}; delete them there, or name a new Space"
             )
         changes: list[Any] = [
-            *(CommitOperationAdd(name, file) for name, file in publication.files.items()),
+            *(CommitOperationAdd(name, file) for name, file in done.files.items()),
             *(CommitOperationDelete(name) for name in filter(WEIGHTS.fullmatch, sorted(held))),
         ]
         # `upload_folder` is no choice: it splits an upload of some minutes into several commits.
         commit = api.create_commit(
             repo_id, changes, commit_message=commit_message, revision=revision, **kind
         )
-    return Push(repo_id, publication, commit.oid)
+    return replace(done, commit=commit.oid)
 
 
 def _exported_files(exported: Path, folder: Path, repo_id: str) -> dict[str, Path | bytes]:
@@ -170,29 +156,25 @@ def _exported_files(exported: Path, folder: Path, repo_id: str) -> dict[str, Pat
     record = json.loads((exported / "export.json").read_text(encoding="utf-8"))
     checksum = record["checkpoint"].get("sha256", "no single file of weights")
     if checksum not in (folder / CHECKSUMS_NAME).read_text(encoding="utf-8"):
-        raise ValueError(
-            f"{exported} is not an export of the weights in {folder}; export them again"
-        )
+        raise ValueError(f"{exported} is not an export of the weights in {folder}; export again")
     names = sorted(EXPORTED_NAMES | record["files"].keys())
     files: dict[str, Path | bytes] = {f"onnx/{name}": exported / name for name in names}
     record["checkpoint"]["name"] = repo_id  # not that of a folder of this machine
     return files | {"onnx/export.json": (json.dumps(record, indent=2) + "\n").encode()}
 
 
-def _space_of(publication: Publication, card: Any, repo_id: str, page: str) -> Publication:
+def _files_of_space(card: Any, repo_id: str, page: str) -> dict[str, Path | bytes]:
     """Return a page as a static Space: the page, and a README.md with the licence of the card."""
     licence = {name: card.get(name) for name in ("license", "license_name", "license_link")}
     front = SpaceCardData(sdk="static", title=repo_id.rpartition("/")[2], **licence).to_yaml()
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
-    files: Any = {REPOCARD_NAME: text.encode(), "index.html": page.encode()}
-    return Publication("", files, publication.left_out)
+    return {REPOCARD_NAME: text.encode(), "index.html": page.encode()}
 
 
 def create_repository(
     repo_id: str, *, private: bool = False, token: str | None = None, repo_type: str = "model"
 ) -> str:
     """Create `OWNER/NAME`, or `NAME` of the user's own, unless it exists; return its full name."""
-    validate_repo_id(repo_id)
     api = HfApi(token=token)
     with reraise_naming(repo_id):
         kind: Any = {"repo_type": repo_type}
@@ -223,7 +205,7 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
 
 def prepare(
     checkpoint: str | Path, about: Mapping[str, Any] | None = None, *, handler: bool = False
-) -> Publication:
+) -> Push:
     """Choose the public files of a checkpoint and check them, the card as if it held `about`, too.
 
     Raises OSError if the folder lacks a file, and ValueError if the model, its labels, tokenizer,
@@ -235,10 +217,7 @@ def prepare(
     model, tokenizer = load_checkpoint(str(checkpoint), strict=True)
     family = FAMILIES[model.config.model_type]
     if handler and model.can_generate():
-        raise ValueError(
-            f"{checkpoint} translates, and the handler serves labels and embeddings only; leave "
-            "--handler out"
-        )
+        raise ValueError(f"{checkpoint} translates, and the handler does not; leave --handler out")
     names = [*PUBLIC_NAMES, *model.json_files, *family.files]
     names += [GENERATION_CONFIG_NAME] * model.can_generate()
     names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
@@ -268,7 +247,7 @@ def prepare(
         files |= {"handler.py": HANDLER, "requirements.txt": "\n".join(needed).encode()}
     others = (path for path in folder.iterdir() if path.name not in files)
     left_out = sorted(f"{path.name}/" if path.is_dir() else path.name for path in others)
-    return Publication(model._auto_class, files, left_out)
+    return Push(model._auto_class, files, left_out)
 
 
 def _text_of(path: Path) -> str:

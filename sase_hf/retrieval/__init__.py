@@ -1,4 +1,1 @@
-"""Ranking: embedded documents for queries.
-
-May import `models`, `utils`, `data`, `evaluation`, `visualization` and `embedding`.
-"""
+"""Ranking: embedded documents for queries."""

@@ -86,13 +86,9 @@ class DocumentRanker:
         """Yield the pipeline's result for the pair of the query and each of its documents.
 
         A result holds the attention on both texts; its label is the document, with its score.
-
-        Raises ValueError if the documents were embedded without their texts.
         """
         if ranking.texts is None:
-            raise ValueError(
-                f"{self.folder} was written without texts; make it again without --keep_columns"
-            )
+            raise ValueError(f"{self.folder} holds no texts; make it again without --keep_columns")
         task: Any = FAMILIES[self.model.config.model_type].pipeline_task
         read = pipeline(task, model=self.model, tokenizer=self.tokenizer)
         cut = truncation(self.tokenizer, self.max_seq_length)

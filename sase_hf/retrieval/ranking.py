@@ -14,13 +14,11 @@ from ..models import row_scores
 MAX_COSINES = 2**24  # between rows, in memory at once: 64 MiB
 
 
-def best_documents(
-    queries: Tensor, documents: Tensor, top_k: int, max_cosines: int = MAX_COSINES
-) -> tuple[Tensor, Tensor]:
+def best_documents(queries: Tensor, documents: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     """Return scores and numbers (Q, min(top_k, D)) of the documents, the best of a query first."""
     scores = queries.new_empty(len(queries), 0)
     places = torch.empty(len(queries), 0, dtype=torch.long)
-    for start, block in _blocks(queries, documents, max_cosines):
+    for start, block in _blocks(queries, documents):
         numbers = torch.arange(start, start + block.shape[1]).expand(len(queries), -1)
         scores, order = torch.cat([scores, block], 1).sort(dim=1, descending=True, stable=True)
         places = torch.cat([places, numbers], 1).gather(1, order)
@@ -28,21 +26,19 @@ def best_documents(
     return scores, places
 
 
-def ranks_of_own(
-    queries: Tensor, documents: Tensor, block: int = 256, max_cosines: int = MAX_COSINES
-) -> Tensor:
+def ranks_of_own(queries: Tensor, documents: Tensor, block: int = 256) -> Tensor:
     """Return the rank, from 1, of document i among all documents for query i, shape (Q,)."""
     ranks = []
     for start in range(0, len(queries), block):
-        parts = _blocks(queries[start : start + block], documents, max_cosines)
+        parts = _blocks(queries[start : start + block], documents)
         ranks.append(ranks_in_scores(torch.cat([part for _, part in parts], 1), start))
     return torch.cat(ranks)
 
 
-def _blocks(queries: Tensor, documents: Tensor, max_cosines: int) -> Iterator[tuple[int, Tensor]]:
+def _blocks(queries: Tensor, documents: Tensor) -> Iterator[tuple[int, Tensor]]:
     """Yield the first document of each block and the scores (Q, block) of all queries."""
     rows = len(queries) * queries.shape[1] * documents.shape[1]
-    size = max(max_cosines // rows, 1)
+    size = max(MAX_COSINES // rows, 1)
     for start in range(0, len(documents), size):
         yield start, row_scores(queries, documents[start : start + size])
 

@@ -25,7 +25,6 @@ from ..utils.loading import load_checkpoint, name_checkpoints
 from ..utils.text import INVISIBLE, visible
 from ..visualization import attended_text, page
 from ..visualization.rendering import render
-from .examples import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
 from .onnx_export import random_batches, relative_difference
 
 PART_SIZE = 3 * 2**18  # bytes, decoded at a time
@@ -35,6 +34,18 @@ ENCODER_FIELDS = ("hidden_size", "num_lstm_layers", "lstm_shortcuts")
 POOLING_FIELDS = ("pooling", "attention_function", "normalize_states", "num_hops")
 PAGE_LIMITS = ("MAX_LABELS", "TOP_WORDS", "MIN_TOP_WEIGHT")
 TEXT_LIMITS = ("MIN_ADDED", "FULL_STRENGTH", "MIN_RATIO", "EVEN_ENTROPY", "READS_EVENLY")
+# Made-up sentences, whatever the model was trained on; Gradio shows the first 60 characters.
+EXAMPLES = (
+    ("The room was small, but the breakfast was not bad at all.",),
+    ("We waited an hour for a table, and then the soup was cold.",),
+    ("I had expected little, and yet the tour was wonderful.",),
+)
+PAIR_EXAMPLES = (
+    ("The cook thanked the guest.", "The guest thanked the cook."),
+    ("All the children slept.", "Some of the children slept."),
+    ("A woman plays the guitar.", "A woman is making music."),
+)
+MAX_CHARACTERS = 20_000  # of a text
 MAX_DRAWN = 100_000  # words times hops, beyond which no single hop can be chosen
 
 
@@ -47,17 +58,11 @@ def live_page(
 ) -> tuple[str, float]:
     """Return the page of a classifier, and how far rounding moves the logits of random texts.
 
-    The difference is the largest, as a share of the largest logit.
-
-    Args:
-        checkpoint: A folder or a name on the Hub: a classifier of texts or pairs with a BiLSTM,
-            a pooling with attention and a tokenizer of `build_tokenizer`.
-        float32: Keep all weights exact; by default the word vectors are int8 with a scale for each
-            word, and all other weights float16.
-        title: The heading; by default the name of the checkpoint.
-        about: Entries that replace those of the card, such as `license` and `language`.
-
-    Raises ValueError for another checkpoint.
+    The difference is the largest, as a share of the largest logit. The checkpoint is a classifier
+    of texts or pairs with a BiLSTM, a pooling with attention and a tokenizer of `build_tokenizer`,
+    or ValueError is raised. `float32` keeps all weights exact; by default the word vectors are int8
+    with a scale for each word, and all other weights float16. The title is by default the name of
+    the checkpoint; `about` has entries that replace those of the card, such as `license`.
     """
     model, tokenizer = load_checkpoint(checkpoint)
     settings = built_settings(tokenizer)
@@ -131,11 +136,9 @@ def _fault(model: Any, settings: Mapping[str, Any] | None, num_words: int) -> st
         return f"has encoder={config.encoder!r}"
     if not config.has_attention:
         return f"has pooling={config.pooling!r}"
-    if settings is None:
-        return "has a tokenizer that build_tokenizer did not make"
     if num_words > config.vocab_size:
         return f"has a tokenizer of {num_words:,} words for {config.vocab_size:,} word vectors"
-    return None
+    return "has a tokenizer that build_tokenizer did not make" if settings is None else None
 
 
 def rounded(model: Any) -> Any:

@@ -47,13 +47,9 @@ def export(
 ) -> dict[str, Any]:
     """Write a checkpoint for ONNX Runtime, complete and checked or not at all.
 
-    Args:
-        checkpoint: A folder or a name on the Hub: a head or an encoder alone.
-        folder: A new or empty one.
-        int8: Also write a graph with int8 weights.
-        task: A task; every graph is compared with the model on the rows of its test split.
-
-    Returns the content of `export.json`; raises ValueError for a graph that differs.
+    The folder is new or empty. With `int8` it gets a graph with int8 weights, too. Every graph is
+    compared with the model, also on the rows of the test split of a `task`. Returns the content of
+    `export.json`; raises ValueError for a graph that differs.
     """
     folder = Path(folder).resolve()
     if missing := [name for name in NEEDED if find_spec(name) is None]:
@@ -168,10 +164,7 @@ class _Graph(nn.Module):
 
 
 def _compare(graph: _Graph, path: Path) -> dict[str, float]:
-    """Return the size of an ONNX file and its difference from the model on random batches.
-
-    Raises ValueError if `model.onnx` differs by more than `TOLERANCE`.
-    """
+    """Return the size of an ONNX file and its difference from the model on random batches."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path)

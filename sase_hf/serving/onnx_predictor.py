@@ -34,12 +34,9 @@ _BEST = "best"
 class Predictor:
     """An exported model; raises FileNotFoundError if a file of it is missing.
 
-    Args:
-        folder: The folder that `scripts/export.py` wrote; by default that of this file.
-        int8: Use the graph with int8 weights.
-        num_threads: 0 lets onnxruntime choose.
-        batch_tokens: Max tokens of a batch, padding included; a longer text is read alone. Larger
-            batches outgrow the caches of a CPU and are slower.
+    The folder is by default that of this file. With 0 `num_threads` onnxruntime chooses. A batch
+    has at most `batch_tokens` tokens, padding included; a longer text is read alone. Larger batches
+    outgrow the caches of a CPU and are slower.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from transformers.trainer_utils import EvalLoopOutput
 from ..data.arguments import PairArguments, PredictionArguments, flag
 from ..data.splits import TRANSLATION, TaskData, encode_pairs, load_pairs
 from ..data.tokenizer import build_translation_tokenizer
-from ..evaluation.metrics import bleu_signature, load_metrics
+from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics
 from ..models import FAMILIES
 from ..training.arguments import ModelSource, RunArguments, with_config_flags
 from ..training.task import NewModel, Task, TrainingSetup
@@ -175,10 +175,7 @@ class TranslationTask(Task):
     def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
         """Return the translation model; refuse a checkpoint of another family."""
         if config is not None and FAMILIES[config.model_type] is not FAMILY:
-            raise ValueError(
-                f"the checkpoint holds a {config.model_type} model, which does not translate; "
-                "train it with scripts/train.py"
-            )
+            raise ValueError(f"a {config.model_type} does not translate; use scripts/train.py")
         return FAMILY.heads[TRANSLATION]
 
     def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
@@ -219,5 +216,5 @@ class TranslationTask(Task):
 
     def details(self, trainer: Any, setup: TrainingSetup) -> dict[str, Any]:
         """Return how BLEU was computed, if it was."""
-        is_measured = "bleu" in (self.run_args.metric_name or setup.default_metrics)
+        is_measured = "bleu" in (self.run_args.metric_name or DEFAULT_METRICS[TRANSLATION])
         return {"signatures": {"bleu": bleu_signature()}} if is_measured else {}

@@ -1,7 +1,4 @@
-"""From flags and recipes to a run: model, trainer, checkpoints, card.
-
-May import everything but `tasks`, `serving` and `embedding`; a run asks the task that it is given.
-"""
+"""From flags and recipes to a run: model, trainer, checkpoints, card. A run asks its task."""
 
 from .run import run
 from .task import Task

@@ -115,7 +115,6 @@ def with_config_flags(
 
 
 def _config_flag(entry: Field[Any], text: str) -> tuple[Any, Any]:
-    """Return the type and the dataclass field of the flag for a field of a config."""
     default: Any = entry.default
     metadata: dict[str, Any] = {}
     kind: Any = type(default)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 from transformers import HfArgumentParser, TrainingArguments
@@ -27,8 +27,6 @@ from .arguments import RunArguments
 from .task import Task
 
 logger = logging.getLogger(__name__)
-
-AnyTask = TypeVar("AnyTask", bound=Task)
 
 HELP_ALL_FLAG = "--help_all"
 STEPS = ("do_train", "do_eval", "do_predict")
@@ -52,8 +50,8 @@ COMMON_FLAGS = {
 
 
 def parse_arguments(
-    task: type[AnyTask], argv: Sequence[str] | None = None, description: str | None = None
-) -> AnyTask:
+    task: type[Task], argv: Sequence[str] | None = None, description: str | None = None
+) -> Task:
     """Return a task with the arguments of a command line, which may begin with a recipe file.
 
     By default it is that of this process. `--help` begins with the `description`. Raises
@@ -107,9 +105,7 @@ def _read_with_base(name: str | Path) -> dict[str, Any]:
         return entries
     if variant not in variants:
         listed = ", ".join(variants) or "none"
-        raise ValueError(
-            f"recipe {path} has no variant {variant!r}; name one as in {path}#VARIANT: {listed}"
-        )
+        raise ValueError(f"{path} has no variant {variant!r}; name one as {path}#VARIANT: {listed}")
     return entries | _read_entries(path, variants[variant], variants)
 
 

@@ -90,7 +90,6 @@ def write_report(
         output.predictions,
         rows,
         setup.rows.get("train"),
-        split="validation",
         label_names=task.label_names,
         problem_type=task.problem_type,
         vocab_size=len(setup.tokenizer),

@@ -32,10 +32,11 @@ class Progress:
     has_stopped_early: bool = False
 
 
-class ResumableTrainer(Trainer):
+class ResumableTrainer(Trainer, TrainerCallback):
     """A `Trainer` with resumed runs equal to unbroken ones: weights, logs and mean losses.
 
-    A subclass adds the loss of each step to `loss_sum`, and other logged sums to `output_sums`.
+    It is a callback of its own. A subclass adds the loss of each step to `loss_sum`, and other
+    logged sums to `output_sums`.
     """
 
     model: Any  # the base class promises less than a PreTrainedModel
@@ -46,7 +47,8 @@ class ResumableTrainer(Trainer):
         self.loss_sum = torch.zeros((), device=self.args.device)  # of this process since a log
         self.output_sums = torch.zeros(0, device=self.args.device)
         self._must_stop = False
-        self.add_callback(_Continuation(self))
+        self._stops = False  # the same in all processes
+        self.add_callback(self)
 
     def train(
         self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
@@ -136,31 +138,26 @@ class ResumableTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         self.accelerator.end_training()
 
-
-class _Continuation(TrainerCallback):
-    """Continues the sums of a resumed run, and stops a run where it can be resumed."""
-
-    def __init__(self, trainer: ResumableTrainer) -> None:
-        self.trainer = trainer
-        self.stops = False  # the same in all processes
-
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        trainer, progress = self.trainer, self.trainer.progress
-        trainer.loss_sum.fill_(progress.loss)
-        trainer.output_sums.zero_()
-        if progress.sums and trainer.accelerator.is_main_process:  # a log adds those of processes
-            trainer.output_sums += torch.tensor(progress.sums, device=args.device)
+        """Continue the sums of a resumed run."""
+        self.loss_sum.fill_(self.progress.loss)
+        self.output_sums.zero_()
+        if self.progress.sums and self.accelerator.is_main_process:  # a log adds those of processes
+            self.output_sums += torch.tensor(self.progress.sums, device=args.device)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.stops = self.trainer.is_asked_to_stop()
+        """Save if the run was asked to stop."""
+        self._stops = self.is_asked_to_stop()
         # A checkpoint of the last update of an epoch would lack the evaluation after it.
         is_last = control.should_training_stop or state.epoch == int(state.epoch)
-        control.should_save |= self.stops and not is_last
+        control.should_save |= self._stops and not is_last
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        control.should_save |= self.stops
+        """Save if the run was asked to stop in the last update."""
+        control.should_save |= self._stops
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.stops:
-            self.trainer.end()  # the checkpoint is complete only when the first process says so
+        """End a run where it can be resumed."""
+        if self._stops:
+            self.end()  # the checkpoint is complete only when the first process says so
             raise Terminated

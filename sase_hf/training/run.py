@@ -16,7 +16,8 @@ from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
 from ..data.batching import share_of_token, token_counts
 from ..data.rationales import count_marked
-from ..evaluation.records import evaluation_history, measured_record, results_of, write_record
+from ..evaluation.metrics import DEFAULT_METRICS
+from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..models import FAMILIES
 from ..utils.files import FilePath, check_output, is_write_error
@@ -50,16 +51,14 @@ def run(task: Task) -> dict[str, Any]:
     A trained model is in `output_dir` afterwards with its tokenizer, its code and a README.md, and
     loads by `from_pretrained`; predictions are there as `write_predictions` writes them.
 
-    Returns:
-        `metrics` (all, named as in the logs), `record` (as `measured_record`, of the test split if
-        it was measured, after training with its `history`: every evaluation), `output_dir`,
-        `predictions` (their file, or None), `report` (its tables, none without `--report`),
-        `reads_pairs` (whether the model compares two texts), `text_columns` (their names).
+    Returns `metrics` (all, named as in the logs), `record` (as `measured_record`, of the test split
+    if it was measured, after training with its `history`: every evaluation), `output_dir`,
+    `predictions` (their file, or None), `report` (its tables, none without `--report`),
+    `reads_pairs` (whether the model compares two texts), `text_columns` (their names).
 
-    Raises:
-        ValueError: If arguments contradict one another, the data or a checkpoint.
-        OSError: If a run to resume has no complete checkpoint, or a file cannot be written.
-        FloatingPointError: If loss, gradient or weights cease to be finite.
+    Raises ValueError for arguments that contradict one another, the data or a checkpoint; OSError
+    if a run to resume has no complete checkpoint or a file cannot be written; FloatingPointError if
+    loss, gradient or weights cease to be finite.
     """
     args, steps = task.run_args, _Run(task)
     check_arguments(task)
@@ -154,7 +153,8 @@ class _Run:
         self.metrics |= result.metrics
         # The history is read here, because the final evaluation would add a second entry for the
         # last epoch.
-        self.history = {"history": evaluation_history(trainer.state.log_history)}
+        log = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
+        self.history["history"] = [{"epoch": x["epoch"], **results_of(x, "eval_")} for x in log]
 
     def predict(self) -> None:
         """Predict the test rows into a copy of their file; measure those with labels."""
@@ -241,14 +241,8 @@ def check_arguments(task: Task) -> None:
     if args.push_to_hub and not args.do_train:
         raise ValueError("--push_to_hub pushes a trained model; add --do_train, or use push.py")
     if args.push_to_hub and args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
-        raise ValueError(
-            f"--hub_strategy is {args.hub_strategy.value}, but the model is pushed only after "
-            "training; leave the flag out"
-        )
+        raise ValueError(f"leave out --hub_strategy {args.hub_strategy.value}; a run pushes once")
     check_output(args.record)
-    folder = Path(args.output_dir).absolute()
-    if args.record and folder.is_relative_to(Path(args.record).absolute()):
-        raise IsADirectoryError(f"--record {args.record} is a folder of the run; name a file in it")
 
 
 def assemble(task: Task, checkpoint: Path | None = None) -> tuple[TrainingSetup, dict[str, Any]]:
@@ -277,7 +271,7 @@ def complete_arguments(task: Task, setup: TrainingSetup) -> dict[str, Any]:
         per_update *= run_args.gradient_accumulation_steps
         chosen["num_train_epochs"] = min(max(round(updates * per_update / rows), 2), 30)
     if run_args.metric_for_best_model == "auto":
-        chosen["metric_for_best_model"] = name = setup.default_metrics[0]
+        chosen["metric_for_best_model"] = name = DEFAULT_METRICS[setup.task.problem_type][0]
         chosen["greater_is_better"] = name not in LOWER_IS_BETTER
     for name, value in chosen.items():
         setattr(run_args, name, value)
@@ -295,7 +289,7 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
             raise ValueError(f"--{step} needs a {split} split; give {way_out}")
     name = run_args.metric_for_best_model
     logged = FAMILIES[setup.model.config.model_type].logged_outputs
-    measured = ("loss", *logged, *setup.default_metrics)
+    measured = ("loss", *logged, *DEFAULT_METRICS[setup.task.problem_type])
     is_known = name is None or name.removeprefix("eval_") in measured
     if run_args.metric_name is None and not is_known:
         raise ValueError(
@@ -305,9 +299,8 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
     is_marked = run_args.do_train and count_marked(setup.rows["train"])
     if is_marked and not setup.model.config.has_attention:
         raise ValueError(
-            f"--pooling is {setup.model.config.pooling}, which has no attention that could learn "
-            "from the marks; choose --pooling self_attention, or leave the marks out with "
-            "--rationale_column_name ''"
+            f"--pooling is {setup.model.config.pooling}, which has no attention to learn from "
+            "marks; choose --pooling self_attention, or give --rationale_column_name ''"
         )
     has_lstm = any(isinstance(module, nn.LSTM) for module in setup.model.modules())
     in_bfloat16 = run_args.bf16 and run_args.device.type == "cpu"

@@ -16,7 +16,6 @@ from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedModel, 
 from ..data.splits import TEXT_COLUMNS, TaskData, encode_task
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
-from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.loading import (
     build_on_encoder,
@@ -26,6 +25,8 @@ from ..utils.loading import (
 )
 from ..utils.text import Table
 from .trainer import SelfAttentiveTrainer
+
+READY_TOKENIZER = "cannot change a ready tokenizer; leave out --tokenizer_name"
 
 # Model, tokenizer, and the share of the vocabulary with a vector, by file.
 NewModel = tuple[PreTrainedModel, TokenizersBackend, dict[str, float]]
@@ -40,21 +41,14 @@ class TrainingSetup:
     tokenizer: TokenizersBackend
     model: Any  # a PreTrainedModel
     vectors_found: Mapping[str, float]
-    default_metrics: tuple[str, ...]  # those that a run measures if it names none
 
 
 class Task(ABC):
-    """The task that a model learns in a run with these arguments.
+    """The task that a model learns in a run with these arguments."""
 
-    Attributes:
-        arguments: The dataclasses of its flags: for rows, model and training.
-        trainer: Its `Trainer`, called with the options that `trainer_options` adds.
-        folder_suffix: What follows the name of the rows in the default of `--output_dir`.
-    """
-
-    arguments: ClassVar[tuple[type[Any], type[Any], type[Any]]]
+    arguments: ClassVar[tuple[type[Any], type[Any], type[Any]]]  # flags for rows, model, training
     trainer: ClassVar[type[SelfAttentiveTrainer]] = SelfAttentiveTrainer
-    folder_suffix: ClassVar[str] = ""
+    folder_suffix: ClassVar[str] = ""  # after the name of the rows, for `--output_dir`
 
     def __init__(self, model_args: Any, data_args: Any, run_args: Any = None) -> None:
         self.model_args, self.data_args, self.run_args = model_args, data_args, run_args
@@ -88,10 +82,6 @@ class Task(ABC):
     def encode(self, data: TaskData, tokenizer: TokenizersBackend) -> DatasetDict:
         """Return the rows as tokens."""
         return encode_task(data, tokenizer)
-
-    def default_metrics(self, data: TaskData) -> tuple[str, ...]:
-        """Return the metrics of an evaluation beside the loss; the first chooses the best model."""
-        return DEFAULT_METRICS[data.problem_type]
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the first lines of the log: the number of rows, and their columns."""
@@ -142,7 +132,7 @@ class Task(ABC):
         if self.data_args.max_seq_length is not None:
             tokenizer.model_max_length = self.data_args.max_seq_length  # in pipelines too
         rows = self.encode(data, tokenizer)
-        return TrainingSetup(data, rows, tokenizer, model, found, self.default_metrics(data))
+        return TrainingSetup(data, rows, tokenizer, model, found)
 
     def make_trainer(self, setup: TrainingSetup) -> Any:
         """Return the trainer of a model."""
@@ -175,10 +165,8 @@ class Task(ABC):
         args = self.model_args
         building = args.given((*args.tokenizer_options, *args.building_flags))
         if building and not is_resumed:
-            raise ValueError(
-                f"{_flags(building)} shape a new model, but --model_name_or_path names a trained "
-                "one"
-            )
+            trained = "but --model_name_or_path names a trained one"
+            raise ValueError(f"{_flags(building)} shape a new model, {trained}")
         changeable = FAMILIES[config.model_type].changeable_fields
         for name, value in args.given(args.config_fields).items():
             own = getattr(config, name)
@@ -210,9 +198,7 @@ class Task(ABC):
         options = self.model_args.given(self.model_args.tokenizer_options)
         if (name := self.model_args.tokenizer_name or ready) is not None:
             if options:
-                raise ValueError(
-                    f"{_flags(options)} cannot change a ready tokenizer; leave out --tokenizer_name"
-                )
+                raise ValueError(f"{_flags(options)} {READY_TOKENIZER}")
             with reraise_naming(name):
                 return AutoTokenizer.from_pretrained(name, **self.hub_options())
         if (train := data.splits.get("train")) is None:
@@ -238,9 +224,7 @@ class EncoderTask(Task):
             if getattr(args, name) and not files:
                 raise ValueError(f"--{name} needs --word_vectors")
         if args.extend_vocabulary and args.tokenizer_name is not None:
-            raise ValueError(
-                "--extend_vocabulary cannot change a ready tokenizer; leave out --tokenizer_name"
-            )
+            raise ValueError(f"--extend_vocabulary {READY_TOKENIZER}")
         options = {"cache_dir": self.data_args.cache_dir, "token": self.data_args.token}
         options["member"] = args.word_vectors_member
         build: Callable[..., TokenizersBackend] = build_tokenizer
@@ -252,10 +236,8 @@ class EncoderTask(Task):
         fields["pad_token_id"] = tokenizer.pad_token_id
         if encoder is not None:
             if fields.pop("encoder", "auto_model") != "auto_model":
-                raise ValueError(
-                    "--encoder builds a new encoder, but --encoder_name_or_path loads a pretrained "
-                    "one; give only one of the two"
-                )
+                fault = "--encoder builds a new encoder, but --encoder_name_or_path loads one"
+                raise ValueError(f"{fault}; give only one of the two")
             model = build_on_encoder(head, encoder, self.hub_options(), **fields)
             if len(tokenizer) > (known := model.config.vocab_size):
                 raise ValueError(

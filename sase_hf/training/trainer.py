@@ -18,7 +18,6 @@ from datasets import Dataset
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 from torch.utils.data import SequentialSampler
-from transformers import TrainerCallback
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
@@ -68,7 +67,6 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self.output_sums = torch.zeros(num_sums, device=self.args.device)
         self._eval_sums = torch.zeros_like(self.output_sums)
         self._batch_outputs: Tensor | None = None  # the terms of these sums, a row for each example
-        self.add_callback(StopOnDivergence(self))
 
     def _groups(self, dataset: Any) -> bool:
         by_length = self.args.train_sampling_strategy == "group_by_length"
@@ -221,6 +219,15 @@ class SelfAttentiveTrainer(ResumableTrainer):
         self.loss_sum += loss
         return loss
 
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Raise FloatingPointError before an update that would make every weight NaN."""
+        if not self.loss_sum.isfinite():
+            raise divergence(f"loss is {self.loss_sum.item()}", args, state)
+        # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
+        gradients = [p.grad for p in kwargs["model"].parameters() if p.grad is not None]
+        if not args.fp16 and not torch.isfinite(get_total_norm(gradients)):
+            raise divergence("gradient is not finite", args, state)
+
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model without the arguments; refuse weights that are not finite.
 
@@ -244,19 +251,3 @@ def divergence(fault: str, args: Any, state: Any) -> FloatingPointError:
         f"{args.learning_rate:g}) or --max_grad_norm (now {args.max_grad_norm:g}), and check the "
         "word vectors and labels"
     )
-
-
-class StopOnDivergence(TrainerCallback):
-    """Stops a `ResumableTrainer` before an update with a loss or gradient that is not finite."""
-
-    def __init__(self, trainer: Any) -> None:
-        self.trainer = trainer
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Raise FloatingPointError; the stock `Trainer` makes every weight NaN."""
-        if not self.trainer.loss_sum.isfinite():
-            raise divergence(f"loss is {self.trainer.loss_sum.item()}", args, state)
-        # The loss scaling of fp16 meets infinities on purpose and leaves such a step out itself.
-        gradients = [p.grad for p in kwargs["model"].parameters() if p.grad is not None]
-        if not args.fp16 and not torch.isfinite(get_total_norm(gradients)):
-            raise divergence("gradient is not finite", args, state)

@@ -1,8 +1,8 @@
 """Attention as a page, a figure, terminal text or notebook output.
 
 All functions take results of the `self-attention` pipeline, or of `aligned-translation` where the
-name says alignment; those of `charts` take measurements. Figures need matplotlib, the extra `viz`.
-May import `models`, `utils` and `data`.
+name says alignment, and raise ValueError for others; those of `charts` take measurements. Figures
+need matplotlib, the extra `viz`, or raise ImportError.
 """
 
 from ..utils.text import visible

@@ -1,15 +1,13 @@
 """The alignment of a translation as in Figure 3 of Bahdanau et al.: page, figure, terminal text.
 
-All functions take results of the `aligned-translation` pipeline. The source runs across and the
-translation down; black is a weight of 0, white a weight of 1.
+The source runs across and the translation down; black is a weight of 0, white a weight of 1. A
+result of another pipeline, or of a model without attention, raises ValueError.
 """
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..utils.text import visible
@@ -25,33 +23,22 @@ SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space before a piece of a t
 
 
 def alignment_figure(result: Result, title: str = "") -> Figure:
-    """Draw the alignment of one text; `save_figure` writes it.
-
-    Raises:
-        ValueError: If the result is not from that pipeline, or its model has no attention.
-        ImportError: If matplotlib is missing.
-    """
+    """Draw the alignment of one text; `save_figure` writes it."""
     return grid_figure([parse_alignment(result)], title, largest=1)
 
 
 def alignment_html(results: Result | Sequence[Result], title: str = "Alignment") -> str:
-    """Show alignments of one text or several: a stand-alone HTML page, without scripts.
-
-    Raises ValueError as `alignment_figure` does.
-    """
+    """Show alignments of one text or several: a stand-alone HTML page, without scripts."""
     return _render(results, "page.html", "text", title=title)
 
 
 def alignment_fragment(results: Result | Sequence[Result]) -> str:
-    """Return the articles of `alignment_html` as a piece of another page; raises as it does."""
+    """Return the articles of `alignment_html` as a piece of another page."""
     return _render(results, "fragment.html", f"a{uuid.uuid4().hex[:12]}")
 
 
 def alignment_text(result: Result, top: int = 3) -> str:
-    """Name the `top` strongest source words of each word of a translation, for a terminal.
-
-    Raises ValueError as `alignment_figure` does.
-    """
+    """Name the `top` strongest source words of each word of a translation, for a terminal."""
     weights, words, source = parse_alignment(result)
     width = max(map(len, words), default=0)
     lines = []
@@ -63,15 +50,9 @@ def alignment_text(result: Result, top: int = 3) -> str:
 
 
 def parse_alignment(result: Result) -> Grid:
-    """Return the weights, shape (L, T), the L target words and the T source words.
-
-    Raises ValueError as `alignment_figure` does.
-    """
+    """Return the weights, shape (L, T), the L target words and the T source words."""
     if not isinstance(result, Mapping) or not all(field in result for field in FIELDS):
-        raise ValueError(
-            "the result is not from the aligned-translation pipeline; it must have "
-            f"{', '.join(FIELDS)}"
-        )
+        raise ValueError("the result is not from the aligned-translation pipeline; give such a one")
     weights: Any = result["alignment"]
     if weights is None:
         raise ValueError("the model has no attention, so there is no alignment to show")
@@ -79,14 +60,7 @@ def parse_alignment(result: Result) -> Grid:
         [visible(token.replace(SPACE, "") or SPACE) for token in result[name][:MAX_TOKENS]]
         for name in ("tokens", "source_tokens")
     )
-    weights = [list(row[:MAX_TOKENS]) for row in weights[:MAX_TOKENS]]
-    is_whole = len(weights) == len(words) and all(len(row) == len(source) for row in weights)
-    if not is_whole or not all(map(math.isfinite, chain(*weights))):
-        raise ValueError(
-            f"the alignment must hold {len(words)} rows of {len(source)} finite numbers, one for "
-            "each pair of tokens"
-        )
-    return weights, words, source
+    return [list(row[:MAX_TOKENS]) for row in weights[:MAX_TOKENS]], words, source
 
 
 def _render(results: Result | Sequence[Result], layout: str, prefix: str, **values: Any) -> str:

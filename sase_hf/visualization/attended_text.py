@@ -108,16 +108,13 @@ def scale_ends(texts: Sequence[AttendedText]) -> tuple[str, str, float]:
 
 
 def parse_results(results: Result | Sequence[Result]) -> list[tuple[Result, list[AttendedText]]]:
-    """Return one result or several, each with its texts; raises as `parse_result` does."""
+    """Return one result or several, each with its texts."""
     several = [results] if isinstance(results, Mapping) else results
     return [(one, parse_result(one, f"result {n} (from 0)")) for n, one in enumerate(several)]
 
 
 def parse_result(result: Result, name: str = "the result") -> list[AttendedText]:
-    """Return the one or two texts of a result.
-
-    Raises ValueError if the result is not from the `self-attention` pipeline, or is not finite.
-    """
+    """Return the one or two texts of a result; ValueError for that of another pipeline."""
     missing = [field for field in FIELDS if field not in result]
     if missing:
         raise ValueError(
@@ -132,10 +129,7 @@ def parse_result(result: Result, name: str = "the result") -> list[AttendedText]
     texts = [_attended_text(side) for side in sides]
     numbers = (view for text in texts for view in (*text.views, text.added or ()))
     if not all(map(math.isfinite, (result["score"], *chain(*numbers)))):
-        raise ValueError(
-            f"{name} has a score or a weight that is not finite; look for NaN in the weights of "
-            "the model, or load another checkpoint"
-        )
+        raise ValueError(f"{name} has a score or a weight that is not finite; load another model")
     return texts
 
 

@@ -45,10 +45,7 @@ def lines_figure(
 
 
 def statistics_figure(statistics: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Draw the median entropy and cosine of each hop, a line for each checkpoint.
-
-    `statistics` holds the result of `measure_attention` by the name of each checkpoint.
-    """
+    """Draw median entropy and cosine of each hop, a line for each result of `measure_attention`."""
     panels: dict[str, dict[str, Any]] = {"entropy, as a share of log T": {}, "cosine": {}}
     for lines, kind in zip(panels.values(), ("entropy", "cosine"), strict=True):
         for name, measured in statistics.items():

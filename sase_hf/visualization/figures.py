@@ -99,21 +99,9 @@ def comparison_figure(
     """Draw the attention of several models on the same input side by side.
 
     All models share one scale of colours, relative to an even share, so the model with the sharper
-    attention has the stronger colours, as in the paper's Figures 3 and 4.
-
-    Args:
-        results: By the name of each model, the result of its `self-attention` pipeline.
-        title: The heading.
-        theme: "light" or "dark".
-
-    Raises:
-        ValueError: If there is no result, one is not from that pipeline, or there is no such theme.
-        ImportError: If matplotlib is missing.
+    attention has the stronger colours, as in the paper's Figures 3 and 4. The results are by the
+    name of each model; `theme` is one of `THEMES`.
     """
-    if not results:
-        raise ValueError("there is nothing to compare; give at least one result of the pipeline")
-    if theme not in THEMES:
-        raise ValueError(f"theme is {theme!r}; allowed are {', '.join(THEMES)}")
     paper, ink, *colours = THEMES[theme]
     whose = {name: f"the result of {name!r}" if name else "the result" for name in results}
     texts = [parse_result(own, whose[name]) for name, own in results.items()]
@@ -256,11 +244,8 @@ def pair_figure(result: Result, title: str = "") -> Figure:
     """Draw the weights of pairs of tokens in one text, or in both; `save_figure` writes it.
 
     A row is a token, and the white cell in it is the partner with the largest weight of the figure;
-    black is a weight of 0. The figure shows the first `MAX_TOKENS` tokens.
-
-    Raises:
-        ValueError: If the result is not from that pipeline, or its model weighs no pairs.
-        ImportError: If matplotlib is missing.
+    black is a weight of 0. The figure shows the first `MAX_TOKENS` tokens. Raises ValueError if the
+    model weighs no pairs.
     """
     parse_result(result)
     if "pair_attention" not in result:
@@ -332,9 +317,7 @@ def check_figure_path(path: str | os.PathLike[str]) -> None:
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a .png or .svg file; the same figure gives the same bytes on the same processor.
 
-    Raises:
-        ValueError: If the file has another ending.
-        OSError: If the file cannot be written.
+    Raises as `check_figure_path` does, and OSError if the file cannot be written.
     """
     check_figure_path(path)
     from matplotlib import rc_context

@@ -44,13 +44,7 @@ def attention_html(results: Result | Sequence[Result], title: str = "Attention")
     the text by what each word added. Notes mark a text with uniform attention, or with parts left
     out.
 
-    Args:
-        results: The results of the `self-attention` pipeline for one input or for several. The
-            page compares the prediction with the `true_label`, if one was added to a result.
-        title: The heading.
-
-    Raises:
-        ValueError: If a result is not from that pipeline, or is not finite.
+    The page compares the prediction with the `true_label`, if one was added to a result.
     """
     parsed = parse_results(results)
     articles, contents = _articles(parsed, "text"), len(parsed) >= MIN_CONTENTS
@@ -73,19 +67,9 @@ def comparison_html(
 ) -> str:
     """Show the attention of several models on the same texts: one page, without scripts.
 
-    A model trained with the penalty beside one without it gives Figure 4 of the paper.
-
-    Args:
-        results: By the name of each model, the results of its `self-attention` pipeline for the
-            texts, in the same order.
-        title: The heading.
-
-    Raises:
-        ValueError: If there are fewer than two models, their texts differ, or a result is not from
-            that pipeline.
+    A model trained with the penalty beside one without it gives Figure 4 of the paper. The results
+    are by the name of each model; ValueError if their texts differ.
     """
-    if len(results) < 2:
-        raise ValueError(f"{len(results)} model(s) cannot be compared; give two or more")
     parsed = {name: parse_results(own) for name, own in results.items()}
     texts_of = {name: [result["text"] for result, _ in own] for name, own in parsed.items()}
     first, *others = texts_of
@@ -124,7 +108,6 @@ def _render(
 
 
 def _articles(parsed: Sequence[Parsed], prefix: str) -> list[dict[str, Any]]:
-    """Return each result as an article of its own."""
     return [article(one, f"{prefix}-{number}") for number, one in enumerate(parsed, start=1)]
 
 

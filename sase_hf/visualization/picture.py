@@ -16,12 +16,8 @@ LETTER = 8  # in pixels: the width of a letter of a font of equal widths
 def heatmap_svg(result: Result) -> str:
     """Draw hops by words, for each text of a pair, or a translation by its source.
 
-    Args:
-        result: The result of the `self-attention` or the `aligned-translation` pipeline for one
-            short input: the lines are not wrapped.
-
-    Raises:
-        ValueError: If the result is from neither pipeline, or its model has no attention.
+    The result is that of the `self-attention` or the `aligned-translation` pipeline for one short
+    input: the lines are not wrapped.
     """
     if "alignment" in result:
         weights, names, words = parse_alignment(result)

@@ -58,19 +58,11 @@ def select_predictions(
 ) -> list[int]:
     """Draw predictions by label, as the texts of the paper's Figure 2 were drawn.
 
-    Args:
-        results: The results of the `self-attention` pipeline; "wrong" needs a `true_label` in each.
-        select: "confident" draws among the predictions with at least `min_score`, "wrong" among
-            the ones that differ from the true label, "random" among all.
-        per_label: How many to draw of each predicted label.
-        min_score: The lowest score of a prediction, by default 0.8 for "confident", else 0.
-        seed: The same seed draws the same predictions.
+    Of each predicted label `per_label` are drawn: "confident" ones with at least `min_score`, by
+    default 0.8; "wrong" ones that differ from the `true_label` in each result; or "random" ones.
+    Returns their indices: label by label in alphabetical order, ascending in each label.
 
-    Returns:
-        Their indices: label by label in alphabetical order, ascending in each label.
-
-    Raises:
-        ValueError: If there is no such `select`, or no prediction fits.
+    Raises ValueError if there is no such `select`, or no prediction fits.
     """
     if select not in SELECT:
         raise ValueError(f"select is {select!r}; allowed are {', '.join(SELECT)}")

@@ -207,8 +207,6 @@ def test_embed_corpus_names_files_and_settings_that_it_cannot_use(
         ({"inputs": (numbers,)}, "column 'text' holds values of type int64, not texts"),
         ({"inputs": (file, numbers)}, r"the columns do not go together: .*; leave this one out"),
         ({"inputs": ()}, r"files are \[\] and --dataset_name is None; give either"),
-        ({"batch_tokens": 0}, "--batch_tokens is 0; it must be 1 or more"),
-        ({"precision": "int8"}, "--precision is 'int8'; allowed are float32, bf16, auto"),
         ({"revision": "main"}, "is a folder; leave the revision 'main' out"),
         ({"device": "abacus"}, "cannot compute on device 'abacus'"),
     ]

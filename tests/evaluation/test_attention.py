@@ -83,14 +83,9 @@ def test_read_word_list_rates_words_by_the_second_column_and_refuses_an_empty_fi
         read_word_list(file)
 
 
-def test_measure_attention_refuses_single_tokens_unlisted_words_and_nan(tmp_path: Path) -> None:
+def test_measure_attention_refuses_single_tokens_and_unlisted_words(tmp_path: Path) -> None:
     checkpoint = save_checkpoint(tmp_path / "tiny")
     with pytest.raises(ValueError, match=r"no text has two tokens, .* give longer texts"):
         measure_attention(dataset_of(checkpoint, ["?", "Good", ""]))
-    dataset = dataset_of(checkpoint, TEXTS)
     with pytest.raises(ValueError, match=r"no text has one of the 1 listed words"):
-        measure_attention(dataset, words=["xylophone"])
-    with torch.no_grad():
-        dataset.model.get_input_embeddings().weight.fill_(math.nan)
-    with pytest.raises(ValueError, match=rf"^{checkpoint} gives attention that is not finite"):
-        measure_attention(dataset)
+        measure_attention(dataset_of(checkpoint, TEXTS), words=["xylophone"])

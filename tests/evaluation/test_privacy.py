@@ -42,11 +42,9 @@ def test_redact_leaves_out_private_keys_at_every_depth() -> None:
     assert redact(value) == {"a": [{"b": {"pad_token": "[PAD]"}}]}
 
 
-def test_redact_gives_plain_values_and_refuses_what_json_cannot_hold() -> None:
+def test_redact_gives_plain_values() -> None:
     given = {1: (True, None), "/home/anna/a": 2, "b": float("nan"), "c": np.float32(0.5)}
     given |= {"d": IntervalStrategy.EPOCH, "e": Path("/home/anna/b")}
     expected = {"1": [True, None], "a": 2, "b": None, "c": 0.5, "d": "epoch", "e": "b"}
     assert redact(given) == expected
     assert json.loads(json.dumps(redact(given))) == expected
-    with pytest.raises(TypeError, match=r"a record cannot hold a set, \{1\}; use numbers, texts"):
-        redact({"a": [0, {"b": {1}}]})

@@ -22,7 +22,6 @@ def make_report(logits: list[list[float]], labels: list[Any], problem: str, name
         np.array(logits, dtype=np.float32),
         rows,
         rows,
-        split="validation",
         label_names=names,
         problem_type=problem,
         vocab_size=4,

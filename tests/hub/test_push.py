@@ -36,7 +36,7 @@ def test_push_sends_the_files_of_a_model_and_nothing_else(folder: Path, hub: Hub
     done = push(folder, NAME, commit_message="Better rooms")
     held = hub.files(NAME)
     assert held.keys() == MODEL_FILES | {".gitattributes"}
-    assert done.publication.left_out == sorted(private | {"checkpoint-8/"})
+    assert done.left_out == sorted(private | {"checkpoint-8/"})
     for name in MODEL_FILES:
         saved = (folder / name).read_bytes()
         assert held[name] == saved.replace(b"ORGANISATION/NAME", NAME.encode()), name
@@ -131,8 +131,8 @@ def test_push_onnx_sends_an_export_of_these_weights(folder: Path, hub: Hub, tmp_
     held = hub.files(NAME)
     assert json.loads(held["onnx/export.json"])["checkpoint"]["name"] == NAME
     assert held.keys() - MODEL_FILES >= {"onnx/model.onnx", "onnx/predictor.py"}
-    assert written | {"SHA256SUMS"} == set(done.publication.files)
-    assert all((output / name).read_bytes() == held[name] for name in done.publication.files)
+    assert written | {"SHA256SUMS"} == set(done.files)
+    assert all((output / name).read_bytes() == held[name] for name in done.files)
     change_weights(folder, lambda weights: weights["classifier.output.bias"].add_(1))
     write_model_card(folder)
     with pytest.raises(ValueError, match="onnx is not an export of the weights in"):

@@ -1,5 +1,7 @@
 """Rankings in blocks, ties, and the measures of a ranking."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn.functional import normalize
@@ -19,17 +21,18 @@ def rows(*sizes: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("largest", [1, 100, 10**6])
-def test_best_documents_are_those_of_all_scores(largest: int) -> None:
+def test_best_documents_are_those_of_all_scores(largest: int, monkeypatch: Any) -> None:
     """In blocks of any size, also where there are fewer documents than asked for."""
+    monkeypatch.setattr("sase_hf.retrieval.ranking.MAX_COSINES", largest)
     queries, documents = rows(4, 3, 5), rows(30, 3, 5).flip(0)
     cosines = torch.einsum("qih,djh->qdij", queries, documents)
     expected = cosines.amax(3).mean(2).sort(dim=1, descending=True)
     for top_k in (7, 99):
-        scores, places = best_documents(queries, documents, top_k, largest)
+        scores, places = best_documents(queries, documents, top_k)
         torch.testing.assert_close(scores, expected.values[:, :top_k])
         assert torch.equal(places, expected.indices[:, :top_k])
     own = torch.tensor([expected.indices[i].tolist().index(i) + 1 for i in range(4)])
-    assert torch.equal(ranks_of_own(queries, documents, 3, largest), own)
+    assert torch.equal(ranks_of_own(queries, documents, 3), own)
 
 
 def test_best_documents_of_equal_scores_stay_in_their_order() -> None:

@@ -65,8 +65,8 @@ def test_embed_takes_the_encoder_of_a_translation_model(checkpoint: str, tmp_pat
 def test_pushed_checkpoint_holds_all_that_translation_needs(hub: Hub, checkpoint: str) -> None:
     """And translates by its name, as from its folder."""
     done = push(checkpoint, f"{OWNER}/translator")
-    assert {"generation_config.json", "pipeline_rnnsearch.py"} <= done.publication.files.keys()
-    assert not done.publication.left_out
+    assert {"generation_config.json", "pipeline_rnnsearch.py"} <= done.files.keys()
+    assert not done.left_out
     assert "AutoModelForSeq2SeqLM.from_pretrained" in done.loading_code
     found = [
         pipeline("aligned-translation", model=name)(TEXTS, max_new_tokens=4)

@@ -38,9 +38,7 @@ LSTM_MATRICES = [
 EVERY_FIVE = {"save_strategy": "steps", "save_steps": 5}
 
 
-def make_trainer(
-    folder: Path, dropout: float = 0.5, kind: Any = SelfAttentiveTrainer, **options: Any
-) -> Any:
+def make_trainer(folder: Path, dropout: float = 0.5, **options: Any) -> Any:
     set_seed(0)
     config = tiny_config(num_labels=3, classifier_dropout=dropout, penalty_coef=0.5)
     settings = {
@@ -53,7 +51,7 @@ def make_trainer(
         "disable_tqdm": True,
         "use_cpu": True,
     }
-    return kind(
+    return SelfAttentiveTrainer(
         SelfAttentiveForSequenceClassification(config),
         TrainingArguments(str(folder), **{**settings, **options}),
         train_dataset=ROWS,
@@ -187,19 +185,6 @@ def test_trainer_that_had_ended_makes_no_update_when_it_is_resumed(
     assert losses[0] == losses[1] > 0
 
 
-def test_trainer_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> None:
-    """The stock Trainer takes the highest number and fails on a torn folder."""
-    whole = make_trainer(tmp_path, **EVERY_FIVE)
-    whole.train()
-    (tmp_path / "checkpoint-16" / "scheduler.pt").unlink()
-    (tmp_path / "checkpoint-15" / "trainer_state.json").write_text("{")
-    assert newest_complete_checkpoint(str(tmp_path)) == tmp_path / "checkpoint-10"
-    resumed = make_trainer(tmp_path, **EVERY_FIVE)
-    resumed.train(resume_from_checkpoint=True)
-    assert same_weights(weights_of(resumed), weights_of(whole))
-    assert why_incomplete(tmp_path / "checkpoint-16") is None, "torn folders are written anew"
-
-
 def test_trainer_deletes_older_checkpoints_after_the_new_one_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,17 +294,3 @@ def test_stock_trainer_trains_lora_that_merges_and_reloads(
     model.merge_and_unload().save_pretrained(merged)
     for saved in (adapter, merged):
         torch.testing.assert_close(load(saved)(**batch).logits, expected, rtol=0, atol=1e-5)
-
-
-def test_stock_trainer_still_needs_the_private_method_that_is_replaced(tmp_path: Path) -> None:
-    """If it keeps the older checkpoint until `on_save`, delete `_save_checkpoint`."""
-    kept: list[int] = []
-
-    class Count(TrainerCallback):
-        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            kept.append(len(list(tmp_path.glob("checkpoint-*"))))
-
-    stock = make_trainer(tmp_path, kind=Trainer, save_total_limit=1, **EVERY_FIVE)
-    stock.add_callback(Count())
-    stock.train()
-    assert kept == [1] * 4

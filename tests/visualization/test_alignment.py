@@ -66,7 +66,6 @@ def test_alignment_text_names_the_strongest_source_words() -> None:
     ("wrong", "message"),
     [
         ({**RESULT, "alignment": None}, "the model has no attention"),
-        ({**RESULT, "alignment": [[float("nan")] * 4] * 3}, "3 rows of 4 finite numbers"),
         ({"tokens": []}, "not from the aligned-translation pipeline"),
     ],
 )
