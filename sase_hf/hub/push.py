@@ -59,6 +59,14 @@ _WAYS_OUT = {
 }
 
 
+ONNX_SECTION = """
+## ONNX
+
+`onnx/` has the same weights for ONNX Runtime, without torch. In a copy of this repository, run
+`pip install onnxruntime tokenizers numpy` and `python onnx/predictor.py "The text."`.
+"""
+
+
 @dataclass(frozen=True)
 class Push:
     """A checkpoint that is fit to be public; `commit` is None if nothing was sent."""
@@ -122,6 +130,7 @@ def push(
         repo_id = create_repository(repo_id, private=private, token=token, **kind)
     card = ModelCard.load(Path(checkpoint, REPOCARD_NAME))
     vars(card.data).update({name: value for name, value in about.items() if value})
+    card.content += ONNX_SECTION * (onnx is not None)
     done.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
     done = replace(done, repo_id=repo_id)
     if page is not None:

@@ -131,6 +131,7 @@ def test_push_onnx_sends_an_export_of_these_weights(folder: Path, hub: Hub, tmp_
     held = hub.files(NAME)
     assert json.loads(held["onnx/export.json"])["checkpoint"]["name"] == NAME
     assert held.keys() - MODEL_FILES >= {"onnx/model.onnx", "onnx/predictor.py"}
+    assert "python onnx/predictor.py" in held["README.md"].decode()
     assert written | {"SHA256SUMS"} == set(done.files)
     assert all((output / name).read_bytes() == held[name] for name in done.files)
     change_weights(folder, lambda weights: weights["classifier.output.bias"].add_(1))
