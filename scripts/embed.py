@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sase_hf.embedding import DTYPES, PRECISIONS, EmbeddingJob, embed_corpus, embed_with_ray
-from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     note = 'the columns that go into the output, "id,url"; "" for none (default: all)'
     add("--keep_columns", metavar="NAMES", help=note)
     add("--revision", help="commit, tag or branch of the checkpoint on the Hub")
-    add("--max_seq_length", type=positive_int, help="tokens after which a text is cut")
+    add("--max_seq_length", type=int, help="tokens after which a text is cut")
     add("--normalize", action="store_true", help="scale every embedding to length 1")
     add("--dtype", choices=DTYPES, help=f"type of the stored numbers (default: {default.dtype})")
     note = (
@@ -73,9 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--precision", choices=PRECISIONS, help=note)
     note = f"max tokens in a batch, padding included (default: {default.batch_tokens})"
-    add("--batch_tokens", type=positive_int, help=note)
+    add("--batch_tokens", type=int, help=note)
     note = "rows in a shard (default: a sixteenth of all, 1,000 to 100,000, at most 256 MiB)"
-    add("--rows_per_shard", type=positive_int, help=note)
+    add("--rows_per_shard", type=int, help=note)
     add("--device", help="device of the computation (default: a GPU if there is one)")
     note = "run on a Ray cluster, by default the one of this machine, started if needed"
     add("--ray", nargs="?", const="", metavar="ADDRESS", help=note)

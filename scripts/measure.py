@@ -16,8 +16,8 @@ of the list over their share of the tokens.
 `faithfulness` removes the words with the highest scores from each text step by step and follows the
 probability of the predicted class; then inserts them into an empty text. The scores are attention,
 the contributions of states and of words, gradient times input, leaving each word out, Integrated
-Gradients and random numbers. The cost of a score is its time on the processor over that of one pass
-forward, which gives prediction and attention.
+Gradients (`pip install 'sase_hf[captum]'`) and random numbers. The cost of a score is
+its time on the processor over that of one pass forward, which gives prediction and attention.
 
 `agreement` compares the words with the highest of these scores, and of the ratings of a word list,
 with those that people marked in a column `rationale`, [[start, end], ...] in characters.
@@ -32,6 +32,7 @@ import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,10 @@ def scored_record(
     )
     name = f"{Path(flags.checkpoint).name} {flags.measure.__name__}"
     own: Any = {"name": name, "metrics": results.pop("metrics")}
-    return {**record_of(flags, dataset, flags.checkpoint, start, **own), **results}
+    record = record_of(flags, dataset, flags.checkpoint, start, **own)
+    if flags.integrated_gradients_steps:
+        record["versions"]["captum"] = version("captum")
+    return {**record, **results}
 
 
 def faithfulness_table(record: Mapping[str, Any]) -> Iterator[str]:

@@ -57,10 +57,17 @@ class EmbeddingJob:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse files beside a dataset, and neither."""
+        """Check the values before anything is loaded."""
         if bool(self.inputs) == (self.dataset_name is not None):
             given = f"files are {list(self.inputs)} and --dataset_name is {self.dataset_name!r}"
             raise ValueError(f"the input {given}; give either files or a dataset")
+        for name in ("max_seq_length", "batch_tokens", "rows_per_shard"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"--{name} is {value}; it must be 1 or more")
+        for name, allowed in (("dtype", DTYPES), ("precision", PRECISIONS)):
+            if (value := getattr(self, name)) not in allowed:
+                raise ValueError(f"--{name} is {value!r}; allowed are {', '.join(allowed)}")
 
 
 class EmbeddingRun:
@@ -174,10 +181,10 @@ def embed_corpus(job: EmbeddingJob, process: int = 0, processes: int = 1) -> Non
 
 
 def embed_with_ray(job: EmbeddingJob, address: str | None = None) -> None:
-    """Embed as `embed_corpus` on a Ray cluster, whose machines must all see input and output.
+    """Embed on a Ray cluster; this and `embed_corpus` continue where the other stopped.
 
-    One actor works on each GPU, or on each core without a GPU. `address` is that of `ray.init`;
-    leave it out after a `ray.init` of your own.
+    All machines must see input and output. One actor works on each GPU, or on each core without a
+    GPU. `address` is that of `ray.init`; leave it out after a `ray.init` of your own.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send them over the network
     try:

@@ -3,6 +3,7 @@
 Shapes: B texts, T tokens, r hops.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
@@ -79,18 +80,18 @@ def hop_cosine(attention: Tensor) -> Tensor:
 def read_word_list(file: FilePath) -> dict[str, float]:
     """Return the words of a file, a line each, with the size of the number behind the first tab.
 
-    A word without a tab has 1. The first line may be a header.
+    A word without a rating has 1. The first line may be a header.
     """
     words: dict[str, float] = {}
     with wrap_read_errors(str(file), endings=("",)):
         for number, line in enumerate(text_lines(str(file)), start=1):
-            word, *values = line.strip("\r\n").split("\t")
+            word, value, *_ = [*line.strip("\r\n").split("\t"), ""]
             try:
-                rating = abs(float(values[0])) if values else 1.0
+                rating = abs(float(value or 1))
             except ValueError:
-                if number > 1:
-                    raise ValueError(f"line {number}: {values[0]!r} is no number") from None
-                rating = 0.0
+                rating = 0.0 if number == 1 else math.nan
+            if not math.isfinite(rating):
+                raise ValueError(f"line {number}: {value!r} is no finite number")
             if word.strip():
                 words[word.strip()] = rating
     if not words:

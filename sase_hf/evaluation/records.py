@@ -55,10 +55,10 @@ def measured_record(
     the settings that differ from their defaults. For a resumed run, `wall_seconds` counts
     only the last part.
     """
-    fields = dict(locals())
-    if isinstance(config, PreTrainedConfig):
-        fields["config"] = config.to_diff_dict()
-    return redact({**fields, "wall_seconds": round(wall_seconds, 1), **describe_environment()})
+    own = config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config
+    record = {"name": name, "split": split, "metrics": metrics, "sources": sources, "seed": seed}
+    record |= {"arguments": arguments, "config": own, "num_parameters": num_parameters}
+    return redact({**record, "wall_seconds": round(wall_seconds, 1), **describe_environment()})
 
 
 def write_record(record: Mapping[str, Any], path: FilePath) -> None:

@@ -54,11 +54,17 @@ def model_card(
 ) -> str:
     """Return the card of one checkpoint: Markdown with YAML front matter, for a README.md.
 
-    It shows the head, sizes and labels of the `config`, a `measured_record`, the `checksums` of
-    `SHA256SUMS` and, as `example`, the `output` of the model and its `heatmap`. `about` is what
-    only the owner knows: `license`, `license_name`, `license_link`, `language` and `datasets` as
-    the Hub takes them; `summary` (a sentence), `task`, `data` and `limits` in Markdown, which is
-    not escaped; `labels`, a mapping from a label to its meaning.
+    Args:
+        config: The checkpoint's config; the card shows its head, sizes and label names.
+        record: What was measured, as `evaluation.measured_record` gives it.
+        name: The title.
+        num_parameters: The parameters of the whole checkpoint.
+        repo_id: The repository on the Hub that the examples load; `PLACEHOLDER` by default.
+        about: What only the owner knows: `license`, `license_name`, `license_link`, `language` and
+            `datasets` as the Hub takes them; `summary` (a sentence), `task`, `data` and `limits` in
+            Markdown, which is not escaped; `labels`, a mapping from a label to its meaning.
+        checksums: The lines of the checkpoint's `SHA256SUMS`.
+        example: `output`, the model's answer to the card's example, and `heatmap`, an SVG.
     """
     record, about = record or {}, about or {}
     if unknown := sorted(set(about) - set(ABOUT)):

@@ -109,13 +109,19 @@ def push(
     All files arrive in one commit, so readers never load half of one model and half of another. In
     the card the name of the repository replaces the placeholder.
 
-    The checkpoint is a folder with its tokenizer and its README.md. The repository, `OWNER/NAME`,
-    and the branch `revision` are created unless they exist; one that must be `private` must not
-    exist as a public one. A `dry_run` checks all that needs no network, and sends nothing. The
-    `handler` serves the model on Inference Endpoints; the folder `onnx` of an export goes up as
-    `onnx/`. A `page`, HTML that holds the checkpoint, goes up instead, as a static Space. `about`
-    has `license` and `language` of the published card, needed if the card names none; "" for
-    neither. The `token` is by default that of this machine.
+    Args:
+        checkpoint: A folder that `save_pretrained` wrote, with its tokenizer and its README.md.
+        repo_id: The repository, `OWNER/NAME`; created if it does not exist.
+        private: Make the repository private; an existing one must be private already.
+        revision: The branch, created if it does not exist; by default the main one.
+        commit_message: The message of the commit.
+        dry_run: Check all that needs no network, and send nothing.
+        handler: Add the files that serve the model on Hugging Face Inference Endpoints.
+        onnx: The folder of an ONNX export of this checkpoint; goes up as `onnx/`.
+        page: HTML that holds the checkpoint; it goes up instead, as a static Space.
+        about: `license` and `language` of the published card, needed if the card names none; ""
+            for neither.
+        token: The token for the Hub; by default the token of this machine.
 
     Raises ValueError for what `prepare` refuses and for a Space with other files, and OSError for
     what the Hub refuses.
@@ -173,7 +179,7 @@ def _exported_files(exported: Path, folder: Path, repo_id: str) -> dict[str, Pat
 
 
 def _files_of_space(card: Any, repo_id: str, page: str) -> dict[str, Path | bytes]:
-    """Return a page as a static Space: the page, and a README.md with the licence of the card."""
+    """Return the files of a static Space: a page, and a README.md with the licence of the card."""
     licence = {name: card.get(name) for name in ("license", "license_name", "license_link")}
     front = SpaceCardData(sdk="static", title=repo_id.rpartition("/")[2], **licence).to_yaml()
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"

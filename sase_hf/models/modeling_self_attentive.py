@@ -79,7 +79,7 @@ class SelfAttentiveHeadOutput(ModelOutput):
     """
 
     loss: Tensor | None = None  # see `penalised_loss`, or `SelfAttentiveForRetrieval.ranking_loss`
-    logits: Tensor | None = None  # (B, num_labels); the score of the pair, -1 to 1, (B, 1)
+    logits: Tensor | None = None  # (B, num_labels); of a ranker the scores, -1 to 1, (B, 1)
     query_embedding: Tensor | None = None  # the sentence matrices, row by row, (B, r * H)
     document_embedding: Tensor | None = None  # (B, r * H)
     penalty: Tensor | None = None  # of both sentences of a pair together, float32, (B,)

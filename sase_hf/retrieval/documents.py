@@ -86,6 +86,7 @@ class DocumentRanker:
         """Yield the pipeline's result for the pair of the query and each of its documents.
 
         A result holds the attention on both texts; its label is the document, with its score.
+        Raises ValueError if the documents were embedded without their texts.
         """
         if ranking.texts is None:
             raise ValueError(f"{self.folder} holds no texts; make it again without --keep_columns")

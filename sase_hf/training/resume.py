@@ -35,8 +35,8 @@ class Progress:
 class ResumableTrainer(Trainer, TrainerCallback):
     """A `Trainer` with resumed runs equal to unbroken ones: weights, logs and mean losses.
 
-    It is a callback of its own. A subclass adds the loss of each step to `loss_sum`, and other
-    logged sums to `output_sums`.
+    It is one of its own callbacks: `Trainer` calls its methods `on_...` during the run. A subclass
+    adds the loss of each step to `loss_sum`, and other logged sums to `output_sums`.
     """
 
     model: Any  # the base class promises less than a PreTrainedModel

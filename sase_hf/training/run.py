@@ -243,6 +243,9 @@ def check_arguments(task: Task) -> None:
     if args.push_to_hub and args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
         raise ValueError(f"leave out --hub_strategy {args.hub_strategy.value}; a run pushes once")
     check_output(args.record)
+    folder = Path(args.output_dir).absolute()  # not there yet
+    if args.record and folder.is_relative_to(Path(args.record).absolute()):
+        raise IsADirectoryError(f"--record {args.record} is a folder of the run; name a file in it")
 
 
 def assemble(task: Task, checkpoint: Path | None = None) -> tuple[TrainingSetup, dict[str, Any]]:

@@ -189,6 +189,16 @@ def predicted_text(result: Result) -> str:
     return label_text(result.get("labels", result["label"]))
 
 
+def is_right(result: Result) -> bool | None:
+    """Return whether the true labels are those predicted; None if unknown, or numbers."""
+    known, labels = result.get("true_label"), result.get("labels", [result["label"]])
+    is_list = isinstance(known, list | tuple)
+    is_number = "labels" not in result and (is_list or len(result.get("scores", "ab")) < 2)
+    if known is None or is_number:
+        return None
+    return {*map(str, known if is_list else [known])} == {*map(str, labels)}
+
+
 def label_text(label: object) -> str:
     """Return a label, or a list of labels, as text."""
     if isinstance(label, list | tuple):

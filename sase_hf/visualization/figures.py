@@ -100,8 +100,10 @@ def comparison_figure(
 
     All models share one scale of colours, relative to an even share, so the model with the sharper
     attention has the stronger colours, as in the paper's Figures 3 and 4. The results are by the
-    name of each model; `theme` is one of `THEMES`.
+    name of each model; the `theme` is "light" or "dark", or ValueError is raised.
     """
+    if theme not in THEMES:
+        raise ValueError(f"theme is {theme!r}; allowed are {', '.join(THEMES)}")
     paper, ink, *colours = THEMES[theme]
     whose = {name: f"the result of {name!r}" if name else "the result" for name in results}
     texts = [parse_result(own, whose[name]) for name, own in results.items()]

@@ -17,6 +17,7 @@ from ..utils.text import Table
 from .attended_text import (
     AttendedText,
     Result,
+    is_right,
     label_text,
     parse_results,
     predicted_text,
@@ -136,11 +137,8 @@ def article(parsed: Parsed, name: str) -> dict[str, Any]:
 
 
 def _verdict(result: Result) -> str:
-    """Return "Right", "Wrong", or "" if the true label is unknown or a number."""
-    is_number = len(result.get("scores", "ab")) < 2
-    if "true_label" not in result or is_number:
-        return ""
-    return "Right" if label_text(result["true_label"]) == predicted_text(result) else "Wrong"
+    """Return "Right", "Wrong", or "" if neither can be said."""
+    return {True: "Right", False: "Wrong", None: ""}[is_right(result)]
 
 
 def _side(text: AttendedText) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from transformers.utils import logging
 
 from ..data.labels import REGRESSION
-from .attended_text import Result, label_text, predicted_text
+from .attended_text import Result, is_right
 
 SELECT = ("confident", "wrong", "random")
 
@@ -70,8 +70,8 @@ def select_predictions(
         min_score = 0.8 if select == "confident" else 0.0
     drawn_from: dict[str, list[int]] = {}
     for place, result in enumerate(results):
-        is_wrong = select != "wrong" or label_text(result["true_label"]) != predicted_text(result)
-        if select == "random" or (result["score"] >= min_score and is_wrong):
+        fits = select != "wrong" or is_right(result) is False
+        if select == "random" or (result["score"] >= min_score and fits):
             drawn_from.setdefault(result["label"], []).append(place)
     if not drawn_from:
         raise ValueError(

@@ -40,7 +40,7 @@ from study_pages import Pages, by_recipe, render_card
 from sase_hf.tasks import LabelTask, RetrievalTask, TranslationTask
 from sase_hf.training import Task
 from sase_hf.training.command_line import parse_arguments, read_recipe
-from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import write_text
 from sase_hf.visualization import save_figure
 
@@ -194,8 +194,8 @@ def build_parser() -> argparse.ArgumentParser:
     for flag, values in (("--sets", SETS), ("--systems", SYSTEMS)):
         shown: Any = {"default": [*values], "metavar": flag[2:-1].upper()}
         leaderboard.add_argument(flag, nargs="+", choices=values, help=", ".join(values), **shown)
-    drawn = "rows drawn from each training file (default: all)"
-    leaderboard.add_argument("--rows", nargs="+", type=int, help=drawn)
+    drawn = "numbers of rows drawn from each training file (default: all)"
+    leaderboard.add_argument("--rows", nargs="+", type=positive_int, help=drawn)
     for command, folder in ((run, "study"), (status, "study"), (leaderboard, "leaderboard")):
         add, runs = command.add_argument, Path("runs", folder)
         add("--seeds", nargs="+", type=int, default=[42], help="of each run (default: 42)")

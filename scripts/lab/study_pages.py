@@ -147,7 +147,7 @@ class Pages:
         }
 
     def by_rows(self) -> Panels:
-        """Return the numbers of training rows and the accuracies of each system, set by set."""
+        """Return numbers of rows and accuracies of each system measured on several, set by set."""
         points: dict[str, dict[str, list[tuple[float, float]]]] = {}
         for address, seeds in self.leaderboard.items():
             task, system, *_ = address.split("/")
@@ -155,13 +155,12 @@ class Pages:
             accuracy = 100 * statistics.mean(numbers(seeds, "metrics", "accuracy"))
             lines = points.setdefault(task, {})
             lines.setdefault(SYSTEMS[system]["title"], []).append((rows, accuracy))
-        several: dict[str, Any] = {}
+        panels: dict[str, Any] = {}
         for task, lines in points.items():
-            drawn = {
-                title: zip(*sorted(own), strict=True) for title, own in lines.items() if own[1:]
-            }
-            several |= {task: {title: tuple(own) for title, own in drawn.items()}} if drawn else {}
-        return several
+            for title, own in lines.items():
+                if len(own) > 1:
+                    panels.setdefault(task, {})[title] = tuple(zip(*sorted(own), strict=True))
+        return panels
 
     def translation_figures(self) -> dict[str, Any]:
         """Return BLEU by the length of the source, and an alignment of the last model with one."""
@@ -234,10 +233,10 @@ class Pages:
                 found.append((names, seeds[0]["arguments"], self.accuracy(own, "/".join(names))))
             for trial in seeds[0]["trials"] if own == "search" == kind else ():
                 task, model = names
-                cell = MISSING if trial["value"] is None else f"{100 * trial['value']:.2f}"
-                cell += "" if trial["state"] == "complete" else f" ({trial['state']})"
+                best = MISSING if trial["value"] is None else f"{100 * trial['value']:.2f}"
+                best += "" if trial["state"] == "complete" else f" ({trial['state']})"
                 shown = [task, model.replace("_", " "), str(trial["number"])]
-                found.append((shown, trial["settings"], cell))
+                found.append((shown, trial["settings"], best))
         return found
 
     def systems(self) -> list[tuple[str, str, Sequence[Record]]]:

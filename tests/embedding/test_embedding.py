@@ -207,6 +207,8 @@ def test_embed_corpus_names_files_and_settings_that_it_cannot_use(
         ({"inputs": (numbers,)}, "column 'text' holds values of type int64, not texts"),
         ({"inputs": (file, numbers)}, r"the columns do not go together: .*; leave this one out"),
         ({"inputs": ()}, r"files are \[\] and --dataset_name is None; give either"),
+        ({"rows_per_shard": -1}, "--rows_per_shard is -1; it must be 1 or more"),
+        ({"dtype": "int8"}, "--dtype is 'int8'; allowed are float32, "),
         ({"revision": "main"}, "is a folder; leave the revision 'main' out"),
         ({"device": "abacus"}, "cannot compute on device 'abacus'"),
     ]

@@ -76,8 +76,12 @@ def test_read_word_list_rates_words_by_the_second_column_and_refuses_an_empty_fi
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "words.tsv"
-    file.write_text("word\trating\ngood\t0.9\t3\n\nbad\t-0.8\nplain\n", encoding="utf-8")
-    assert read_word_list(file) == {"word": 0, "good": 0.9, "bad": 0.8, "plain": 1}
+    file.write_text("word\trating\ngood\t0.9\t3\n\nbad\t-0.8\nplain\nbare\t\n", encoding="utf-8")
+    assert read_word_list(file) == {"word": 0, "good": 0.9, "bad": 0.8, "plain": 1, "bare": 1}
+    for wrong in ("high", "nan", "inf"):
+        file.write_text(f"good\t1\nbad\t{wrong}\n", encoding="utf-8")
+        with pytest.raises(ValueError, match=f"line 2: '{wrong}' is no finite number"):
+            read_word_list(file)
     file.write_text("\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"words\.tsv has no words; give a text file"):
         read_word_list(file)

@@ -37,6 +37,11 @@ def test_nearest_neighbour_accuracy_is_that_of_plain_loops(
     assert nearest_neighbour_accuracy(source, target, shift) == right / 11
 
 
+def test_nearest_neighbour_accuracy_refuses_a_single_pair() -> None:
+    with pytest.raises(ValueError, match="there are 1 pairs; give at least 2"):
+        nearest_neighbour_accuracy(torch.ones(1, 2), torch.ones(1, 2))
+
+
 def test_layer_vectors_are_means_without_padding_and_special_tokens() -> None:
     """Of a foreign encoder, in batches: layer 0 is what its first layer reads."""
     tokenizer = build_translation_tokenizer(TEXTS)  # ends each text with </s>

@@ -53,9 +53,10 @@ ODD = (
 ALONE = "\0\x1b\t\n\x0b\x1c\x85\xa0\u1680\u180e\u200b\u200d\u2028\u202e\u3000\ufeff\ufe0f\ud83d"
 PIECES = [*ODD.split(" "), *ALONE]
 REGRESSION = {"problem_type": "regression", "num_labels": 2, "target_mean": [2.0, -1.0]}
+SEVERAL = {"problem_type": "multi_label_classification", "num_labels": 12}  # more than rows
 HEADS: tuple[dict[str, Any], ...] = (
     {"attention_function": "softmax", "normalize_states": False},
-    {"problem_type": "multi_label_classification", "num_lstm_layers": 3, "lstm_shortcuts": True},
+    {**SEVERAL, "num_lstm_layers": 3, "lstm_shortcuts": True},
     {**REGRESSION, "target_deviation": [3, 0.5], "num_lstm_layers": 2, "classifier": "pruned_mlp"},
     {"pooling": "generalized", "attention_function": "sparsemax", "level": "character"},
     {"matching": "concat", "attention_function": "sparsemax"},

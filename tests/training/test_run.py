@@ -366,6 +366,11 @@ def test_run_refuses_contradictions_at_once(
         run_tiny(tmp_path / "run", **{**reviews, **options})
 
 
+def test_run_refuses_its_folder_as_a_record(reviews: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match="is a folder of the run; name a file in it"):
+        run_tiny(tmp_path / "run", **reviews, do_train=True, record=tmp_path / "run")
+
+
 def test_run_refuses_bfloat16_where_the_processor_trains_no_lstm_in_it(
     reviews: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,8 @@ def test_comparison_figure_has_a_column_for_each_model_and_one_scale() -> None:
     assert left.collections[0].norm.vmax == right.collections[0].norm.vmax == 1
     dark = comparison_figure(results, theme="dark")
     assert dark.get_facecolor() < (0.1, 0.1, 0.1) < (0.9, 0.9, 0.9) < figure.get_facecolor()
+    with pytest.raises(ValueError, match="theme is 'blue'; allowed are light, dark"):
+        attention_figure(result("fine"), theme="blue")
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

@@ -88,10 +88,11 @@ def test_article_compares_the_prediction_with_the_true_label() -> None:
     for known, label, verdict in (
         ({"true_label": "4 stars"}, "4 stars", "Right"),
         ({"true_label": "5 stars"}, "5 stars", "Wrong"),
-        ({"true_label": ["a", "b"], "labels": ["a", "b"]}, "a, b", "Right"),
+        ({"true_label": ["b", "a"], "labels": ["a", "b"]}, "b, a", "Right"),
         ({"true_label": [], "labels": []}, "no label", "Right"),
         ({"true_label": ["a"], "labels": []}, "a", "Wrong"),
         ({"true_label": 3.5, "scores": {"4 stars": 0.75}}, "3.5", ""),
+        ({"true_label": [3.5, 1.0]}, "3.5, 1.0", ""),
         ({}, None, ""),
     ):
         values = values_of(result("fine", **known))

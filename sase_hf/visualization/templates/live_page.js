@@ -130,10 +130,10 @@ function drawTop(top, { shown, words, views, added }) {
 function draw({ scores, best, target, sides }) {
   const texts = sides.map(attended), full = Math.max(0.001, ...texts.flatMap((text) => text.added.map(Math.abs)));
   const number = (score) => (model.kind === "probabilities" ? `${(100 * score).toFixed(1)}%` : score.toFixed(3));
-  const order = [...scores.keys()];
+  const order = [...scores.keys()], areSeveral = model.kind === "shares";
+  const predicted = areSeveral ? order.filter((label) => scores[label] > 0.5) : [best];
   if (order.length > model.max_labels) order.sort((a, b) => scores[b] - scores[a]).splice(model.max_labels);
   one("main").style.setProperty("--full", full);
-  const areSeveral = model.kind === "shares", predicted = areSeveral ? order.filter((label) => scores[label] > 0.5) : [best];
   one("#answer bdi").textContent = predicted.map((label) => model.labels[label]).join(", ") || "no label";
   one("#answer .score").textContent = areSeveral ? "" : number(scores[best]);
   one(".scores").replaceChildren(...order.map((label) => {
