@@ -60,6 +60,7 @@ _WAYS_OUT = {
 
 
 ONNX_SECTION = """
+
 ## ONNX
 
 `onnx/` has the same weights for ONNX Runtime, without torch. In a copy of this repository, run

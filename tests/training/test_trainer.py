@@ -185,6 +185,19 @@ def test_trainer_that_had_ended_makes_no_update_when_it_is_resumed(
     assert losses[0] == losses[1] > 0
 
 
+def test_trainer_resumes_from_the_newest_complete_checkpoint(tmp_path: Path) -> None:
+    """The stock Trainer takes the highest number and fails on a torn folder."""
+    whole = make_trainer(tmp_path, **EVERY_FIVE)
+    whole.train()
+    (tmp_path / "checkpoint-16" / "scheduler.pt").unlink()
+    (tmp_path / "checkpoint-15" / "trainer_state.json").write_text("{")
+    assert newest_complete_checkpoint(str(tmp_path)) == tmp_path / "checkpoint-10"
+    resumed = make_trainer(tmp_path, **EVERY_FIVE)
+    resumed.train(resume_from_checkpoint=True)
+    assert same_weights(weights_of(resumed), weights_of(whole))
+    assert why_incomplete(tmp_path / "checkpoint-16") is None, "torn folders are written anew"
+
+
 def test_trainer_deletes_older_checkpoints_after_the_new_one_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
