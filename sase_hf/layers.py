@@ -44,7 +44,8 @@ class _PoolingLayer(nn.Module):
         without tokens has zeros.
 
         States (B, T, H), T >= 1, are never read on padding. The mask (B, T) is nonzero on real
-        tokens, anywhere in a row; without it every token is real. ValueError: it has another shape.
+        tokens, anywhere in a row; without it every token is real. Raises ValueError if it has
+        another shape.
         """
         if attention_mask is None:
             attention_mask = states.new_ones(states.shape[:2])

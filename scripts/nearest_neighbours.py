@@ -166,7 +166,7 @@ def nearest_neighbour_accuracy(source: Tensor, target: Tensor, shift: str = "oth
 
     Row i of the target (N, H) translates row i of the source. The `shift`, the mean of target minus
     source, is added to a source row first: over all pairs (`same`, as in the paper), over the half
-    without the row (`other`, which leaks nothing), or `none`. ValueError: a pair has no other.
+    without the row (`other`, which leaks nothing), or `none`. ValueError: fewer than two pairs.
     """
     if len(source) < 2:
         raise ValueError(f"there are {len(source)} pairs; give at least 2")

@@ -142,6 +142,16 @@ class CheckedPreTrainedModel(PreTrainedModel):
         """Whether this is a head around a base model."""
         return self.base_model is not self
 
+    def asked_outputs(
+        self, attentions: bool | None, hidden_states: bool | None
+    ) -> tuple[bool, bool]:
+        """Return whether to return attentions and hidden states: by default as in the config."""
+        if attentions is None:
+            attentions = self.config.output_attentions
+        if hidden_states is None:
+            hidden_states = self.config.output_hidden_states
+        return bool(attentions), bool(hidden_states)
+
     def embed(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
         """Return the word vectors (B, T, embedding_size) of ids (B, T), or those given.
 

@@ -385,12 +385,11 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         if mask is not None:
             annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)
         annotations = annotations[:, :tokens]
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
+        shows_states = self.asked_outputs(None, output_hidden_states)[1]
         return RNNSearchModelOutput(
             last_hidden_state=annotations,
             sentence_embedding=state.transpose(0, 1).flatten(1),
-            hidden_states=(words, annotations) if output_hidden_states else None,
+            hidden_states=(words, annotations) if shows_states else None,
         )
 
 
@@ -529,11 +528,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if use_cache:
             cache = RNNSearchCache() if cache is None else cache
             cache.state, cache.seen = state, cache.seen + words.shape[1]
-        if output_attentions is None:
-            output_attentions = self.config.output_attentions
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
-        has_alignment = output_attentions and alignment is not None
+        attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
+        has_alignment = attends and alignment is not None
         return RNNSearchOutput(
             loss=loss,
             logits=logits,
@@ -541,7 +537,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             cross_attentions=(alignment[:, None],) if has_alignment else None,
             encoder_last_hidden_state=source.last_hidden_state,
             encoder_hidden_states=source.hidden_states,
-            decoder_hidden_states=(hidden,) if output_hidden_states else None,
+            decoder_hidden_states=(hidden,) if shows_states else None,
             nll=nll,
         )
 

@@ -440,17 +440,14 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             marks = packing.unpack(packing.pack(rationale.unsqueeze(-1))).squeeze(-1)
             rationale = marks.masked_fill(~packing.real, 0)  # (B, S)
         matrix, attention, penalty, cost = self.pooling(states, layers[-1], packing, rationale)
-        if output_attentions is None:
-            output_attentions = self.config.output_attentions
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
+        attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         attentions = hidden_states = pairs = None
-        if output_attentions and attention is not None:
+        if attends and attention is not None:
             attentions = (packing.restore(attention.mT)[:, :tokens].mT,)
-        if output_attentions and self.config.relation_weights != "none":
+        if attends and self.config.relation_weights != "none":
             weights = self.token_encoder.attend(vectors, packing)  # type: ignore[operator]
             pairs = packing.restore_pairs(weights)[:, :tokens, :tokens]
-        if output_hidden_states:
+        if shows_states:
             restored = (packing.restore(packing.unpack(layer))[:, :tokens] for layer in layers)
             hidden_states = (word_vectors, *restored)
         return SelfAttentiveModelOutput(

@@ -16,12 +16,14 @@ from ..models import TRANSLATION_TASK
 from ..visualization import alignment_fragment, attention_fragment, visible
 from ..visualization.attended_text import shortened
 from ..visualization.figures import MAX_TOKENS
-from .html_export import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
+from .examples import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
 
 try:
     import gradio as gr
 except ImportError as error:
-    raise ImportError("the page needs gradio, not found: pip install 'sase_hf[demo]'") from error
+    raise ImportError(
+        "the page needs gradio, which is not installed: pip install 'sase_hf[demo]'"
+    ) from error
 
 STYLE_SHEET = Path(__file__).with_name("demo.css")
 TITLE = "What the model reads"

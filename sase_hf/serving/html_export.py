@@ -25,6 +25,7 @@ from ..utils.loading import load_checkpoint, name_checkpoints
 from ..utils.text import INVISIBLE, visible
 from ..visualization import attended_text, page
 from ..visualization.rendering import render
+from .examples import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
 from .onnx_export import random_batches, relative_difference
 
 PART_SIZE = 3 * 2**18  # bytes, decoded at a time
@@ -34,18 +35,6 @@ ENCODER_FIELDS = ("hidden_size", "num_lstm_layers", "lstm_shortcuts")
 POOLING_FIELDS = ("pooling", "attention_function", "normalize_states", "num_hops")
 PAGE_LIMITS = ("MAX_LABELS", "TOP_WORDS", "MIN_TOP_WEIGHT")
 TEXT_LIMITS = ("MIN_ADDED", "FULL_STRENGTH", "MIN_RATIO", "EVEN_ENTROPY", "READS_EVENLY")
-# Made-up sentences, whatever the model was trained on; Gradio shows the first 60 characters.
-EXAMPLES = (
-    ("The room was small, but the breakfast was not bad at all.",),
-    ("We waited an hour for a table, and then the soup was cold.",),
-    ("I had expected little, and yet the tour was wonderful.",),
-)
-PAIR_EXAMPLES = (
-    ("The cook thanked the guest.", "The guest thanked the cook."),
-    ("All the children slept.", "Some of the children slept."),
-    ("A woman plays the guitar.", "A woman is making music."),
-)
-MAX_CHARACTERS = 20_000  # of a text
 MAX_DRAWN = 100_000  # words times hops, beyond which no single hop can be chosen
 
 

@@ -110,6 +110,10 @@ def locked(output_dir: FilePath, process: int = 0) -> Iterator[None]:
         yield
 
 
+def _was_complete(checkpoint: Path) -> bool:
+    return (checkpoint / MANIFEST_NAME).exists()
+
+
 def check_unused(output_dir: FilePath) -> None:
     """Raise ValueError if a folder holds more than the beginning of a run without a checkpoint.
 
@@ -124,8 +128,7 @@ def check_unused(output_dir: FilePath) -> None:
             f"--output_dir {folder} is not empty, it holds a trained model; choose another folder"
         )
     checkpoints = list_checkpoints(folder)
-    was_any_complete = any((path / MANIFEST_NAME).exists() for path in checkpoints)
-    is_begun = ROWS_NAME in names and not was_any_complete
+    is_begun = ROWS_NAME in names and not any(map(_was_complete, checkpoints))
     if names and not is_begun:
         raise ValueError(
             f"--output_dir {folder} is not empty. Continue its run with --resume_from_checkpoint, "
@@ -156,8 +159,7 @@ def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | 
     `true` and `auto` take the newest complete one; `auto` may find that there was none yet.
     """
     choice = (requested or "false").lower()
-    saved = list_checkpoints(output_dir)
-    was_any_complete = any((path / MANIFEST_NAME).exists() for path in saved)
+    was_any_complete = any(map(_was_complete, list_checkpoints(output_dir)))
     if choice == "false" or (choice == "auto" and not was_any_complete):
         return None
     if choice in ("true", "auto"):

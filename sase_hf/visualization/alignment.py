@@ -52,7 +52,8 @@ def alignment_text(result: Result, top: int = 3) -> str:
 def parse_alignment(result: Result) -> Grid:
     """Return the weights, shape (L, T), the L target words and the T source words."""
     if not isinstance(result, Mapping) or not all(field in result for field in FIELDS):
-        raise ValueError("the result is not from the aligned-translation pipeline; give such a one")
+        fault = "the result is not from the aligned-translation pipeline"
+        raise ValueError(f"{fault}; it must have {', '.join(FIELDS)}")
     weights: Any = result["alignment"]
     if weights is None:
         raise ValueError("the model has no attention, so there is no alignment to show")
