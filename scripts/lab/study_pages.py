@@ -13,12 +13,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from figures import accuracy_figure, points_figure
 from jinja2 import Environment, StrictUndefined
 from leaderboard import SETS, SYSTEMS
 from records import Record, read_record
 
+import sase_hf
 from sase_hf.hub import model_card
 from sase_hf.models import FAMILIES
 from sase_hf.visualization import alignment_figure, lines_figure
@@ -223,6 +225,21 @@ class Pages:
             curve = [at for at, _ in points], [100 * statistics.mean(y) for _, y in points]
             curves.setdefault(task, {})[str(TITLES[table][recipe])] = curve
         return curves
+
+    def weights(self, task: str, recipe: str) -> list[str]:
+        """Count the weights as Table 4: hidden layer, softmax (no biases), rest (no vectors)."""
+        config = self.measured(f"{task}/{recipe}", "config")[0]
+        with torch.device("meta"):
+            head = getattr(sase_hf, config["architectures"][0])
+            model = head(sase_hf.SelfAttentiveConfig.from_dict(config))
+
+        def count(part: Any) -> int:
+            return sum(weight.numel() for weight in part.parameters())
+
+        classifier, output = model.classifier, model.classifier.output
+        other = count(model) - count(classifier) - count(model.get_input_embeddings())
+        counts = (count(classifier) - count(output), output.weight.numel(), other)
+        return [f"{number:,}" for number in counts]
 
     def trials(self, kind: str) -> list[Trial]:
         """Return the trials of the records tuning/TASK/TRIAL, or search/TASK/MODEL."""

@@ -14,6 +14,8 @@ from records import read_records
 from runner import RESULTS, state_of
 from study_pages import Pages, by_recipe, cell
 
+from sase_hf import SelfAttentiveConfig
+
 CARDS = Path(__file__).parents[2] / "model_cards"
 CONSTRAINTS = CARDS.with_name("constraints.txt")
 
@@ -46,6 +48,17 @@ def test_lengths_have_an_interval() -> None:
     poolings = ("last", "mean", "max", "one_hop", "default")
     shown = Pages({f"snli/length_{pooling}": seeds for pooling in poolings}, {})
     assert shown.lengths("snli") == [["5 to 20", "100", *["80.0 (71.1 to 86.7)"] * 5]]
+
+
+def test_weights_are_counted_as_in_the_paper() -> None:
+    """The sizes of its Yelp model give its numbers, rounded: 54M, 15K and 1.3M."""
+    sizes = {"lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30, "num_labels": 5}
+    config = SelfAttentiveConfig(classifier_hidden_size=3000, **sizes).to_diff_dict()
+    config["architectures"] = ["SelfAttentiveForSequenceClassification"]
+    lstm, attention = 2 * (4 * 300 * (100 + 300) + 2 * 4 * 300), 350 * (600 + 30)
+    shown = Pages({"yelp5/self_attentive": [record(config=config)]}, {})
+    found = shown.weights("yelp5", "self_attentive")
+    assert found == ["54,003,000", "15,000", f"{lstm + attention:,}"]
 
 
 def test_records_that_the_tables_cannot_show_are_refused(tmp_path: Path) -> None:
