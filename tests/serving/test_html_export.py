@@ -153,8 +153,8 @@ def assert_equal(found: list[Any], expected: list[Any], names: list[str]) -> Non
             assert mine["marked"] == [list(span) for span in text.words]
             assert mine["shown"] == visible(side["text"])
             for name in ("attention", "overall", "contributions"):
-                assert_close(mine[name], side[name], 3e-5)
-            assert_close(mine["words"], side["word_contributions"], 3e-5)
+                assert_close(mine[name], side[name], 1e-5)
+            assert_close(mine["words"], side["word_contributions"], 1e-5)
 
 
 def assert_close(found: list[Any], expected: list[Any], error: float) -> None:
@@ -172,9 +172,7 @@ def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[st
     texts: list[Any] = [
         draw_review(draw, STARS[k % 5])["text"] for k in range(200 if fields is HEADS[0] else 20)
     ]
-    made = made_strings(NUM_STRINGS // 3)  # without orders of marks that browsers see otherwise
-    texts += [one for one in made if sum(map(bool, map(unicodedata.combining, one))) < 2]
-    texts += ["the good " * 40]
+    texts += [*made_strings(NUM_STRINGS // 3), "the good " * 40]
     checkpoint = save(tmp_path / "model", texts, **fields)
     explain = pipeline("self-attention", model=checkpoint)
     if "matching" in fields:
@@ -195,7 +193,7 @@ def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[st
 @pytest.mark.parametrize("level", ["word", "character"])
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_page_tokenizes_as_the_tokenizer(page: Any, level: Any, lowercase: bool) -> None:
-    """Ids and marks, but for new characters and rare orders of several marks on a letter."""
+    """Ids and marks, but for rare orders of several marks on a letter."""
     texts = made_strings(10 * NUM_STRINGS)
     page.set_content(f"<script>{SCRIPT.read_text(encoding='utf-8')}</script>")
     for spaced in ([], ["plain words"] * len(texts) * 20):
@@ -213,6 +211,7 @@ def test_page_tokenizes_as_the_tokenizer(page: Any, level: Any, lowercase: bool)
             if tokens != [[token, *mark] for token, mark in zip(ids, marks, strict=True)]:
                 others.append(text)
         assert len(others) <= len(texts) / 5000, others
+        assert all(sum(map(bool, map(unicodedata.combining, one))) > 1 for one in others), others
 
 
 @pytest.mark.browser
