@@ -77,7 +77,11 @@ def list_shards(folder: Path, num_rows: int, rows_per_shard: int) -> list[Shard]
     ]
 
 
-def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
+def read_manifest(
+    folder: Path,
+    wanted: Mapping[str, Mapping[str, Any]],
+    way_out: str = "Give the same ones, or name another --output",
+) -> dict[str, Any] | None:
     """Return the manifest of a folder, None if the folder holds no embeddings yet.
 
     Raises ValueError if the manifest is damaged, differs from a section that is wanted, or is
@@ -101,7 +105,7 @@ def read_manifest(folder: Path, wanted: Mapping[str, Mapping[str, Any]]) -> dict
     ]
     if differences:
         fault = f"{folder} was begun with other settings: {'; '.join(differences)}"
-        raise ValueError(f"{fault}. Give the same ones, or name another --output")
+        raise ValueError(f"{fault}. {way_out}")
     return found
 
 

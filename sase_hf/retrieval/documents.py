@@ -50,7 +50,8 @@ class DocumentRanker:
         settings = manifest["settings"]
         self.max_seq_length: int | None = settings["max_seq_length"]
         self._embed = Embedder(checkpoint, max_seq_length=self.max_seq_length, device="cpu")
-        read_manifest(folder, {"model": self._embed.identity})
+        way_out = "Name the checkpoint that embedded the documents, or embed them anew by embed.py"
+        read_manifest(folder, {"model": self._embed.identity}, way_out)
         shards = list_shards(folder, manifest["rows"], settings["rows_per_shard"])
         if missing := [shard.path.name for shard in shards if not shard.is_finished()]:
             raise ValueError(f"{folder} lacks {missing[0]}; give the command of embed.py again")
