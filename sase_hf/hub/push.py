@@ -230,7 +230,7 @@ def prepare(
     folder = Path(checkpoint)
     weights = weight_files(folder)
     # Loading refuses an index that names files outside the folder, before it reads them.
-    model, tokenizer = load_checkpoint(str(checkpoint), strict=True)
+    model, _ = load_checkpoint(str(checkpoint), strict=True)
     family = FAMILIES[model.config.model_type]
     if handler and model.can_generate():
         raise ValueError(f"{checkpoint} translates, and the handler does not; leave --handler out")
@@ -245,11 +245,6 @@ def prepare(
         raise ValueError(
             f"the labels are called {', '.join(unnamed[:3])}. Name them with --label_names when "
             "training, or in model.config.id2label and label2id"
-        )
-    if len(tokenizer) > model.config.vocab_size:
-        raise ValueError(
-            f"the tokenizer in {checkpoint} has {len(tokenizer):,} words, the model "
-            f"{model.config.vocab_size:,}; replace it with the one that the model was trained with"
         )
     for name in names:
         if not (folder / name).resolve().is_relative_to(folder.resolve()):

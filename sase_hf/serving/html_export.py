@@ -55,7 +55,7 @@ def live_page(
     """
     model, tokenizer = load_checkpoint(checkpoint)
     settings = built_settings(tokenizer)
-    if fault := _fault(model, settings, len(tokenizer)):
+    if fault := _fault(model, settings):
         raise ValueError(
             f"{checkpoint} {fault}, which a page cannot compute; export it to ONNX (name a folder "
             "instead of an .html file), or serve it with scripts/app.py"
@@ -116,7 +116,7 @@ def live_page(
     return rendered, difference
 
 
-def _fault(model: Any, settings: Mapping[str, Any] | None, num_words: int) -> str | None:
+def _fault(model: Any, settings: Mapping[str, Any] | None) -> str | None:
     """Return what a checkpoint has that the script of the page cannot compute; None if nothing."""
     config = model.config
     if not hasattr(model, "classify"):
@@ -125,8 +125,6 @@ def _fault(model: Any, settings: Mapping[str, Any] | None, num_words: int) -> st
         return f"has encoder={config.encoder!r}"
     if not config.has_attention:
         return f"has pooling={config.pooling!r}"
-    if num_words > config.vocab_size:
-        return f"has a tokenizer of {num_words:,} words for {config.vocab_size:,} word vectors"
     return "has a tokenizer that build_tokenizer did not make" if settings is None else None
 
 

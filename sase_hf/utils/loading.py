@@ -179,6 +179,12 @@ def _load(
             checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **options
         )
         tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, **options)
+        if len(tokenizer) > model.config.vocab_size:  # else other words get the vectors of these
+            raise ValueError(
+                f"the tokenizer has {len(tokenizer):,} words, the model "
+                f"{model.config.vocab_size:,} word vectors; replace it with the one that the model "
+                "was trained with"
+            )
     if strict and (names := sorted(loaded["unexpected_keys"])):
         fault = f"{checkpoint} has weights that the model does not: {', '.join(names[:3])}"
         raise ValueError(f"{fault}. Load it with sase_hf and save it with save_pretrained")

@@ -8,7 +8,7 @@ import torch
 from checkpoints import change_weights, save_checkpoint
 from transformers import BertConfig
 
-from sase_hf import SelfAttentiveModel
+from sase_hf import SelfAttentiveModel, build_tokenizer
 from sase_hf.utils.loading import (
     load_checkpoint,
     load_encoder,
@@ -79,6 +79,14 @@ def test_load_checkpoint_names_a_file_of_other_types(file: str, name: str, tmp_p
         load_checkpoint(folder)
     with pytest.raises(ValueError, match=r"^cannot load x: KeyError"), reraise_naming("x"):
         raise KeyError
+
+
+def test_load_checkpoint_refuses_a_tokenizer_with_more_words_than_vectors(tmp_path: Path) -> None:
+    """The tokenizer is another model's, so that the words it shares have the vectors of others."""
+    folder = save_checkpoint(tmp_path)
+    build_tokenizer([f"w{number}" for number in range(5_000)]).save_pretrained(folder)
+    with pytest.raises(ValueError, match=r"tokenizer has 5,\d+ words, the model \d+ word vec"):
+        load_checkpoint(folder)
 
 
 def test_name_checkpoints_uses_the_shortest_names_that_differ() -> None:
