@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, List, Value
 
+from .tokenizer import text_fault
+
 SINGLE_LABEL = "single_label_classification"
 MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
@@ -285,7 +287,9 @@ def class_name(value: Any) -> str:
     if not isinstance(value, str | int | float):
         kind = type(value).__name__
         raise ValueError(f"{reprlib.repr(value)} is a {kind}; a label is a text or a number")
-    return str(value)
+    if fault := text_fault(name := str(value)):
+        raise ValueError(f"the label {fault}")
+    return name
 
 
 def is_number(value: Any) -> bool:

@@ -145,6 +145,8 @@ def test_label_column_refuses_bad_names_and_too_few() -> None:
         LabelColumn.learn(["a", "b"], "ranking")
     with pytest.raises(ValueError, match="the labels 'a'; at least 2 are needed"):
         LabelColumn.learn(["a", "a"])
+    with pytest.raises(ValueError, match=r"the label 'a.*' has a lone surrogate.*; repair it"):
+        LabelColumn.learn(["a\ud800", "b"])
     prices = [str(number) for number in range(60)]
     with pytest.raises(ValueError, match="60 different whole numbers in 62 rows; add --problem_ty"):
         LabelColumn.learn(prices + prices[:2])
