@@ -30,6 +30,7 @@ _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
 _TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes"), True)
 _TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no"), False)
 _LIKE_MISSING = {"nan", "null", "none", "na", "n/a", "#n/a"}
+_INFINITE = {"inf", "infinity"}
 _SEPARATORS = (";", "|", "/", ",")  # between the labels of one cell
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # pandas writes it so beside missing cells
 # numpy prints an array without commas; read as Python, 'a' 'b' would be 'ab'.
@@ -340,6 +341,7 @@ def _several_in_one(texts: Collection[str]) -> dict[str, str]:
 def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named: bool) -> str:
     items = [item for row in lists for item in row] if lists else values
     if named or not all(map(is_number, items)):
+        _refuse_spoilt_quantities(items, named=named)
         return MULTI_LABEL if lists else SINGLE_LABEL
     numbers = [float(str(item)) for item in items]  # float("1e400") is inf; float(10**400) raises
     if any(number % 1 for number in numbers):
@@ -353,6 +355,17 @@ def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named
         other = f"or --problem_type {SINGLE_LABEL} if each is a class"
         raise ValueError(f"{fault}; {advice}, {other}")
     return SINGLE_LABEL
+
+
+def _refuse_spoilt_quantities(items: Sequence[Any], *, named: bool) -> None:
+    """Raise ValueError for fractions beside "nan" or "inf": each would become a class."""
+    texts = {str(item).strip() for item in items if not is_number(item)}
+    likely = all(text.lstrip("+-").casefold() in _LIKE_MISSING | _INFINITE for text in texts)
+    if named or not likely or not any(float(str(i)) % 1 for i in items if is_number(i)):
+        return
+    fault = f"the labels are numbers, but for {_listed(sorted(texts))}"
+    advice = "empty such cells and add --drop_unlabelled"
+    raise ValueError(f"{fault}; {advice}, or --problem_type {SINGLE_LABEL} if each is a class")
 
 
 def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:

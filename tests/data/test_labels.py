@@ -145,6 +145,10 @@ def test_label_column_refuses_bad_names_and_too_few() -> None:
         LabelColumn.learn(["a", "b"], "ranking")
     with pytest.raises(ValueError, match="the labels 'a'; at least 2 are needed"):
         LabelColumn.learn(["a", "a"])
+    for item in ("nan", "N/A", "-inf"):  # else each score would be a class
+        with pytest.raises(ValueError, match=rf"numbers, but for '{item}'; empty such cells and"):
+            LabelColumn.learn(["0.5", item, "1.5"])
+        assert LabelColumn.learn(["0.5", item, "1.5"], SINGLE_LABEL).problem_type == SINGLE_LABEL
     with pytest.raises(ValueError, match=r"the label 'a.*' has a lone surrogate.*; repair it"):
         LabelColumn.learn(["a\ud800", "b"])
     prices = [str(number) for number in range(60)]
