@@ -57,6 +57,9 @@ def export(
     if folder.exists() and (folder == Path.cwd() or not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} exists and is not empty; name a new folder, or empty it")
     model, tokenizer = load_checkpoint(checkpoint)
+    if model.config.is_encoder_decoder:  # torch.export fails in the encoder, too
+        fault = f"{checkpoint} is a {type(model).__name__}, which has no ONNX export"
+        raise ValueError(f"{fault}; serve it with scripts/app.py or sase_hf predict")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
         draft = Path(scratch, folder.name)

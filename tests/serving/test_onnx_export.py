@@ -18,9 +18,10 @@ from isolated import run_isolated
 from rows import write_jsonl
 from script_files import load_script
 from tiny import BERT, ON_BERT, PAPER, exports, pair_batch, random_pair
+from tiny_translation import tiny_translator
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
-from sase_hf import SelfAttentiveModel
+from sase_hf import SelfAttentiveModel, build_translation_tokenizer
 from sase_hf.serving import onnx_export
 from sase_hf.serving.onnx_export import export
 from sase_hf.serving.onnx_predictor import Predictor
@@ -127,6 +128,15 @@ def test_export_names_a_full_folder_and_a_missing_package(
     monkeypatch.setattr(onnx_export, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match=r"needs onnx, onnxruntime, onnxscript: pip install 'sase"):
         load_script("export").main([str(root / "classifier"), str(tmp_path / "onnx")])
+
+
+def test_export_names_the_servers_of_a_translation_model(tmp_path: Path) -> None:
+    """The exporter fails on it with pages of its own."""
+    tiny_translator().save_pretrained(tmp_path / "model")
+    build_translation_tokenizer(["a dog runs"]).save_pretrained(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"has no ONNX export; serve it with scripts/app\.py or"):
+        export(str(tmp_path / "model"), tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
 
 
 def use_graph(monkeypatch: pytest.MonkeyPatch, graph: Path) -> None:
