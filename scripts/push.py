@@ -1,6 +1,6 @@
 """Check a checkpoint and publish it on the Hugging Face Hub.
 
-    python scripts/push.py runs/mine OWNER/NAME --dry_run
+    python scripts/push.py runs/mine OWNER/NAME --license apache-2.0 --language en --dry_run
     python scripts/push.py runs/mine OWNER/NAME
 
 Before anything is sent, the model is loaded and checked: finite weights, named labels, the code of
