@@ -157,17 +157,20 @@ def reraise_as_value_error() -> Iterator[None]:
 
 
 @contextmanager
-def reraise_naming(checkpoint: str) -> Iterator[None]:
-    """Put the name of a checkpoint into the errors of loading it, ValueError or OSError."""
+def reraise_naming(checkpoint: str, part: str = "") -> Iterator[None]:
+    """Put the name of a checkpoint into the errors of loading it, ValueError or OSError.
+
+    `part` says what of the checkpoint was loaded, such as "the tokenizer of ".
+    """
     try:
         with reraise_as_value_error():
             yield
     except OSError as reason:
         where = "" if Path(checkpoint).is_dir() else " from the Hub (there is no such folder)"
-        raise OSError(f"cannot load {checkpoint}{where}: {reason}") from reason
+        raise OSError(f"cannot load {part}{checkpoint}{where}: {reason}") from reason
     except Exception as reason:  # of a malformed file: any kind, a bare one by tokenizers
         why = str(reason) or type(reason).__name__
-        raise ValueError(f"cannot load {checkpoint}: {why}") from reason
+        raise ValueError(f"cannot load {part}{checkpoint}: {why}") from reason
 
 
 def _load(
@@ -178,10 +181,11 @@ def _load(
         model, loaded = model_class.from_pretrained(
             checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **options
         )
+    with reraise_naming(checkpoint, "the tokenizer of "):
         tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, **options)
         if len(tokenizer) > model.config.vocab_size:  # else other words get the vectors of these
             raise ValueError(
-                f"the tokenizer has {len(tokenizer):,} words, the model "
+                f"it has {len(tokenizer):,} words, the model "
                 f"{model.config.vocab_size:,} word vectors; replace it with the one that the model "
                 "was trained with"
             )
