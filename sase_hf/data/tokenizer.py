@@ -115,7 +115,7 @@ def build_tokenizer(
     if len(vocabulary) == len(SPECIAL_TOKENS):
         fault = f"no word occurs min_frequency={min_frequency} times in the texts"
         fault += f", or vocab_size={vocab_size} leaves no room for words"
-        raise ValueError(f"{fault}; give other texts, or change one of the two")
+        raise ValueError(f"{fault}; give more texts, or change one of the two")
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNK_TOKEN)
     return _fast(tokenizer, model_max_length, ["input_ids", "token_type_ids", "attention_mask"])
 

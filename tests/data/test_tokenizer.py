@@ -172,7 +172,7 @@ def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: 
         (Dataset.from_dict({"text": ["a"]}), {}, r"text 0 .* is of type dict, .*pass one column"),
         (["a", None], {}, r"text 1 \(counted from 0\): None is of type NoneType, not a string"),
         (["", " \n"], {}, "no word occurs min_frequency=1 times in the texts"),
-        (TEXTS, {"vocab_size": 2}, "vocab_size=2 leaves no room for words; give other"),
+        (TEXTS, {"vocab_size": 2}, "vocab_size=2 leaves no room for words; give more"),
         (TEXTS, {"level": "letter"}, "level is 'letter'; it must be 'word' or 'character'"),
     ],
 )
