@@ -8,6 +8,7 @@ Each line of the file, or of the standard input, is a text; for a model of pairs
 A translation model prints translations. Files with columns are read by train.py --test_file.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -44,10 +45,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         with wrap_read_errors(flags.file, endings=("",)):
             lines = text_lines(0 if flags.file == "-" else flags.file)
             rows = predict(model, tokenizer, lines, flags.per_device_eval_batch_size)
-            if flags.format == "csv":
-                write_csv(sys.stdout, map(flat_row, rows), CsvForm(",", "\n", "utf-8", "", None))
-            for row in rows:
-                print(json_line(row))
+            try:
+                if flags.format == "csv":
+                    form = CsvForm(",", "\n", "utf-8", "", None)
+                    write_csv(sys.stdout, map(flat_row, rows), form)
+                for row in rows:
+                    print(json_line(row))
+            except BrokenPipeError:  # the reader, such as head, has enough: end as SIGPIPE would
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                sys.exit(141)
 
 
 @torch.inference_mode()

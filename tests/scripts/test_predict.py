@@ -55,6 +55,21 @@ def test_predict_answers_some_lines_before_it_reads_more(checkpoints: Path) -> N
     assert list(lines) == TEXTS[2:]
 
 
+def test_predict_ends_without_a_line_where_its_reader_has_enough(
+    checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    (tmp_path / "new.txt").write_text("good\n", encoding="utf-8")
+    read, write = os.pipe()
+    os.close(read)
+    words = [str(checkpoints / "classifier"), str(tmp_path / "new.txt")]
+    with open(write, "w", encoding="utf-8") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        with pytest.raises(SystemExit) as stopped:
+            load_script("predict").main(words)
+    assert stopped.value.code == 141
+    assert "predict.py" not in capsys.readouterr().err
+
+
 def test_predict_says_how_to_convert_a_text_of_windows(checkpoints: Path, tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_bytes("Zoë".encode("cp1252"))
     with pytest.raises(SystemExit, match=r"cannot read .*new\.txt.*: iconv .*/new-utf8\.txt"):
