@@ -54,6 +54,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         ending = check(flags)
         named = name_checkpoints([flags.checkpoint, *flags.compare])
         readers = {name: load_pipeline(checkpoint) for name, checkpoint in named.items()}
+        if flags.text and not flags.text_pair:
+            for name, reader in readers.items():
+                if reader.model.reads_pairs:
+                    raise ValueError(f"{name} compares two texts; give --text_pair for each --text")
         translates = any(reader.task == TRANSLATION_TASK for reader in readers.values())
         shown = (show_alignment if translates else show_attention)(readers, flags, ending)
         if not ending:

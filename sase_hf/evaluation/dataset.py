@@ -104,6 +104,8 @@ def load_evaluation_dataset(
     marks come `with_marks`; ValueError if the file has no such column, or the model reads pairs.
     """
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
+    if model.can_generate():
+        raise ValueError(f"{checkpoint} translates; scripts/visualize.py draws its alignment")
     task = read_file(checkpoint, model, file, with_marks=with_marks, **columns)
     rows = encode_task(task, tokenizer, max_seq_length)["test"]
     if with_marks:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from checkpoints import save_checkpoint, script_main, write_texts
+from tiny_translation import tiny_translator
 
+from sase_hf import build_translation_tokenizer
 from sase_hf.evaluation.dataset import EvaluationDataset
 
 
@@ -30,6 +32,15 @@ def test_measure_refuses_mistakes_in_one_line_before_it_measures(
     given[1:1] = [save_checkpoint(tmp_path / "tiny")]
     with pytest.raises(SystemExit, match=rf"^measure\.py: .*{re.escape(message)}"):
         script_main("measure")([*given, f"--file={write_texts(tmp_path)}"])
+
+
+def test_measure_says_what_shows_the_attention_of_a_translator(tmp_path: Path) -> None:
+    tokenizer = build_translation_tokenizer(["good food"], subwords=False)
+    tiny_translator(vocab_size=len(tokenizer)).save_pretrained(tmp_path / "tiny")
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    words = ["attention", str(tmp_path / "tiny"), f"--file={write_texts(tmp_path)}"]
+    with pytest.raises(SystemExit, match=r"tiny translates; scripts/visualize\.py draws its al"):
+        script_main("measure")(words)
 
 
 @pytest.mark.slow

@@ -159,6 +159,7 @@ def test_visualize_writes_a_figure_of_one_text_read_by_one_checkpoint_or_two(
     [
         ("one", [], "give either --text, once or several times, or --file"),
         ("one", ["--text=a", "--text=b", "--text_pair=c"], "1 --text_pair for 2 --text; give one"),
+        ("pairs", ["--text=a"], "pairs compares two texts; give --text_pair for each --text"),
         ("one", ["--text=a", "--output=a.pdf"], r"must end in one of \.html, \.htm, \.png"),
         ("one", ["--file=absent.csv"], r"^visualize\.py: .*No such file .*absent\.csv"),
         ("one", ["--text=a", "--target=x"], "target is 'x'; the labels are poor, fine, great"),
