@@ -29,8 +29,8 @@ IGNORED_LABEL = -100  # the losses of the models, like those of torch, leave it 
 _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
 _TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes"), True)
 _TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no"), False)
-_LIKE_MISSING = {"nan", "null", "none", "na", "n/a", "#n/a"}
-_INFINITE = {"inf", "infinity"}
+_LIKE_MISSING = {"nan", "null", "none", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "?"}
+_LIKE_MISSING |= {"#div/0!", "#num!", "#value!", "inf", "infinity"}
 _SEPARATORS = (";", "|", "/", ",")  # between the labels of one cell
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # pandas writes it so beside missing cells
 # numpy prints an array without commas; read as Python, 'a' 'b' would be 'ab'.
@@ -134,7 +134,10 @@ class LabelColumn:
         reader, values = CellReader(cells, problem_type, given), []
         for row, cell in enumerate(cells):
             try:
-                values.append(reader.read(cell))
+                values.append(value := reader.read(cell))
+                for item in value if isinstance(value, list) else [value]:
+                    if isinstance(item, str):
+                        class_name(item)  # a text that cannot be a name is refused with its row
             except ValueError as reason:
                 raise CellFault(row, reason) from None
         values = given_labels(values, () if problem_type == REGRESSION else given)
@@ -208,7 +211,7 @@ class LabelColumn:
         counts = Counter(map(str.casefold, self.names))
         if alike := [name for name in self.names if counts[name.casefold()] > 1]:
             yield f"labels that differ only in case: {', '.join(alike)}; if they are one, write one"
-        if missing := [name for name in self.names if name.casefold() in _LIKE_MISSING]:
+        if missing := [name for name in self.names if _is_like_missing(name)]:
             way_out = "if they do, empty such cells and add --drop_unlabelled"
             yield f"labels that may mean none: {', '.join(missing)}; {way_out}"
 
@@ -251,8 +254,8 @@ class LabelColumn:
         for item in items:
             if not is_number(item) or not math.isfinite(float(str(item))):
                 fault = f"{reprlib.repr(item)} is not a finite number, which a regression needs"
-                advice = f"correct it, or train with another --problem_type{_FROM_CHECKPOINT}"
-                raise ValueError(f"{fault}; {advice}")
+                advice = "correct it, empty it and add --drop_unlabelled, or train with another"
+                raise ValueError(f"{fault}; {advice} --problem_type{_FROM_CHECKPOINT}")
             if float(item) == IGNORED_LABEL:
                 raise ValueError(f"{IGNORED_LABEL} marks targets that the loss ignores; shift them")
         targets = [float(item) for item in items]
@@ -340,16 +343,24 @@ def _several_in_one(texts: Collection[str]) -> dict[str, str]:
 
 def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named: bool) -> str:
     items = [item for row in lists for item in row] if lists else values
-    if named or not all(map(is_number, items)):
-        _refuse_spoilt_quantities(items, named=named)
-        return MULTI_LABEL if lists else SINGLE_LABEL
-    numbers = [float(str(item)) for item in items]  # float("1e400") is inf; float(10**400) raises
-    if any(number % 1 for number in numbers):
+    kind = MULTI_LABEL if lists else SINGLE_LABEL
+    if named:
+        return kind
+    numbers = [number for item in items if (number := _quantity(item)) is not None]
+    distinct, has_fractions = len(set(numbers)), any(number % 1 for number in numbers)
+    hardly_repeat = distinct > max(MANY_NUMBERS, len(items) // 2)
+    others = {str(item).strip() for item in items if not is_number(item)}
+    if others:
+        if hardly_repeat or (has_fractions and all(map(_is_like_missing, others))):
+            fault = f"the labels are numbers, but for {_listed(sorted(others))}"
+            advice = "write numbers as 0.5, empty other cells and add --drop_unlabelled"
+            raise ValueError(f"{fault}; {advice}, or --problem_type {kind} if each is a class")
+        return kind
+    if has_fractions:
         return REGRESSION
     if lists:
         return MULTI_LABEL
-    distinct = len(set(numbers))
-    if distinct > max(MANY_NUMBERS, len(items) // 2):
+    if hardly_repeat:
         fault = f"the labels are {distinct} different whole numbers in {len(items)} rows"
         advice = f"add --problem_type {REGRESSION} if they are quantities"
         other = f"or --problem_type {SINGLE_LABEL} if each is a class"
@@ -357,15 +368,14 @@ def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named
     return SINGLE_LABEL
 
 
-def _refuse_spoilt_quantities(items: Sequence[Any], *, named: bool) -> None:
-    """Raise ValueError for fractions beside "nan" or "inf": each would become a class."""
-    texts = {str(item).strip() for item in items if not is_number(item)}
-    likely = all(text.lstrip("+-").casefold() in _LIKE_MISSING | _INFINITE for text in texts)
-    if named or not likely or not any(float(str(i)) % 1 for i in items if is_number(i)):
-        return
-    fault = f"the labels are numbers, but for {_listed(sorted(texts))}"
-    advice = "empty such cells and add --drop_unlabelled"
-    raise ValueError(f"{fault}; {advice}, or --problem_type {SINGLE_LABEL} if each is a class")
+def _quantity(item: Any) -> float | None:
+    """Return the number that a cell spells, also as 0,5 or 50%; None if it spells none."""
+    text = str(item).strip().removesuffix("%").replace(",", ".")
+    return float(text) if not isinstance(item, bool) and is_number(text) else None
+
+
+def _is_like_missing(text: str) -> bool:
+    return text.lstrip("+-").casefold() in _LIKE_MISSING
 
 
 def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:

@@ -146,11 +146,19 @@ def test_label_column_refuses_bad_names_and_too_few() -> None:
     with pytest.raises(ValueError, match="the labels 'a'; at least 2 are needed"):
         LabelColumn.learn(["a", "a"])
     for item in ("nan", "N/A", "-inf"):  # else each score would be a class
-        with pytest.raises(ValueError, match=rf"numbers, but for '{item}'; empty such cells and"):
+        with pytest.raises(ValueError, match=rf"numbers, but for '{item}'; write numbers as 0"):
             LabelColumn.learn(["0.5", item, "1.5"])
         assert LabelColumn.learn(["0.5", item, "1.5"], SINGLE_LABEL).problem_type == SINGLE_LABEL
-    with pytest.raises(ValueError, match=r"the label 'a.*' has a lone surrogate.*; repair it"):
-        LabelColumn.learn(["a\ud800", "b"])
+    for spoilt in (
+        [*range(99), "nan"],
+        [f"{n / 7:.3f}%" for n in range(99)],
+        [*range(99), "#REF!"],
+    ):
+        with pytest.raises(ValueError, match="the labels are numbers, but for '"):
+            LabelColumn.learn(spoilt)
+    for cells in (["b", "a\ud800"], [["b"], ["b", "a\ud800"]]):
+        with pytest.raises(ValueError, match=r"^\(1, .*lone surrogate"):
+            LabelColumn.learn(cells)
     prices = [str(number) for number in range(60)]
     with pytest.raises(ValueError, match="60 different whole numbers in 62 rows; add --problem_ty"):
         LabelColumn.learn(prices + prices[:2])
