@@ -19,6 +19,7 @@ from ..data.word_vectors import load_word_vectors, read_words
 from ..models import FAMILIES
 from ..utils.loading import (
     build_on_encoder,
+    check_vocabulary,
     load_config,
     reraise_as_value_error,
     reraise_naming,
@@ -189,6 +190,8 @@ class Task(ABC):
                 dtype=torch.float32,  # training in the half precision of a checkpoint loses updates
                 **options,
             )
+        with reraise_naming(source, "the tokenizer of "):
+            check_vocabulary(tokenizer, model.config.vocab_size)
         return model, tokenizer
 
     def new_tokenizer(
@@ -239,11 +242,8 @@ class EncoderTask(Task):
                 fault = "--encoder builds a new encoder, but --encoder_name_or_path loads one"
                 raise ValueError(f"{fault}; give only one of the two")
             model = build_on_encoder(head, encoder, self.hub_options(), **fields)
-            if len(tokenizer) > (known := model.config.vocab_size):
-                raise ValueError(
-                    f"the tokenizer has {len(tokenizer)} words, but {encoder} knows {known}; leave "
-                    "out --tokenizer_name"
-                )
+            with reraise_naming(encoder, "the tokenizer for "):
+                check_vocabulary(tokenizer, model.config.vocab_size)
             return model, tokenizer, {}
         fields["vocab_size"] = len(tokenizer)
         loaded = [load_word_vectors(path, tokenizer, **options) for path in files]

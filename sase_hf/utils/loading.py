@@ -173,6 +173,16 @@ def reraise_naming(checkpoint: str, part: str = "") -> Iterator[None]:
         raise ValueError(f"cannot load {part}{checkpoint}: {why}") from reason
 
 
+def check_vocabulary(tokenizer: Any, vocab_size: int) -> None:
+    """Raise ValueError for a tokenizer whose ids go beyond the word vectors: another model's."""
+    if (last := max(tokenizer.get_vocab().values())) >= vocab_size:
+        raise ValueError(
+            f"it has ids up to {last:,}, the model {vocab_size:,} word vectors; replace it with "
+            "the one that the model was trained with, or after adding words call "
+            "model.resize_token_embeddings(len(tokenizer))"
+        )
+
+
 def _load(
     model_class: Any, checkpoint: str, config: Any, *, strict: bool = False, **options: Any
 ) -> tuple[Any, TokenizersBackend]:
@@ -183,12 +193,7 @@ def _load(
         )
     with reraise_naming(checkpoint, "the tokenizer of "):
         tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, **options)
-        if len(tokenizer) > model.config.vocab_size:  # else other words get the vectors of these
-            raise ValueError(
-                f"it has {len(tokenizer):,} words, the model "
-                f"{model.config.vocab_size:,} word vectors; replace it with the one that the model "
-                "was trained with"
-            )
+        check_vocabulary(tokenizer, model.config.vocab_size)
     if strict and (names := sorted(loaded["unexpected_keys"])):
         fault = f"{checkpoint} has weights that the model does not: {', '.join(names[:3])}"
         raise ValueError(f"{fault}. Load it with sase_hf and save it with save_pretrained")
