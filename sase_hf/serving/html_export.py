@@ -56,12 +56,11 @@ def live_page(
     model, tokenizer = load_checkpoint(checkpoint)
     settings = built_settings(tokenizer)
     if fault := _fault(model, settings):
-        way_out = "export it to ONNX (name a folder instead of an .html file), or "
-        way_out = "" if model.config.is_encoder_decoder else way_out
-        raise ValueError(
-            f"{checkpoint} {fault}, which a page cannot compute; {way_out}serve it with "
-            "scripts/app.py"
-        )
+        way_out = "export it to ONNX (name a folder instead of an .html file), or serve it with "
+        way_out += "scripts/app.py"
+        if model.config.is_encoder_decoder:
+            way_out = "scripts/predict.py translates with it"
+        raise ValueError(f"{checkpoint} {fault}, which a page cannot compute; {way_out}")
     vocabulary, config = tokenizer.get_vocab(), model.config
     words = sorted(vocabulary, key=vocabulary.__getitem__)
     exact, model = model, model if float32 else rounded(model)

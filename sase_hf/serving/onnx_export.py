@@ -59,7 +59,7 @@ def export(
     model, tokenizer = load_checkpoint(checkpoint)
     if model.config.is_encoder_decoder:  # torch.export fails in the encoder, too
         fault = f"{checkpoint} is a {type(model).__name__}, which has no ONNX export"
-        raise ValueError(f"{fault}; serve it with scripts/app.py or sase_hf predict")
+        raise ValueError(f"{fault}; scripts/predict.py translates with it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
         draft = Path(scratch, folder.name)

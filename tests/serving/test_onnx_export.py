@@ -130,11 +130,11 @@ def test_export_names_a_full_folder_and_a_missing_package(
         load_script("export").main([str(root / "classifier"), str(tmp_path / "onnx")])
 
 
-def test_export_names_the_servers_of_a_translation_model(tmp_path: Path) -> None:
+def test_export_names_the_command_of_a_translation_model(tmp_path: Path) -> None:
     """The exporter fails on it with pages of its own."""
     tiny_translator().save_pretrained(tmp_path / "model")
     build_translation_tokenizer(["a dog runs"]).save_pretrained(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"has no ONNX export; serve it with scripts/app\.py or"):
+    with pytest.raises(ValueError, match=r"has no ONNX export; scripts/predict\.py t"):
         export(str(tmp_path / "model"), tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
