@@ -1,12 +1,14 @@
 """The rivals, each in a process of its own that fits, saves, predicts and measures itself.
 
-    python scripts/lab/baselines.py SYSTEM FOLDER SEED
+    python scripts/lab/baselines.py SYSTEM FOLDER SEED VECTORS [VECTORS ...]
 
 FOLDER has train.jsonl, validation.jsonl and test.jsonl: `text`, perhaps `text_pair`, and `label`, a
-class id. The program puts model.* and result.json beside them. It imports neither torch nor this
-package, because the leaderboard measures the whole process.
+class id. `static` reads VECTORS, gzip files with a word and its numbers in a line. The program puts
+model.* and result.json beside the rows. It imports neither torch nor this package, because the
+leaderboard measures the whole process.
 """
 
+import gzip
 import json
 import re
 import resource
@@ -53,23 +55,62 @@ def most_frequent(train: Rows, validation: Rows, seed: int, model: Path) -> Fitt
 
 def tfidf(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
     """Logistic regression on TF-IDF of words and pairs of words; the best of four strengths."""
-    import joblib
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
 
     texts = _compared(train.texts)
     options = {"ngram_range": (1, 2), "min_df": 2, "sublinear_tf": True}
     vectorizers = [(str(i), TfidfVectorizer(**options), i) for i in range(texts.shape[1])]
     features = ColumnTransformer(vectorizers, sparse_threshold=1)
-    known = features.fit_transform(texts)
-    held_out = features.transform(_compared(validation.texts))
+    features.fit(texts)
+
+    def read(rows: Sequence[Sequence[str]]) -> Any:
+        return features.transform(_compared(rows))
+
+    return _logistic_regression(train, validation, model, read, features)
+
+
+def static(train: Rows, validation: Rows, seed: int, model: Path, vectors: Sequence[str]) -> Fitted:
+    """Logistic regression on means of the word vectors; the best of four strengths."""
+    tables = []
+    for path in vectors:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            rows = (line.rstrip().split(" ") for line in lines)
+            tables.append({word: np.array(row, np.float32) for word, *row in rows if row[1:]})
+    sizes = [len(next(iter(table.values()))) for table in tables]
+
+    def mean(text: str) -> Any:
+        words = TOKEN.findall(text.lower())
+        parts: list[Any] = []
+        for table, size in zip(tables, sizes, strict=True):
+            known = [table[word] for word in words if word in table]
+            parts.append(np.mean(known, axis=0) if known else np.zeros(size, np.float32))
+        return np.concatenate(parts)
+
+    def read(rows: Sequence[Sequence[str]]) -> Any:
+        means = np.array([[mean(text) for text in row] for row in rows])
+        if means.shape[1] == 1:
+            return means[:, 0]
+        first, second = means[:, 0], means[:, 1]
+        return np.hstack([first, second, abs(first - second), first * second])
+
+    return _logistic_regression(train, validation, model, read, tables)
+
+
+def _logistic_regression(
+    train: Rows, validation: Rows, model: Path, read: Callable[..., Any], features: Any
+) -> Fitted:
+    """Fit on what `read` makes of texts, with the best of four strengths; save with `features`."""
+    import joblib
+    from sklearn.linear_model import LogisticRegression
+
+    known, held_out = read(train.texts), read(validation.texts)
     tried = [LogisticRegression(C=c, max_iter=1000).fit(known, train.labels) for c in STRENGTHS]
     accuracies = [float(one.score(held_out, validation.labels)) for one in tried]
     best = tried[accuracies.index(max(accuracies))]
     joblib.dump((features, best), model.with_suffix(".joblib"))
     return Fitted(
-        lambda texts: best.predict_proba(features.transform(_compared(texts))),
+        lambda texts: best.predict_proba(read(texts)),
         best.classes_,
         best.coef_.size,
         {"C": best.C, "validation_accuracies": dict(zip(STRENGTHS, accuracies, strict=True))},
@@ -125,7 +166,7 @@ def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
     return Fitted(partial(predict, best), range(num_labels), weights, settings)
 
 
-def main(system: str, folder: Path, seed: int) -> None:
+def main(system: str, folder: Path, seed: int, vectors: Sequence[str] = ()) -> None:
     """Fit a system, save it and write its measurements.
 
     Seconds are those of the processor: of training from the start of the process, imports included,
@@ -133,8 +174,10 @@ def main(system: str, folder: Path, seed: int) -> None:
     """
     files = (folder / f"{split}.jsonl" for split in ("train", "validation", "test"))
     train, validation, test = map(read_rows, files)
-    fit = {"most_frequent": most_frequent, "tfidf": tfidf, "fasttext": fasttext}[system]
-    fitted = fit(train, validation, seed, folder / "model")
+    fit: dict[str, Callable[..., Fitted]]
+    fit = {"most_frequent": most_frequent, "tfidf": tfidf, "fasttext": fasttext}
+    fit["static"] = partial(static, vectors=vectors)
+    fitted = fit[system](train, validation, seed, folder / "model")
     trained = processor_seconds()
     probabilities = fitted.predict(test.texts)
     result = {
@@ -170,4 +213,4 @@ def processor_seconds() -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

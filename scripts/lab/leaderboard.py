@@ -104,7 +104,8 @@ class Comparison(Run):
         for split, rows in task.splits.items():
             with (self.folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows.to_list())
-        words = [self.settings["system"], str(self.folder), str(self.seed)]
+        vectors = [str(self.stem.parent / name) for name in COMPARED["vectors"]]
+        words = [self.settings["system"], str(self.folder), str(self.seed), *vectors]
         call([str(LAB / "baselines.py"), *words], log)
         result = dict(read_record(self.folder / "result.json"))
         found = np.array(result["probabilities"])

@@ -1,12 +1,13 @@
 """The leaderboard of scripts/lab/study.py: its measurements, and the runs that it skips."""
 
+import gzip
 import importlib.util
 from pathlib import Path
 
 import pytest
 import runner
 import study
-from baselines import Rows, line_of, tfidf
+from baselines import Rows, line_of, static, tfidf
 from leaderboard import SYSTEMS, Comparison
 from records import read_records
 from runs import QUIET, TINY_MODEL, flags, pair_rows, review_rows, write_rows
@@ -133,3 +134,21 @@ def test_baselines_compare_the_texts_of_a_pair(tmp_path: Path) -> None:
     assert (model.predict(pairs).argmax(1) == rows.labels).all()
     accuracies = model.settings["validation_accuracies"]
     assert accuracies[model.settings["C"]] == max(accuracies.values())
+
+
+def test_static_baseline_reads_the_means_of_both_texts(tmp_path: Path) -> None:
+    """A text of unknown words has the mean 0, which is between the labels."""
+    pytest.importorskip("sklearn")
+    file = tmp_path / "v.gz"
+    file.write_bytes(gzip.compress(b"2 2\ngood 1 0\nbad -1 0\n"))
+    rows = Rows([["Good!"], ["bad"]] * 9, [1, 0] * 9)
+    fitted = static(rows, rows, 1, tmp_path / "model", [str(file)])
+    good, bad, unknown = fitted.predict([["so good"], ["bad, bad"], ["so"]])[:, 1]
+    assert bad < 0.2
+    assert unknown == pytest.approx(0.5)
+    assert good > 0.8
+    pairs = Rows(
+        [["good", "good"], ["bad", "bad"], ["good", "bad"], ["bad", "good"]] * 9, [1, 1, 0, 0] * 9
+    )
+    found = static(pairs, pairs, 1, tmp_path / "model", [str(file)]).predict(pairs.texts[:4])
+    assert found.argmax(1).tolist() == [1, 1, 0, 0]
