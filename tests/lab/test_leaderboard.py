@@ -144,9 +144,9 @@ def test_static_baseline_reads_the_means_of_both_texts(tmp_path: Path) -> None:
     rows = Rows([["Good!"], ["bad"]] * 9, [1, 0] * 9)
     fitted = static(rows, rows, 1, tmp_path / "model", [str(file)])
     good, bad, unknown = fitted.predict([["so good"], ["bad, bad"], ["so"]])[:, 1]
-    assert bad < 0.2
+    assert bad < 0.3
     assert unknown == pytest.approx(0.5)
-    assert good > 0.8
+    assert good > 0.7
     pairs = Rows(
         [["good", "good"], ["bad", "bad"], ["good", "bad"], ["bad", "good"]] * 9, [1, 1, 0, 0] * 9
     )
