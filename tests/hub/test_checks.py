@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from tiny_translation import tiny_translator
 
-from sase_hf import build_translation_tokenizer
+from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.hub.push import prepare
 from sase_hf.models.checked_model import write_checksums
 
@@ -72,6 +72,10 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "link to a file elsewhere": (
         lambda f: (f / "modules.json").symlink_to((f / "modules.json").rename(f.parent / "m")),
         r"^modules\.json in .* is a link to a file elsewhere; put a copy there",
+    ),
+    "tokenizer of another model": (
+        lambda f: build_tokenizer([" ".join(f"w{i}" for i in range(99))]).save_pretrained(f),
+        r"has ids up to 10\d, the model \d+ word vectors; replace it with the one that",
     ),
 }
 
