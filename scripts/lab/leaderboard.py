@@ -169,7 +169,8 @@ def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
         settings |= {"system": name, "split": SPLIT_RULE}
         draws = bool(flags.rows) or system.get("draws", True)
         seeds = flags.seeds if draws else flags.seeds[:1]
-        for rows, task, seed in product(flags.rows or [None], flags.sets, seeds):
+        sets = [task for task in flags.sets if task in system.get("sets", SETS)]
+        for rows, task, seed in product(flags.rows or [None], sets, seeds):
             stem, *columns = SETS[task]
             own, part = ({"rows": rows}, f"/{rows}") if rows else ({}, "")
             common = (f"{task}/{name}{part}" + f"-seed{seed}" * draws, seed, settings | own)
