@@ -5,36 +5,31 @@
 Each of three passes over the pairs joins 1, 2, 3 and 4 neighbours in turn, and begins elsewhere.
 """
 
-import json
 from collections.abc import Sequence
 from itertools import cycle, islice
+from pathlib import Path
+
+from records import write_rows
 
 from sase_hf.data.rows import read_rows, wrap_read_errors
 from sase_hf.utils.cli import errors_in_one_line, make_parser
-from sase_hf.utils.files import write_text
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the file."""
     parser = make_parser(__doc__)
     parser.add_argument("pairs", help="JSON Lines with the fields en and fr")
-    parser.add_argument("output", help="the new file")
+    parser.add_argument("output", type=Path, help="the new file")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         with wrap_read_errors(flags.pairs):
             pairs = list(read_rows(flags.pairs))
-        lines = []
+        joined = []
         for start in range(3):
-            rows = iter(pairs[start:])
-            for count in cycle((1, 2, 3, 4)):
-                if not (joined := list(islice(rows, count))):
-                    break
-                row = {
-                    language: " ".join(pair[language] for pair in joined)
-                    for language in ("en", "fr")
-                }
-                lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-        write_text(flags.output, "".join(lines))
+            rows, counts = iter(pairs[start:]), cycle((1, 2, 3, 4))
+            while part := list(islice(rows, next(counts))):
+                joined.append({name: " ".join(row[name] for row in part) for name in ("en", "fr")})
+        write_rows(flags.output, joined)
 
 
 if __name__ == "__main__":

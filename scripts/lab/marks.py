@@ -9,21 +9,19 @@ In files of training rows, a number of the rows that could have marks have them:
 and none to all of the 500 reviews that are added to yelp5.
 """
 
-import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from records import Record, write_rows
+
 from sase_hf.data.rows import read_rows, wrap_read_errors
 from sase_hf.utils.cli import errors_in_one_line, make_parser
-from sase_hf.utils.files import write_text
 
 # The labels of each set for reviews of `yelp_hat`, 0 and 1, and for sentences of `sst_words`.
 REVIEWS = {"sst2": (0, 1), "yelp5": ("1", "5")}
 SENTENCES = {"sst2": (0, 0, None, 1, 1)}
-
-Row = Mapping[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,36 +31,33 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("output", type=Path, help="folder of the new files")
     flags = parser.parse_args(argv)
 
-    def read(name: str) -> list[Row]:
+    def read(name: str) -> list[Record]:
         path = str(flags.data / f"{name}.jsonl.gz")
         with wrap_read_errors(path):
             return list(read_rows(path))
 
-    def write(name: str, rows: Iterable[Row]) -> None:
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        write_text(flags.output / f"{name}.jsonl", text)
-
     with errors_in_one_line(__file__):
         for marks, sets in (("sst_words", SENTENCES), ("yelp_hat", REVIEWS)):
             for name, labels in sets.items():
-                write(f"{name}.{marks}.dev", marked_rows(read(f"{marks}.dev"), labels))
+                marked = marked_rows(read(f"{marks}.dev"), labels)
+                write_rows(flags.output / f"{name}.{marks}.dev.jsonl", marked)
         sentences = marked_rows(read("sst_words.train"), SENTENCES["sst2"])
         known = {row["text"].lower(): row for row in sentences}
         sst2 = [{**known.get(row["text"], {}), **row} for row in read("sst2.train")]
         yelp5 = [*read("yelp5.train"), *marked_rows(read("yelp_hat.train"), REVIEWS["yelp5"])]
-        for name, rows, counts in (("sst2", sst2, (50, 200, 500)), ("yelp5", yelp5, (0,))):
+        for name, rows, counts in (("sst2", sst2, ("50", "200", "500")), ("yelp5", yelp5, ("0",))):
             have = [number for number, row in enumerate(rows) if row.get("rationale")]
             random.Random(0).shuffle(have)
-            for count in (*counts, None):
-                kept = set(have[:count])
+            for count in (*counts, "all"):
+                kept = set(have if count == "all" else have[: int(count)])
                 some = [
                     row if number in kept else {**row, "rationale": None}
                     for number, row in enumerate(rows)
                 ]
-                write(f"{name}.{'all' if count is None else count}.train", some)
+                write_rows(flags.output / f"{name}.{count}.train.jsonl", some)
 
 
-def marked_rows(rows: Iterable[Row], labels: Sequence[Any]) -> Iterator[Row]:
+def marked_rows(rows: Iterable[Record], labels: Sequence[Any]) -> Iterator[Record]:
     """Yield rows with text, label, and spans of marked words; a label of None leaves a row out."""
     is_graded = len(labels) > 2
     for row in rows:

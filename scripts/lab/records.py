@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,17 @@ def read_record(address: str | Path) -> Record:
     """
     file, _, run = str(address).partition("#")
     if not run:
-        record: Record = json.loads(Path(file).read_text(encoding="utf-8"))
-        return record
+        return dict(json.loads(Path(file).read_text(encoding="utf-8")))
     records = read_records(Path(file))
     if run not in records:
         raise ValueError(f"{file} has no record of a run {run!r}")
     return records[run]
+
+
+def write_rows(path: Path, rows: Iterable[Record], **options: Any) -> None:
+    """Write JSON Lines; `options` go to `json.dumps`."""
+    lines = (json.dumps(row, ensure_ascii=False, **options) + "\n" for row in rows)
+    write_text(path, "".join(lines))
 
 
 def replace_record(path: Path, record: Record) -> None:
@@ -66,8 +71,6 @@ def replace_record(path: Path, record: Record) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another study may write its own line meanwhile
         records = {**read_records(path), record["run"]: redact(record)}
-        options: dict[str, Any] = {"sort_keys": True, "ensure_ascii": False, "allow_nan": False}
-        lines = [json.dumps(records[run], **options) for run in sorted(records)]
-        write_text(path, "\n".join(lines) + "\n")
+        write_rows(path, [records[run] for run in sorted(records)], sort_keys=True, allow_nan=False)
     finally:
         os.close(lock)
