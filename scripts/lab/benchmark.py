@@ -12,12 +12,11 @@ takes hours, because the plain implementation is slow on documents; --quick take
     pages       one text in an HTML page that holds the model, in a pipeline and ONNX Runtime
 
 All that is compared runs in turn on the same texts, and a ratio is the median of the ratios of all
-rounds. The plain implementation (bench/plain.py) has the same weights; logits and gradients are
+rounds. The plain implementation (bench/models.py) has the same weights; logits and gradients are
 compared first. Memory on a CPU is measured by /proc, which only Linux has.
 """
 
 import json
-from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,8 @@ QUICK |= {"max_batches": 2, "num_texts": 200, "rows": 200, "rounds": 3, "seconds
 Results = dict[str, list[Result]]
 
 
-def make_flags() -> ArgumentParser:
-    """Return the parser of the command line."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure the chosen parts, print tables and write the record."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     every, models, parts = list(WORKLOADS), list(MODELS), list(PARTS)
@@ -60,12 +59,6 @@ def make_flags() -> ArgumentParser:
     add("--fields", type=json.loads, default={}, help="other sizes as JSON: '{\"num_hops\": 10}'")
     add("--record", type=Path, help="JSON file for the results, with settings and hardware")
     parser.set_defaults(max_batches=8)  # in a training pass
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Measure the chosen parts, print tables and write the record."""
-    parser = make_flags()
     flags = parser.parse_args(argv)
     if flags.quick:
         parser.set_defaults(**QUICK)
@@ -114,9 +107,9 @@ def exponents(results: Results) -> dict[str, dict[str, float]]:
     growth: dict[str, dict[str, float]] = {}
     for name, points in costs.items():
         if len(points) > 1:
-            lengths, *logarithms = np.log(points).T
-            slopes = np.polyfit(lengths, np.transpose(logarithms), 1)[0].tolist()
-            growth[name] = dict(zip(("seconds", "peak_mib"), slopes, strict=True))
+            logarithms = np.log(points)
+            seconds, memory = np.polyfit(logarithms[:, 0], logarithms[:, 1:], 1)[0].tolist()
+            growth[name] = {"seconds": seconds, "peak_mib": memory}
     return growth
 
 

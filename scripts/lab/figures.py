@@ -1,17 +1,22 @@
 """The figures of the pages, and the pictures of the README."""
 
+import importlib
 import math
-from collections.abc import Mapping, Sequence
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.pages import opened_page
-
+from sase_hf.serving.html_export import live_page
 from sase_hf.utils.loading import load_pipeline
 from sase_hf.visualization import attention_figure, save_figure
 from sase_hf.visualization.charts import COLOURS, MARKS, Panels, finish, line_panels
 from sase_hf.visualization.figures import new_figure, plain
 
+# A point for each name, by panel.
+Points = dict[str, dict[str, tuple[float, float]]]
 HEATMAP = "We waited an hour and the soup was cold, but the dessert was delicious and our waiter "
 HEATMAP += "kind."
 
@@ -31,6 +36,20 @@ def save_pictures(checkpoints: Sequence[str], folder: Path) -> None:
             height = answer["y"] + answer["height"] - box["y"]
             clip = {"x": 0, "y": box["y"] - 16, "width": 960, "height": height + 32}
             tab.screenshot(path=folder / f"page_{theme}.png", clip=clip)
+
+
+@contextmanager
+def opened_page(checkpoint: str, **options: Any) -> Iterator[tuple[int, Any]]:
+    """Give the bytes of the page of a checkpoint, and a tab that shows its first answer."""
+    playwright = importlib.import_module("playwright.sync_api")  # of the extra `test`
+    with tempfile.TemporaryDirectory() as folder, playwright.sync_playwright() as browsers:
+        file = Path(folder, "page.html")
+        file.write_text(live_page(checkpoint)[0], encoding="utf-8")
+        program = {"executable_path": shutil.which("chromium"), "args": ["--no-sandbox"]}
+        tab = browsers.chromium.launch(**program).new_page(**options)
+        tab.goto(file.as_uri())
+        tab.wait_for_selector("body[data-ready]")
+        yield file.stat().st_size, tab
 
 
 def accuracy_figure(panels: Panels, x_label: str, *, log_x: bool = False) -> Any:
@@ -54,12 +73,7 @@ def _log_x(axes: Any) -> None:
 
 
 def points_figure(
-    points: Mapping[str, Mapping[str, tuple[float, float]]],
-    x_label: str,
-    y_label: str,
-    *,
-    columns: int,
-    log_x: bool = False,
+    points: Points, x_label: str, y_label: str, *, columns: int, log_x: bool = False
 ) -> Any:
     """Draw points, a panel for each task, up to `columns` side by side.
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from bench import commands, models, pages
+from bench import models, parts
 from bench.models import OURS, PLAIN, RECOMMENDED, build_model, check_same_results
-from bench.passes import compare
 from bench.texts import draw_texts
-from bench.timing import MIN_ROUNDS, in_turn, speedup
+from bench.timing import MIN_ROUNDS, compare, in_turn, speedup
 from pages import find_browser
 from script_files import load_script
 from tiny import SIZES
@@ -108,9 +107,9 @@ def test_benchmark_prints_tables_and_writes_the_record(
 
 def test_seconds_of_command_are_those_of_the_processor_and_not_of_the_clock() -> None:
     work = "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(1)"
-    assert 0.45 <= commands.seconds_of_command(["-c", work], 1) < 1
+    assert 0.45 <= parts.seconds_of_command(["-c", work], 1) < 1
     with pytest.raises(RuntimeError, match="failed: no such model"):
-        commands.seconds_of_command(["-c", "raise SystemExit('no such model')"], 1)
+        parts.seconds_of_command(["-c", "raise SystemExit('no such model')"], 1)
 
 
 @pytest.mark.slow
@@ -118,16 +117,16 @@ def test_commands_are_compared_with_the_imports_of_any_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The commands on a file run; the others cost what this test says."""
-    run = commands.seconds_of_command
+    run = parts.seconds_of_command
 
     def seconds(words: list[str], repeats: int) -> float:
         if "--help" not in words and words[0].endswith(".py"):
             run(words, 1)
         return 6.0 if "--help" in words else 3.0
 
-    monkeypatch.setattr(commands, "seconds_of_command", seconds)
-    [result] = commands.commands(Namespace(rows=40, **vars(FLAGS)))
-    assert result["settings"][commands.BARE]["times_bare"]["median"] == 1
+    monkeypatch.setattr(parts, "seconds_of_command", seconds)
+    [result] = parts.commands(Namespace(rows=40, **vars(FLAGS)))
+    assert result["settings"][parts.BARE]["times_bare"]["median"] == 1
     assert result["settings"]["train.py --help"]["times_bare"]["median"] == 2
 
 
@@ -136,7 +135,7 @@ def test_commands_are_compared_with_the_imports_of_any_model(
 def test_pages_are_compared_with_a_bare_label() -> None:
     find_browser()
     pytest.importorskip("onnxruntime", reason="ONNX is an extra")
-    results = list(pages.pages(FLAGS))
+    results = list(parts.pages(FLAGS))
     assert [result["words"] for result in results] == [20, 100, 300]
     ways = {"text-classification", "self-attention", "ONNX Runtime", "page"}
     for result in results:

@@ -1,35 +1,35 @@
-"""The models that are timed, the ways to run them, and the proof that these compute the same."""
+"""The models that are timed, the ways to run them, and the proof that these compute the same.
+
+The plain model has the encoder as most people write it in PyTorch, not tuned, with a copy of our
+classifier. Its arguments and outputs have the package's names. Shapes: B texts, T tokens, H = 2u
+width of the states, r hops, c labels.
+"""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+import yaml
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification
 
-from .plain import PlainClassifier, plain_name
 from .texts import batches_of, draw_texts
 
-NUM_LABELS = 5
-# The sizes of the paper, with its attention and without dropout of word vectors, as the plain
-# implementation has it.
-ATTENTION = {"attention_function": "softmax", "normalize_states": False}
-ATTENTION |= {"penalty": "frobenius", "penalty_coef": 1.0}
-PAPER: dict[str, Any] = {"vocab_size": 20_000, "num_labels": NUM_LABELS, "embedding_dropout": 0.0}
-PAPER |= {"embedding_size": 100, "lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30}
-PAPER |= ATTENTION
-SIZES = "embedding_size lstm_hidden_size attention_size num_hops classifier_hidden_size"
-# The differences from `PAPER`: the classifiers of its experiments on Age and on Yelp and of its
-# Appendix A, and the sizes of `SelfAttentiveConfig()`.
-MODELS: dict[str, dict[str, Any]] = {
-    "mlp2000": {"classifier_hidden_size": 2000},
-    "mlp3000": {"classifier_hidden_size": 3000},
-    "pruned": {"classifier": "pruned_mlp"},
-    "default_sizes": {name: getattr(SelfAttentiveConfig, name) for name in SIZES.split()},
-}
+Fields = Mapping[str, Any]  # of a config
+
+FIELDS = yaml.safe_load(Path(__file__).with_name("models.yaml").read_text(encoding="utf-8"))
+ATTENTION, MODELS = FIELDS["attention"], FIELDS["models"]
+PAPER: dict[str, Any] = FIELDS["paper"] | ATTENTION
+SIZES = MODELS["default_sizes"]
+SIZES |= {name: getattr(SelfAttentiveConfig, name) for name in SIZES}
 TOLERANCE = 1e-3  # of float32 sums in another order, as a share of the largest value
 
 
@@ -59,14 +59,69 @@ LENGTHS = (PLAIN, OURS, Settings("ours, checkpointing", checkpointing=True), REC
 INFERENCE = (PLAIN, OURS, BF16_WEIGHTS, FOCUSED_BF16)
 
 
-def build_model(
-    settings: Settings, fields: Mapping[str, Any], device: str = "cpu", seed: int = 0
-) -> nn.Module:
+class PlainEncoder(nn.Module):
+    """Word vectors, one BiLSTM layer and self-attention."""
+
+    def __init__(self, config: SelfAttentiveConfig) -> None:
+        super().__init__()
+        width, size = config.embedding_size, config.lstm_hidden_size
+        self.embeddings = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
+        self.lstm = nn.LSTM(width, size, batch_first=True, bidirectional=True)
+        self.projection = nn.Linear(config.hidden_size, config.attention_size, bias=False)
+        self.hops = nn.Linear(config.attention_size, config.num_hops, bias=False)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
+        """Return `sentence_embedding` (B, r, H) and `penalty` (B,) of ids padded on the right."""
+        lengths = attention_mask.sum(1).cpu()
+        vectors = self.embeddings(input_ids)
+        packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)  # (B, T, H)
+        scores = self.hops(torch.tanh(self.projection(states))).transpose(1, 2)  # (B, r, T)
+        scores = scores.masked_fill(attention_mask.unsqueeze(1) == 0, float("-inf"))
+        attention = F.softmax(scores, dim=-1)
+        overlap = attention @ attention.transpose(1, 2)  # (B, r, r)
+        identity = torch.eye(overlap.shape[-1], device=overlap.device)
+        penalty = ((overlap - identity) ** 2).sum((1, 2))
+        return SimpleNamespace(sentence_embedding=attention @ states, penalty=penalty)
+
+
+class PlainClassifier(nn.Module):
+    """The whole model, for one label per text, with a copy of the weights of ours."""
+
+    def __init__(self, ours: SelfAttentiveForSequenceClassification) -> None:
+        super().__init__()
+        self.penalty_coef = ours.config.penalty_coef
+        self.encoder = PlainEncoder(ours.config)
+        self.classifier = deepcopy(ours.classifier)
+        self.load_state_dict({plain_name(name): value for name, value in ours.state_dict().items()})
+        self.to(ours.device)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None
+    ) -> SimpleNamespace:
+        """Return `logits` (B, c) and, if there are labels (B,), `loss`."""
+        encoded = self.encoder(input_ids, attention_mask)
+        logits = self.classifier(encoded.sentence_embedding)
+        loss = None
+        if labels is not None:
+            loss = F.cross_entropy(logits, labels) + self.penalty_coef * encoded.penalty.mean()
+        return SimpleNamespace(loss=loss, logits=logits)
+
+
+def plain_name(name: str) -> str:
+    """Return the name that one of our parameters has in the plain model."""
+    half, _, weight = name.rpartition("_lstm.")
+    if half:
+        return f"encoder.lstm.{weight}" + ("_reverse" if half.endswith("backward") else "")
+    return name.replace("encoder.pooling.", "encoder.")
+
+
+def build_model(settings: Settings, fields: Fields, flags: Namespace) -> nn.Module:
     """Return a model; the same fields and seed give the same weights under all settings."""
     if settings.focused:
         own = [name for name in ATTENTION if fields[name] == PAPER[name]]
         fields = {**fields, **{name: getattr(SelfAttentiveConfig, name) for name in own}}
-    torch.manual_seed(seed)
+    torch.manual_seed(flags.seed)
     ours = SelfAttentiveForSequenceClassification(SelfAttentiveConfig(**fields))
     with torch.no_grad():
         # New models have zeros as biases and as the vector of padding. With zeros, a model that
@@ -75,7 +130,7 @@ def build_model(
             if "bias" in name:
                 weight.uniform_(-0.1, 0.1)
         ours.encoder.embeddings.weight.normal_()
-    ours.to(device)  # type: ignore[arg-type]  # a decorator of transformers hides `self`
+    ours.to(flags.device)
     if settings.checkpointing:  # renamed in transformers 5.23
         enable = getattr(ours, "activation_checkpointing_enable", None)
         (enable or ours.gradient_checkpointing_enable)()
@@ -83,21 +138,19 @@ def build_model(
     return model.bfloat16() if settings.bf16_weights else model
 
 
-def check_same_results(
-    settings: Sequence[Settings], fields: Mapping[str, Any], flags: Namespace
-) -> None:
+def check_same_results(settings: Sequence[Settings], fields: Fields, flags: Namespace) -> None:
     """Raise RuntimeError if logits or gradients differ from the first settings' beyond rounding.
 
     Settings with another attention, or that may have another precision, are left out.
     """
     fields = {**fields, "embedding_dropout": 0.0, "classifier_dropout": 0.0}
-    texts = draw_texts([5, 17, 1, 9], fields["vocab_size"], NUM_LABELS)
+    texts = draw_texts([5, 17, 1, 9], fields["vocab_size"], PAPER["num_labels"])
     (sample,) = batches_of(texts, len(texts), device=flags.device)
     expected: dict[str, Any] = {}
     for one in settings:
         if one.focused or one.recommended or one.bf16_weights:
             continue
-        model = build_model(one, fields, flags.device, flags.seed).train()
+        model = build_model(one, fields, flags).train()
         # cuDNN may use TF32 for float32, which would hide a difference.
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             result = model(**sample)

@@ -1,31 +1,50 @@
 """The parts of the benchmark; each yields its results as soon as they are measured."""
 
+import os
+import subprocess
+import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
+from figures import opened_page
+from runner import SCRIPTS
 from torch import Tensor
+from transformers import pipeline
 
+from sase_hf import SelfAttentiveConfig, SelfAttentiveForSequenceClassification, build_tokenizer
 from sase_hf.embedding import Embedder
+from sase_hf.serving.onnx_export import export
+from sase_hf.serving.onnx_predictor import Predictor
+from sase_hf.training.command_line import flag_words
 from sase_hf.utils.loading import load_encoder
 
 from . import models
-from .commands import commands, save_model
-from .pages import pages
-from .passes import Pass, compare, read_all
 from .texts import WORDS, WORKLOADS, Draw, Texts, batches_of, draw_texts
-from .timing import compared, in_turn, seconds_of
+from .timing import Pass, compare, compared, read_all, seconds_of
 
 Result = dict[str, Any]
 
 # Texts in a batch of inference, and batches in a pass: more small ones, which differ most.
 INFERENCE_BATCHES = {1: 16, 32: 2, 256: 1}
 LONGEST_OF_PLAIN = 4000  # tokens; its time grows with the square
+OUTPUT = "OUTPUT"  # in a command, a path that is new in each call
+TEXT = "the staff was friendly but the soup arrived cold"
+LABEL = f"from transformers import pipeline; pipeline('text-classification', {{!r}})({TEXT!r})"
+BARE = "from transformers import PreTrainedModel"  # whoever loads any model pays this much
+# Small, so that the time is that of reading, tokens, batches and results.
+SIZES: dict[str, Any] = {"embedding_size": 50, "lstm_hidden_size": 50, "num_hops": 2}
+# Tokens, label, attention and contributions of a text; returns the mean seconds.
+READ = """([text, repeats]) => {
+  const started = performance.now();
+  for (let k = 0; k < repeats; k++) for (const reading = read([text]); !reading.next().done; );
+  return (performance.now() - started) / repeats / 1000;
+}"""
 
 
 def training(flags: Namespace) -> Iterator[Result]:
@@ -82,12 +101,61 @@ def embedding(flags: Namespace, batch_size: int = 64) -> Iterator[Result]:
     if np.abs(second - first).max() > models.TOLERANCE * np.abs(first).max():
         raise RuntimeError("the embeddings by scripts/embed.py and SentenceTransformer differ")
     forward = partial(read_all, encoder.to(flags.device), batches)
-    ways: dict[str, Callable[[], Any]] = {"forward": forward, "scripts/embed.py": ours}
+    ways: dict[str, Any] = {"forward": forward, "scripts/embed.py": ours}
     ways["SentenceTransformer.encode"] = theirs
     cases = {name: partial(seconds_of, way, flags.device) for name, way in ways.items()}
-    times = in_turn(cases, flags.rounds, flags.seconds)
-    result = compared(times, "forward", "times_forward")
+    result = compared(cases, flags, "forward", "times_forward")
     yield {"texts": len(texts), "batch_size": batch_size, **result}
+
+
+def commands(flags: Namespace) -> Iterator[Result]:
+    """Compare imports, first results, and commands on a file of `--rows` rows with `BARE`."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(folder, flags.seed, **SIZES)
+        with open(f"{folder}/rows.csv", "w", encoding="utf-8") as file:
+            file.write("text,label\n")
+            for row, length in enumerate(WORKLOADS["tweets"][2](flags.rows).int().tolist()):
+                picks = (len(WORDS) * torch.rand(length) ** 4).int().tolist()  # some are frequent
+                text = " ".join(WORDS[pick] for pick in picks)
+                file.write(f"{text},{('good', 'bad')[row % 2]}\n")
+        rows, output = f"{folder}/rows.csv", ["--output", OUTPUT]
+        options = {"train_file": rows, "output_dir": OUTPUT, "validation_fraction": 0, **SIZES}
+        options |= {"num_train_epochs": 1, "save_strategy": "no", "use_cpu": flags.device == "cpu"}
+        words = {
+            **{code: ["-c", code] for code in ("import transformers", "import torch", BARE)},
+            "import sase_hf": ["-c", "import sase_hf"],
+            "train.py --help": [f"{SCRIPTS}/train.py", "--help"],
+            "embed.py --help": [f"{SCRIPTS}/embed.py", "--help"],
+            "first label": ["-c", "import sase_hf; " + LABEL.format(folder)],
+            "first page": [f"{SCRIPTS}/visualize.py", folder, "--text", TEXT, *output],
+            "embed.py": [f"{SCRIPTS}/embed.py", folder, rows, "--device", flags.device, *output],
+            "train.py": [f"{SCRIPTS}/train.py", *flag_words(options)],
+        }
+        cases = {name: partial(seconds_of_command, own) for name, own in words.items()}
+        result = compared(cases, flags, BARE, "times_bare")
+    yield {"rows": flags.rows, **result}
+
+
+def pages(flags: Namespace) -> Iterator[Result]:
+    """Compare the time of one text of 20, 100 and 300 words with that of a bare label by torch."""
+    with tempfile.TemporaryDirectory() as model, tempfile.TemporaryDirectory() as exported:
+        save_model(model, flags.seed, num_labels=5, **flags.fields)
+        onnx = export(model, exported)["files"]["model.onnx"]
+        read: Any = pipeline  # its overloads know only stock tasks
+        ways = {name: read(name, model) for name in ("text-classification", "self-attention")}
+        ways["ONNX Runtime"] = Predictor(exported, num_threads=flags.threads)
+        with opened_page(model) as (size, tab):
+            first = tab.evaluate("performance.now()") / 1000
+            for words in (20, 100, 300):
+                text = " ".join(WORDS[k * 61] for k in range(words))
+                cases: dict[str, Any] = {
+                    name: partial(seconds_of, partial(way, text), "cpu")
+                    for name, way in ways.items()
+                }
+                cases["page"] = lambda repeats, text=text: tab.evaluate(READ, [text, repeats])
+                result = compared(cases, flags, "text-classification", "times_label")
+                sizes = {"page_bytes": size, "onnx_bytes": onnx["bytes"]}
+                yield {"words": words, **sizes, "seconds_to_first_label": first, **result}
 
 
 def fields_of(flags: Namespace, model: str | None = None) -> dict[str, Any]:
@@ -97,7 +165,31 @@ def fields_of(flags: Namespace, model: str | None = None) -> dict[str, Any]:
 
 def _draw(flags: Namespace, draw: Draw, count: int) -> Texts:
     torch.manual_seed(flags.seed)
-    return draw_texts(draw(count), fields_of(flags)["vocab_size"], models.NUM_LABELS)
+    return draw_texts(draw(count), fields_of(flags)["vocab_size"], models.PAPER["num_labels"])
+
+
+def save_model(folder: str, seed: int, **fields: Any) -> None:
+    """Save an untrained model that knows `WORDS`, and its tokenizer."""
+    torch.manual_seed(seed)
+    tokenizer = build_tokenizer([" ".join(WORDS)])
+    config = SelfAttentiveConfig(**{**fields, "vocab_size": len(tokenizer)})
+    SelfAttentiveForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def seconds_of_command(words: Sequence[str], repeats: int) -> float:
+    """Return the mean seconds that a processor works for a command of Python, imports included.
+
+    Raises RuntimeError if the command fails.
+    """
+    before = sum(os.times()[2:4])
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as scratch:
+            own = [word.replace(OUTPUT, f"{scratch}/new.html") for word in words]
+            ended = subprocess.run([sys.executable, *own], capture_output=True, text=True)
+        if ended.returncode:
+            raise RuntimeError(f"{words} failed: {ended.stderr.strip()[-1000:]}")
+    return (sum(os.times()[2:4]) - before) / repeats
 
 
 PARTS = {p.__name__: p for p in (training, lengths, inference, embedding, commands, pages)}

@@ -11,8 +11,6 @@ from torch.distributions import LogNormal
 
 Batch = dict[str, Tensor]
 Texts = list[tuple[Tensor, int]]  # the ids of a text, shape (T,), and its label
-
-
 Draw = Callable[[int], Tensor]  # number of texts -> their lengths
 REVIEWS = LogNormal(math.log(120) - 0.6**2 / 2, 0.6)  # of mean 120
 
@@ -43,8 +41,7 @@ def batches_of(
     batches = []
     for start in range(0, len(texts), batch_size):
         sequences, labels = zip(*texts[start : start + batch_size], strict=True)
-        ids = torch.nn.utils.rnn.pad_sequence(list(sequences), batch_first=True)
+        ids = torch.nn.utils.rnn.pad_sequence(list(sequences), batch_first=True).to(device)
         batch = {"input_ids": ids, "attention_mask": (ids != 0).long()}
-        batch["labels"] = torch.tensor(labels)
-        batches.append({name: tensor.to(device) for name, tensor in batch.items()})
+        batches.append(batch | {"labels": torch.tensor(labels, device=device)})
     return batches
