@@ -45,15 +45,7 @@ import embed
 import train
 from synthetic import write_corpus
 
-TINY = "--embedding_size=16 --lstm_hidden_size=8 --attention_size=8 --num_hops=4 --use_cpu "
-TINY += "--classifier_hidden_size=16 --bf16=false --disable_tqdm=true --report_to=none"
-EVALUATED = "--do_train --do_eval --eval_strategy=epoch --load_best_model_at_end=true "
-GROUPED = "--do_train --train_sampling_strategy=group_by_length --max_batch_tokens=400 "
-FLAGS = {
-    "train.py with evaluations": f"{EVALUATED} --num_train_epochs=3 --early_stopping_patience=2",
-    "train.py in parts": f"{GROUPED} --gradient_accumulation_steps=2 --max_steps=40 --save_steps=6",
-    "train.py by epochs": "--do_train --num_train_epochs=3 --save_total_limit=1",
-}
+KILLED = ("with evaluations", "in parts", "by epochs")  # variants of soak.yaml
 RESULTS = ("model.safetensors", "*.parquet", "manifest.json")  # that a kill must not change
 WORDS = ["the", "room", "was", "not", "good", "[PAD]", "[UNK]", "\ud800", "", "\u202e", "'t"]
 HOSTILE: tuple[Any, ...] = (
@@ -92,6 +84,13 @@ def last_line(log: Path) -> str:
     return (log.read_text(errors="replace").strip().splitlines() or ["nothing"])[-1][:300]
 
 
+def train_variant(variant: str, folder: Path, output: Path) -> None:
+    """Train by a variant of soak.yaml on the rows in a folder."""
+    recipe, rows = Path(__file__).with_name("soak.yaml"), folder / "rows"
+    files = [f"--{name}_file={rows}/reviews.{name}.jsonl" for name in ("train", "validation")]
+    train.main([f"{recipe}#{variant}", *files, f"--output_dir={output}"])
+
+
 def in_two_processes(run: Callable[[Path], None], output: Path) -> None:
     """Train in this process and another, as torchrun's do."""
     with socket.socket() as free:
@@ -107,21 +106,15 @@ def in_two_processes(run: Callable[[Path], None], output: Path) -> None:
 
 def kills(folder: Path, rng: random.Random) -> Iterator[Outcome]:
     """Kill runs and continue them, one set of flags after the other."""
-    rows = f"{folder}/rows/reviews"
-    flags = f"--train_file={rows}.train.jsonl --validation_file={rows}.validation.jsonl {TINY} "
-    flags += "--logging_steps=5 --resume_from_checkpoint=auto "
-
-    def training(words: str, output: Path) -> None:
-        train.main([*(flags + words).split(), f"--output_dir={output}"])
 
     def embedding(output: Path) -> None:
-        words = [f"{folder}/model", f"{rows}.train.jsonl", "--rows_per_shard=40"]
+        words = [f"{folder}/model", f"{folder}/rows/reviews.train.jsonl", "--rows_per_shard=40"]
         embed.main([*words, f"--output={output}"])
 
     def content(output: Path) -> dict[str, bytes]:
         return {p.name: p.read_bytes() for one in RESULTS for p in output.glob(one)}
 
-    cases: dict[str, Callable[[Path], None]] = {n: partial(training, w) for n, w in FLAGS.items()}
+    cases: Any = {f"train.py {name}": partial(train_variant, name, folder) for name in KILLED}
     cases["train.py in two processes"] = partial(in_two_processes, cases["train.py in parts"])
     cases["embed.py"] = embedding
     whole, seconds = {}, {}
@@ -217,19 +210,15 @@ def requests(folder: Path, rng: random.Random) -> Iterator[Outcome]:
             asked: list[dict[str, Any]] = [{"inputs": random_text(rng)} for _ in range(200)]
             try:
                 right = list(pool.map(handler, asked)) == list(map(handler, asked))
+                fault = None if right else "an answer is another's, or has no score"
             except Exception as error:
-                yield len(asked), f"{type(error).__name__}: {error!s:.200}"
-                continue
-            yield len(asked), None if right else "an answer is another's, or has no score"
+                fault = f"{type(error).__name__}: {error!s:.200}"
+            yield len(asked), fault
 
 
 # The parts in their order, with the number of cases that is enough. Parts that fork this process
 # come before parts with threads, whose locks would stay locked in the child.
-PARTS: dict[str, tuple[Callable[[Path, random.Random], Iterator[Outcome]], int]] = {
-    "kills": (kills, 300),
-    "configs": (configs, 10_000),
-    "requests": (requests, 100_000),
-}
+PARTS = {"kills": (kills, 300), "configs": (configs, 10_000), "requests": (requests, 100_000)}
 
 
 def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
@@ -240,9 +229,8 @@ def soak(parts: Sequence[str], minutes: float, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write_corpus(folder / "rows", seed, {"train": 400, "validation": 100})
-        words = f"--do_train --max_steps=20 --train_file={folder}/rows/reviews.train.jsonl {TINY}"
-        model = f"--output_dir={folder}/model"
-        if in_child(lambda: train.main([*words.split(), model]), folder / "model.log"):
+        training = partial(train_variant, "model", folder, folder / "model")
+        if in_child(training, folder / "model.log"):
             raise RuntimeError(f"train.py does not run: {last_line(folder / 'model.log')}")
         begin = time.monotonic()
         chosen = [name for name in PARTS if name in parts]
