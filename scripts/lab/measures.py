@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from records import Record
 from torch import Tensor
-from transformers import pipeline
 
 from sase_hf.data.batching import token_counts
 from sase_hf.data.labels import SINGLE_LABEL
@@ -21,11 +20,10 @@ from sase_hf.evaluation.dataset import EvaluationDataset, load_evaluation_datase
 from sase_hf.evaluation.faithfulness import measure_faithfulness
 from sase_hf.evaluation.metrics import load_metrics
 from sase_hf.evaluation.translation import translate
-from sase_hf.models import TRANSLATION_TASK
 from sase_hf.tasks import LabelTask, TranslationTask
 from sase_hf.tasks.labels import ModelArguments
 from sase_hf.training.command_line import parse_arguments
-from sase_hf.utils.loading import load_checkpoint
+from sase_hf.utils.loading import load_checkpoint, load_pipeline
 
 # The text that a model translates for the figure, by the column that it reads.
 EXAMPLES = {
@@ -45,9 +43,7 @@ JOINED = (2, 3, 4)  # neighbouring pairs that are joined to long ones
 Pairs = Sequence[Sequence[str]]  # a source and a reference each
 
 
-def measure_labels(
-    words: Sequence[str], model: Path, word_list: Path | None = None
-) -> dict[str, Any]:
+def measure_labels(words: Sequence[str], model: Path, word_list: Path | None) -> Record:
     """Measure attention and accuracy by length on the validation rows of a recipe.
 
     `words` are the command line of scripts/train.py that trained the model in the folder `model`.
@@ -66,9 +62,8 @@ def measure_labels(
     batch_size = task.run_args.per_device_eval_batch_size
     measured: dict[str, Any] = {}
     if parts.model.config.has_attention:
-        listed: dict[str, float] = {}
-        if word_list is not None and task.model_args.level != "character":
-            listed = read_word_list(word_list)
+        reads_words = task.model_args.level != "character"
+        listed = read_word_list(word_list) if word_list is not None and reads_words else {}
         statistics = measure_attention(sample, batch_size, listed)
         kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)
         measured["attention"] = {kind: statistics[kind]["mean"] for kind in kinds}
@@ -82,9 +77,7 @@ def measure_labels(
     return measured
 
 
-def measure_explanation(
-    words: Sequence[str], model: Path, word_list: Path | None = None
-) -> dict[str, Any]:
+def measure_explanation(words: Sequence[str], model: Path, word_list: Path | None) -> Record:
     """Measure faithfulness on validation rows of a recipe, and agreement on the files of marks.py.
 
     The seed of the recipe draws the rows. Texts are cut after `MAX_EXPLAINED` tokens: leaving out
@@ -93,17 +86,16 @@ def measure_explanation(
     task = parse_arguments(LabelTask, words)
     validation, seed = Path(task.data_args.validation_file or ""), task.run_args.seed
     name = validation.name.partition(".")[0]
-    load = partial(load_evaluation_dataset, max_seq_length=MAX_EXPLAINED, seed=seed)
+    load = partial(load_evaluation_dataset, str(model), max_seq_length=MAX_EXPLAINED, seed=seed)
     if not (validation.parent / "marks").is_dir():
         raise FileNotFoundError("there is no folder data/marks; write it with scripts/lab/marks.py")
-    rows = load(str(model), str(validation), max_samples=NUM_EXPLAINED.get(name, 200))
+    rows = load(str(validation), max_samples=NUM_EXPLAINED.get(name, 200))
     found = measure_faithfulness(rows, seed=seed)
     measured: dict[str, Any] = {"faithfulness": {key: found[key] for key in ("metrics", "cost")}}
     ratings = read_word_list(word_list) if word_list is not None else None
     for file in sorted(validation.parent.glob(f"marks/{name}.*.dev.jsonl")):
         marks = file.name.split(".")[1]
-        max_samples = NUM_EXPLAINED.get(marks, 200)
-        rows = load(str(model), str(file), max_samples=max_samples, with_marks=True)
+        rows = load(str(file), max_samples=NUM_EXPLAINED.get(marks, 200), with_marks=True)
         agreed = measure_agreement(rows, ratings, seed=seed)
         del agreed["intervals"]
         measured.setdefault("agreement", {})[marks] = agreed
@@ -130,7 +122,7 @@ def accuracy_by_length(correct: Tensor, lengths: Tensor) -> list[dict[str, float
     ]
 
 
-def measure_translation(words: Sequence[str], model: Path, _: Path | None = None) -> Record:
+def measure_translation(words: Sequence[str], model: Path, _: Path | None) -> Record:
     """Measure a trained model, in two beams, on the validation pairs of its recipe."""
     task = parse_arguments(TranslationTask, words)
     rows = load_pairs(replace(task.data_args, train_file=None)).splits["validation"]
@@ -139,9 +131,8 @@ def measure_translation(words: Sequence[str], model: Path, _: Path | None = None
     options: Any = {"batch_size": task.run_args.per_device_eval_batch_size, "num_beams": (1, 12)}
     measured = measure_pairs(translator, tokenizer, pairs, **options)
     if translator.config.has_attention:
-        name: Any = TRANSLATION_TASK
-        show: Any = pipeline(name, model=translator, tokenizer=tokenizer)
-        measured["example"] = show(EXAMPLES[task.data_args.text_column_names[0]], num_beams=12)
+        example = EXAMPLES[task.data_args.text_column_names[0]]
+        measured["example"] = load_pipeline(str(model))(example, num_beams=12)
     return {"translation": measured}
 
 

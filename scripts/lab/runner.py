@@ -72,8 +72,7 @@ def complete(runs: Sequence[Run]) -> None:
     """
     failed = [run.name for run in runs if not _complete(run)]
     if failed:
-        names = ", ".join(failed)
-        sys.exit(f"study.py: {len(failed)} of {len(runs)} runs failed: {names}")
+        sys.exit(f"study.py: {len(failed)} of {len(runs)} runs failed: {', '.join(failed)}")
 
 
 def _complete(run: Run) -> bool:
@@ -101,8 +100,7 @@ def call(words: Sequence[str], log: IO[bytes]) -> None:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(threads, "1"), "TOKENIZERS_PARALLELISM": "false"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path[1:])
-    command = [sys.executable, *words]
-    subprocess.run(command, check=True, stdout=log, stderr=log, env=environment)
+    subprocess.run([sys.executable, *words], check=True, stdout=log, stderr=log, env=environment)
 
 
 @contextmanager

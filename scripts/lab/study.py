@@ -14,16 +14,16 @@ from the records alone, and the README's pictures with
 `--pictures runs/study/yelp5-seed1 runs/quickstart/model`.
 
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
-model_cards/records/study.jsonl; translation.yaml, retrieval.yaml
-and explanation.yaml have files of their own. Some
-records of study.jsonl were added by hand: trials with scripts/train.py, tuning/TASK/TRIAL and
-precision/TASK, and those of scripts/search.py, search/TASK/MODEL. Programs in the commits of the
-records measured TF-IDF: TASK/linear, and in retrieval.jsonl TASK_tfidf.
+model_cards/records/study.jsonl; translation.yaml, retrieval.yaml and explanation.yaml have files of
+their own. Some records of study.jsonl were added by hand: trials with scripts/train.py,
+tuning/TASK/TRIAL and precision/TASK, and those of scripts/search.py, search/TASK/MODEL. Programs in
+the commits of the records measured TF-IDF: TASK/linear, and in retrieval.jsonl TASK_tfidf.
 """
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, product
 from pathlib import Path
 from typing import IO, Any
@@ -104,8 +104,7 @@ def collect_runs(flags: argparse.Namespace) -> Iterator[Training]:
         if stem in KINDS:
             name, records = variant, flags.records / f"{stem}.jsonl"
         common = (f"{name}-seed{seed}", seed, settings, records, flags.runs)
-        words = getattr(flags, "word_list", None)
-        yield Training(*common, address, words, *KINDS.get(stem, ()))
+        yield Training(*common, address, getattr(flags, "word_list", None), *KINDS.get(stem, ()))
 
 
 def _addresses(path: str) -> Iterator[str]:
@@ -119,9 +118,8 @@ def _addresses(path: str) -> Iterator[str]:
             continue
         content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
         if "variants" not in content:
-            raise ValueError(
-                f"recipe {file} has no variants; a study needs them to name its records"
-            )
+            way_out = "a study needs them to name its records"
+            raise ValueError(f"recipe {file} has no variants; {way_out}")
         yield from (f"{file}#{variant}" for variant in content["variants"])
 
 
@@ -136,7 +134,7 @@ def render(records: Path, output: Path) -> list[Path]:
     pages = Pages(by_recipe(trained), by_recipe(compared, "test"))
     texts = {f"{name.upper()}.md": pages.text(name) for name in ("experiments", "translation")}
     texts |= {f"{card.stem}.md": render_card(card) for card in sorted(CARDS.glob("*.yaml"))}
-    figures = pages.figures() | pages.translation_figures()
+    figures = pages.figures()
     for name, text in texts.items():
         write_text(output / name, text)
     for name, figure in figures.items():
@@ -176,15 +174,11 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = make_parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    helps = {
-        "run": "train runs without a record",
-        "status": "list the state of each run",
-        "leaderboard": "measure systems without a record",
-        "render": "make pages, figures and cards",
-    }
-    run, status, leaderboard, rendering = (
-        commands.add_parser(name, help=text, allow_abbrev=False) for name, text in helps.items()
-    )
+    add_command = partial(commands.add_parser, allow_abbrev=False)
+    run = add_command("run", help="train runs without a record")
+    status = add_command("status", help="list the state of each run")
+    leaderboard = add_command("leaderboard", help="measure systems without a record")
+    rendering = add_command("render", help="make pages, figures and cards")
     named = "FILE#VARIANT, a file for all of its variants, or a folder (default: all recipes)"
     for command in (run, status):
         command.add_argument("recipes", nargs="*", default=[str(LAB / "recipes")], help=named)

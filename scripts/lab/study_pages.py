@@ -6,6 +6,7 @@ tables.yaml.
 
 import re
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -13,12 +14,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import yaml
-from figures import accuracy_figure, points_figure
-from jinja2 import Environment, StrictUndefined
+from figures import Points, accuracy_figure, points_figure
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leaderboard import SETS, SYSTEMS
 from records import Record, read_record
+from torch.nn.utils import parameters_to_vector
 
 import sase_hf
 from sase_hf.hub import model_card
@@ -62,27 +65,26 @@ def numbers(seeds: Iterable[Record], *keys: str) -> list[Any]:
     return [value for value in found if value is not none]
 
 
-def cell(
-    values: Sequence[float],
-    form: str = ".2f",
-    factor: float = 1,
-    *,
-    deviation: bool = True,
-    count: bool = True,
-) -> str:
+def mean(values: Sequence[float], form: str = ".2f", factor: float = 1) -> str:
+    """Return the mean of a value for each seed."""
+    return f"{statistics.mean(factor * value for value in values):{form}}" if values else MISSING
+
+
+def spread(values: Sequence[float], form: str = ".2f", factor: float = 1) -> str:
+    """Return the mean of a value for each seed, with the standard deviation of several."""
+    shown = mean(values, form, factor)
+    if len(values) > 1:
+        shown += f" ± {statistics.stdev(factor * value for value in values):{form}}"
+    return shown
+
+
+def cell(values: Sequence[float], form: str = ".2f", factor: float = 1) -> str:
     """Return the mean of a value for each seed, with standard deviation and number of seeds."""
-    if not values:
-        return MISSING
-    scaled = [factor * value for value in values]
-    shown = f"{statistics.mean(scaled):{form}}"
-    if deviation and len(scaled) > 1:
-        shown += f" ± {statistics.stdev(scaled):{form}}"
-    return shown + f" ({len(scaled)} seed{'s' * (len(scaled) > 1)})" * count
+    count = f" ({len(values)} seed{'s' * (len(values) > 1)})"
+    return spread(values, form, factor) + count * bool(values)
 
 
 percent = partial(cell, factor=100)
-spread = partial(cell, count=False)
-mean = partial(cell, deviation=False, count=False)
 
 
 def setting(value: Any) -> str:
@@ -101,12 +103,11 @@ class Pages:
     def text(self, name: str) -> str:
         """Return the page of the template `name`.md beside this file."""
         names = ("trim_blocks", "lstrip_blocks", "keep_trailing_newline")
-        options: dict[str, Any] = dict.fromkeys(names, True)
-        environment = Environment(undefined=StrictUndefined, **options)
+        options: dict[str, Any] = dict.fromkeys(names, True) | {"undefined": StrictUndefined}
+        environment = Environment(loader=FileSystemLoader(LAB), **options)
         environment.filters.update(cell=cell, percent=percent, mean=mean, spread=spread)
         environment.filters.update(numbers=numbers, setting=setting)
-        source = (LAB / f"{name}.md").read_text(encoding="utf-8")
-        return environment.from_string(source).render(page=self, **SHOWN)
+        return environment.get_template(f"{name}.md").render(page=self, **SHOWN)
 
     def measured(self, recipe: str, *keys: str) -> list[Any]:
         """Return the value under nested keys of each seed of a recipe that has them."""
@@ -117,56 +118,51 @@ class Pages:
         hops = self.curves("figure5", "history", "epoch")
         hops = {task: {f"r = {r}": own[r] for r in own} for task, own in hops.items()}
         length = self.curves("length", "by_length", "tokens")
-        focus: dict[str, dict[str, tuple[float, float]]] = {}
-        systems: dict[str, dict[str, tuple[float, float]]] = {}
-        for task in TASKS["focus"]:
-            for recipe, title in TITLES["focus"].items():
-                entropies = self.measured(f"{task}/{recipe}", "attention", "entropy")
-                if entropies and (gains := self.gains(task, recipe)):
-                    point = (statistics.mean(entropies), statistics.mean(gains))
-                    focus.setdefault(task, {})[title] = point
+        focus: Points = defaultdict(dict)
+        systems: Points = defaultdict(dict)
+        for task, (recipe, title) in product(TASKS["focus"], TITLES["focus"].items()):
+            entropies = self.measured(f"{task}/{recipe}", "attention", "entropy")
+            if entropies and (gains := self.gains(task, recipe)):
+                focus[task][title] = statistics.mean(entropies), statistics.mean(gains)
         for task, title, seeds in self.systems():
             seconds = statistics.mean(numbers(seeds, "training_seconds"))
             accuracy = statistics.mean(100 * own for own in numbers(seeds, "metrics", "accuracy"))
-            systems.setdefault(task, {})[title] = (seconds, accuracy)
-        recall: dict[str, tuple[list[float], list[float]]] = {}
+            systems[task][title] = seconds, accuracy
+        recall: dict[str, Any] = {}
         for ranker in ("tfidf", "rows", "flat", "mean", "max"):
             for record in self.measured(f"yelp5_{ranker}")[:1]:
                 by_words = record["recall_by_length"]
-                recall[record["name"]] = (
-                    numbers(by_words, "words"),
-                    numbers(by_words, "recall_at_10"),
-                )
+                words, found = (numbers(by_words, key) for key in ("words", "recall_at_10"))
+                recall[record["name"]] = words, found
         gain, cost = "points of accuracy above the paper's", "seconds of training on one core"
-        rows = self.by_rows()
         return {
-            **({"rows.svg": accuracy_figure(rows, "training rows", log_x=True)} if rows else {}),
+            "rows.svg": accuracy_figure(self.by_rows(), "training rows", log_x=True),
             "hops.svg": accuracy_figure(hops, "epoch"),
             "focus.svg": points_figure(focus, "entropy", gain, columns=9),
             "length.svg": accuracy_figure(length, "tokens of a text, or of both"),
             "leaderboard.svg": points_figure(systems, cost, "accuracy in %", columns=4, log_x=True),
             "retrieval_length.svg": lines_figure(recall, "words of the document", "recall at 10"),
+            **self.translation_figures(),
         }
 
     def by_rows(self) -> Panels:
         """Return numbers of rows and accuracies of each system measured on several, set by set."""
-        points: dict[str, dict[str, list[tuple[float, float]]]] = {}
+        points: dict[str, Any] = defaultdict(lambda: defaultdict(list))
         for address, seeds in self.leaderboard.items():
             task, system, *_ = address.split("/")
             rows = sum(seeds[0]["sources"][split]["rows"] for split in ("train", "validation"))
             accuracy = 100 * statistics.mean(numbers(seeds, "metrics", "accuracy"))
-            lines = points.setdefault(task, {})
-            lines.setdefault(SYSTEMS[system]["title"], []).append((rows, accuracy))
-        panels: dict[str, Any] = {}
+            points[task][SYSTEMS[system]["title"]].append((rows, accuracy))
+        panels: dict[str, Any] = defaultdict(dict)
         for task, lines in points.items():
             for title, own in lines.items():
                 if len(own) > 1:
-                    panels.setdefault(task, {})[title] = tuple(zip(*sorted(own), strict=True))
+                    panels[task][title] = tuple(zip(*sorted(own), strict=True))
         return panels
 
     def translation_figures(self) -> dict[str, Any]:
         """Return BLEU by the length of the source, and an alignment of the last model with one."""
-        lines: dict[str, tuple[list[float], list[float]]] = {}
+        lines: dict[str, Any] = {}
         examples = []
         for recipe, (title, *_) in SHOWN["translation"].items():
             groups = list(zip(*self.measured(recipe, "translation", "by_length"), strict=True))
@@ -174,10 +170,10 @@ class Pages:
                 words = [statistics.mean(seeds[0]["words"]) for seeds in groups]
                 lines[title] = words, [statistics.mean(numbers(own, "bleu")) for own in groups]
             examples += self.measured(recipe, "translation", "example")[:1]
-        figures = {"translation_length.svg": lines_figure(lines, "words of the source", "BLEU")}
-        if examples:
-            figures["translation_alignment.svg"] = alignment_figure(examples[-1])
-        return figures
+        return {
+            "translation_length.svg": lines_figure(lines, "words of the source", "BLEU"),
+            "translation_alignment.svg": alignment_figure(examples[-1]),
+        }
 
     def accuracy(self, task: str, recipe: str) -> str:
         """Return the cell of a recipe's accuracy in percent."""
@@ -206,10 +202,9 @@ class Pages:
         z = 1.96
         for groups in self.curves("length", "by_length", "rows")[task].values():
             for row, n, accuracy in zip(rows, *groups, strict=True):
-                share = accuracy / 100
-                middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-                half = z * (share * (1 - share) / n + (z / (2 * n)) ** 2) ** 0.5 / (1 + z**2 / n)
-                low, high = 100 * (middle - half), 100 * (middle + half)
+                share, weight = accuracy / 100, z**2 / n
+                # At both ends p, share - p is z standard errors: (share - p)^2 = weight p (1 - p).
+                low, high = sorted(100 * np.roots([1 + weight, -2 * share - weight, share**2]))
                 row.append(f"{accuracy:.1f} ({low:.1f} to {high:.1f})")
         return rows
 
@@ -232,14 +227,10 @@ class Pages:
         with torch.device("meta"):
             head = getattr(sase_hf, config["architectures"][0])
             model = head(sase_hf.SelfAttentiveConfig.from_dict(config))
-
-        def count(part: Any) -> int:
-            return sum(weight.numel() for weight in part.parameters())
-
-        classifier, output = model.classifier, model.classifier.output
-        other = count(model) - count(classifier) - count(model.get_input_embeddings())
-        counts = (count(classifier) - count(output), output.weight.numel(), other)
-        return [f"{number:,}" for number in counts]
+        output, parts = model.classifier.output, (model.classifier, model.classifier.output)
+        mlp, softmax = (parameters_to_vector(part.parameters()).numel() for part in parts)
+        other = model.num_parameters(exclude_embeddings=True) - mlp
+        return [f"{number:,}" for number in (mlp - softmax, output.weight.numel(), other)]
 
     def trials(self, kind: str) -> list[Trial]:
         """Return the trials of the records tuning/TASK/TRIAL, or search/TASK/MODEL."""
@@ -260,8 +251,7 @@ class Pages:
         """Return the set, the title and the records of each system of the leaderboard."""
         return [
             (task, SYSTEMS[system]["title"], self.leaderboard[f"{task}/{system}"])
-            for task in SETS
-            for system in SYSTEMS
+            for task, system in product(SETS, SYSTEMS)
             if f"{task}/{system}" in self.leaderboard
         ]
 
@@ -276,11 +266,6 @@ def render_card(source: Path) -> str:
     record = dict(read_record(source.parent / about.pop("record")))
     if "export" in about:
         record["export"] = read_record(source.parent / about.pop("export"))
-    return model_card(
-        FAMILIES[record["config"]["model_type"]].config.from_dict(record["config"]),
-        record,
-        name=about.pop("name"),
-        num_parameters=record["num_parameters"],
-        repo_id=about.pop("checkpoint"),
-        about=about,
-    )
+    config = FAMILIES[record["config"]["model_type"]].config.from_dict(record["config"])
+    own: Any = {"name": about.pop("name"), "repo_id": about.pop("checkpoint"), "about": about}
+    return model_card(config, record, num_parameters=record["num_parameters"], **own)
