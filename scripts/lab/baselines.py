@@ -63,11 +63,9 @@ def tfidf(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
     vectorizers = [(str(i), TfidfVectorizer(**options), i) for i in range(texts.shape[1])]
     features = ColumnTransformer(vectorizers, sparse_threshold=1)
     features.fit(texts)
-
-    def read(rows: Sequence[Sequence[str]]) -> Any:
-        return features.transform(_compared(rows))
-
-    return _logistic_regression(train, validation, model, read, features)
+    return _logistic_regression(
+        train, validation, model, lambda rows: features.transform(_compared(rows)), features
+    )
 
 
 def static(train: Rows, validation: Rows, seed: int, model: Path, vectors: Sequence[str]) -> Fitted:
@@ -106,14 +104,12 @@ def _logistic_regression(
 
     known, held_out = read(train.texts), read(validation.texts)
     tried = [LogisticRegression(C=c, max_iter=1000).fit(known, train.labels) for c in STRENGTHS]
-    accuracies = [float(one.score(held_out, validation.labels)) for one in tried]
-    best = tried[accuracies.index(max(accuracies))]
+    accuracies = {one.C: float(one.score(held_out, validation.labels)) for one in tried}
+    best = max(tried, key=lambda one: accuracies[one.C])
     joblib.dump((features, best), model.with_suffix(".joblib"))
+    settings = {"C": best.C, "validation_accuracies": accuracies}
     return Fitted(
-        lambda texts: best.predict_proba(read(texts)),
-        best.classes_,
-        best.coef_.size,
-        {"C": best.C, "validation_accuracies": dict(zip(STRENGTHS, accuracies, strict=True))},
+        lambda texts: best.predict_proba(read(texts)), best.classes_, best.coef_.size, settings
     )
 
 
@@ -155,13 +151,14 @@ def fasttext(train: Rows, validation: Rows, seed: int, model: Path) -> Fitted:
 
     options = {"lr": FASTTEXT_RATE, "wordNgrams": 2, "thread": 1, "seed": seed, "verbose": 0}
     tried = [library.train_supervised(str(lines), epoch=n, **options) for n in FASTTEXT_EPOCHS]
-    found = [predict(one, validation.texts).argmax(1) for one in tried]
-    accuracies = [float((one == validation.labels).mean()) for one in found]
-    best = tried[accuracies.index(max(accuracies))]
+    accuracies = {
+        one.epoch: float((predict(one, validation.texts).argmax(1) == validation.labels).mean())
+        for one in tried
+    }
+    best = max(tried, key=lambda one: accuracies[one.epoch])
     lines.unlink()
     best.save_model(str(model.with_suffix(".bin")))
-    settings: dict[str, Any] = {"lr": FASTTEXT_RATE, "epoch": best.epoch}
-    settings["validation_accuracies"] = dict(zip(FASTTEXT_EPOCHS, accuracies, strict=True))
+    settings = {"lr": FASTTEXT_RATE, "epoch": best.epoch, "validation_accuracies": accuracies}
     weights = best.dim * (len(best.words) + best.bucket + num_labels)
     return Fitted(partial(predict, best), range(num_labels), weights, settings)
 
@@ -174,8 +171,7 @@ def main(system: str, folder: Path, seed: int, vectors: Sequence[str] = ()) -> N
     """
     files = (folder / f"{split}.jsonl" for split in ("train", "validation", "test"))
     train, validation, test = map(read_rows, files)
-    fit: dict[str, Callable[..., Fitted]]
-    fit = {"most_frequent": most_frequent, "tfidf": tfidf, "fasttext": fasttext}
+    fit: Any = {"most_frequent": most_frequent, "tfidf": tfidf, "fasttext": fasttext}
     fit["static"] = partial(static, vectors=vectors)
     fitted = fit[system](train, validation, seed, folder / "model")
     trained = processor_seconds()

@@ -5,7 +5,6 @@ The folder holds a set as NAME.train.jsonl.gz and NAME.dev.jsonl.gz with the fie
 """
 
 import gzip
-import json
 import random
 import shutil
 import time
@@ -29,6 +28,7 @@ from transformers import EvalPrediction
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import SINGLE_LABEL
+from sase_hf.data.rows import read_rows
 from sase_hf.data.splits import TaskData, encode_task, load_task
 from sase_hf.evaluation.calibration import expected_calibration_error
 from sase_hf.evaluation.dataset import EvaluationDataset
@@ -102,8 +102,7 @@ class Comparison(Run):
     def _measure_baseline(self, task: TaskData, log: IO[bytes]) -> dict[str, Any]:
         """Run a baseline in a process of its own and return its part of the record."""
         for split, rows in task.splits.items():
-            with (self.folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows.to_list())
+            rows.to_json(self.folder / f"{split}.jsonl")
         vectors = [str(self.stem.parent / name) for name in COMPARED["vectors"]]
         words = [self.settings["system"], str(self.folder), str(self.seed), *vectors]
         call([str(LAB / "baselines.py"), *words], log)
@@ -121,12 +120,18 @@ class Comparison(Run):
         call([str(SCRIPTS / "train.py"), *self.flags(folder)], log)
         seconds = processor_seconds() - before
         model, tokenizer = load_checkpoint(str(folder))
-        with gzip.open(folder / "predictions.jsonl.gz", "rt", encoding="utf-8") as lines:
-            rows = [json.loads(line) for line in lines]
+        rows = list(read_rows(str(folder / "predictions.jsonl.gz")))
         scores = [row["scores"] for row in rows]
         answers = [row.get("answer_set", row["scores"]) for row in rows]  # few rows: all labels
         labels = [task.label_names[label] for label in task.splits["test"]["label"]]
-        predicting = _prediction_seconds(model, tokenizer, task)
+        # From the texts of the dev file to their probabilities, in batches as in scripts/train.py.
+        dev = replace(task, splits=DatasetDict(test=task.splits["test"]))
+        start = processor_seconds()
+        sample = EvaluationDataset(model, tokenizer, encode_task(dev, tokenizer)["test"], {})
+        with torch.inference_mode():
+            for _, batch in sample.batches(64, "Predicting"):
+                model(**batch).logits.softmax(-1)
+        predicting = processor_seconds() - start
         files = [folder / name for name in (*PUBLIC_NAMES, *weight_files(folder))]
         return {
             "probabilities": np.array([[row[name] for name in task.label_names] for row in scores]),
@@ -141,18 +146,6 @@ class Comparison(Run):
                 "size": np.mean([len(answer) for answer in answers]),
             },
         }
-
-
-def _prediction_seconds(model: Any, tokenizer: Any, task: TaskData) -> float:
-    """Return the processor's time from the texts of the dev file to their probabilities."""
-    task = replace(task, splits=DatasetDict(test=task.splits["test"]))
-    start = processor_seconds()
-    rows = encode_task(task, tokenizer)["test"]
-    sample = EvaluationDataset(model, tokenizer, rows, task.sources)
-    with torch.inference_mode():
-        for _, batch in sample.batches(64, "Predicting"):  # as many as in scripts/train.py
-            model(**batch).logits.softmax(-1)
-    return processor_seconds() - start
 
 
 def collect_comparisons(flags: Namespace) -> Iterator[Comparison]:
