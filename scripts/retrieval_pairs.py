@@ -2,19 +2,27 @@
 
     python scripts/retrieval_pairs.py reviews.jsonl.gz pairs.jsonl.gz
     python scripts/retrieval_pairs.py dev.jsonl.gz dev_pairs.jsonl.gz --max_rows 2000
+    python scripts/retrieval_pairs.py reviews.jsonl.gz pairs.jsonl.gz --draws 4 --similar_together
 
 The sentence has 8 to 40 words and is drawn at random among those of its text. A text without one,
 or with fewer than five sentences, is left out. The columns are `query` and `document`; rows keep
 their order.
+
+--similar_together moves texts of one subject next to each other, about a hundred at a time. Batches
+in the order of the file (train_retrieval.py --train_sampling_strategy sequential) then hold
+documents that are hard to tell apart. The subjects are those of a truncated SVD of TF-IDF.
 """
 
 import gzip
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
+import torch
 from rank import read_queries
 
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
@@ -22,6 +30,7 @@ from sase_hf.utils.files import atomic_write, check_output
 
 END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 MIN_SENTENCES, WORDS = 5, range(8, 41)
+MAX_SHARE, SUBJECTS, MAX_GROUP = 0.2, 100, 128
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -32,18 +41,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("output", type=Path, help="a file of JSON Lines, with .gz compressed")
     add("--text_column_names", default="text", help="(default: %(default)s)")
     add("--max_rows", type=positive_int, help="the first pairs only")
+    add("--draws", type=positive_int, default=1, help="sentences of a text (default: %(default)s)")
+    add("--similar_together", action="store_true", help="order the pairs by subject")
     add("--seed", type=int, default=0, help="seed of the draws (default: %(default)s)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.output)
-        drawn = list(draw_pairs(read_queries(flags.texts, flags.text_column_names), flags.seed))
-        pairs = [pair for pair in drawn if pair is not None][: flags.max_rows]
+        texts = read_queries(flags.texts, flags.text_column_names)
+        seeds = range(flags.seed, flags.seed + flags.draws)
+        drawn = [[p for p in draw_pairs(texts, seed) if p is not None] for seed in seeds]
+        if flags.similar_together:
+            groups = groups_of_subject([pair["document"] for pair in drawn[0]], flags.seed)
+            drawn = [
+                shuffled(pairs, groups, seed) for pairs, seed in zip(drawn, seeds, strict=True)
+            ]
+        pairs = [*chain.from_iterable(drawn)][: flags.max_rows]
         data = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in pairs).encode()
         if flags.output.suffix == ".gz":
             data = gzip.compress(data, mtime=0)
         with atomic_write(flags.output) as draft:
             draft.write_bytes(data)
-        print(f"{len(pairs):,} pairs of {len(drawn):,} texts: {flags.output}")
+        print(f"{len(pairs):,} pairs of {len(texts):,} texts: {flags.output}")
 
 
 def draw_pairs(texts: Sequence[str], seed: int) -> Iterator[dict[str, str] | None]:
@@ -57,6 +75,46 @@ def draw_pairs(texts: Sequence[str], seed: int) -> Iterator[dict[str, str] | Non
         else:
             query = sentences.pop(rng.choice(fitting))
             yield {"query": query, "document": " ".join(sentences)}
+
+
+def groups_of_subject(texts: Sequence[str], seed: int) -> list[list[int]]:
+    """Return groups of at most 128 texts about one subject, as numbers of texts."""
+    counts = [Counter(re.findall(r"\w+", text.lower())) for text in texts]
+    shares = Counter(chain.from_iterable(counts))
+    # A word of most texts, or of a single one, says nothing about their subjects.
+    words = [word for word, own in shares.items() if 1 < own <= max(MAX_SHARE * len(texts), 2)]
+    places = {word: place for place, word in enumerate(words)}
+    entries = [(i, w, n) for i, own in enumerate(counts) for w, n in own.items() if w in places]
+    if not entries:
+        return [[*range(len(texts))]]
+    rows, columns = torch.tensor([(i, places[word]) for i, word, _ in entries]).T
+    frequencies = torch.tensor([(n, len(texts) / shares[word]) for _, word, n in entries])
+    weights = (1 + frequencies[:, 0].log()) * (1 + frequencies[:, 1].log())
+    places_of_weights, shape = torch.stack([rows, columns]), (len(texts), len(words))
+    tfidf = torch.sparse_coo_tensor(places_of_weights, weights, shape, check_invariants=True)
+    torch.manual_seed(seed)
+    left, strengths, _ = torch.svd_lowrank(tfidf, q=min(SUBJECTS, *shape))
+    return list(_halves(torch.nn.functional.normalize(left * strengths), torch.arange(len(texts))))
+
+
+def _halves(vectors: torch.Tensor, numbers: torch.Tensor) -> Iterator[list[int]]:
+    """Yield groups of neighbours: halves of halves along their first principal component."""
+    if len(numbers) <= MAX_GROUP:
+        yield numbers.tolist()
+        return
+    centered = vectors[numbers] - vectors[numbers].mean(0)
+    first = torch.linalg.eigh(centered.T @ centered).eigenvectors[:, -1]
+    for half in numbers[(centered @ first).argsort()].chunk(2):
+        yield from _halves(vectors, half)
+
+
+def shuffled(
+    pairs: Sequence[dict[str, str]], groups: Sequence[Sequence[int]], seed: int
+) -> list[dict[str, str]]:
+    """Return the pairs group by group, the groups and the pairs of each in random order."""
+    rng = random.Random(seed)
+    drawn = [rng.sample(group, len(group)) for group in rng.sample(groups, len(groups))]
+    return [pairs[i] for group in drawn for i in group]
 
 
 if __name__ == "__main__":
