@@ -1,6 +1,7 @@
 """Runs that learn to rank, from the pairs to a ranking with the words that met."""
 
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,38 @@ def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
     rows.write_text("{")
     with pytest.raises(SystemExit, match=r"cannot read '.*rows\.jsonl': line 1, "):
         script_main("retrieval_pairs")([str(rows), str(output)])
+
+
+def test_pairs_of_similar_texts_stand_together(tmp_path: Path) -> None:
+    """Texts of two subjects alternate; each draw writes every text once, subject after subject."""
+    rng = random.Random(0)
+    words = {subject: [f"{subject}{i}" for i in range(400)] for subject in ("ship", "rose")}
+    texts = [
+        " ".join(f"{subject} {' '.join(rng.choices(words[subject], k=8))}." for _ in range(6))
+        for _ in range(70)
+        for subject in words
+    ]
+    rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in texts])
+    output = tmp_path / "pairs.jsonl"
+    flags = ["--draws", "2", "--similar_together"]
+    script_main("retrieval_pairs")([str(rows), str(output), *flags])
+    pairs = read_lines(output)
+    subjects = [pair["document"].split()[0] for pair in pairs]
+    halves = [{*subjects[start : start + 70]} for start in range(0, 280, 70)]
+    assert len(pairs) == 280
+    assert all(len(half) == 1 for half in halves)
+    for draw in (pairs[:140], pairs[140:]):
+        drawn = sorted(sorted(f"{p['query']} {p['document']}".split()) for p in draw)
+        assert drawn == sorted(sorted(text.split()) for text in texts)
+    assert {p["query"] for p in pairs[:140]} != {p["query"] for p in pairs[140:]}
+
+
+def test_pairs_of_texts_without_a_common_word_are_one_group(tmp_path: Path) -> None:
+    texts = ["A b. C d e f g h i j k. L! M? N.", "O p. Q r s t u v w x y. Z! 1? 2."]
+    rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in texts])
+    output = tmp_path / "pairs.jsonl"
+    script_main("retrieval_pairs")([str(rows), str(output), "--similar_together"])
+    assert {pair["query"][0] for pair in read_lines(output)} == {"C", "Q"}
 
 
 def test_retrieval_has_no_flags_that_it_could_not_follow(tmp_path: Path) -> None:
