@@ -17,11 +17,11 @@ import gzip
 import json
 import random
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import torch
 from rank import read_queries
 
@@ -79,19 +79,25 @@ def draw_pairs(texts: Sequence[str], seed: int) -> Iterator[dict[str, str] | Non
 
 def groups_of_subject(texts: Sequence[str], seed: int) -> list[list[int]]:
     """Return groups of at most 128 texts about one subject, as numbers of texts."""
-    counts = [Counter(re.findall(r"\w+", text.lower())) for text in texts]
-    shares = Counter(chain.from_iterable(counts))
-    # A word of most texts, or of a single one, says nothing about their subjects.
-    words = [word for word, own in shares.items() if 1 < own <= max(MAX_SHARE * len(texts), 2)]
-    places = {word: place for place, word in enumerate(words)}
-    entries = [(i, w, n) for i, own in enumerate(counts) for w, n in own.items() if w in places]
-    if not entries:
+    numbers: dict[str, int] = {}
+    bags = [
+        [numbers.setdefault(word, len(numbers)) for word in re.findall(r"\w+", text.lower())]
+        for text in texts
+    ]
+    shape = len(texts), max(len(numbers), 1)
+    rows = np.repeat(np.arange(len(texts)), [len(bag) for bag in bags])
+    words = np.fromiter(chain.from_iterable(bags), np.int64, len(rows))
+    cells, counts = np.unique(rows * shape[1] + words, return_counts=True)
+    rows, words = np.divmod(cells, shape[1])
+    frequency = np.bincount(words, minlength=shape[1])
+    # A word of many texts, or of a single one, says nothing about their subjects.
+    is_kept = ((frequency > 1) & (frequency <= max(MAX_SHARE * len(texts), 2)))[words]
+    if not is_kept.any():
         return [[*range(len(texts))]]
-    rows, columns = torch.tensor([(i, places[word]) for i, word, _ in entries]).T
-    frequencies = torch.tensor([(n, len(texts) / shares[word]) for _, word, n in entries])
-    weights = (1 + frequencies[:, 0].log()) * (1 + frequencies[:, 1].log())
-    places_of_weights, shape = torch.stack([rows, columns]), (len(texts), len(words))
-    tfidf = torch.sparse_coo_tensor(places_of_weights, weights, shape, check_invariants=True)
+    weights = (1 + np.log(counts)) * (1 + np.log(len(texts) / frequency[words]))
+    places = torch.from_numpy(np.stack([rows, words])[:, is_kept])
+    values = torch.from_numpy(weights[is_kept]).float()
+    tfidf = torch.sparse_coo_tensor(places, values, shape, check_invariants=True)
     torch.manual_seed(seed)
     left, strengths, _ = torch.svd_lowrank(tfidf, q=min(SUBJECTS, *shape))
     return list(_halves(torch.nn.functional.normalize(left * strengths), torch.arange(len(texts))))
