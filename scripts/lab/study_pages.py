@@ -129,11 +129,11 @@ class Pages:
             accuracy = statistics.mean(100 * own for own in numbers(seeds, "metrics", "accuracy"))
             systems[task][title] = seconds, accuracy
         recall: dict[str, Any] = {}
-        for ranker in ("tfidf", "rows", "flat", "mean", "max"):
+        for ranker, title in TITLES["rankers"].items():
             for record in self.measured(f"yelp5_{ranker}")[:1]:
                 by_words = record["recall_by_length"]
                 words, found = (numbers(by_words, key) for key in ("words", "recall_at_10"))
-                recall[record["name"]] = words, found
+                recall[title] = words, found
         gain, cost = "points of accuracy above the paper's", "seconds of training on one core"
         return {
             "rows.svg": accuracy_figure(self.by_rows(), "training rows", log_x=True),
