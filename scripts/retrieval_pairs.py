@@ -5,11 +5,11 @@
     python scripts/retrieval_pairs.py reviews.jsonl.gz pairs.jsonl.gz --draws 4 --similar_together
 
 The sentence has 8 to 40 words and is drawn at random among those of its text. A text without one,
-or with fewer than five sentences, is left out. The columns are `query` and `document`; rows keep
-their order.
+or with fewer than five sentences, is left out. The columns are `query` and `document`. The pairs of
+a draw keep the order of their texts; the draws follow each other, and may draw a sentence again.
 
---similar_together moves texts of one subject next to each other, about a hundred at a time. Batches
-in the order of the file (train_retrieval.py --train_sampling_strategy sequential) then hold
+--similar_together moves texts of one subject next to each other instead, about a hundred at a time.
+Batches in the order of the file (train_retrieval.py --train_sampling_strategy sequential) then hold
 documents that are hard to tell apart. The subjects are those of a truncated SVD of TF-IDF.
 """
 
@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("texts", help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
     add("output", type=Path, help="a file of JSON Lines, with .gz compressed")
     add("--text_column_names", default="text", help="(default: %(default)s)")
-    add("--max_rows", type=positive_int, help="the first pairs only")
-    add("--draws", type=positive_int, default=1, help="sentences of a text (default: %(default)s)")
+    add("--max_rows", type=positive_int, help="of each draw, the first pairs only")
+    add("--draws", type=positive_int, default=1, help="how often to draw (default: %(default)s)")
     add("--similar_together", action="store_true", help="order the pairs by subject")
     add("--seed", type=int, default=0, help="seed of the draws (default: %(default)s)")
     flags = parser.parse_args(argv)
@@ -49,18 +49,28 @@ def main(argv: Sequence[str] | None = None) -> None:
         check_output(flags.output)
         texts = read_queries(flags.texts, flags.text_column_names)
         seeds = range(flags.seed, flags.seed + flags.draws)
-        drawn = [[p for p in draw_pairs(texts, seed) if p is not None] for seed in seeds]
+        drawn = [
+            [pair for pair in draw_pairs(texts, seed) if pair is not None][: flags.max_rows]
+            for seed in seeds
+        ]
+        if not drawn[0]:
+            raise ValueError(
+                f"no text in {flags.texts} gives a pair; a text needs {MIN_SENTENCES} sentences "
+                "that end in . ! or ? and a blank, one of them of 8 to 40 words between blanks"
+            )
         if flags.similar_together:
             groups = groups_of_subject([pair["document"] for pair in drawn[0]], flags.seed)
             drawn = [
                 shuffled(pairs, groups, seed) for pairs, seed in zip(drawn, seeds, strict=True)
             ]
-        pairs = [*chain.from_iterable(drawn)][: flags.max_rows]
-        data = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in pairs).encode()
-        if flags.output.suffix == ".gz":
-            data = gzip.compress(data, mtime=0)
-        with atomic_write(flags.output) as draft:
-            draft.write_bytes(data)
+        pairs = [*chain.from_iterable(drawn)]
+        lines = ((json.dumps(pair, ensure_ascii=False) + "\n").encode() for pair in pairs)
+        with atomic_write(flags.output) as draft, draft.open("wb") as file:
+            if flags.output.suffix == ".gz":
+                with gzip.GzipFile("", "wb", 6, file, 0) as packed:
+                    packed.writelines(lines)
+            else:
+                file.writelines(lines)
         print(f"{len(pairs):,} pairs of {len(texts):,} texts: {flags.output}")
 
 
@@ -78,7 +88,10 @@ def draw_pairs(texts: Sequence[str], seed: int) -> Iterator[dict[str, str] | Non
 
 
 def groups_of_subject(texts: Sequence[str], seed: int) -> list[list[int]]:
-    """Return groups of at most 128 texts about one subject, as numbers of texts."""
+    """Return groups of at most 128 texts about one subject, as numbers of texts.
+
+    Raises ValueError if no word is shared by some of the texts, but not by many.
+    """
     numbers: dict[str, int] = {}
     bags = [
         [numbers.setdefault(word, len(numbers)) for word in re.findall(r"\w+", text.lower())]
@@ -93,7 +106,8 @@ def groups_of_subject(texts: Sequence[str], seed: int) -> list[list[int]]:
     # A word of many texts, or of a single one, says nothing about their subjects.
     is_kept = ((frequency > 1) & (frequency <= max(MAX_SHARE * len(texts), 2)))[words]
     if not is_kept.any():
-        return [[*range(len(texts))]]
+        way_out = "leave out --similar_together"
+        raise ValueError(f"the {len(texts):,} texts share no words that tell subjects; {way_out}")
     weights = (1 + np.log(counts)) * (1 + np.log(len(texts) / frequency[words]))
     places = torch.from_numpy(np.stack([rows, words])[:, is_kept])
     values = torch.from_numpy(weights[is_kept]).float()

@@ -212,12 +212,24 @@ def test_pairs_of_similar_texts_stand_together(tmp_path: Path) -> None:
     assert {p["query"] for p in pairs[:140]} != {p["query"] for p in pairs[140:]}
 
 
-def test_pairs_of_texts_without_a_common_word_are_one_group(tmp_path: Path) -> None:
-    texts = ["A b. C d e f g h i j k. L! M? N.", "O p. Q r s t u v w x y. Z! 1? 2."]
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (
+            ["Three. Sentences. Q r s t u v w x y."],
+            r"rows\.jsonl gives a pair; a text needs 5 sent",
+        ),
+        (["A b. C d e f g h i j k. L! M? N."] * 3, "the 3 texts share no words that tell subjects"),
+    ],
+)
+def test_pairs_that_cannot_be_made_are_refused(
+    tmp_path: Path, texts: list[str], message: str
+) -> None:
     rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in texts])
     output = tmp_path / "pairs.jsonl"
-    script_main("retrieval_pairs")([str(rows), str(output), "--similar_together"])
-    assert {pair["query"][0] for pair in read_lines(output)} == {"C", "Q"}
+    with pytest.raises(SystemExit, match=message):
+        script_main("retrieval_pairs")([str(rows), str(output), "--similar_together"])
+    assert not output.exists()
 
 
 def test_retrieval_has_no_flags_that_it_could_not_follow(tmp_path: Path) -> None:
