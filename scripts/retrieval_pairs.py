@@ -18,7 +18,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -49,10 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         check_output(flags.output)
         texts = read_queries(flags.texts, flags.text_column_names)
         seeds = range(flags.seed, flags.seed + flags.draws)
-        drawn = [
-            [pair for pair in draw_pairs(texts, seed) if pair is not None][: flags.max_rows]
-            for seed in seeds
-        ]
+        drawn = [[*islice(draw_pairs(texts, seed), flags.max_rows)] for seed in seeds]
         if not drawn[0]:
             raise ValueError(
                 f"no text in {flags.texts} gives a pair; a text needs {MIN_SENTENCES} sentences "
@@ -74,15 +71,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{len(pairs):,} pairs of {len(texts):,} texts: {flags.output}")
 
 
-def draw_pairs(texts: Sequence[str], seed: int) -> Iterator[dict[str, str] | None]:
-    """Yield a `query` and its `document` for each text, None for one that is left out."""
+def draw_pairs(texts: Sequence[str], seed: int) -> Iterator[dict[str, str]]:
+    """Yield a `query` and its `document` for each text that is not left out."""
     rng = random.Random(seed)
     for text in texts:
         sentences = [part for part in END_OF_SENTENCE.split(text) if part.strip()]
         fitting = [i for i, sentence in enumerate(sentences) if len(sentence.split()) in WORDS]
-        if not fitting or len(sentences) < MIN_SENTENCES:
-            yield None
-        else:
+        if fitting and len(sentences) >= MIN_SENTENCES:
             query = sentences.pop(rng.choice(fitting))
             yield {"query": query, "document": " ".join(sentences)}
 
