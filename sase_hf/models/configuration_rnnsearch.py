@@ -16,7 +16,8 @@ class RNNSearchConfig(CheckedConfig):
 
     model_type = "rnnsearch"
     keys_to_ignore_at_inference = [
-        "past_key_values",
+        "cache",
+        "past_key_values",  # the name of `cache` before transformers 5.24
         "nll",
         "cross_attentions",
         "encoder_last_hidden_state",

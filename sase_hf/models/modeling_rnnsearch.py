@@ -19,6 +19,7 @@ Each module reads its weights in its own `forward` and returns the weights that 
 because hooks that fetch weights from a disk or another device run only in `forward`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import Cache, GenerationConfig, GenerationMixin
+from transformers import __version__ as transformers_version
 from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
@@ -50,6 +52,9 @@ GENERATION_BOUNDS: dict[str, tuple[float, float]] = {
 }
 # A generation_config.json must not set these: `generate` accepts them only from its caller.
 CALLER_ONLY = ("is_assistant", "watermarking_config", "exponential_decay_length_penalty")
+# The names of a cache among the outputs of transformers: the second one up to version 5.23.
+CACHE_NAMES = ("cache", "past_key_values")
+CACHE_NAME = next(name for name in CACHE_NAMES if name in Seq2SeqLMOutput.__dataclass_fields__)
 
 
 @dataclass
@@ -79,7 +84,7 @@ class RNNSearchOutput(Seq2SeqLMOutput):
         loss: Cross-entropy per target word in nats, a scalar; see `translation_loss`.
         logits: Shape (B, L, K).
         nll: Mean negative log-likelihood of a target word of each sentence, shape (B,).
-        past_key_values: The decoder's state, an `RNNSearchCache`.
+        cache: The decoder's state, an `RNNSearchCache`; `past_key_values` before transformers 5.24.
         cross_attentions: One tensor alpha, float32, zero on padding, shape (B, 1, L, T); None for
             RNNencdec.
         encoder_last_hidden_state: The annotations h, shape (B, T, D n).
@@ -91,23 +96,83 @@ class RNNSearchOutput(Seq2SeqLMOutput):
 
 
 class RNNSearchCache(Cache):
-    """The state s_i of the decoder, (B, n), between two calls of the model, for `generate`."""
+    """The decoder between two calls of the model: its state, and the words that led to it.
+
+    Attributes:
+        state: s_i, shape (B, n); None before the first word.
+        words: The target words that the state has read, shape (B, number of words); None before the
+            first word.
+    """
 
     is_compileable = False
 
     def __init__(self) -> None:
         super().__init__(layers=[])
         self.state: Tensor | None = None
-        self.seen = 0
+        self.words: Tensor | None = None
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the number of target tokens read."""
-        return self.seen
+        """Return the number of target words read."""
+        return 0 if self.words is None else self.words.shape[1]
+
+    def read(self, words: Tensor, state: Tensor) -> None:
+        """Take the state (B, n) that the decoder has after more words (B, L)."""
+        if self.words is not None:
+            words = torch.cat([self.words, words], 1)
+        self.words = words
+        self.state = state
+
+    def check_prefix(self, words: Tensor) -> None:
+        """Raise RuntimeError unless the state has read the beginning of target words (B, L).
+
+        It has not if `generate` takes other beams, or goes back, without telling the cache.
+        """
+        if self.words is None:
+            return
+        beginning = words[:, : self.words.shape[1]]
+        if not torch.equal(beginning, self.words.to(words.device)):
+            raise RuntimeError(
+                f"{CACHE_NAME} has read other words than the target begins with, so the "
+                f"translation would be wrong; transformers {transformers_version} handles caches "
+                "in a way that this model does not know. Call generate with use_cache=False"
+            )
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Take the states of the beams that go on."""
-        if self.state is not None:
-            self.state = self.state.index_select(0, beam_idx.to(self.state.device))
+        if self.state is None or self.words is None:
+            return
+        self.state = self.state.index_select(0, beam_idx.to(self.state.device))
+        self.words = self.words.index_select(0, beam_idx.to(self.words.device))
+
+
+def decoder_cache(caches: Mapping[str, Any]) -> RNNSearchCache | None:
+    """Return the cache of the decoder among arguments by name, or None if there is none.
+
+    `generate` begins with an empty cache of another kind, which counts as none.
+
+    Raises:
+        ValueError: If a cache has another kind and is not empty, or has a fixed size, or if there
+            are two.
+    """
+    given = {name: cache for name, cache in caches.items() if cache is not None}
+    for name, cache in given.items():
+        if isinstance(cache, RNNSearchCache):
+            continue
+        if getattr(cache, "is_compileable", False):
+            raise ValueError(
+                f"{name} is a cache of fixed size; this model keeps a cache of its own, so leave "
+                "cache_implementation out"
+            )
+        is_empty = isinstance(cache, Cache) and cache.get_seq_length() == 0
+        if not is_empty:
+            raise ValueError(
+                f"{name} is a {type(cache).__name__}; it must be the RNNSearchCache that this "
+                f"model returned as {CACHE_NAME}"
+            )
+    own = [cache for cache in given.values() if isinstance(cache, RNNSearchCache)]
+    if len(own) > 1:
+        raise ValueError(f"{' and '.join(given)} are two caches; give one")
+    return own[0] if own else None
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -305,10 +370,12 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
         if isinstance(module, GatedUnit):
             units = module.state_weight.shape[0]
             init.orthogonal_(module.state_weight)
-            # A part of a weight does not know whether a checkpoint has filled it.
-            if not getattr(module.gates_weight, "_is_hf_initialized", False):
-                for square in module.gates_weight.split(units):
-                    init.orthogonal_(square)
+            # `init` leaves a weight that a checkpoint has filled as it is. It knows whole weights
+            # and no parts of them, so both squares are drawn beside the weight.
+            squares = torch.empty_like(module.gates_weight)
+            for square in squares.split(units):
+                init.orthogonal_(square)
+            init.copy_(module.gates_weight, squares)
         elif isinstance(module, Alignment):
             init.normal_(module.query_weight, std=0.001)
             init.normal_(module.key_weight, std=0.001)
@@ -452,6 +519,30 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         self.decoder.embeddings = self._get_resized_embeddings(self.decoder.embeddings, rows)
         return resized
 
+    def prepare_inputs_for_generation(
+        self, input_ids: Tensor, next_sequence_length: int | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """Return what `forward` reads next: the target words after those that the state has read.
+
+        `generate` calls this with all target words (B, L) before each step. The state is found by
+        its class, because transformers renames the argument that holds it, and the words left to
+        read by the state. Without a state all are read again, which is slow and right.
+
+        Raises:
+            RuntimeError: If the state has read other words than the target words begin with.
+            ValueError: If the cache is of another model or of a fixed size.
+        """
+        caches = {name: value for name, value in kwargs.items() if isinstance(value, Cache)}
+        cache = decoder_cache(caches)
+        if cache is None:
+            cache = RNNSearchCache()
+        cache.check_prefix(input_ids)
+        others = {name: value for name, value in kwargs.items() if name not in caches}
+        unread = input_ids[:, cache.get_seq_length() :]
+        inputs: dict[str, Any] = super().prepare_inputs_for_generation(unread, **others)
+        inputs[CACHE_NAME] = cache
+        return inputs
+
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """Return y_0 to y_{L-1}: the labels moved to the right, shape (B, L)."""
         start = self.config.decoder_start_token_id
@@ -466,13 +557,14 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
         encoder_outputs: RNNSearchModelOutput | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        past_key_values: Cache | None = None,
         **kwargs: Any,
     ) -> RNNSearchOutput:
         """Score target words, given the source and the target words before each.
@@ -480,14 +572,18 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         The source is `input_ids` (B, T), T >= 0, or `inputs_embeds` (B, T, m), with its mask, or
         the output of `get_encoder()` or of the encoder. If `decoder_input_ids` (B, L) are missing,
         the model derives y_0 to y_{L-1} from the labels y_1 to y_L (-100: not counted). If
-        `decoder_attention_mask` is longer than L, the model reads its last L entries; by default
-        the labels give the mask. Only padding on the left changes a result. `past_key_values` of
-        another kind than `RNNSearchCache` counts as empty; `use_cache` is by default that of the
-        config, and False with labels. `Trainer` gives `num_items_in_batch`: see `translation_loss`.
+        `decoder_attention_mask` also covers the words that the cache has read, the model reads its
+        last L entries; by default the labels give the mask. Only padding on the left changes a
+        result. `cache` holds the state after the words before these, as the model returned it; its
+        other name, of transformers before 5.24, is `past_key_values`. `use_cache` is by default
+        that of the config, and False with labels. `Trainer` gives `num_items_in_batch`: see
+        `translation_loss`. Other keywords are ignored, as in transformers, but no caches.
 
         Raises:
-            ValueError: If inputs are missing or have other shapes, the cache has a fixed size, or
-                `Trainer` did not pass on the labels that it counted (`label_smoothing_factor`).
+            ValueError: If inputs are missing or have other shapes, a cache is not an
+                `RNNSearchCache` or has an unknown name, a word that is not the first comes without
+                its state, or `Trainer` did not pass on the labels that it counted
+                (`label_smoothing_factor`).
         """
         if labels is None and num_items_in_batch is not None:
             raise ValueError(
@@ -501,12 +597,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         elif not isinstance(source, RNNSearchSource):
             source = self.decoder.read(source)
         words = self._target_words(decoder_input_ids, labels, source)
-        if getattr(past_key_values, "is_compileable", False):
-            raise ValueError(
-                "past_key_values is a cache of fixed size; this model keeps a cache of its own, so "
-                "leave cache_implementation out"
-            )
-        cache = past_key_values if isinstance(past_key_values, RNNSearchCache) else None
+        decoded = self._decoded(cache, past_key_values, kwargs)
         source_mask = None if attention_mask is None else attention_mask != 0
         mask = decoder_attention_mask
         if mask is None and labels is not None:
@@ -515,7 +606,9 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             check_two_dimensions("decoder_attention_mask", mask)
             mask = mask[:, -words.shape[1] :] != 0
             check_one_per_token("decoder_attention_mask", mask, words)
-        state = None if cache is None else cache.state
+        if decoded is None:
+            self._check_start(words, mask, decoder_attention_mask)
+        state = None if decoded is None else decoded.state
         hidden, state, alignment = self.decoder(words, source, source_mask, mask, state)
         logits = self.lm_head(hidden)
         loss = nll = None
@@ -526,20 +619,58 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if use_cache is None:
             use_cache = self.config.use_cache and labels is None
         if use_cache:
-            cache = RNNSearchCache() if cache is None else cache
-            cache.state, cache.seen = state, cache.seen + words.shape[1]
+            if decoded is None:
+                decoded = RNNSearchCache()
+            decoded.read(words, state)
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         has_alignment = attends and alignment is not None
         return RNNSearchOutput(
             loss=loss,
             logits=logits,
-            past_key_values=cache if use_cache else None,  # type: ignore[arg-type]
             cross_attentions=(alignment[:, None],) if has_alignment else None,
             encoder_last_hidden_state=source.last_hidden_state,
             encoder_hidden_states=source.hidden_states,
             decoder_hidden_states=(hidden,) if shows_states else None,
             nll=nll,
+            **{CACHE_NAME: decoded if use_cache else None},
         )
+
+    @staticmethod
+    def _decoded(
+        cache: Any, past_key_values: Any, others: Mapping[str, Any]
+    ) -> RNNSearchCache | None:
+        """Return the cache among the arguments of `forward`; refuse one of an unknown name."""
+        for name, value in others.items():
+            if isinstance(value, Cache):
+                raise ValueError(
+                    f"{name} is a {type(value).__name__}; this model reads its cache from "
+                    f"{CACHE_NAME} alone, and would translate wrongly without it"
+                )
+        return decoder_cache({"cache": cache, "past_key_values": past_key_values})
+
+    def _check_start(self, words: Tensor, mask: Tensor | None, whole_mask: Tensor | None) -> None:
+        """Raise ValueError if target words (B, L) without a state cannot be the first ones.
+
+        `mask` (B, L) is True on the real ones of these words; `whole_mask` is what the caller gave.
+        """
+        way_out = f"give {CACHE_NAME} as the model returned it, or all words from the start"
+        if whole_mask is not None and whole_mask.shape[1] > words.shape[1]:
+            raise ValueError(
+                f"decoder_attention_mask has {whole_mask.shape[1]} entries a row for "
+                f"{words.shape[1]} words, but the state after the words before these is missing; "
+                f"{way_out}"
+            )
+        if words.shape[1] > 1:
+            return
+        start = self.config.decoder_start_token_id
+        is_later = words != start
+        if mask is not None:
+            is_later &= mask
+        if is_later.any():
+            raise ValueError(
+                f"decoder_input_ids are one word a row and not the first, {start}, but the state "
+                f"after the words before is missing; {way_out}"
+            )
 
     def _target_words(
         self, decoder_input_ids: Tensor | None, labels: Tensor | None, source: Any

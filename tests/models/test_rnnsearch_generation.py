@@ -10,16 +10,24 @@ import tiny
 import torch
 from isolated import run_isolated
 from tiny_translation import KINDS, tiny_translator
-from transformers import pipeline
+from transformers import DynamicCache, pipeline
 
 from sase_hf import RNNSearchForConditionalGeneration, build_translation_tokenizer
 from sase_hf.models import pipeline_rnnsearch
+from sase_hf.models.modeling_rnnsearch import CACHE_NAME, CACHE_NAMES, RNNSearchCache
 
 END, LONGEST, BEAMS = 2, 8, 3
 SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12], [22, 21, 20, 19], [5, 5], [17, 3, 11, 10, 4, 6]]
 TEXTS = ["Two dogs run.", "A man's dog sleeps!", "", "Nobody knows \N{SNOWMAN}"]
 
 kinds = pytest.mark.parametrize("has_attention", KINDS.values(), ids=KINDS)
+
+
+def filled_cache() -> DynamicCache:
+    """Return a cache of keys and values, as transformers' own models keep it."""
+    cache = DynamicCache()
+    cache.update(torch.ones(1, 1, 1, 2), torch.ones(1, 1, 1, 2), 0)
+    return cache
 
 
 def beam_search(model: Any, source: list[int], beams: int) -> list[int]:
@@ -84,6 +92,89 @@ def test_generation_with_cache_equals_without(has_attention: bool, options: dict
     assert torch.equal(*found)
     prefix = options.get("decoder_input_ids", found[0][:, :3])
     assert torch.equal(found[0][:, :3], prefix)
+
+
+def rename_cache(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `generate` keep the returned cache under a name that neither it nor the model knows."""
+    update = model._update_model_kwargs_for_generation
+
+    def update_and_rename(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        inputs = update(*args, **kwargs)
+        inputs["decoded"] = inputs.pop(CACHE_NAME)
+        return inputs
+
+    monkeypatch.setattr(model, "_update_model_kwargs_for_generation", update_and_rename)
+
+
+@kinds
+def test_generation_finds_a_cache_of_another_name(
+    has_attention: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next version of transformers may rename it once more."""
+    model, batch = tiny_translator(has_attention=has_attention), tiny.text_batch(SOURCES)
+    expected = model.generate(**batch, max_new_tokens=LONGEST)
+    rename_cache(model, monkeypatch)
+    assert torch.equal(model.generate(**batch, max_new_tokens=LONGEST), expected)
+
+
+@pytest.mark.parametrize("beams", [1, BEAMS])
+def test_generation_reads_each_word_once(beams: int) -> None:
+    """Reading the whole prefix again at each step would be right, and slow."""
+    model, batch = tiny_translator(1.2), tiny.text_batch(SOURCES)
+    lengths = []
+    model.decoder.register_forward_hook(lambda decoder, args, out: lengths.append(args[0].shape[1]))
+    model.generate(**batch, num_beams=beams, min_new_tokens=4, max_new_tokens=4)
+    assert lengths == [1, 1, 1, 1]
+
+
+def test_generation_refuses_a_state_of_another_beam(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a name that `generate` does not know, it would leave the states in the old order."""
+    torch.manual_seed(1)
+    model, batch = tiny_translator(1.2), tiny.text_batch(SOURCES)
+    rename_cache(model, monkeypatch)
+    with pytest.raises(RuntimeError, match=f"{CACHE_NAME} has read other words"):
+        model.generate(**batch, num_beams=BEAMS, max_new_tokens=LONGEST)
+
+
+@kinds
+@pytest.mark.parametrize("name", CACHE_NAMES)
+def test_forward_reads_its_cache_by_both_names(has_attention: bool, name: str) -> None:
+    model, batch = tiny_translator(has_attention=has_attention), tiny.text_batch(SOURCES)
+    words = torch.tensor([[0, 5, 3, 9]] * len(SOURCES))
+    whole = model(**batch, decoder_input_ids=words)
+    begun = model(**batch, decoder_input_ids=words[:, :2], use_cache=True)
+    rest = model(**batch, decoder_input_ids=words[:, 2:], **{name: begun[CACHE_NAME]})
+    torch.testing.assert_close(rest.logits, whole.logits[:, 2:])
+
+
+@pytest.mark.parametrize(
+    ("cache", "message"),
+    [
+        ({"cache_params": RNNSearchCache()}, "cache_params is a RNNSearchCache"),
+        ({"cache": (torch.ones(1, 4),)}, "cache is a tuple"),
+        ({"cache": filled_cache()}, "cache is a DynamicCache"),
+        ({"cache": RNNSearchCache(), "past_key_values": RNNSearchCache()}, "two caches"),
+    ],
+    ids=["unknown-name", "tuple", "other-model", "two"],
+)
+def test_forward_refuses_a_cache_that_it_does_not_read(cache: Any, message: str) -> None:
+    start = torch.tensor([[0]])
+    with pytest.raises(ValueError, match=message):
+        tiny_translator()(input_ids=torch.tensor([[3, 4]]), decoder_input_ids=start, **cache)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"decoder_input_ids": [[5]]}, "one word a row and not the first, 0"),
+        ({"decoder_input_ids": [[5, 3]], "decoder_attention_mask": [[1, 1, 1]]}, "3 entries a row"),
+    ],
+    ids=["word", "mask"],
+)
+def test_forward_refuses_a_later_word_without_its_state(given: Any, message: str) -> None:
+    tensors = {name: torch.tensor(rows) for name, rows in given.items()}
+    with pytest.raises(ValueError, match=message):
+        tiny_translator()(input_ids=torch.tensor([[3, 4]]), **tensors)
 
 
 @pytest.fixture(scope="module")
