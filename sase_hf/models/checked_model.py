@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers import __version__ as transformers_version
 from transformers.modeling_utils import load_state_dict
 from transformers.utils import logging
 from transformers.utils.hub import cached_file
@@ -47,8 +48,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
         model: Any = loaded[0] if isinstance(loaded, tuple) else loaded
         if not model._has_checked_weights:  # transformers loads some formats by another method
             raise ValueError(
-                f"{model.name_or_path} holds shards of torch.distributed, which are not checked; "
-                "save the model with save_pretrained and without distributed_checkpoint"
+                f"the weights in {model.name_or_path} were loaded and not checked: they are shards "
+                f"of torch.distributed, or transformers {transformers_version} is too new for this "
+                "model. Save the model with save_pretrained and without distributed_checkpoint, or "
+                "install an older transformers"
             )
         return loaded
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import Trainer, TrainerCallback
+from transformers import __version__ as transformers_version
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
 from ..utils.process import Terminated
@@ -37,6 +38,9 @@ class ResumableTrainer(Trainer, TrainerCallback):
 
     It is one of its own callbacks: `Trainer` calls its methods `on_...` during the run. A subclass
     adds the loss of each step to `loss_sum`, and other logged sums to `output_sums`.
+
+    Some of the replaced methods are internals of transformers. Each adds its name to `called`, and
+    `check_called` ends a run in which a newer version has renamed one, before a result is wrong.
     """
 
     model: Any  # the base class promises less than a PreTrainedModel
@@ -44,6 +48,7 @@ class ResumableTrainer(Trainer, TrainerCallback):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.progress = Progress()
+        self.called: set[str] = set()  # replaced methods that `Trainer` has called
         self.loss_sum = torch.zeros((), device=self.args.device)  # of this process since a log
         self.output_sums = torch.zeros(0, device=self.args.device)
         self._must_stop = False
@@ -68,8 +73,18 @@ class ResumableTrainer(Trainer, TrainerCallback):
             raise Terminated
         return output._replace(training_loss=output.metrics["train_loss"])  # as `log` corrected it
 
+    def check_called(self, method: str) -> None:
+        """Raise RuntimeError if `Trainer` has not called a replaced method by now."""
+        if method not in self.called:
+            raise RuntimeError(
+                f"transformers {transformers_version} does not call Trainer.{method}, which this "
+                "package replaces, so the run would not be right. Install the version that "
+                "constraints.txt names"
+            )
+
     def set_initial_training_values(self, args: Any, dataloader: Any) -> Any:
         """Plan no more epochs for a complete run; the stock `Trainer` would make an update."""
+        self.called.add("set_initial_training_values")
         values = super().set_initial_training_values(args, dataloader)
         updates_per_epoch, max_steps = values[1], values[-1]
         if self.progress.updates < max_steps and not self.progress.has_stopped_early:
@@ -108,6 +123,7 @@ class ResumableTrainer(Trainer, TrainerCallback):
     # callback `on_save`, the first moment in which the new one can be declared complete.
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Save a checkpoint, declare it complete, and only then delete older ones."""
+        self.called.add("_save_checkpoint")
         limit, self.args.save_total_limit = self.args.save_total_limit, None
         try:
             super()._save_checkpoint(model, trial)
@@ -140,6 +156,7 @@ class ResumableTrainer(Trainer, TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Continue the sums of a resumed run."""
+        self.check_called("set_initial_training_values")
         self.loss_sum.fill_(self.progress.loss)
         self.output_sums.zero_()
         if self.progress.sums and self.accelerator.is_main_process:  # a log adds those of processes
@@ -158,6 +175,7 @@ class ResumableTrainer(Trainer, TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """End a run where it can be resumed."""
+        self.check_called("_save_checkpoint")
         if self._stops:
             self.end()  # the checkpoint is complete only when the first process says so
             raise Terminated

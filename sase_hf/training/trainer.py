@@ -51,6 +51,8 @@ class SelfAttentiveTrainer(ResumableTrainer):
         max_batch_tokens: int | None = None,
         **kwargs: Any,
     ) -> None:
+        if args is not None and args.push_to_hub:
+            raise no_push()
         super().__init__(model, args, **kwargs)
         if self.args.n_gpu > 1:
             raise ValueError(
@@ -73,6 +75,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         return by_length and isinstance(dataset, Dataset)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        self.called.add("_get_train_sampler")
         if self._groups(train_dataset):
             return SequentialSampler(train_dataset)
         return super()._get_train_sampler(train_dataset)
@@ -80,6 +83,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
     def get_train_dataloader(self) -> Any:
         """Return the loader of the training rows."""
         loader: Any = super().get_train_dataloader()
+        self.check_called("_get_train_sampler")
         if self._groups(self.train_dataset):
             seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
             rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
@@ -93,7 +97,20 @@ class SelfAttentiveTrainer(ResumableTrainer):
         """Return the order in which rows are evaluated; None for that of the dataset."""
         return longest_first(dataset) if self._groups(dataset) else None
 
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """Return the loader of the validation rows, in the order of `evaluation_order`."""
+        loader = super().get_eval_dataloader(eval_dataset)
+        self.check_called("_get_eval_sampler")
+        return loader
+
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        """Return the loader of the test rows, in the order of `evaluation_order`."""
+        loader = super().get_test_dataloader(test_dataset)
+        self.check_called("_get_eval_sampler")
+        return loader
+
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        self.called.add("_get_eval_sampler")
         return self.evaluation_order(eval_dataset) or SequentialSampler(eval_dataset)
 
     def predict(self, test_dataset: Any, *args: Any, **kwargs: Any) -> PredictionOutput:
@@ -135,12 +152,9 @@ class SelfAttentiveTrainer(ResumableTrainer):
         logged = dict(zip(self.family.logged_outputs, means, strict=True))
         return logged | ({"rationale_cost": cost / marks} if marks else {})
 
-    def init_hf_repo(self, *args: Any, **kwargs: Any) -> None:
+    def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse to push: `Trainer` uploads all of output_dir, also a pickle with the Hub token."""
-        raise ValueError(
-            "Trainer would push everything in output_dir. Turn push_to_hub off and call "
-            "sase_hf.hub.push(output_dir, repo_id) after training"
-        )
+        raise no_push()
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the means of the logged outputs beside every mean loss of training."""
@@ -240,6 +254,14 @@ class SelfAttentiveTrainer(ResumableTrainer):
         if self.args.should_save:
             folder = Path(output_dir or str(self.args.output_dir))
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+
+
+def no_push() -> ValueError:
+    """Return the error of a trainer that is to push."""
+    return ValueError(
+        "Trainer would push everything in output_dir. Turn push_to_hub off and call "
+        "sase_hf.hub.push(output_dir, repo_id) after training"
+    )
 
 
 def divergence(fault: str, args: Any, state: Any) -> FloatingPointError:

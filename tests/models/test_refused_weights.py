@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from tiny import tiny_model
 from tiny_translation import tiny_translator
 from torch import Tensor
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedModel
 
 from sase_hf import (
     SelfAttentiveForNLI,
@@ -26,6 +26,7 @@ from sase_hf import (
     build_translation_tokenizer,
 )
 from sase_hf.models import FAMILIES
+from sase_hf.models.checked_model import CheckedPreTrainedModel
 from sase_hf.utils.loading import load_checkpoint, load_encoder
 
 # A weight of the encoder and one of the head.
@@ -205,3 +206,17 @@ def test_head_starts_from_another_head_with_a_new_classifier(tmp_path: Path) -> 
     change_weights(tmp_path, lambda weights: weights.pop("encoder.embeddings.weight"))
     with pytest.raises(ValueError, match=r"lack encoder\.embeddings\.weight"):
         load(tmp_path, ignore_mismatched_sizes=True)
+
+
+@every_family
+def test_weights_are_refused_where_transformers_loads_them_by_another_method(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a renaming; they would be used unchecked."""
+    folder, known = tmp_path / "model", FAMILIES[family]
+    save_head(family, folder)
+    head: Any = next(iter(known.heads.values()))
+    stock = PreTrainedModel.__dict__["_load_pretrained_model"]
+    monkeypatch.setattr(CheckedPreTrainedModel, "_load_pretrained_model", stock)
+    with pytest.raises(ValueError, match=f"weights in {folder} were loaded and not checked"):
+        head.from_pretrained(folder)

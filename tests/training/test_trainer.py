@@ -117,6 +117,30 @@ def test_trainer_refuses_several_gpus_in_one_process_pushes_and_infinite_weights
         SelfAttentiveTrainer(training.model, training.args)
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        "_get_train_sampler",
+        "_get_eval_sampler",
+        "_save_checkpoint",
+        "set_initial_training_values",
+    ],
+)
+def test_trainer_ends_where_transformers_no_longer_calls_a_replaced_method(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a renaming; the stock method in its place would give another result."""
+    monkeypatch.setattr(SelfAttentiveTrainer, method, getattr(Trainer, method))
+    training = make_trainer(tmp_path, **EVERY_FIVE, eval_strategy="epoch")
+    with pytest.raises(RuntimeError, match=f"does not call Trainer.{method}"):
+        training.train()
+
+
+def test_trainer_refuses_to_push_when_it_is_asked_later(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"call sase_hf\.hub\.push"):
+        make_trainer(tmp_path).push_to_hub()
+
+
 class AskToStop(TrainerCallback):
     """Asks to stop during an update, as SIGTERM does."""
 
