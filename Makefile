@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED_FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart release app test fast lab-tests lint common-tests soak clean
+.PHONY: help quickstart release app test fast lab-tests lint common-tests newest soak clean
 # Two installations into one environment must not run at the same time under `make -j`.
 .NOTPARALLEL:
 
@@ -28,7 +28,8 @@ app: .venv/ready-demo ## Open a page to try the model of the quickstart
 
 # One process for each core, with one thread: for the small models of the tests, more threads cost more
 # than they save. The tests of a file run in one process, which makes its checkpoints once.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
+PYTEST_FLAGS := -q --numprocesses auto --dist loadfile --no-loadscope-reorder
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 test: .venv/ready-test ## Run the test suite
 	@$(PYTEST) --ignore tests/lab
@@ -45,23 +46,39 @@ lint: .venv/ready-lint ## Check style, formatting and types
 	$(BIN)/mypy
 
 # Warnings and markers of these tests are not ours. ARGS go on to pytest: make common-tests ARGS="-k checkpointing"
+COMMON_TESTS := -q -o addopts= -o filterwarnings=default --disable-warnings tests/lab/transformers_common.py
 common-tests: .cache/transformers_tests ## Run the model tests of transformers itself (downloads its source)
-	@PYTHONPATH=.cache OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -o addopts= -o filterwarnings=default \
-		--disable-warnings tests/lab/transformers_common.py $(ARGS)
+	@PYTHONPATH=.cache OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(COMMON_TESTS) $(ARGS)
 
-# The tests are in the source distribution of transformers and not in the installed package.
+# The tests are in the source distribution of transformers and not in the installed package. The first
+# argument is the Python whose version of transformers is meant, the second the folder of the tests.
+define fetch_common_tests
+@rm -rf $(2) $(2).part && mkdir -p $(2).part
+@$(1) -m pip download --quiet --disable-pip-version-check --no-deps --no-binary transformers --dest $(2).part \
+	transformers==$$($(1) -c 'import importlib.metadata as m; print(m.version("transformers"))')
+@tar -xzf $(2).part/transformers-*.tar.gz -C $(2).part --strip-components=2 --exclude '*/src'
+@touch $(2).part/__init__.py && mv $(2).part $(2)
+endef
+
 .cache/transformers_tests: constraints.txt .venv/ready-test
-	@rm -rf $@ $@.part && mkdir -p $@.part
-	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary transformers \
-		--constraint constraints.txt --dest $@.part transformers
-	@tar -xzf $@.part/transformers-*.tar.gz -C $@.part --strip-components=2 --exclude '*/src'
-	@touch $@.part/__init__.py && mv $@.part $@
+	$(call fetch_common_tests,$(BIN)/python,$@)
+
+# In an environment of its own, upgraded by each run: `make test` keeps the versions of constraints.txt.
+NEWEST := .venv-newest
+newest: ## Run the fast tier and transformers' model tests on the newest packages of the registry
+	@[ -x $(NEWEST)/bin/pip ] || $(PYTHON) -m venv $(NEWEST)
+	@$(NEWEST)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
+		--upgrade --upgrade-strategy eager --editable '.[test]'
+	@$(NEWEST)/bin/python -m pip list --disable-pip-version-check | grep -E '^(torch|transformers|tokenizers) '
+	$(call fetch_common_tests,$(NEWEST)/bin/python,$(NEWEST)/transformers_tests)
+	@OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest $(PYTEST_FLAGS) --ignore tests/lab -m "not slow"
+	@PYTHONPATH=$(NEWEST) OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest $(COMMON_TESTS) $(ARGS)
 
 soak: .venv/ready-test ## Kill runs, spoil files and crowd servers for an hour; write the record
 	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/soak.py --record model_cards/records/soak.json
 
 clean: ## Remove the environment, caches and build files
-	rm -rf .venv build dist *.egg-info .cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv $(NEWEST) build dist *.egg-info .cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 extras_base :=
