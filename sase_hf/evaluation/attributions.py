@@ -19,7 +19,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..data.labels import SINGLE_LABEL
-from ..models.contributions_self_attentive import explain
+from ..models.contributions_self_attentive import (
+    backward_in_evaluation_mode,
+    check_label_ids,
+    explain,
+)
 from .dataset import Batch, EvaluationDataset
 
 MAX_GRADIENT_BATCH = 256  # texts times steps of the integral in one batch; bounds the memory
@@ -122,7 +126,13 @@ def _of_batch(
 
 
 def probability(model: PreTrainedModel, batch: Batch, classes: Tensor) -> Tensor:
-    """Return the probability of the class of each text, shape (B,)."""
+    """Return the probability of the class of each text (B,), shape (B,).
+
+    Raises:
+        ValueError: If the classes have another shape or type, or are not among the model's.
+    """
+    num_texts = len(next(iter(batch.values())))
+    check_label_ids("classes", classes, model, num_texts)
     return model(**batch).logits.softmax(-1).gather(1, classes.unsqueeze(1))[:, 0]
 
 
@@ -136,7 +146,7 @@ def gradient_times_input(model: PreTrainedModel, batch: Batch, classes: Tensor) 
     """Return the gradient of the probability, times the word vectors, shape (B, T)."""
     embeds = model.get_input_embeddings()(batch["input_ids"]).detach().requires_grad_()
     others = {name: part for name, part in batch.items() if name != "input_ids"}
-    with torch.backends.cudnn.flags(enabled=False):  # as for Integrated Gradients
+    with backward_in_evaluation_mode(embeds.device):
         chosen = probability(model, {"inputs_embeds": embeds, **others}, classes)
         [slope] = torch.autograd.grad(chosen.sum(), embeds)
     return ((slope * embeds).sum(-1).detach(),)
@@ -172,6 +182,7 @@ def integrated_gradients(
             "Integrated Gradients need captum: pip install 'sase_hf[captum]', or give "
             "--integrated_gradients_steps 0"
         ) from reason
+    check_label_ids("classes", classes, model, len(batch["input_ids"]))
     others = {name: part for name, part in batch.items() if name != "input_ids"}
 
     def probabilities(embeds: Tensor, *parts: Tensor) -> Tensor:
@@ -181,8 +192,7 @@ def integrated_gradients(
     embeds = model.get_input_embeddings()(batch["input_ids"]).detach()
     if embeds.shape[1] == 0:
         return embeds.sum(-1), embeds.sum(-1), embeds.sum((1, 2))
-    # The gradient of cuDNN's LSTM exists in training mode only.
-    with torch.backends.cudnn.flags(enabled=False):
+    with backward_in_evaluation_mode(embeds.device):
         scores, errors = IntegratedGradients(probabilities).attribute(
             embeds,
             baselines=torch.zeros_like(embeds),

@@ -11,13 +11,22 @@ word vectors: the gradient of sum_ij C_ij with A and G held fixed, times the wor
 answer which words matter; C answers what each hop added where it looked.
 
 Shapes: B texts or pairs, T tokens, r hops, H width of the states, W width of a row that the
-classifier reads, b units of the classifier, L labels; a pair has sides, (B, 2, ...).
+classifier reads, b units of the classifier, L labels, K of them; a pair has sides, (B, 2, ...).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+# Labels whose hops are computed if none are asked for. A model of more labels gets those of the
+# label that is explained and of the likeliest others: nobody reads a thousand rows of numbers.
+MAX_HOP_LABELS = 100
+
+# Numbers in the largest tensor of the hops of some texts, c * max(r, K) * b.
+BLOCK_SIZE = 2**22
 
 
 class Contributions(NamedTuple):
@@ -28,7 +37,8 @@ class Contributions(NamedTuple):
     # is that of the label minus the mean over all labels.
     contributions: Tensor
     words: Tensor  # what each word added, (B, T)
-    hops: Tensor  # what each hop added to each label, (B, L, r), or (B, L, 2, r)
+    hop_labels: Tensor  # the K labels of `hops`, (B, K)
+    hops: Tensor  # what each hop added to each of these labels, (B, K, r), or (B, K, 2, r)
 
 
 def explain(
@@ -37,41 +47,75 @@ def explain(
     attention_mask: Tensor | None = None,
     token_type_ids: Tensor | None = None,
     labels: Tensor | None = None,
+    hop_labels: Tensor | None = None,
 ) -> Contributions:
-    """Explain the answers of a classifier by one pass forward and one back.
+    """Explain the answers of a classifier by one pass forward and one back, for any L.
 
-    The model is a classifier of texts or pairs with attention, in evaluation mode. The labels (B,)
-    are those to explain, by default those with the highest logits; other arguments are the model's.
+    Autocast is off inside: only a model in half precision is read in it, and C is float32 or wider.
+
+    Args:
+        model: A classifier of texts or pairs with attention, in evaluation mode.
+        input_ids: As the model reads them, shape (B, T), and so the mask and the token types.
+        attention_mask: Shape (B, T).
+        token_type_ids: Shape (B, T).
+        labels: The ids of the labels to explain, one per text, shape (B,); by default those with
+            the highest logits.
+        hop_labels: The ids of the labels for which `hops` is computed, the same for all texts,
+            shape (K,). By default all, in their order; of more than `MAX_HOP_LABELS` = 100 the
+            explained label, then those with the highest logits.
 
     Raises:
-        ValueError: If the model is no classifier, has no attention, or is in training mode.
+        ValueError: If the model is no classifier, has no attention, or is in training mode, or if
+            ids of labels have another shape or type, or are not among the model's.
     """
     check_explainable(model)
     if model.training:
         raise ValueError("the model is in training mode, where dropout is at work; call eval()")
-    # The gradient of cuDNN's LSTM exists in training mode only.
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+    if labels is not None:
+        check_label_ids("labels", labels, model, num_texts=len(input_ids))
+    if hop_labels is not None:
+        check_label_ids("hop_labels", hop_labels, model)
+    device = input_ids.device
+    with torch.enable_grad(), backward_in_evaluation_mode(device):
         vectors = model.base_model.embed(input_ids, None).detach().requires_grad_()
         read = model.read(None, attention_mask, token_type_ids, vectors, output_attentions=True)
         matrices = read.sentence_embedding.detach().unflatten(-1, (model.config.num_rows, -1))
-        labels = model.classify(matrices).argmax(-1) if labels is None else labels
-        weights: Tensor = read.attentions[0].unsqueeze(-1)  # (..., r, T, 1 or H)
+        logits = model.classify(matrices).detach()
+        labels = logits.argmax(-1) if labels is None else labels.to(device).long()
+        path = HeadPath(model, matrices)
+        gradient = path.gradient(labels)  # (..., r, H)
+        attention = read.attentions[0].detach()  # (..., r, T)
+        states = read.last_hidden_state.to(attention.dtype)  # (..., T, H)
         if model.config.pooling == "generalized":
-            is_real = read.attentions[0].sum(-2) > 0  # (..., T)
+            is_real = attention.sum(-2) > 0  # (..., T)
             pooling = model.base_model.pooling
-            weights = pooling.feature_attention(read.last_hidden_state, is_real)
-        weights = weights.detach()
-        states = read.last_hidden_state.to(weights.dtype).unsqueeze(-3)  # (..., 1, T, H)
-        every = path_gradients(model, matrices)
-        gradient = every[torch.arange(len(labels)), labels]
-        contributions = (weights * states * gradient.unsqueeze(-2)).sum(-1)
+            weights = pooling.feature_attention(read.last_hidden_state, is_real).detach()
+            contributions = torch.einsum("...rth,...th,...rh->...rt", weights, states, gradient)
+        else:
+            contributions = attention * (gradient @ states.mT)
         (slope,) = torch.autograd.grad(contributions.sum(), vectors)
+    if hop_labels is None:
+        hop_labels = _labels_of_interest(logits, labels)
+    else:
+        hop_labels = hop_labels.to(device).long().expand(len(labels), -1)
     return Contributions(
         labels=labels,
         contributions=contributions.detach(),
-        words=(slope.to(weights.dtype) * vectors).sum(-1).detach(),
-        hops=(matrices.unsqueeze(1) * every).sum(-1),
+        words=(slope.to(attention.dtype) * vectors).sum(-1).detach(),
+        hop_labels=hop_labels,
+        hops=path.hops(hop_labels),
     )
+
+
+@contextmanager
+def backward_in_evaluation_mode(device: torch.device) -> Iterator[None]:
+    """Compute with kernels that have a gradient outside of training, on every processor.
+
+    cuDNN's LSTM has none in evaluation mode, and in the half precision of autocast there is no LSTM
+    on processors without AVX-512.
+    """
+    with torch.autocast(device.type, enabled=False), torch.backends.cudnn.flags(enabled=False):
+        yield
 
 
 def check_explainable(model: Any) -> None:
@@ -83,33 +127,134 @@ def check_explainable(model: Any) -> None:
         )
 
 
-def path_gradients(model: Any, matrices: Tensor) -> Tensor:
-    """Return G, the mean gradient of each logit on the path to the matrices (B, r, H).
+def check_label_ids(name: str, labels: Tensor, model: Any, num_texts: int | None = None) -> None:
+    """Raise ValueError unless labels are ids of the labels of a model, in one dimension.
 
-    The result is (B, L, r, H), or (B, L, 2, r, H) for pairs (B, 2, r, H), in float32 or wider.
+    With `num_texts` there must be one for each text: a single one would count for all of them.
     """
-    wide = torch.promote_types(matrices.dtype, torch.float32)
-    matrices = matrices.detach().to(wide).requires_grad_()
-    classifier, matching = model.classifier, getattr(model, "matching", None)
-    output = classifier.output.weight.to(matrices.dtype)  # (L, b)
-    if classifier.output.deviation is not None:
-        output = output * output.new_tensor(classifier.output.deviation).unsqueeze(1)
-    if model.config.problem_type not in ("regression", "multi_label_classification"):
-        output = output - output.mean(0)
-    with torch.enable_grad(), torch.autocast(matrices.device.type, enabled=False):
-        parts = (matrices, torch.zeros_like(matrices))  # (B, r, W) each
-        if matching is not None:
-            features = matching(*matrices.unbind(1))
-            columns = torch.arange(matching.row_width, device=features.device)
-            is_product = columns >= matching.linear_width
-            parts = features.masked_fill(is_product, 0), features.masked_fill(~is_product, 0)
-        linear, quadratic = map(classifier.units, parts)  # (B, b) each
-        with torch.no_grad():
-            first, second = active_shares(linear, quadratic, classifier.bias().to(wide))
-        # The gradient of a square grows along the path: on average it is half of that at the end.
-        logits = (first * linear + second / 2 * quadratic) @ output.T  # (B, L)
-        each = (torch.autograd.grad(one.sum(), matrices, retain_graph=True) for one in logits.T)
-        return torch.stack([gradient for (gradient,) in each], 1)
+    num_labels = model.config.num_labels
+    if not isinstance(labels, Tensor):
+        raise ValueError(
+            f"{name} is a {type(labels).__name__}; it must be a tensor of label ids, such as "
+            "torch.tensor([0, 2])"
+        )
+    is_integer = labels.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+    if not is_integer:
+        raise ValueError(
+            f"{name} is of type {labels.dtype}; it must hold label ids, integers from 0 to "
+            f"{num_labels - 1}"
+        )
+    expected = "one dimension" if num_texts is None else f"one label per text, ({num_texts},)"
+    if labels.ndim != 1 or num_texts not in (None, len(labels)):
+        raise ValueError(f"{name} has shape {tuple(labels.shape)}; it must have {expected}")
+    unknown = labels[(labels < 0) | (labels >= num_labels)]
+    if len(unknown):
+        raise ValueError(
+            f"{name} holds {int(unknown[0])}; the labels of the model are 0 to {num_labels - 1}"
+        )
+
+
+def _labels_of_interest(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return all labels in order, or the explained ones (B,) and then the likeliest: (B, K)."""
+    num_labels = logits.shape[1]
+    if num_labels <= MAX_HOP_LABELS:
+        return torch.arange(num_labels, device=logits.device).expand(len(logits), -1)
+    explained_first = logits.scatter(1, labels.unsqueeze(1), torch.inf)
+    return explained_first.topk(MAX_HOP_LABELS).indices
+
+
+class HeadPath:
+    """The straight path of the head from the empty matrix to the matrices of B texts.
+
+    Args:
+        model: A classifier.
+        matrices: M (B, r, H), or (B, 2, r, H) of pairs.
+    """
+
+    def __init__(self, model: Any, matrices: Tensor) -> None:
+        wide = torch.promote_types(matrices.dtype, torch.float32)
+        self.model = model
+        self.classifier = model.classifier
+        self.matching: Any = getattr(model, "matching", None)
+        self.matrices = matrices.detach().to(wide).requires_grad_()
+        with torch.enable_grad(), torch.autocast(matrices.device.type, enabled=False):
+            linear, quadratic = self._units()  # (B, b) each
+            with torch.no_grad():
+                bias = self.classifier.bias().to(wide)
+                self.first, self.second = active_shares(linear, quadratic, bias)
+            # The gradient of a square grows along the path: on average it is half of that at the
+            # end.
+            self.grown = self.first * linear + self.second / 2 * quadratic
+
+    def gradient(self, labels: Tensor) -> Tensor:
+        """Return G, the mean gradient of the logits of labels (B,): (B, r, H) or (B, 2, r, H)."""
+        with torch.enable_grad(), torch.autocast(self.matrices.device.type, enabled=False):
+            logits = (self.grown * self._output(labels)).sum()
+            (gradient,) = torch.autograd.grad(logits, self.matrices)
+        return gradient
+
+    @torch.no_grad()
+    def hops(self, labels: Tensor) -> Tensor:
+        """Return what each row of M added to the logits of labels (B, K): sum_h M_ih G_ih.
+
+        The result is (B, K, r), or (B, K, 2, r) of pairs. What a row adds to a unit does not depend
+        on the label, so that no label needs a gradient of its own.
+        """
+        rows_or_labels = max(self.matrices.shape[-2], labels.shape[1])
+        texts_at_once = max(1, BLOCK_SIZE // (rows_or_labels * self.first.shape[1]))
+        with torch.autocast(self.matrices.device.type, enabled=False):
+            blocks = [
+                self._hops_of(slice(start, start + texts_at_once), labels)
+                for start in range(0, max(len(labels), 1), texts_at_once)
+            ]
+        return torch.cat(blocks)
+
+    def _hops_of(self, texts: slice, labels: Tensor) -> Tensor:
+        """Return `hops` of some of the texts."""
+        first, second = self.first[texts], self.second[texts]
+        output = self._output(labels[texts])  # (c, K, b)
+        matrices = self.matrices[texts]
+        if self.matching is None:
+            added = first.unsqueeze(1) * self.classifier.units_by_row(matrices)  # (c, r, b)
+            return output @ added.mT
+        by_side = []
+        for shares in self.matching.shares(*matrices.unbind(1)):  # (c, r, W) of each side
+            straight, product = self._by_degree(shares)
+            added = first.unsqueeze(1) * self.classifier.units_by_row(straight)
+            added += second.unsqueeze(1) / 2 * self.classifier.units_by_row(product)
+            by_side.append(output @ added.mT)
+        return torch.stack(by_side, 2)
+
+    def _units(self) -> tuple[Tensor, Tensor]:
+        """Return the parts of the hidden units that grow linearly and by squares, (B, b) each."""
+        if self.matching is None:
+            linear = self.classifier.units(self.matrices)
+            return linear, torch.zeros_like(linear)
+        straight, product = self._by_degree(self.matching(*self.matrices.unbind(1)))
+        return self.classifier.units(straight), self.classifier.units(product)
+
+    def _by_degree(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Split features (..., W) of pairs into those of the first degree and those of the second.
+
+        Each part has zeros in place of the other.
+        """
+        columns = torch.arange(features.shape[-1], device=features.device)
+        is_product = columns >= self.matching.linear_width
+        return features.masked_fill(is_product, 0), features.masked_fill(~is_product, 0)
+
+    def _output(self, labels: Tensor) -> Tensor:
+        """Return the weights of the hidden units for labels (...): (..., b).
+
+        Where a text has one label, they are those of the logit minus the mean of all logits.
+        """
+        layer = self.classifier.output
+        weight = layer.weight.detach()  # (L, b)
+        chosen = weight[labels].to(self.matrices.dtype)
+        if layer.deviation is not None:
+            chosen = chosen * chosen.new_tensor(layer.deviation)[labels].unsqueeze(-1)
+        if self.model.config.problem_type in ("regression", "multi_label_classification"):
+            return chosen
+        return chosen - weight.mean(0, dtype=self.matrices.dtype)
 
 
 def active_shares(linear: Tensor, quadratic: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

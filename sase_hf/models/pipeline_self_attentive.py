@@ -22,6 +22,7 @@ logger = logging.get_logger(__name__)
 TASK = "self-attention"
 MIN_RATIO = 1.5  # least weight of a token in a span, over an even share
 MIN_RANKED = 100  # tokens of a text; its sentences are ranked if it has more
+MAX_NAMED_LABELS = 20  # in an error
 # Where a sentence may end: white space, or the marks of Chinese and Japanese with closing quotes.
 _BREAK = re.compile("\\s+|[\u3002\uff01\uff1f\uff61]+[\u201d\u2019\u300d\u300f\uff09]*")
 _MARKS = tuple(".!?\u2026\u061f\u06d4\u0964")  # ... and those of Arabic, Urdu, Hindi
@@ -61,13 +62,16 @@ class SelfAttentionPipeline(Pipeline):
     - `contributions`: what each hop added where it looked, r lists of T floats. They sum to the
       logit minus that of a text without tokens; where a text has one label, logits are taken minus
       their mean over all labels;
-    - `hop_contributions`: label -> what each hop added to it, r floats;
+    - `hop_contributions`: label -> what each hop added to it, r floats. Of a model of more than 100
+      labels the target and the 99 likeliest others are in it; `target=` names another;
     - `pair_attention`, only if a relation network weighs pairs: T lists of T floats, the weights
       that each token gave to its partners;
     - `truncated`: how many tokens at the end were cut off and not read.
 
     For a pair, `text` and all fields from `tokens` on but `target` hold a list of two, one for each
     sentence. A ranker has no labels, so its results have no contributions.
+
+    Autocast is off inside: the model reads in the precision of its weights.
 
     A text of any length is read whole, as in the text-classification pipeline. `max_length=`, or
     `truncation=True` for the tokenizer's own limit, cuts it; the first cut is logged as a warning.
@@ -116,10 +120,13 @@ class SelfAttentionPipeline(Pipeline):
         options: dict[str, Any] = {"match_rows": True} if match_rows else {}
         if target is not None:
             check_explainable(self.model)
-            names = {name: place for place, name in self._names.items()}
+            names = list(self._names.values())
             if target not in names:
-                raise ValueError(f"target is {target!r}; the labels are {', '.join(names)}")
-            options["target"] = names[target]
+                shown = names[:MAX_NAMED_LABELS]
+                if len(names) > len(shown):
+                    shown.append(f"... ({len(names):,} in all)")
+                raise ValueError(f"target is {target!r}; the labels are {', '.join(shown)}")
+            options["target"] = next(i for i, name in self._names.items() if name == target)
         return tokenizer_kwargs, options, {}
 
     def preprocess(self, input_: Any, **tokenizer_kwargs: Any) -> dict[str, Any]:
@@ -177,7 +184,9 @@ class SelfAttentionPipeline(Pipeline):
         fields = ("texts", "offsets", "names", "truncated")
         shown = {name: input_tensors.pop(name) for name in fields}
         target = options.pop("target", None)
-        outputs = self.model(**input_tensors, output_attentions=True, **options)
+        # In the precision of the weights, as `explain`: both describe the same answer.
+        with torch.autocast(self.device.type, enabled=False):
+            outputs = self.model(**input_tensors, output_attentions=True, **options)
         if hasattr(self.model, "classify"):
             best = outputs.logits.argmax(-1)
             labels = best if target is None else torch.full_like(best, target)
@@ -200,6 +209,7 @@ class SelfAttentionPipeline(Pipeline):
         side_of_token = model_outputs["token_type_ids"][0][real]
         attention = model_outputs["attention"][0].float()[..., real]  # (r, T) or (2, r, T)
 
+        label_names = self._names
         readings = []
         for side, text in enumerate(texts):
             mine = side_of_token == side
@@ -212,11 +222,12 @@ class SelfAttentionPipeline(Pipeline):
             reading["truncated"] = model_outputs["truncated"][side]
             if "words" in model_outputs:
                 each = model_outputs["contributions"][0][of_side]  # (r, T)
-                hops = model_outputs["hops"][0][:, of_side].tolist()  # L lists of r
+                hops = model_outputs["hops"][0][:, of_side].tolist()  # K lists of r
+                hop_names = [label_names[i] for i in model_outputs["hop_labels"][0].tolist()]
                 reading |= {
                     "word_contributions": model_outputs["words"][0][real][mine].tolist(),
                     "contributions": each[:, real][:, mine].tolist(),
-                    "hop_contributions": {self._names[i]: added for i, added in enumerate(hops)},
+                    "hop_contributions": dict(zip(hop_names, hops, strict=True)),
                 }
             reading["sentences"] = ranked_sentences(reading)
             if "pair_attention" in model_outputs:
@@ -226,7 +237,7 @@ class SelfAttentionPipeline(Pipeline):
 
         result = self._prediction(model_outputs["logits"][0].float())
         if "labels" in model_outputs:
-            result["target"] = self._names[model_outputs["labels"][0].item()]
+            result["target"] = label_names[model_outputs["labels"][0].item()]
         for name in readings[0]:
             values = [reading[name] for reading in readings]
             result[name] = values if len(texts) == 2 else values[0]
@@ -238,14 +249,14 @@ class SelfAttentionPipeline(Pipeline):
 
     def _prediction(self, logits: Tensor) -> dict[str, Any]:
         """Return the fields up to `answer_set` from logits (num_labels,)."""
-        config = self.model.config
+        config, names = self.model.config, self._names
         if config.problem_type == "regression":
             values = logits
         elif config.problem_type == "multi_label_classification":
             values = logits.sigmoid()
         else:
             values = logits.softmax(-1)
-        scores = {self._names[i]: value for i, value in enumerate(values.tolist())}
+        scores = {names[i]: value for i, value in enumerate(values.tolist())}
         label = max(scores, key=scores.__getitem__)
         prediction: dict[str, Any] = {"label": label, "score": scores[label], "scores": scores}
         if config.problem_type == "multi_label_classification":

@@ -9,6 +9,12 @@ import torch
 from tiny import name_of, pair_batch, reference_weights, text_batch, tiny_model
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
+from sase_hf.evaluation.attributions import (
+    gradient_times_input,
+    integrated_gradients,
+    probability,
+)
+from sase_hf.models import contributions_self_attentive
 from sase_hf.models.contributions_self_attentive import explain
 
 TEXTS = [([4, 9, 2, 17, 5],), ([3],), ([],), ([11, 5, 20, 6, 2, 7, 8],)]
@@ -24,6 +30,11 @@ HEADS: tuple[dict[str, Any], ...] = (
     {"matching": "gated", "classifier": "pruned_mlp"},
     {"matching": "gated", "pooling": "generalized"},
     {"pooling": "generalized", "encoder": "dilated_cnn"},
+    {
+        "matching": "concat",
+        "classifier": "pruned_mlp",
+        "problem_type": "multi_label_classification",
+    },
 )
 SINGLE = {"problem_type": "single_label_classification", "num_labels": 3}
 
@@ -76,6 +87,8 @@ def test_contributions_equal_loops_over_the_path(head: dict[str, Any]) -> None:
         # The loop meets the kinks of the ReLUs to a step.
         close = {"rtol": 1e-3, "atol": 5e-2, "check_dtype": False}
         torch.testing.assert_close(why.words[row][real], torch.cat(words), **close)
+        sums = torch.stack([C.sum(1) for C in hops])  # (1, r), or (2, r) of a pair
+        torch.testing.assert_close(why.hops[row, labels[row]].view_as(sums), sums, **close)
         found = why.contributions[row][..., real]
         for side, expected in enumerate(hops):
             mine = found if len(hops) == 1 else found[side]
@@ -93,3 +106,131 @@ def test_explain_takes_the_best_label_and_refuses_what_has_no_contributions() ->
     pooled = tiny_model(SelfAttentiveForSequenceClassification, pooling="max", **SINGLE)
     with pytest.raises(ValueError, match=r"pooling='max' has no contributions; they need a class"):
         explain(pooled, **batch)
+
+
+@pytest.mark.parametrize("head", HEADS, ids=name_of)
+def test_hops_of_all_labels_at_once_equal_those_of_one_label_at_a_time(
+    head: dict[str, Any],
+) -> None:
+    """In float64, so that only another formula could differ."""
+    model, texts, batch_of = model_and_texts(head)
+    model = model.double()
+    rows = texts if "matching" in head else [text for (text,) in texts]
+    batch = batch_of(rows, "holed", random.Random(4))
+    together = explain(model, **batch)
+    assert together.hop_labels.tolist() == [[*range(model.config.num_labels)]] * len(rows)
+    for label in range(model.config.num_labels):
+        alone = explain(model, **batch, labels=torch.full((len(rows),), label))
+        torch.testing.assert_close(
+            together.hops[:, label], alone.contributions.sum(-1), rtol=1e-12, atol=1e-12
+        )
+
+
+def test_hops_do_not_depend_on_the_texts_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _, batch_of = model_and_texts({"matching": "gated"})
+    batch = batch_of(PAIRS)
+    together = explain(model, **batch).hops
+    monkeypatch.setattr(contributions_self_attentive, "BLOCK_SIZE", 1)
+    torch.testing.assert_close(explain(model, **batch).hops, together, rtol=1e-6, atol=1e-6)
+
+
+def test_hops_of_many_labels_are_those_of_the_explained_and_the_likeliest_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many labels there are, the backward passes are two."""
+    passes = []
+    grad = torch.autograd.grad
+    monkeypatch.setattr(torch.autograd, "grad", lambda *args: passes.append(1) or grad(*args))
+    model = tiny_model(
+        SelfAttentiveForSequenceClassification, num_labels=150, problem_type=SINGLE["problem_type"]
+    )
+    batch = text_batch([[4, 9, 2], [3, 5]])
+    last = model(**batch).logits.argsort(descending=True)[:, -1]
+    why = explain(model, **batch, labels=last)
+    assert len(passes) == 2
+    likeliest = model(**batch).logits.topk(99).indices
+    torch.testing.assert_close(why.hop_labels, torch.cat([last.unsqueeze(1), likeliest], 1))
+    assert why.hops.shape == (2, 100, 3)
+    torch.testing.assert_close(why.hops[:, 0], why.contributions.sum(-1), rtol=1e-4, atol=1e-4)
+    asked = explain(model, **batch, hop_labels=torch.tensor([149, 7, 7]))
+    assert asked.hop_labels.tolist() == [[149, 7, 7]] * 2
+    of_seven = explain(model, **batch, labels=torch.tensor([7, 7])).contributions.sum(-1)
+    torch.testing.assert_close(asked.hops[:, 2], of_seven, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (torch.tensor([0]), r"labels has shape \(1,\); .* one label per text, \(2,\)"),
+        (torch.tensor([[0], [1]]), r"labels has shape \(2, 1\)"),
+        (torch.tensor([0, -1]), "labels holds -1; the labels of the model are 0 to 2"),
+        (torch.tensor([3, 0]), "labels holds 3; "),
+        (torch.tensor([0.0, 1.0]), r"labels is of type torch.float32; .* integers from 0 to 2"),
+        (torch.tensor([True, False]), "labels is of type torch.bool"),
+        ([0, 1], "labels is a list; it must be a tensor"),
+    ],
+    ids=str,
+)
+def test_labels_to_explain_are_checked(ids: Any, message: str) -> None:
+    """A wrong shape or id would explain another label without an error."""
+    batch = text_batch([[4, 9, 2], [3, 5]])
+    pairs = pair_batch([([4], [9, 2]), ([3], [5])])
+    model = tiny_model(SelfAttentiveForSequenceClassification, **SINGLE)
+    for_pairs = tiny_model(SelfAttentiveForNLI, **SINGLE)
+    with pytest.raises(ValueError, match=message):
+        explain(model, **batch, labels=ids)
+    with pytest.raises(ValueError, match=message):
+        explain(for_pairs, **pairs, labels=ids)
+    of_classes = message.replace("labels", "classes", 1)
+    with pytest.raises(ValueError, match=of_classes):
+        probability(model, batch, ids)
+    with pytest.raises(ValueError, match=of_classes):
+        integrated_gradients(model, batch, ids, steps=2)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (torch.tensor(1), r"hop_labels has shape \(\); it must have one dimension"),
+        (torch.tensor([0, 3]), "hop_labels holds 3; the labels of the model are 0 to 2"),
+    ],
+    ids=str,
+)
+def test_labels_of_hops_are_checked(ids: Any, message: str) -> None:
+    model = tiny_model(SelfAttentiveForSequenceClassification, **SINGLE)
+    with pytest.raises(ValueError, match=message):
+        explain(model, **text_batch([[4, 9, 2], [3, 5]]), hop_labels=ids)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("head", [{}, {"matching": "concat"}], ids=["text", "pair"])
+def test_autocast_changes_no_attribution(dtype: torch.dtype, head: dict[str, Any]) -> None:
+    """Processors without AVX-512 read no LSTM in half precision where a gradient is needed."""
+    model, texts, batch_of = model_and_texts(head)
+    batch = batch_of(texts if "matching" in head else [text for (text,) in texts])
+    expected = explain(model, **batch)
+    slopes = gradient_times_input(model, batch, expected.labels)
+    integrals = integrated_gradients(model, batch, expected.labels, steps=2)
+    with torch.autocast("cpu", dtype):
+        found = explain(model, **batch)
+        slopes_found = gradient_times_input(model, batch, expected.labels)
+        integrals_found = integrated_gradients(model, batch, expected.labels, steps=2)
+    everything = [*found, *slopes_found, *integrals_found]
+    for part, whole in zip(everything, [*expected, *slopes, *integrals], strict=True):
+        torch.testing.assert_close(part, whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_contributions_of_a_model_in_half_precision_are_near_those_in_float32(
+    dtype: torch.dtype,
+) -> None:
+    model, texts, batch_of = model_and_texts({"encoder": "cnn"})
+    batch = batch_of([text for (text,) in texts])
+    labels = torch.tensor([1, 0, 1, 0])
+    model = model.to(dtype)
+    found = explain(model, **batch, labels=labels)
+    expected = explain(model.float(), **batch, labels=labels)
+    for name in ("contributions", "words", "hops"):
+        part, whole = getattr(found, name), getattr(expected, name)
+        assert part.dtype == torch.float32
+        torch.testing.assert_close(part, whole, rtol=0.1, atol=0.1 * whole.abs().max().item())

@@ -166,6 +166,30 @@ def test_pipeline_scores_follow_the_problem_type(
     assert stock[0]["score"] == pytest.approx(max(expected), abs=1e-6)
 
 
+def test_pipeline_shows_the_hops_of_the_target_and_of_the_likeliest_of_many_labels(
+    tokenizer: TokenizersBackend,
+) -> None:
+    """So the size of a result does not grow with the labels, but for the scores."""
+    names = {"id2label": {number: f"topic {number}" for number in range(150)}}
+    reader = random_reader(SelfAttentiveForSequenceClassification, tokenizer, **names)
+    scores = reader(TEXT)["scores"]
+    ranked = sorted(scores, key=lambda name: -scores[name])
+    assert list(reader(TEXT)["hop_contributions"]) == ranked[:100]
+    result = reader(TEXT, target=ranked[-1])
+    assert list(result["hop_contributions"]) == [ranked[-1], *ranked[:99]]
+    added = result["hop_contributions"][ranked[-1]]
+    assert added == pytest.approx([sum(hop) for hop in result["contributions"]], abs=1e-6)
+    with pytest.raises(ValueError, match=r"target is 'sport'; .*topic 19, ... \(150 in all\)$"):
+        reader(TEXT, target="sport")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_pipeline_gives_the_same_result_under_autocast(reader: Any, dtype: torch.dtype) -> None:
+    expected = reader(TEXTS)
+    with torch.autocast("cpu", dtype):
+        assert reader(TEXTS) == expected
+
+
 def test_pipeline_reads_any_container(reader: Any, pair_reader: Any) -> None:
     """Lists and columns give lists; datasets and generators give results one by one, lazily."""
     data = Dataset.from_dict({"text": TEXTS})
