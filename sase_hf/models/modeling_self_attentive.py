@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers.utils import logging
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from .checked_model import CheckedPreTrainedModel, check_one_per_token
@@ -30,6 +31,8 @@ from .pooling_self_attentive import POOLINGS, PackedGeneralizedPooling, init_glo
 if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
     from .multi_vector_self_attentive import SentenceRows  # noqa: F401
     from .pipeline_self_attentive import SelfAttentionPipeline  # noqa: F401
+
+logger = logging.get_logger(__name__)
 
 IGNORED_LABEL = -100
 
@@ -357,6 +360,77 @@ def _task_losses(
     return loss(inputs, targets, reduction="none"), labels != IGNORED_LABEL
 
 
+# Outputs from which callers compute losses of their own, and the costs that the loss of the model
+# adds, with the fields that weigh them.
+READ_BY_A_LOSS = ("logits", "query_embedding", "document_embedding")
+COSTS = {"penalty": "penalty_coef", "rationale_cost": "rationale_coef"}
+
+
+class _WatchedOutputs(torch.autograd.Function):
+    """Outputs as they are, whose backward pass calls `report` if costs got no gradient."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(report: Any, costs: list[str], *outputs: Tensor) -> tuple[Tensor, ...]:
+        """Return views of the outputs; the last ones are the costs."""
+        return tuple(output.view_as(output) for output in outputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep what `backward` needs; no gradient is then None rather than zeros."""
+        ctx.report, ctx.costs = inputs[:2]
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Return the gradients as they are."""
+        num_read = len(gradients) - len(ctx.costs)
+        is_read = any(gradient is not None for gradient in gradients[:num_read])
+        of_costs = zip(ctx.costs, gradients[num_read:], strict=True)
+        missing = [name for name, gradient in of_costs if gradient is None]
+        if is_read and missing:
+            ctx.report(missing)
+        return None, None, *gradients
+
+
+def watch_own_loss(
+    output: SelfAttentiveHeadOutput, config: SelfAttentiveConfig, is_trainer: bool
+) -> None:
+    """Let the backward pass see whether a loss of the caller has the penalty in it, and the marks.
+
+    The model cannot add them to a loss that is computed outside. With `Trainer`, a loss from the
+    outputs without them raises a ValueError. Elsewhere what goes back may be no loss but, say, the
+    gradient of a logit, and is logged as a warning, once.
+    """
+    coefs = {name: getattr(config, field) for name, field in COSTS.items()}
+    read = [name for name in READ_BY_A_LOSS if _has_gradient(output.get(name))]
+    costs = [name for name in COSTS if _has_gradient(output.get(name)) and coefs[name] > 0]
+    if not costs or torch.compiler.is_compiling():
+        return
+
+    def report(missing: list[str]) -> None:
+        fields = " and ".join(f"config.{COSTS[name]}" for name in missing)
+        message = (
+            f"the loss was computed from the outputs of the model without {' and '.join(missing)}, "
+            f"though {fields} is not 0. Pass the labels to the model, with config.label_smoothing "
+            "instead of label_smoothing_factor; or add what is missing in compute_loss_func (Own "
+            f"losses in scripts/guide/train.md); or set {fields} to 0"
+        )
+        if is_trainer:
+            raise ValueError(message)
+        logger.warning_once(message)
+
+    names = [*read, *costs]
+    watched = _WatchedOutputs.apply(report, costs, *(output[name] for name in names))
+    for name, tensor in zip(names, watched, strict=True):
+        output[name] = tensor
+
+
+def _has_gradient(output: Tensor | None) -> bool:
+    return output is not None and output.requires_grad
+
+
 # ---- models --------------------------------------------------------------------------------------
 
 
@@ -552,11 +626,11 @@ class _Classifier(SelfAttentivePreTrainedModel):
         """Classify texts or pairs; other arguments are those of `SelfAttentiveModel.forward`.
 
         For pairs `token_type_ids` (B, T) is 0 on the premise and 1 on the hypothesis. The labels,
-        and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`.
+        and `num_items_in_batch`, which `Trainer` gives, are those of `penalised_loss`. In training
+        without labels, `watch_own_loss` watches the loss that the caller computes.
 
         Raises:
-            ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`, or if `Trainer`
-                counted labels but did not pass them on.
+            ValueError: As for `SelfAttentiveModel.forward` and `encode_pairs`.
         """
         outputs = self.read(
             input_ids,
@@ -572,19 +646,15 @@ class _Classifier(SelfAttentivePreTrainedModel):
         # Marks are part of the loss in training alone: their weight says nothing about other rows.
         cost = outputs.rationale_cost if self.training else None
         loss, config = None, self.config
-        coef = config.penalty_coef + config.rationale_coef * (cost is not None)
         if labels is not None:
             loss = penalised_loss(logits, labels, outputs.penalty, config, num_items_in_batch, cost)
-        elif num_items_in_batch is not None and config.has_attention and coef > 0:
-            # It computes the loss itself for `label_smoothing_factor` and `compute_loss_func`.
-            raise ValueError(
-                "Trainer did not pass the labels to the model, so the loss would lack the penalty "
-                "and the marks. Set config.label_smoothing instead of label_smoothing_factor, or "
-                "config.penalty_coef = config.rationale_coef = 0"
-            )
         inner = ("last_hidden_state", "sentence_embedding")
         shared = {name: value for name, value in outputs.items() if name not in inner}
-        return SelfAttentiveHeadOutput(loss=loss, logits=logits, **shared)
+        output = SelfAttentiveHeadOutput(loss=loss, logits=logits, **shared)
+        if self.training and labels is None:
+            # `Trainer` keeps the labels for `label_smoothing_factor` and `compute_loss_func`.
+            watch_own_loss(output, config, is_trainer=num_items_in_batch is not None)
+        return output
 
 
 class SelfAttentiveForSequenceClassification(_Classifier):
@@ -675,7 +745,7 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
         loss = None
         if self.training if return_loss is None else return_loss:
             loss = self.ranking_loss(queries, documents, outputs.penalty)
-        return SelfAttentiveHeadOutput(
+        output = SelfAttentiveHeadOutput(
             loss=loss,
             logits=cosines.amax(2).mean(1, keepdim=True),
             query_embedding=embeddings[0],
@@ -684,6 +754,9 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=attentions,
         )
+        if self.training and loss is None:
+            watch_own_loss(output, self.config, is_trainer=False)
+        return output
 
     def ranking_loss(self, queries: Tensor, documents: Tensor, penalty: Tensor) -> Tensor:
         """Return the mean cross-entropy of the queries, plus `penalty_coef` * mean penalty.

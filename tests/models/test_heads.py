@@ -10,6 +10,7 @@ import pytest
 import reference
 import tiny
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoModel, AutoModelForSequenceClassification
 
@@ -18,6 +19,7 @@ from sase_hf import (
     SelfAttentiveForRetrieval,
     SelfAttentiveForSequenceClassification,
 )
+from sase_hf.models import modeling_self_attentive
 from sase_hf.models.modeling_self_attentive import SelfAttentivePreTrainedModel, penalised_loss
 
 HEADS = (SelfAttentiveForSequenceClassification, SelfAttentiveForNLI)
@@ -260,15 +262,71 @@ def test_loss_of_parts_of_a_batch_adds_up(
         assert model(**batch, labels=labels, num_items_in_batch=items).loss.item() == 0
 
 
-def test_loss_refuses_labels_withheld_by_trainer() -> None:
-    """Trainer's own label smoothing pops them, and the penalty would vanish unnoticed."""
-    model = tiny.tiny_model(SelfAttentiveForNLI)
+def own_loss(outputs: Any, labels: Tensor, config: Any, items: Any) -> Tensor:
+    """Compute the loss of single labels outside of the model, as the guide shows."""
+    costs = F.cross_entropy(outputs.logits, labels, reduction="none")
+    costs = costs + config.penalty_coef * outputs.penalty
+    if outputs.rationale_cost is not None:
+        costs = costs + config.rationale_coef * outputs.rationale_cost
+    return costs.sum() / items
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_loss_outside_of_the_model_may_equal_that_of_the_model(head: type[Any]) -> None:
+    fields = {"num_labels": 3, "problem_type": PROBLEMS[0], "rationale_coef": 0.7}
+    model = tiny.tiny_model(head, **fields, penalty_coef=0.3).train()
+    batch = tiny.pair_batch([([1, 2], [3]), ([4], [5, 6])])
+    batch["rationale"] = torch.tensor([[1, 0, 0], [0, 0, 0]])
+    labels, items = torch.tensor([0, 2]), torch.tensor(2)
+    model(**batch, labels=labels, num_items_in_batch=items).loss.backward()
+    expected = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    outputs = model(**batch, num_items_in_batch=items)
+    own_loss(outputs, labels, model.config, items).backward()
+    found = {name: p.grad for name, p in model.named_parameters()}
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_loss_outside_of_the_model_is_refused_without_the_penalty_and_the_marks() -> None:
+    """Label smoothing and own losses of Trainer would lose the penalty unnoticed."""
+    fields = {"num_labels": 3, "problem_type": PROBLEMS[0], "penalty_coef": 0.3}
+    model = tiny.tiny_model(SelfAttentiveForNLI, **fields, rationale_coef=0.7).train()
     batch = tiny.pair_batch([([1, 2], [3])])
-    assert model(**batch).loss is None
-    with pytest.raises(ValueError, match=r"Set config\.label_smoothing instead of"):
-        model(**batch, num_items_in_batch=torch.tensor(1))
+    marks = {"rationale": torch.tensor([[1, 0, 0]]), "num_items_in_batch": torch.tensor(1)}
+    with pytest.raises(ValueError, match=r"without penalty and rationale_cost, though config\.pen"):
+        model(**batch, **marks).logits.sum().backward()
+    outputs = model(**batch, **marks)
+    with pytest.raises(
+        ValueError, match=r"without rationale_cost.* set config\.rationale_coef to 0"
+    ):
+        (outputs.logits.sum() + outputs.penalty.sum()).backward()
+    model.config.rationale_coef = 0
+    outputs = model(**batch, **marks)
+    (outputs.logits.sum() + outputs.penalty.sum()).backward()
     model.config.penalty_coef = 0
-    assert model(**batch, num_items_in_batch=torch.tensor(1)).loss is None
+    model(**batch, **marks).logits.sum().backward()
+
+
+@pytest.mark.parametrize("head", [*HEADS, SelfAttentiveForRetrieval])
+def test_loss_outside_of_trainer_without_the_penalty_is_logged(
+    head: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain loop, or a subclass of Trainer that keeps the labels; it may be no loss at all."""
+    messages: list[str] = []
+    monkeypatch.setattr(modeling_self_attentive.logger, "warning_once", messages.append)
+    model, batch = tiny.tiny_model(head), tiny.pair_batch([([1, 2], [3])])
+    options = {"return_loss": False} if head is SelfAttentiveForRetrieval else {}
+    model(**batch, **options).logits.sum().backward()
+    with torch.no_grad():
+        model.train()(**batch, **options)
+    outputs = model(**batch, **options)
+    (outputs.logits.sum() + outputs.penalty.sum()).backward()
+    outputs = model(**batch, **options)
+    outputs.penalty.sum().backward()
+    assert not messages
+    model(**batch, **options).logits.sum().backward()
+    (message,) = messages
+    assert "without penalty, though config.penalty_coef is not 0. Pass the labels" in message
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`SelfAttentiveTrainer` beside the stock one: stopping, resuming, order and logs."""
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -292,6 +293,37 @@ def test_trainer_keeps_another_loss_than_the_models(tmp_path: Path) -> None:
     training.compute_loss_func = lambda outputs, labels, num_items_in_batch: torch.tensor(7.0)
     assert training.evaluate()["eval_loss"] == 7
     assert smoothed["eval_penalty"] > 0
+
+
+@pytest.mark.parametrize("trainer_class", [Trainer, SelfAttentiveTrainer])
+def test_own_loss_of_the_guide_is_exact_under_accumulation(
+    tmp_path: Path, trainer_class: Any
+) -> None:
+    """Four accumulated batches of 2 rows, and the model's own loss of batches of 8 rows."""
+    finished = {}
+    for name in ("model", "own", "accumulated"):
+        training = make_trainer(tmp_path, dropout=0.0)
+        settings = {"optim": "sgd", "max_steps": 5, "train_sampling_strategy": "sequential"}
+        if name == "accumulated":
+            settings |= {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
+        args = dataclasses.replace(training.args, **settings)
+        model = training.model
+        own = {} if name == "model" else {"compute_loss_func": own_loss_of_the_guide(model)}
+        stock = trainer_class(model, args, train_dataset=ROWS, data_collator=collate, **own)
+        stock.train()
+        finished[name] = weights_of(stock)
+    torch.testing.assert_close(finished["own"], finished["model"], rtol=0, atol=1e-6)
+    torch.testing.assert_close(finished["accumulated"], finished["model"], rtol=0, atol=1e-6)
+
+
+def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
+    """Return the function under "Own losses" in the guide."""
+    page = Path("scripts/guide/train.md").read_text(encoding="utf-8")
+    code = page.partition("## Own losses")[2].partition("```python\n")[2].partition("```")[0]
+    scope: dict[str, Any] = {"model": model}
+    exec(code.partition("trainer = ")[0], scope)
+    loss: Callable[..., Tensor] = scope["own_loss"]
+    return loss
 
 
 def test_trainer_logs_the_mean_penalty_since_the_last_log(tmp_path: Path) -> None:
