@@ -108,6 +108,25 @@ def embeddings(folder: Path, texts: list[str]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", KINDS)
+def test_sentence_transformer_of_the_guide_returns_the_states_of_the_tokens(
+    folder: Path, name: str
+) -> None:
+    page = Path(__file__).parents[2].joinpath("scripts/guide/embed.md").read_text(encoding="utf-8")
+    code = page.partition("```python\n")[2].partition("```")[0].rpartition("print(")[0]
+    scope: dict[str, Any] = {}
+    exec(code.replace("runs/quickstart/model", str(folder / name)), scope)
+    found = scope["encoder"].encode(MANY, output_value="token_embeddings")
+    model = AutoModel.from_pretrained(folder / name).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder / name, trust_remote_code=False)
+    for text, states in zip(MANY, found, strict=True):
+        with torch.no_grad():
+            batch = tokenizer(text, truncation=True, return_tensors="pt")
+            expected = model(**batch).last_hidden_state[0]
+        torch.testing.assert_close(states[: len(expected)], expected, rtol=0, atol=1e-6)
+        assert not states[len(expected) :].any(), "an empty text has one token of padding"
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_sentence_transformer_embeddings_equal_the_models(
     folder: Path, name: str, tmp_path: Path
 ) -> None:
