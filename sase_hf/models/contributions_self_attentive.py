@@ -119,12 +119,21 @@ def backward_in_evaluation_mode(device: torch.device) -> Iterator[None]:
 
 
 def check_explainable(model: Any) -> None:
-    """Raise ValueError unless a model is a classifier with attention."""
+    """Raise ValueError unless a model is a classifier with attention and plain weights."""
     if not (hasattr(model, "classify") and model.config.has_attention):
         raise ValueError(
             f"a {type(model).__name__} with pooling={model.config.pooling!r} has no contributions; "
             "they need a classifier of texts or pairs with pooling self_attention or generalized"
         )
+    for name, module in model.named_modules():
+        is_read = {"classifier", "matching"} & set(name.split("."))
+        is_adapted = hasattr(module, "base_layer")
+        is_quantized = callable(getattr(module, "weight", None))
+        if is_read and (is_adapted or is_quantized):
+            raise ValueError(
+                f"{name} is a {type(module).__name__}, whose weights contributions cannot read; "
+                "merge an adapter (merge_and_unload), or explain the model that was quantized"
+            )
 
 
 def check_label_ids(name: str, labels: Tensor, model: Any, num_texts: int | None = None) -> None:

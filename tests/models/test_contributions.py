@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import peft
 import pytest
 import reference
 import torch
@@ -200,6 +201,24 @@ def test_labels_of_hops_are_checked(ids: Any, message: str) -> None:
     model = tiny_model(SelfAttentiveForSequenceClassification, **SINGLE)
     with pytest.raises(ValueError, match=message):
         explain(model, **text_batch([[4, 9, 2], [3, 5]]), hop_labels=ids)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
+@pytest.mark.parametrize("layer", ["hidden", "output"])
+def test_explain_refuses_an_adapted_classifier_and_explains_it_merged(layer: str) -> None:
+    """The weights beside an adapter would explain another model."""
+    batch, labels = text_batch([[4, 9, 2], [3, 5]]), torch.tensor([0, 1])
+    nothing = {**batch, "attention_mask": torch.zeros_like(batch["attention_mask"])}
+    model = tiny_model(SelfAttentiveForSequenceClassification, **SINGLE)
+    config = peft.LoraConfig(r=2, target_modules=[layer], init_lora_weights=False)
+    adapted = peft.get_peft_model(model, config).eval()
+    with pytest.raises(ValueError, match=rf"classifier.{layer} is a Linear.*merge_and_unload"):
+        explain(adapted, **batch, labels=labels)
+    with torch.no_grad():
+        added = adapted(**batch).logits - adapted(**nothing).logits
+    expected = (added - added.mean(1, keepdim=True))[torch.arange(2), labels]
+    why = explain(adapted.merge_and_unload(), **batch, labels=labels)
+    torch.testing.assert_close(why.contributions.sum((1, 2)), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
