@@ -1,7 +1,10 @@
 """The calibration error of probabilities, the temperature that lowers it, and answer sets.
 
-All need one label per row. Shapes: B rows, C classes. Sources: Guo et al. 2017, On Calibration of
-Modern Neural Networks; Sadinle et al. 2019, Least Ambiguous Set-Valued Classifiers.
+All need one label per row, and raise ValueError for other labels: a negative id, such as that of a
+row without a label, would count from the last class. Shapes: B rows, C classes.
+
+Sources: Guo et al. 2017, On Calibration of Modern Neural Networks; Sadinle et al. 2019, Least
+Ambiguous Set-Valued Classifiers.
 """
 
 import numpy as np
@@ -20,7 +23,8 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> f
     confidence; each bin counts with its share of the rows (equation 3 of the paper). The
     `probabilities` are (B, C), the class ids `labels` (B,).
     """
-    probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
+    probabilities = np.asarray(probabilities, dtype=np.float64)
+    labels = _class_ids(labels, *probabilities.shape)
     if (probabilities < 0).any() or not np.allclose(probabilities.sum(1), 1, atol=1e-3):
         raise ValueError("probabilities do not sum to 1; take the softmax of logits")
     confidence = probabilities.max(1)
@@ -40,7 +44,8 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
 
     The rows are outside the training; `logits` are (B, C), the class ids `labels` (B,).
     """
-    logits, labels = np.asarray(logits, dtype=np.float64), np.asarray(labels)
+    logits = np.asarray(logits, dtype=np.float64)
+    labels = _class_ids(labels, *logits.shape)
     shifted = logits - logits.max(1, keepdims=True)  # exp never overflows
     of_labels = shifted[np.arange(len(labels)), labels].mean()
     low, high = np.log(LOWEST), np.log(HIGHEST)
@@ -63,7 +68,25 @@ def fit_threshold(probabilities: ArrayLike, labels: ArrayLike, error: float) -> 
     (B,), k = floor((B + 1) * error): conformal prediction, LAC. None if k is 0: of so few rows,
     only the set of all labels keeps the promise. `probabilities` are (B, C).
     """
-    labels = np.asarray(labels)
-    given = np.sort(np.asarray(probabilities)[np.arange(len(labels)), labels])
+    probabilities = np.asarray(probabilities)
+    labels = _class_ids(labels, *probabilities.shape)
+    given = np.sort(probabilities[np.arange(len(labels)), labels])
     allowed = int((len(given) + 1) * error)
     return float(given[allowed - 1]) if allowed else None
+
+
+def _class_ids(labels: ArrayLike, num_rows: int, num_classes: int) -> np.ndarray:
+    """Return labels as an array (B,) of class ids, or raise ValueError."""
+    ids = np.asarray(labels)
+    if ids.shape != (num_rows,) or ids.dtype.kind not in "iu":
+        raise ValueError(
+            f"labels has shape {ids.shape} and type {ids.dtype}; it must have one class id per "
+            f"row, ({num_rows},) integers"
+        )
+    unknown = ids[(ids < 0) | (ids >= num_classes)]
+    if len(unknown):
+        raise ValueError(
+            f"labels holds {unknown[0]}; the classes are 0 to {num_classes - 1}. Leave out rows "
+            "without a label"
+        )
+    return ids

@@ -57,6 +57,27 @@ def test_fit_temperature_stays_within_its_bounds() -> None:
     assert found == pytest.approx([0.01, 100], rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, -1], "labels holds -1; the classes are 0 to 1"),
+        ([2, 0], "labels holds 2"),
+        ([0], r"labels has shape \(1,\)"),
+        ([[0], [1]], r"labels has shape \(2, 1\)"),
+        ([0.0, 1.0], "labels has .* type float64"),
+    ],
+)
+def test_calibration_refuses_labels_that_are_not_class_ids(labels: Any, message: str) -> None:
+    """A label of -1, of a row without one, would be the last class."""
+    scores = [[0.9, 0.1], [0.2, 0.8]]
+    with pytest.raises(ValueError, match=message):
+        expected_calibration_error(scores, labels)
+    with pytest.raises(ValueError, match=message):
+        fit_temperature(scores, labels)
+    with pytest.raises(ValueError, match=message):
+        fit_threshold(scores, labels, 0.1)
+
+
 def test_calibration_refuses_logits_as_probabilities() -> None:
     with pytest.raises(ValueError, match="take the softmax"):
         expected_calibration_error([[2.0, -1.0]], [0])
