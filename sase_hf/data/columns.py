@@ -2,7 +2,7 @@
 
 import logging
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ..utils.text import one_line
@@ -67,41 +67,76 @@ def find_columns(
     found by name only, as are the columns of marks, also those `against` the label if they are
     asked for. ValueError lists the columns and what they hold.
     """
-    texts, label = arguments.text_column_names or (), arguments.label_column_name
-    labels = [name.strip() for name in label.split(",")] if label else []
-    if label and label in sample:
-        labels = [label]
+    asked_texts = tuple(arguments.text_column_names or ())
+    asked_labels = _split_names(arguments.label_column_name, sample)
+    has_label_flag = arguments.label_column_name is not None
     if not any(sample.values()):  # refused where the rows are read
-        return Columns(tuple(texts), tuple(labels))
+        return Columns(asked_texts, asked_labels)
     names = _by_usual_form(sample)
-    own = arguments.rationale_column_name
-    second = {"against": "against"} if against else {"spans_pair": f"{own}_pair"}
-    own_names = {"spans": own, **second} if own or against else {}
-    marks = {kind: names.get(name, name) for kind, name in own_names.items()}
-    if {*marks.values()} & {*texts, *labels}:
-        if own != RATIONALE or against:
-            raise ValueError(f"--rationale_column_name is {own}, which holds texts or labels")
-        marks = {}
+    marks = _find_marks(names, arguments, against, (*asked_texts, *asked_labels))
     columns = {name: _Column(sample[name]) for name in sample if name not in marks.values()}
-    usual = labels if label is not None else _usual(names, LABELS, texts)
-    could_be_texts = [tuple(texts)] if texts else _find_texts(names, columns, usual)
-    could_be_labels = [tuple(labels)]
-    if label is None and labelled:
-        could_be_labels = _find_labels(names, columns, usual, sum(could_be_texts, ()))
-    elif label is None:
-        could_be_labels = [(name,) for name in usual] or [()]
-    if len(could_be_texts) == len(could_be_labels) == 1:
-        chosen = Columns(could_be_texts[0], could_be_labels[0], marks)
-        taken = dict.fromkeys((*chosen.texts, *chosen.labels))
-        unread = [name for name, one in columns.items() if one.can_be_text and name not in taken]
-        if unread and not texts:
-            s, are, form = ("s", "are", "FIRST,SECOND") if chosen.texts[1:] else ("", "is", "NAME")
-            read, other = (" and ".join(map(repr, some)) for some in (chosen.texts, unread))
-            note = f"column{s} {read} {are} read as the text{s}, not {other}"
-            logger.warning(one_line(f"{note}; --text_column_names {form} reads others"))
-        _doubt_header(title, {n: columns[n] for n in taken if n not in (*texts, *labels)})
-        return chosen
-    raise _unclear(title, columns, texts=could_be_texts, labels=could_be_labels)
+    usual = list(asked_labels) if has_label_flag else _usual(names, LABELS, asked_texts)
+    texts = [asked_texts] if asked_texts else _find_texts(names, columns, usual)
+    if has_label_flag:
+        labels = [asked_labels]
+    elif labelled:
+        labels = _find_labels(names, columns, usual, sum(texts, ()))
+    else:
+        labels = [(name,) for name in usual] or [()]
+    if len(texts) != 1 or len(labels) != 1:
+        raise _unclear(title, columns, texts=texts, labels=labels)
+    chosen = Columns(texts[0], labels[0], marks)
+    if not asked_texts:
+        _name_unread_texts(chosen, columns)
+    asked = {*asked_texts, *asked_labels}
+    not_asked = [name for name in (*chosen.texts, *chosen.labels) if name not in asked]
+    _doubt_header(title, {name: columns[name] for name in not_asked})
+    return chosen
+
+
+def _split_names(flag: str | None, sample: Batch) -> tuple[str, ...]:
+    """Return the columns that --label_column_name names: one, or several between commas."""
+    if not flag:
+        return ()
+    if flag in sample:
+        return (flag,)
+    return tuple(name.strip() for name in flag.split(","))
+
+
+def _find_marks(
+    names: Names, arguments: DataArguments, against: bool, others: Collection[str]
+) -> dict[str, str]:
+    """Return the columns of marks by kind; ValueError if a flag names one of the `others`."""
+    spans = arguments.rationale_column_name
+    if against:
+        wanted = {"spans": spans, "against": "against"}
+    elif spans:
+        wanted = {"spans": spans, "spans_pair": f"{spans}_pair"}
+    else:
+        return {}
+    marks = {kind: names.get(name, name) for kind, name in wanted.items()}
+    if {*marks.values()}.isdisjoint(others):
+        return marks
+    if spans != RATIONALE or against:
+        raise ValueError(f"--rationale_column_name is {spans}, which holds texts or labels")
+    return {}
+
+
+def _name_unread_texts(chosen: Columns, columns: Mapping[str, "_Column"]) -> None:
+    """Warn of columns that could be texts and are not read."""
+    taken = {*chosen.texts, *chosen.labels}
+    texts = [name for name, column in columns.items() if column.can_be_text]
+    unread = " and ".join(repr(name) for name in texts if name not in taken)
+    read = " and ".join(map(repr, chosen.texts))
+    if not unread:
+        return
+    if len(chosen.texts) == 2:
+        note = f"columns {read} are read as the texts, not {unread}"
+        advice = "--text_column_names FIRST,SECOND reads others"
+    else:
+        note = f"column {read} is read as the text, not {unread}"
+        advice = "--text_column_names NAME reads others"
+    logger.warning(one_line(f"{note}; {advice}"))
 
 
 def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:

@@ -131,44 +131,26 @@ class LabelColumn:
         given = tuple(label_names or class_names or ())
         if len(set(given)) < len(given):
             raise ValueError(f"--label_names has a name twice: {_listed(given)}")
-        reader, values = CellReader(cells, problem_type, given), []
-        for row, cell in enumerate(cells):
-            try:
-                values.append(value := reader.read(cell))
-                for item in value if isinstance(value, list) else [value]:
-                    if isinstance(item, str):
-                        class_name(item)  # a text that cannot be a name is refused with its row
-            except ValueError as reason:
-                raise CellFault(row, reason) from None
-        values = given_labels(values, () if problem_type == REGRESSION else given)
+        reader = CellReader(cells, problem_type, given)
+        known = () if problem_type == REGRESSION else given
+        values = given_labels(_read_cells(cells, reader), known)
         lists = [value for value in values if isinstance(value, list)]
         kind = problem_type or _infer_problem_type(values, lists, named=bool(given))
         if kind not in PROBLEM_TYPES:
             raise ValueError(f"--problem_type is {kind!r}; allowed are {', '.join(PROBLEM_TYPES)}")
         if kind == REGRESSION:
-            width = len(lists[0]) if lists else 1
-            scores = [f"score_{index}" for index in range(width)] if width > 1 else ["score"]
-            return cls(kind, given or tuple(scores), reader=reader)
-        soft = kind == SINGLE_LABEL and any(isinstance(value, dict | list) for value in values)
-        positions = bool(label_names) and not any(NUMBER.fullmatch(name) for name in given)
-        width, least = 0, 2
-        items: Sequence[Any] = values
-        if kind == MULTI_LABEL:
-            width = _indicator_width(lists, len(given))
-            least = 1 if lists or not values else 0  # `encode` refuses the rows that are no lists
-            items = range(width) if width else [item for row in lists for item in row]
-        elif soft:  # the numbers of a list name no class
-            parts = (value if isinstance(value, dict) else [value] for value in values)
-            items = list(chain.from_iterable(parts))
-        learnt = sorted({class_name(i) for i in items if isinstance(i, str | int | float)})
-        if all(map(NUMBER.fullmatch, learnt)):
-            learnt.sort(key=lambda name: (float(name), name))
-        names = given or tuple(learnt)
-        if len(names) < least:
-            fault = f"the training rows have the labels {_listed(names) or '(none)'}"
-            advice = "Add rows with other labels, or list every label in --label_names"
-            raise ValueError(f"{fault}; at least {least} are needed. {advice}")
-        return cls(kind, names, positions, width > 0, soft, reader)
+            return cls(kind, given or _score_names(lists), reader=reader)
+        width = _indicator_width(lists, len(given)) if kind == MULTI_LABEL else 0
+        names = given or _learnt_names(kind, values, width)
+        _require_names(names, _least_names(kind, values))
+        return cls(
+            kind,
+            names,
+            positions=bool(label_names) and not any(map(NUMBER.fullmatch, given)),
+            indicators=width > 0,
+            soft=kind == SINGLE_LABEL and any(isinstance(value, dict | list) for value in values),
+            reader=reader,
+        )
 
     @property
     def feature(self) -> ClassLabel | List | Value:
@@ -341,6 +323,21 @@ def _several_in_one(texts: Collection[str]) -> dict[str, str]:
     return found
 
 
+def _read_cells(cells: Sequence[Any], reader: CellReader) -> list[Any]:
+    """Return the label or labels of each cell; CellFault for a cell that cannot be read."""
+    values = []
+    for row, cell in enumerate(cells):
+        try:
+            value = reader.read(cell)
+            for item in value if isinstance(value, list) else [value]:
+                if isinstance(item, str):
+                    class_name(item)  # a text that cannot be a name is refused with its row
+        except ValueError as reason:
+            raise CellFault(row, reason) from None
+        values.append(value)
+    return values
+
+
 def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named: bool) -> str:
     items = [item for row in lists for item in row] if lists else values
     kind = MULTI_LABEL if lists else SINGLE_LABEL
@@ -384,6 +381,55 @@ def _indicator_width(lists: Sequence[list[Any]], num_names: int) -> int:
     width = widths.pop() if len(widths) == 1 else 0
     fits = width == num_names if num_names else width > 1
     return width if fits and all(item in (0, 1) for row in lists for item in row) else 0
+
+
+def _score_names(lists: Sequence[list[Any]]) -> tuple[str, ...]:
+    """Return the names of the outputs of a regression, one for each number of the first list."""
+    width = len(lists[0]) if lists else 1
+    if width < 2:
+        return ("score",)
+    return tuple(f"score_{index}" for index in range(width))
+
+
+def _learnt_names(kind: str, values: Sequence[Any], width: int) -> tuple[str, ...]:
+    """Return the classes that occur, in order; `width` is that of zeros and ones, else 0."""
+    items: Iterable[Any] = values
+    if width:
+        items = range(width)
+    elif kind == MULTI_LABEL:
+        items = chain.from_iterable(value for value in values if isinstance(value, list))
+    elif any(isinstance(value, dict | list) for value in values):
+        items = _classes_with_a_share(values)
+    names = {class_name(item) for item in items if isinstance(item, str | int | float)}
+    in_order = sorted(names)
+    if all(map(NUMBER.fullmatch, names)):
+        in_order.sort(key=lambda name: (float(name), name))
+    return tuple(in_order)
+
+
+def _classes_with_a_share(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the classes of soft labels; the numbers of a list name none."""
+    for value in values:
+        if isinstance(value, dict):
+            yield from value
+        else:
+            yield value
+
+
+def _least_names(kind: str, values: Sequence[Any]) -> int:
+    """Return the number of classes that a model needs."""
+    if kind == SINGLE_LABEL:
+        return 2
+    if values and not any(isinstance(value, list) for value in values):
+        return 0  # `encode` refuses these rows with a better reason
+    return 1
+
+
+def _require_names(names: Sequence[str], least: int) -> None:
+    if len(names) < least:
+        fault = f"the training rows have the labels {_listed(names) or '(none)'}"
+        advice = "Add rows with other labels, or list every label in --label_names"
+        raise ValueError(f"{fault}; at least {least} are needed. {advice}")
 
 
 def _listed(names: Sequence[str]) -> str:
