@@ -5,15 +5,17 @@ import json
 import math
 import re
 import reprlib
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import regex
 from datasets import ClassLabel, List, Value
 
 from .tokenizer import text_fault
@@ -26,16 +28,38 @@ PROBLEM_TYPES = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
 MANY_NUMBERS = 50  # more whole numbers than this that hardly repeat are quantities, not classes
 IGNORED_LABEL = -100  # the losses of the models, like those of torch, leave it out
 
+_LEAVES_OUT = "--drop_unlabelled leaves their rows out"
 _FROM_CHECKPOINT = "; add --ignore_mismatched_sizes to start from a checkpoint"
 _TRUTHS = dict.fromkeys(("1", "1.0", "true", "yes"), True)
 _TRUTHS |= dict.fromkeys(("0", "0.0", "false", "no"), False)
 _LIKE_MISSING = {"nan", "null", "none", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "?"}
 _LIKE_MISSING |= {"#div/0!", "#num!", "#value!", "inf", "infinity"}
-_SEPARATORS = (";", "|", "/", ",")  # between the labels of one cell
+# Marks between the labels of one cell, equal ones together, and what shows that they are no part
+# of a name. Each mark of the first groups divides the cells of a multi-label problem.
+_NO_NAME_HAS_IT, _A_PART_RECURS, _ALL_PARTS_RECUR = range(3)
+_SEPARATORS = {
+    ";\uff1b\u061b": _NO_NAME_HAS_IT,  # also full-width and Arabic
+    "|\uff5c\xa6": _NO_NAME_HAS_IT,
+    "\n\r": _NO_NAME_HAS_IT,
+    "\t": _NO_NAME_HAS_IT,
+    ",\uff0c\u3001\u060c": _A_PART_RECURS,
+    "/\uff0f": _A_PART_RECURS,
+    "#\uff03": _ALL_PARTS_RECUR,
+    "~\uff5e": _ALL_PARTS_RECUR,
+    "\\": _ALL_PARTS_RECUR,
+    "^": _ALL_PARTS_RECUR,
+    "\u2022\xb7\u30fb": _ALL_PARTS_RECUR,  # dots in the middle of a line
+}
+_GAP = regex.compile(r"[^\p{L}\p{M}\p{N}\p{So}]+")  # between words, numbers and emoji
+# No label is longer, and no column has more, so that other texts cost no time.
+_MAX_JOINED_LENGTH, _MAX_JOINED_TEXTS = 200, 10_000
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # pandas writes it so beside missing cells
 # numpy prints an array without commas; read as Python, 'a' 'b' would be 'ab'.
 _ARRAY = re.compile(r"""\[.*['"]\s+['"].*\]|\[[\d.]+(\s+[\d.]+)+\s*\]""", flags=re.DOTALL)
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_PLAIN_NUMBER = re.compile(r"\+?[0-9]+(\.[0-9]*)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
+_COMMA_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
 
 
 class CellFault(ValueError):
@@ -46,50 +70,93 @@ class CellReader:
     """Reads several labels in one text, so that they never become one class.
 
     A text that spells a list of texts and numbers, in JSON or Python, is that list. In a
-    multi-label problem every other text lists labels, with the separator that the `cells` have, and
-    may be just one. In a single-label problem every text is a class. The texts of known `names` are
+    multi-label problem every other text lists labels, with the separator that the `cells` have, or
+    with anything between labels that other cells hold alone; it may be just one. In a single-label
+    problem every text is a class; a list of one item is this item. The texts of known `names` are
     never divided. `problem_type` is None if it is to be inferred.
     """
 
     def __init__(
         self, cells: Iterable[Any], problem_type: str | None, names: Sequence[str]
     ) -> None:
+        cells = list(cells)
         self.problem_type, self.names = problem_type, names
         self.known = {text for name in names for text in (name, name.strip())}
         texts = {cell.strip() for cell in cells if isinstance(cell, str)} - self.known
         texts = {text for text in texts if not text.startswith("[")}
-        found = (mark for mark in _SEPARATORS if any(mark in text for text in texts))
-        self.separator = next(found, None)
-        self.doubtful = _several_in_one(texts) if problem_type is None else {}
+        self.separator = _separator_of(texts)
+        self.labels: set[str] = set()  # that texts can consist of, by their `looks`
+        if len(texts) <= _MAX_JOINED_TEXTS:
+            self.labels = set(map(looks, texts | self.known))
+        self.doubtful: dict[str, str] = {}
+        if problem_type is None:
+            self.doubtful = _several_in_one(texts, self.labels)
+        self.has_lists_of_one = _are_lists_of_one(cells)
 
     def read(self, cell: Any) -> Any:
         """Return the label or labels of a cell; ValueError for a text that may be several."""
-        is_text = isinstance(cell, str) and not is_unlabelled(cell, self.names)
-        if self.problem_type == SINGLE_LABEL or not is_text:
+        if self.problem_type == SINGLE_LABEL:
+            return self._single(cell)
+        if not isinstance(cell, str) or is_unlabelled(cell, self.names):
             return cell
         text = cell.strip()
-        if text in self.doubtful and NUMBER.fullmatch(text.replace(",", ".", 1)):
-            raise ValueError(f"{cell!r} may have a decimal comma; write {text.replace(',', '.')}")
+        if text in self.known:
+            return [text] if self.problem_type == MULTI_LABEL else cell
+        self._refuse_doubtful(text)
+        items = _spelt_list(text)
+        if items is not None:
+            return items
+        return self._divided(text) if self.problem_type == MULTI_LABEL else cell
+
+    def _single(self, cell: Any) -> Any:
+        """Return the item of a list of one, None for an empty list; other cells as they are."""
+        items = cell
+        if isinstance(cell, str) and self.has_lists_of_one:
+            items = _spelt_list(cell.strip())
+        if not isinstance(items, list):
+            return cell
+        if self.has_lists_of_one and len(items) < 2:
+            return items[0] if items else None
+        if not any(isinstance(item, str) for item in items):
+            return cell  # probabilities
+        if len(items) == 1:
+            return items[0]
+        raise ValueError(
+            f"{reprlib.repr(items)} has {len(items)} labels, but --problem_type {SINGLE_LABEL} "
+            f"reads one a row; leave one, or give --problem_type {MULTI_LABEL}"
+        )
+
+    def _refuse_doubtful(self, text: str) -> None:
+        as_class = f"--problem_type {SINGLE_LABEL} if it is one class"
+        numbers = _numbers_with_commas(text)
+        if numbers and text in self.doubtful:
+            raise ValueError(
+                f"{text!r} may be a number or several labels; write {' or '.join(numbers)} if it "
+                f"is a number, add --problem_type {MULTI_LABEL} if it is the labels "
+                f"{' and '.join(text.split(','))}, or {as_class}"
+            )
         if text in self.doubtful:
             raise ValueError(
-                f"{reprlib.repr(cell)} looks like several labels, with {self.doubtful[text]!r} "
-                f"between; add --problem_type {MULTI_LABEL} if it is, or --problem_type "
-                f"{SINGLE_LABEL} if it is one class"
+                f"{reprlib.repr(text)} looks like several labels, with {self.doubtful[text]!r} "
+                f"between; add --problem_type {MULTI_LABEL} if it is, or {as_class}"
             )
-        if text.startswith("{") and ":" in text and text not in self.known:
+        if text.startswith("{") and ":" in text:
             raise ValueError(
-                f"{reprlib.repr(cell)} looks like probabilities of labels; give these in JSON "
-                f"Lines or Parquet, or add --problem_type {SINGLE_LABEL} if it is one class"
+                f"{reprlib.repr(text)} looks like probabilities of labels; give these in JSON "
+                f"Lines or Parquet, or add {as_class}"
             )
-        items = None if text in self.known else _spelt_list(text)
-        if items is None and self.problem_type == MULTI_LABEL:
-            is_whole = text in self.known or self.separator is None
-            parts = [text] if is_whole else text.split(self.separator)
-            return [part.strip() for part in parts if part.strip()]
-        return cell if items is None else items
+
+    def _divided(self, text: str) -> list[str]:
+        """Return the labels of a text in a multi-label problem."""
+        if self.separator is not None:
+            parts = _split(text, self.separator)
+        else:
+            parts = _joined_labels(text, self.labels)[::2] or [text]
+        return [part.strip() for part in parts if part.strip()]
 
 
-_WHOLE_CELLS = CellReader((), SINGLE_LABEL, ())
+def _whole_cells() -> CellReader:
+    return CellReader((), SINGLE_LABEL, ())
 
 
 @dataclass(frozen=True)
@@ -101,7 +168,7 @@ class LabelColumn:
     positions: bool = False  # whether whole numbers are read as positions in `names`
     indicators: bool = False  # whether a row of a multi-label problem is a 0 or 1 for every class
     soft: bool = False  # whether a row of a single-label problem gives each class a probability
-    reader: CellReader = _WHOLE_CELLS
+    reader: CellReader = field(default_factory=_whole_cells)
 
     @classmethod
     def learn(
@@ -188,13 +255,26 @@ class LabelColumn:
             return [name for name, applies in zip(self.names, label, strict=True) if applies]
         return label
 
-    def doubts(self) -> Iterator[str]:
-        """Yield what may be wrong with the names."""
-        counts = Counter(map(str.casefold, self.names))
-        if alike := [name for name in self.names if counts[name.casefold()] > 1]:
-            yield f"labels that differ only in case: {', '.join(alike)}; if they are one, write one"
+    def doubts(self, drops_unlabelled: bool | None = None) -> Iterator[str]:
+        """Yield what may be wrong with the names, with advice that fits the flags of the run."""
+        groups = _alike(self.names)
+        cases = [name for group in groups if _differ_in_case(group) for name in group]
+        if cases:
+            yield f"labels that differ only in case: {', '.join(cases)}; if they are one, write one"
+        others = [name for group in groups if not _differ_in_case(group) for name in group]
+        if others:
+            shown = ", ".join(map(_written, others))
+            yield f"labels that look alike: {shown}; if they are one, write one"
+        is_inferred = self.reader.problem_type is None
+        if self.problem_type == MULTI_LABEL and is_inferred and self.reader.has_lists_of_one:
+            kind = f"--problem_type {SINGLE_LABEL}"
+            yield f"labels in lists of one item each are read as sets; {kind} reads one a row"
         if missing := [name for name in self.names if _is_like_missing(name)]:
-            way_out = "if they do, empty such cells and add --drop_unlabelled"
+            way_out = "if they do, empty such cells"
+            if self.problem_type == MULTI_LABEL:
+                way_out = "if they do, write [] in their place"
+            elif not drops_unlabelled:
+                way_out += " and add --drop_unlabelled"
             yield f"labels that may mean none: {', '.join(missing)}; {way_out}"
 
     @cached_property
@@ -208,6 +288,10 @@ class LabelColumn:
         if name not in self._ids:
             fault = f"{reprlib.repr(value)} is not one of the labels {_listed(self.names)}"
             advice = "correct it, or train with other --label_names or another --problem_type"
+            twins = [known for known in self.names if looks(known) == looks(name)]
+            if twins:
+                twin = f"it looks like the label {_written(twins[0])}, but is {_written(name)}"
+                raise ValueError(f"{fault}; {twin}; write both alike")
             raise ValueError(f"{fault}; {advice}{_FROM_CHECKPOINT}")
         return self._ids[name]
 
@@ -236,7 +320,9 @@ class LabelColumn:
         for item in items:
             if not is_number(item) or not math.isfinite(float(str(item))):
                 fault = f"{reprlib.repr(item)} is not a finite number, which a regression needs"
-                advice = "correct it, empty it and add --drop_unlabelled, or train with another"
+                numbers = " or ".join(_numbers_with_commas(str(item).strip()))
+                correct = f"write {numbers}" if numbers else "correct it"
+                advice = f"{correct}, empty it ({_LEAVES_OUT}), or train with another"
                 raise ValueError(f"{fault}; {advice} --problem_type{_FROM_CHECKPOINT}")
             if float(item) == IGNORED_LABEL:
                 raise ValueError(f"{IGNORED_LABEL} marks targets that the loss ignores; shift them")
@@ -278,6 +364,25 @@ def class_name(value: Any) -> str:
     return name
 
 
+def looks(text: str) -> str:
+    """Return the same text for all that look alike, so that typing errors are found.
+
+    Equal are capital and small letters, composed and other forms of a character, quotation marks,
+    dashes, and spellings of a number; invisible characters count for nothing, any blanks for one.
+    """
+    if not text.isascii():
+        shown = regex.sub(r"[\p{Pd}\u2212]", "-", text)
+        shown = regex.sub(r"[\u2018-\u201b\u2032\u00b4]", "'", shown)
+        shown = regex.sub(r"[\u201c-\u201f\u2033\u00ab\u00bb]", '"', shown)
+        text = regex.sub(r"[\p{Cf}\p{DI}]", "", shown)
+        text = unicodedata.normalize("NFKC", text.casefold())
+    form = " ".join(text.casefold().replace("`", "'").split())
+    if _PLAIN_NUMBER.fullmatch(form):
+        whole, _, decimals = form.lstrip("+").partition(".")
+        form = f"{whole.lstrip('0') or '0'}.{decimals.rstrip('0')}"
+    return form
+
+
 def is_number(value: Any) -> bool:
     """Return whether a value is a number or a text that spells one; a truth value is neither."""
     if isinstance(value, str):
@@ -305,22 +410,120 @@ def _spelt_list(text: str) -> list[str | int | float] | None:
     raise ValueError(f"{fault}, or add --problem_type {SINGLE_LABEL} if it is one class")
 
 
-def _several_in_one(texts: Collection[str]) -> dict[str, str]:
+def _are_lists_of_one(cells: Iterable[Any]) -> bool:
+    """Return whether all cells with a label are lists, of one item at most."""
+    longest = 0
+    for cell in cells:
+        if is_unlabelled(cell):
+            continue
+        items = cell
+        if isinstance(cell, str):
+            items = None
+            with suppress(ValueError):
+                items = _spelt_list(cell.strip())
+        if not isinstance(items, list) or len(items) > 1:
+            return False
+        longest = max(longest, len(items))
+    return longest == 1
+
+
+def _split(text: str, marks: str) -> list[str]:
+    return re.split(f"[{re.escape(marks)}]", text)
+
+
+def _separator_of(texts: Collection[str]) -> str | None:
+    """Return the first marks that divide the cells of a multi-label problem, None for none."""
+    for marks, evidence in _SEPARATORS.items():
+        if evidence == _ALL_PARTS_RECUR:
+            divides = any(_divisible(texts, marks, evidence))
+        else:
+            divides = any(mark in text for mark in marks for text in texts)
+        if divides:
+            return marks
+    return None
+
+
+def _several_in_one(texts: Collection[str], labels: Collection[str]) -> dict[str, str]:
     """Return the texts that may be several labels, with the mark between these.
 
-    A semicolon or a bar is rare in the name of one class. For another mark, a part must occur in
-    another text; for a comma with a space, as in "Korea, South", every part must.
+    The evidence depends on the mark (`_SEPARATORS`). With some it is enough that they occur, with
+    others a part must occur in another text; for a comma with a space, as in "Korea, South", or a
+    mark such as #, every part must. Whatever else stands between, even a blank or a word, a text
+    is several labels if it consists of those that other cells hold alone: "fun and sad" beside
+    "fun" and "sad". Thus "New York" beside "York", "C#" beside "C" and "not-funny" beside "funny"
+    are classes.
     """
     found: dict[str, str] = {}
-    for mark in _SEPARATORS:
-        cells = {text: {part.strip() for part in text.split(mark)} - {""} for text in texts}
-        counts = Counter(chain.from_iterable(cells.values()))
-        for text, parts in cells.items():
-            recur = [counts[part] > 1 for part in parts]
-            enough = mark in ";|" or (all(recur) if ", " in text and mark == "," else any(recur))
-            if len(parts) > 1 and (enough or not parts.isdisjoint(texts)):
-                found.setdefault(text, mark)
+    for marks, evidence in _SEPARATORS.items():
+        for text in _divisible(texts, marks, evidence):
+            found.setdefault(text, next(mark for mark in text if mark in marks))
+    for text in texts:
+        if _numbers_with_commas(text):
+            found[text] = ","
+        elif text not in found and not NUMBER.fullmatch(text):
+            pieces = _joined_labels(text, labels)
+            if pieces:
+                found[text] = pieces[1].strip() or " "
     return found
+
+
+def _divisible(texts: Collection[str], marks: str, evidence: int) -> Iterator[str]:
+    """Yield the texts that these marks divide, where there is enough evidence."""
+    parts_of = {}
+    for text in texts:
+        if any(mark in text for mark in marks):
+            parts_of[text] = {part.strip() for part in _split(text, marks)} - {""}
+    counts = Counter(chain.from_iterable(parts_of.values()))
+    for text, parts in parts_of.items():
+        recur = [counts[part] > 1 or part in texts for part in parts]
+        if evidence == _NO_NAME_HAS_IT:
+            is_enough = True
+        elif evidence == _ALL_PARTS_RECUR:
+            is_enough = all(recur)
+        elif ", " in text:
+            is_enough = all(recur) or not parts.isdisjoint(texts)
+        else:
+            is_enough = any(recur)
+        if is_enough and len(parts) > 1:
+            yield text
+
+
+def _joined_labels(
+    text: str, labels: Collection[str], dead_ends: set[str] | None = None
+) -> list[str]:
+    """Return the labels of which a text consists, and what stands between: label, mark, label.
+
+    The `labels` are in the form of `looks`. A mark has one word at most. Without such labels the
+    list is empty.
+    """
+    dead_ends = set() if dead_ends is None else dead_ends
+    if not labels or len(text) > _MAX_JOINED_LENGTH or text in dead_ends:
+        return []
+    gaps = [match.span() for match in _GAP.finditer(text)]
+    for number, (start, stop) in enumerate(gaps):
+        ends = list(range(start + 1, stop + 1))
+        for after_word in gaps[number + 1 : number + 2]:
+            ends += range(after_word[0] + 1, after_word[1] + 1)
+        for cut in range(start, stop):
+            if looks(text[:cut]) not in labels:
+                continue
+            for end in (end for end in ends if end > cut):
+                rest = text[end:]
+                more = [rest] if looks(rest) in labels else _joined_labels(rest, labels, dead_ends)
+                if more and looks(rest) != looks(text[:cut]):
+                    return [text[:cut], text[cut:end], *more]
+    dead_ends.add(text)
+    return []
+
+
+def _numbers_with_commas(text: str) -> list[str]:
+    """Return the numbers that a text means if its comma is decimal, or one between thousands."""
+    numbers = []
+    if _DECIMAL_COMMA.fullmatch(text):
+        numbers.append(text.replace(",", "."))
+    if _COMMA_THOUSANDS.fullmatch(text):
+        numbers.append(text.replace(",", ""))
+    return numbers
 
 
 def _read_cells(cells: Sequence[Any], reader: CellReader) -> list[Any]:
@@ -350,7 +553,7 @@ def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named
     if others:
         if hardly_repeat or (has_fractions and all(map(_is_like_missing, others))):
             fault = f"the labels are numbers, but for {_listed(sorted(others))}"
-            advice = "write numbers as 0.5, empty other cells and add --drop_unlabelled"
+            advice = f"write numbers as 0.5, empty other cells ({_LEAVES_OUT})"
             raise ValueError(f"{fault}; {advice}, or --problem_type {kind} if each is a class")
         return kind
     if has_fractions:
@@ -369,6 +572,24 @@ def _quantity(item: Any) -> float | None:
     """Return the number that a cell spells, also as 0,5 or 50%; None if it spells none."""
     text = str(item).strip().removesuffix("%").replace(",", ".")
     return float(text) if not isinstance(item, bool) and is_number(text) else None
+
+
+def _alike(names: Iterable[str]) -> list[list[str]]:
+    """Return the groups of two or more names that look alike."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(looks(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _differ_in_case(names: Sequence[str]) -> bool:
+    return len({name.lower() for name in names}) == 1
+
+
+def _written(name: str) -> str:
+    """Return a name in quotes, with escapes where it could be taken for one that looks alike."""
+    is_usual = unicodedata.is_normalized("NFKC", name)
+    return repr(name) if is_usual else ascii(name)
 
 
 def _is_like_missing(text: str) -> bool:

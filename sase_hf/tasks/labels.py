@@ -153,7 +153,8 @@ class LabelTask(EncoderTask):
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {kind}"
         if (marked := count_marked(setup.rows.get("train"))) is not None:
             yield f"rationale: {marked:,} of {setup.rows['train'].num_rows:,} training rows"
-        yield from setup.task.labels.doubts() if self.run_args.do_train else ()
+        if self.run_args.do_train:
+            yield from setup.task.labels.doubts(self.data_args.drop_unlabelled)
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit."""

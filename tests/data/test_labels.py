@@ -131,14 +131,122 @@ def test_label_column_refuses_labels_without_meaning(
 
 
 def test_label_column_doubts_names_that_may_be_mistakes() -> None:
-    case, missing = LabelColumn.learn(["Good", "good", "bad", "NaN", "none of these"]).doubts()
+    labels = LabelColumn.learn(["Good", "good", "bad", "NaN", "none of these"])
+    case, missing = labels.doubts()
     assert case.startswith("labels that differ only in case: Good, good;")
     assert missing.startswith("labels that may mean none: NaN;")
+    assert missing.endswith("empty such cells and add --drop_unlabelled")
+    *_, missing = labels.doubts(drops_unlabelled=True)
+    assert missing.endswith("empty such cells"), "the run has the flag already"
+    (missing,) = LabelColumn.learn([["fun", "none"]]).doubts(drops_unlabelled=True)
+    assert missing.endswith(r"write [] in their place"), "else rows without a label would go"
+
+
+@pytest.mark.parametrize(
+    ("pair", "shown"),
+    [
+        ("caf\xe9 cafe\u0301", "'cafe\\u0301', 'caf\xe9'"),
+        ("\uac00 \u1100\u1161", "'\\u1100\\u1161', '\uac00'"),  # Korean, composed and not
+        ("ice-cream ice\u2013cream", "'ice-cream', 'ice\u2013cream'"),
+        ("it's it\u2019s", "\"it's\", 'it\u2019s'"),
+        ('"good" \u201cgood\u201d', "'\"good\"', '\u201cgood\u201d'"),
+        ("it's it`s", "\"it's\", 'it`s'"),
+        ("yes yes\u200b", r"'yes', 'yes\u200b'"),
+        ("yes \ufeffyes", r"'yes', '\ufeffyes'"),
+        ("yes y\u200des", r"'yes', 'y\u200des'"),
+        ("1 \uff11", r"'1', '\uff11'"),
+        ("1 01", "'01', '1'"),
+        ("1.5 1.50", "'1.5', '1.50'"),
+        ("fine \ufb01ne", r"'fine', '\ufb01ne'"),
+        ("Fine \ufb01ne", r"'Fine', '\ufb01ne'"),
+    ],
+)
+def test_label_column_doubts_labels_that_look_alike(pair: str, shown: str) -> None:
+    """Each would be a class; escapes show what the eye cannot tell."""
+    first, second = pair.split(" ")
+    names = sorted((first, second))
+    (doubt,) = LabelColumn.learn([first, second, "x"], SINGLE_LABEL).doubts()
+    assert doubt.startswith(f"labels that look alike: {shown};"), names
+    assert not [*LabelColumn.learn([first, "x"], SINGLE_LABEL).doubts()]
+
+
+@pytest.mark.parametrize("blanks", ["ice\xa0cream", "ice  cream", "ice\u3000cream", "ice\tcream"])
+def test_label_column_doubts_labels_that_differ_in_blanks(blanks: str) -> None:
+    (doubt,) = LabelColumn.learn([blanks, "ice cream", "x"], SINGLE_LABEL).doubts()
+    assert "labels that look alike" in doubt
+    assert repr(blanks) in doubt or ascii(blanks) in doubt
+
+
+def test_label_column_takes_different_labels_for_different() -> None:
+    names = ["1", "10", "-1", "0.1", "a", "\xe0", "a.", "C", "C#", "C++", "9007199254740993"]
+    names += ["9007199254740992", "co-op", "coop", "\u5317\u4eac", "\u6771\u4eac"]
+    assert not [*LabelColumn.learn(names, SINGLE_LABEL).doubts()]
+
+
+@pytest.mark.parametrize(
+    ("known", "cell", "twin"),
+    [
+        ("caf\xe9", "cafe\u0301", r"looks like the label 'caf\xe9', but is 'cafe\\u0301'"),
+        ("Yes", "yes", "looks like the label 'Yes', but is 'yes'"),
+        ("1", "01", "looks like the label '1', but is '01'"),
+    ],
+)
+def test_label_column_names_the_twin_of_an_unknown_label(known: str, cell: str, twin: str) -> None:
+    """Of another file, or of --label_names."""
+    for labels in (
+        LabelColumn.learn([known, "x"]),
+        LabelColumn.learn([], label_names=[known, "x"]),
+        LabelColumn.learn([[known], ["x", known]]),
+    ):
+        with pytest.raises(ValueError, match=f"is not one of the labels .*; it {twin}; write both"):
+            labels.encode([cell] if labels.problem_type == MULTI_LABEL else cell)
+
+
+def test_label_column_says_that_lists_of_one_item_are_sets() -> None:
+    rows = [["pos"], ["neg"], []]
+    (doubt,) = LabelColumn.learn(rows).doubts()
+    assert doubt.startswith("labels in lists of one item each are read as sets; --problem_type sin")
+    assert not [*LabelColumn.learn(rows, MULTI_LABEL).doubts()], "it was asked for"
+    assert not [*LabelColumn.learn([*rows, ["pos", "neg"]]).doubts()]
+
+
+@pytest.mark.parametrize(
+    "rows", [[["pos"], ["neg"]], ["['pos']", '["neg"]'], ["pos", ["neg"]], [["pos"], "neg"]]
+)
+def test_label_column_reads_lists_of_one_item_as_single_labels_if_asked_to(rows: list[Any]) -> None:
+    labels = LabelColumn.learn(rows, SINGLE_LABEL)
+    assert labels.names == ("neg", "pos")
+    assert [labels.encode(row) for row in rows] == [1, 0]
+    ids = LabelColumn.learn([[1], [0], [1.0]], SINGLE_LABEL)
+    assert (ids.names, ids.encode([1]), ids.encode([])) == (("0", "1"), 1, None)
+    with pytest.raises(
+        ValueError, match=r"\['pos', 'neg'\] has 2 labels, but --problem_type single"
+    ):
+        labels.encode(["pos", "neg"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "numbers"),
+    [
+        ("2,5", "2.5"),
+        ("-0,25", "-0.25"),
+        ("1,000", "1.000 or 1000"),
+        ("1,000,000", "1000000"),
+    ],
+)
+def test_label_column_names_both_readings_of_a_number_with_a_comma(cell: str, numbers: str) -> None:
+    """Two ids of labels, or a number."""
+    parts = " and ".join(cell.split(","))
+    message = f"'{cell}' may be a number or several labels; write {numbers} if it is a number, add "
+    with pytest.raises(ValueError, match=f"{message}--problem_type multi.* the labels {parts}, or"):
+        LabelColumn.learn([cell, "7"])
+    with pytest.raises(ValueError, match=f"'{cell}' is not a finite number.*; write {numbers},"):
+        LabelColumn.learn([0.5, 1.5]).encode(cell)
+    assert LabelColumn.learn([cell, "7"], SINGLE_LABEL).names == tuple(sorted([cell, "7"]))
+    assert LabelColumn.learn([cell], MULTI_LABEL).names == tuple(sorted({*cell.split(",")}))
 
 
 def test_label_column_refuses_bad_names_and_too_few() -> None:
-    with pytest.raises(ValueError, match=r"'4,5' may have a decimal comma; write 4\.5"):
-        LabelColumn.learn(["4,5", "3,5", "2,0"])
     with pytest.raises(ValueError, match="--label_names has a name twice: 'a', 'a'"):
         LabelColumn.learn(["a", "b"], label_names=["a", "a"])
     with pytest.raises(ValueError, match="--problem_type is 'ranking'; allowed are"):
@@ -179,6 +287,20 @@ def test_label_column_refuses_bad_names_and_too_few() -> None:
         (["a,b", "c,d"], {"problem_type": MULTI_LABEL, "names": ["a,b"]}, [["a,b"], ["c", "d"]]),
         (["['a;b']", "c,d"], {"problem_type": MULTI_LABEL}, [["a;b"], ["c", "d"]]),
         (["fun;sad", "fun"], {"problem_type": SINGLE_LABEL}, ["fun;sad", "fun"]),
+        (["fun\nsad", "fun,mad"], {"problem_type": MULTI_LABEL}, [["fun", "sad"], ["fun,mad"]]),
+        (["sci/fi, fun", "sad"], {"problem_type": MULTI_LABEL}, [["sci/fi", "fun"], ["sad"]]),
+        (["\u559c\u3001\u60b2"], {"problem_type": MULTI_LABEL}, [["\u559c", "\u60b2"]]),
+        (
+            ["a#b", "b#c", "c#a"],
+            {"problem_type": MULTI_LABEL},
+            [["a", "b"], ["b", "c"], ["c", "a"]],
+        ),
+        (["C#", "C"], {"problem_type": MULTI_LABEL}, [["C#"], ["C"]]),
+        (
+            ["fun + C#", "fun and not-sad", "C#", "fun", "not-sad"],
+            {"problem_type": MULTI_LABEL},
+            [["fun", "C#"], ["fun", "not-sad"], ["C#"], ["fun"], ["not-sad"]],
+        ),
         # One class: no part of it is in another, or not every part of what has a comma and space.
         (["black/white", "red"], {}, ["black/white", "red"]),
         (["Korea, South", "Korea, North"], {}, ["Korea, South", "Korea, North"]),
@@ -212,3 +334,74 @@ def test_cell_reader_refuses_several_labels_as_one_class(
     read = CellReader(values, None, ()).read
     with pytest.raises(ValueError, match=message.replace("|", r"\|")):
         read(bad)
+
+
+MARKS = ["#", "\n", "\t", " ", "  ", "-", " - ", "_", ":", "+", " + ", "&", " & ", " and ", " AND "]
+MARKS += [
+    " / ",
+    "//",
+    "||",
+    ", ",
+    " > ",
+    "->",
+    "~",
+    "^",
+    "*",
+    "@",
+    "\\",
+    "\u2022",
+    "\xb7",
+    "\u3001",
+]
+MARKS += ["\uff1b", "\uff0c", "\uff5c", "\uff0f", "\uff03", "\u061b", "\u060c", " \u548c ", " und "]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_cell_reader_refuses_labels_of_other_cells_whatever_stands_between(mark: str) -> None:
+    """And divides there in a multi-label problem."""
+    several = f"fun{mark}very sad"
+    cells = ["fun", several, "very sad", "Angry", f"angry{mark}FUN{mark}very sad"]
+    for bad in (several, cells[-1]):
+        with pytest.raises(ValueError, match=r"looks like several labels, with .* between; add --"):
+            CellReader(cells, None, ()).read(bad)
+    assert CellReader(cells, None, ()).read("very sad") == "very sad"
+    read = CellReader(cells, MULTI_LABEL, ()).read
+    assert (read(several), read("very sad")) == (["fun", "very sad"], ["very sad"])
+    assert CellReader(cells, SINGLE_LABEL, ()).read(several) == several
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["New York", "York", "New Jersey"],
+        ["C#", "C", "C++", "F#", "F"],
+        ["not-funny", "funny", "not-sad", "sad"],
+        ["very good", "good", "very bad", "bad"],
+        ["ARTS & CULTURE", "ARTS", "CULTURE & ARTS"],
+        ["rock and roll", "rock", "jazz"],
+        ["DESC:other", "NUM:other", "NUM:date", "DESC"],
+        ["comp.os", "comp.graphics", "os.x", "comp"],
+        ["A", "B", "AB", "O"],
+        ["A+", "A", "B+", "B"],
+        ["1", "2", "-1", "+1", "10"],
+        ["bug#1", "bug#2", "bug"],
+        ["bora bora", "bora"],
+        ["18-25", "26-35", "25", "65+"],
+        [
+            "\u0939\u093f\u0928\u094d\u0926\u0940",
+            "\u0939",
+            "\u0926",
+        ],  # signs of vowels are no marks
+    ],
+)
+def test_cell_reader_takes_a_name_of_several_parts_for_one_class(names: list[str]) -> None:
+    """Unless each part is a label of other cells."""
+    read = CellReader(names, None, ()).read
+    assert [read(name) for name in names] == names
+
+
+def test_cell_reader_needs_little_time_for_texts_that_are_no_labels() -> None:
+    """Those that repeat one word would be divided in countless ways."""
+    names = [" ".join(["a"] * count) for count in range(1, 8)]
+    text = f"{'a ' * 80}b"
+    assert CellReader([*names, text], None, ()).read(text) == text
