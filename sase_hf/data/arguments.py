@@ -86,6 +86,8 @@ class PredictionArguments(SourceArguments):
 class DataArguments(PredictionArguments):
     """The rows of a task with labels."""
 
+    advises_flags: ClassVar[bool] = True  # whether the command of an error has `drop_unlabelled`
+
     label_column_name: str | None = flag(
         'The column of labels, or several columns of 0 and 1 that are labels: "fun,sad,angry". By '
         'default found by its usual name or by its values; "" ignores the labels of rows to '
@@ -105,8 +107,10 @@ class DataArguments(PredictionArguments):
         "The labels in id order; by default in the order that the data give. Needed where there is "
         "no train split."
     )
-    # None: the command has no such flag, and no error advises it.
-    drop_unlabelled: bool | None = flag("Leave out rows without a label.", default=False)
+    drop_unlabelled: bool | None = flag(
+        "Leave out rows without a label, which are refused by default. In a multi-label problem, "
+        "false reads them as rows to which no label applies."
+    )
 
 
 @dataclass

@@ -5,11 +5,13 @@ import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import regex
+
 from ..utils.text import one_line
 from .arguments import RATIONALE, DataArguments
 from .labels import given_labels, is_number, truth_of
 from .rows import NAMES_ABOVE, is_sheet
-from .sources import Batch, Columns
+from .sources import Batch, Columns, usual_form
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,12 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 
 LONG_NAME, MANY_WORDS = 80, 4  # characters and words; a name with more is rather a text
 
+# Letters of scripts that put no blanks between words, and how many of them are some word.
+_UNSPACED = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+)
+CHARACTERS_A_WORD = 2
+
 Names = Mapping[str, str]  # a name in lower case, with _ for each space -> the name
 
 
@@ -75,6 +83,7 @@ def find_columns(
     names = _by_usual_form(sample)
     marks = _find_marks(names, arguments, against, (*asked_texts, *asked_labels))
     columns = {name: _Column(sample[name]) for name in sample if name not in marks.values()}
+    names = {form: name for form, name in names.items() if name in columns}
     usual = list(asked_labels) if has_label_flag else _usual(names, LABELS, asked_texts)
     texts = [asked_texts] if asked_texts else _find_texts(names, columns, usual)
     if has_label_flag:
@@ -166,7 +175,7 @@ def _doubt_header(title: str, columns: Mapping[str, "_Column"]) -> None:
 
 def _by_usual_form(sample: Batch) -> dict[str, str]:
     """Return the names of columns by their form in lower case; the first of equal ones counts."""
-    return {name.strip().lower().replace(" ", "_"): name for name in reversed(list(sample))}
+    return {usual_form(name): name for name in reversed(list(sample))}
 
 
 def _find_texts(
@@ -220,6 +229,12 @@ def _usual(names: Names, groups: Sequence[Sequence[str]], taken: Sequence[str]) 
     return next(filter(None, found), [])
 
 
+def _num_words(text: str) -> int:
+    """Return the number of words, estimated where a script has no blanks between them."""
+    num_unspaced = len(_UNSPACED.findall(text))
+    return len(text.split()) + num_unspaced // CHARACTERS_A_WORD
+
+
 class _Column:
     """The kind of the first values of a column, and whether they can be texts or labels."""
 
@@ -232,14 +247,14 @@ class _Column:
             given = [item for row in given for item in row]
         self.distinct = len(set(map(repr, given)))
         self.values = {str(value).strip().lower() for value in given}
-        words = sum(len(text.split()) for text in given) if self.kind == TEXT else 0
+        words = sum(map(_num_words, given)) if self.kind == TEXT else 0
         self.can_be_text = words >= 3 * len(given) > 0 and 2 * self.distinct > len(given)
         is_of_labels = self.kind != OTHER and not self.can_be_text
         self.can_be_label = is_of_labels and 2 <= self.distinct <= len(given) // 2 + 1
 
     def could_hold(self, name: str) -> bool:
         """Return whether a name is like a value: a number, a long text, or one of the values."""
-        is_text = len(name) > LONG_NAME or len(name.split()) > MANY_WORDS
+        is_text = len(name) > LONG_NAME or _num_words(name) > MANY_WORDS
         return is_text or is_number(name) or name.strip().lower() in self.values
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ folder that is deleted when the process ends.
 """
 
 import errno
+import logging
 import os
 import re
 import sys
@@ -23,9 +24,12 @@ from datasets.exceptions import DatasetGenerationError
 
 from ..models.checked_model import sha256_of
 from ..utils.files import is_write_error
+from ..utils.text import one_line
 from .arguments import SPLITS, SourceArguments
 from .rows import FIRST_ROW, is_sheet, place_of, read_parts, wrap_read_errors
 from .tokenizer import text_fault
+
+logger = logging.getLogger(__name__)
 
 BATCH = 1000  # rows held in memory on their way to the disk
 FILE_FLAGS = "--train_file, --validation_file and --test_file"
@@ -58,6 +62,7 @@ class StoredSplit:
             kind = getattr(feature, "feature", feature)
             if isinstance(kind, ClassLabel):
                 self.class_names[column] = tuple(kind.names)
+        self.aliases: dict[str, str] = {}  # a name of the first split -> that of this one
         self.num_rows = 0
         self.labels: dict[str, list[Any]] = {}  # the values of each wanted column
         self._faults: dict[str, dict[int, str]] = {}
@@ -65,10 +70,29 @@ class StoredSplit:
 
     def batches(self, wanted: Collection[str] = ()) -> Iterator[Batch]:
         """Yield all rows: the wanted columns, None where a row lacks one, or all columns."""
-        names = wanted or self.column_names
-        for rows in self._arrow([name for name in names if name in self.column_names]):
+        names = {name: self.aliases.get(name, name) for name in wanted or self.column_names}
+        stored = {name for name in names.values() if name in self.column_names}
+        for rows in self._arrow(sorted(stored)):
             values = rows.to_pydict()
-            yield {name: values.get(name) or [None] * rows.num_rows for name in names}
+            missing = [None] * rows.num_rows
+            yield {name: values.get(column) or missing for name, column in names.items()}
+
+    def adopt_names(self, columns: Iterable[str]) -> None:
+        """Find columns whose names differ from those of the first split in case or blanks only."""
+        next(self.batches(), None)  # a text file learns the names of its columns
+        names: dict[str, list[str]] = {}
+        for name in self.column_names:
+            names.setdefault(usual_form(name), []).append(name)
+        for column in columns:
+            others = names.get(usual_form(column), [])
+            if column in self.column_names or len(others) != 1:
+                continue
+            self.aliases[column] = others[0]
+            self.column_names[column] = self.column_names[others[0]]
+            if others[0] in self.class_names:
+                self.class_names[column] = self.class_names[others[0]]
+            note = f"column {others[0]!r} of {self.title} is read as {column!r}"
+            logger.warning(one_line(note))
 
     def _arrow(self, columns: list[str]) -> Iterator[Any]:
         """Yield tables of these columns, of `BATCH` rows each."""
@@ -143,8 +167,8 @@ class TextFile(StoredSplit):
             for part in read_parts(self.title, BATCH):
                 for row in part:
                     self.column_names.update(dict.fromkeys(row))
-                names = wanted or self.column_names
-                yield {name: [row.get(name) for row in part] for name in names}
+                names = {name: self.aliases.get(name, name) for name in wanted or self.column_names}
+                yield {name: [row.get(column) for row in part] for name, column in names.items()}
 
 
 class ParquetFile(StoredSplit):
@@ -169,6 +193,11 @@ class DatasetSplit(StoredSplit):
 
     def _arrow(self, columns: list[str]) -> Iterator[Any]:
         yield from self._rows.select_columns(columns).iter(BATCH)
+
+
+def usual_form(name: str) -> str:
+    """Return the form in which names of columns are compared: lower case, _ for each space."""
+    return name.strip().lower().replace(" ", "_")
 
 
 def origin_of(path: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from ..utils.text import one_line
 from .arguments import MAX_SAMPLES, RATIONALE, DataArguments, PairArguments, SourceArguments
 from .columns import FLAGS, find_columns, find_pair
-from .labels import REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
+from .labels import MULTI_LABEL, REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
 from .rationales import marked_tokens, parse_spans
 from .sources import BATCH, Columns, StoredSplit, open_sources, scratch_file, writing_rows
 from .tokenizer import truncation
@@ -77,6 +77,7 @@ def load_task(arguments: DataArguments, *, against: bool = False) -> TaskData:
         asked = {"labelled": not is_test, "against": against}
         columns = find_columns(first.title, sample, arguments, **asked)
         for split in stored:
+            split.adopt_names((*columns.texts, *columns.labels, *columns.marks.values()))
             split.read(columns)
     for split in stored:
         is_labelled = split.name != "test"
@@ -113,6 +114,7 @@ def load_pairs(
         names = names or list(find_pair(first.title, next(first.batches(), {}), least))
         columns = Columns(tuple(names), ())
         for split in stored:
+            split.adopt_names(columns.texts)
             split.read(columns)
     splits = {}
     for split in stored:
@@ -223,13 +225,13 @@ def _checked(
     unlabelled = [row for row, label in enumerate(encoded) if label is None]
     if split.name == "test" and len(unlabelled) == split.num_rows:
         return _with_spans(split.named_texts(texts), split, columns, ())
+    if labels.problem_type == MULTI_LABEL and arguments.drop_unlabelled is False:
+        for row in unlabelled:
+            encoded[row] = [0.0] * len(labels.names)
+        unlabelled = []
     if unlabelled and not arguments.drop_unlabelled:
-        way_out, value = "label the row", cells[unlabelled[0]]
-        has_flags = arguments.drop_unlabelled is not None
-        way_out += ", or leave all such rows out with --drop_unlabelled" * has_flags
-        if has_flags and labels.problem_type != REGRESSION and str(value).strip() == "-":
-            way_out += "; if '-' is a class, list it in --label_names, with all others"
-        fault = f"{value!r} is not a label; {way_out}{unread}"
+        ways_out = f"{_ways_to_label(cells[unlabelled[0]], labels, arguments)}{unread}"
+        fault = f"{cells[unlabelled[0]]!r} is not a label; {ways_out}"
         raise split.cell_error(unlabelled[0], column, fault)
     if len(unlabelled) == split.num_rows:
         raise ValueError(f"{split.title} has no row with a label in {column!r}; leave it out")
@@ -245,6 +247,21 @@ def _checked(
         logger.warning("left %d rows without a label out of %s", len(unlabelled), where)
     rows = _with_spans(rows, split, columns, set(unlabelled))
     return rows.select(np.setdiff1d(np.arange(split.num_rows), unlabelled))
+
+
+def _ways_to_label(cell: Any, labels: LabelColumn, arguments: DataArguments) -> str:
+    """Return what can be done about a cell without a label."""
+    ways = "label the row"
+    if labels.problem_type == MULTI_LABEL:
+        ways += ", with [] if none of the labels applies"
+    if not arguments.advises_flags:
+        return ways
+    if labels.problem_type == MULTI_LABEL:
+        ways += " (--drop_unlabelled false reads all such cells so)"
+    ways += ", or leave all such rows out with --drop_unlabelled"
+    if labels.problem_type != REGRESSION and str(cell).strip() == "-":
+        ways += "; if '-' is a class, list it in --label_names, with all others"
+    return ways
 
 
 def _with_spans(

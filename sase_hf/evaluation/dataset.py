@@ -50,6 +50,12 @@ class EvaluationDataset:
                 bar.update(len(numbers))
 
 
+class _FileArguments(DataArguments):
+    """Rows whose command has no flag for those without a label."""
+
+    advises_flags = False
+
+
 def read_file(
     checkpoint: str,
     model: PreTrainedModel,
@@ -67,12 +73,11 @@ def read_file(
     """
     labels: Any = model.config.id2label
     task = load_task(
-        DataArguments(
+        _FileArguments(
             test_file=file,
             text_column_names=text_column_names,
             label_column_name=label_column_name,
             rationale_column_name=rationale_column_name,
-            drop_unlabelled=None,
             problem_type=model.config.problem_type,
             label_names=[name for _, name in sorted(labels.items())],
         ),

@@ -62,6 +62,34 @@ def test_find_columns_takes_the_only_one_whose_values_fit(kinds: list[Any]) -> N
     assert find({**columns, "v3": BODIES}, label_column_name="v3") == (("v2",), ("v3",))
 
 
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("这家餐厅的菜很好吃{}服务也很周到", ("正面", "负面")),
+        ("この店の料理{}はとても美味しかったです", ("ポジティブ", "ネガティブ")),
+        ("อาหารอร่อยมาก{}บริการดี", ("บวก", "ลบ")),
+        ("이 식당 음식은 정말 맛있어요 {}", ("긍정", "부정")),
+        ("खाना बहुत अच्छा था {}", ("अच्छा", "बुरा")),
+    ],
+    ids=["Chinese", "Japanese", "Thai", "Korean", "Hindi"],
+)
+def test_find_columns_finds_texts_of_scripts_without_blanks(
+    text: str, labels: tuple[str, str]
+) -> None:
+    """And refuses to choose between two columns of texts, or two of labels."""
+    texts = [text.format(number) for number in range(20)]
+    columns: dict[str, list[Any]] = {"1st": texts, "2nd": [*labels] * 10}
+    assert find(columns) == (("1st",), ("2nd",))
+    for name, values in (("texts", texts[::-1]), ("labels", [labels[0]] * 10 + [labels[1]] * 10)):
+        with pytest.raises(ValueError, match=f"not clear which column holds the {name}"):
+            find({**columns, "3rd": values})
+
+
+def test_find_columns_does_not_take_the_column_of_marks_for_texts() -> None:
+    columns: dict[str, list[Any]] = {"comment": [[]] * 5, "v1": BODIES, "v2": KINDS}
+    assert find(columns, rationale_column_name="comment") == (("v1",), ("v2",))
+
+
 def test_find_columns_refusal_lists_every_column_and_both_flags() -> None:
     columns = {"id": [5, 6, 7, 8, 9], "a": BODIES, "b": BODIES, "x": KINDS, "y": KINDS}
     with pytest.raises(ValueError, match=r"^f\.csv: it is not clear which ") as caught:

@@ -146,12 +146,49 @@ def test_load_task_drops_unlabelled_rows_on_request(
     assert source.keys() == {"file", "sha256", "rows"}
     assert (source["file"], source["rows"]) == ("rows.jsonl", 2), "the name, never its folder"
     assert "left 2 rows without a label out of " in caplog.text
-    for asked, advice in (
-        (False, ", or leave all such rows out with --drop_unlabelled"),
-        (None, "$"),
-    ):
-        with pytest.raises(ValueError, match=f"None is not a label; label the row{advice}"):
+    for asked in (None, False):
+        with pytest.raises(
+            ValueError, match=r"None is not a label; label the row, or .*--drop_unla"
+        ):
             load_rows(tmp_path, rows[1:], drop_unlabelled=asked)
+
+
+def test_load_task_reads_empty_cells_as_sets_of_no_labels_if_asked_to(tmp_path: Path) -> None:
+    """A sheet of several labels has negative rows with empty cells, which are not to be dropped."""
+    rows = [{"text": "a", "label": label} for label in ("fun;sad", "", "sad")]
+    path = write_csv(tmp_path / "a.csv", rows)
+    new = write_csv(tmp_path / "new.csv", [{"text": "a", "label": ""}])
+    options = {"train_file": path, "test_file": new, "problem_type": MULTI_LABEL}
+    advice = (
+        r"'' is not a label; label the row, with \[\] if none of the labels applies \(--drop_unl"
+    )
+    with pytest.raises(ValueError, match=advice):
+        load(**options)
+    task = load(**options, drop_unlabelled=False)
+    assert labels_of(task) == [[1, 1], [0, 0], [0, 1]]
+    assert task.splits["test"].column_names == ["text"], "rows to predict have no labels"
+    assert labels_of(load(**options, drop_unlabelled=True)) == [[1, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("names", [("Text", "LABEL"), (" text", "label "), ("text", "Label")])
+def test_load_task_finds_columns_whose_names_differ_in_case(
+    names: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of another file than the first: tools and people write them otherwise."""
+    rows = [dict(zip(names, row.values(), strict=True)) for row in REVIEWS]
+    files = {"train_file": write_csv(tmp_path / "a.csv", REVIEWS)}
+    files["validation_file"] = write_jsonl(tmp_path / "b.jsonl", rows)
+    files["test_file"] = tmp_path / "c.parquet"
+    Dataset.from_list(rows).to_parquet(files["test_file"])
+    task = load(**files)
+    for name in ("validation", "test"):
+        assert task.splits[name].to_list() == task.splits["train"].to_list()
+    assert f"column {names[1]!r} of {files['test_file']} is read as 'label'" in caplog.messages
+    write_jsonl(tmp_path / "b.jsonl", [{"TEXT": "a", "Text": "b", "label": "good"}])
+    with pytest.raises(
+        ValueError, match=r"b\.jsonl has no column 'text'; it has 'TEXT', 'Text', 'l"
+    ):
+        load(**files)
 
 
 def test_load_task_minus_is_a_class_beside_plus(tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from checkpoints import save_checkpoint, script_main, write_texts
+from rows import write_jsonl
 from tiny_translation import tiny_translator
 
 from sase_hf import build_translation_tokenizer
-from sase_hf.evaluation.dataset import EvaluationDataset
+from sase_hf.data.labels import MULTI_LABEL, SINGLE_LABEL
+from sase_hf.evaluation.dataset import EvaluationDataset, read_file
 
 
 @pytest.mark.parametrize(
@@ -90,3 +93,19 @@ def test_measure_writes_a_record_of_faithfulness(
     shown = f"{written['metrics']['attention_deletion_area']:.3f}"
     assert table[0].split()[:6] == ["means", "over", "2", "texts", "deletion", "AUC"]
     assert table[1].split()[:2] == ["attention", shown]
+
+
+@pytest.mark.parametrize(
+    ("labels", "advice"), [(["a", None], ""), ([["a"], None], r", with \[\] if none .* applies")]
+)
+def test_read_file_advises_no_flag_that_its_command_lacks(
+    labels: list[Any], advice: str, tmp_path: Path
+) -> None:
+    rows = [{"text": "x", "label": label} for label in labels]
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    kind = MULTI_LABEL if isinstance(labels[0], list) else SINGLE_LABEL
+    config = SimpleNamespace(id2label={0: "a", 1: "b"}, problem_type=kind)
+    model: Any = SimpleNamespace(config=config, reads_pairs=False)
+    ending = "; to predict without labels, add --label_column_name ''"
+    with pytest.raises(ValueError, match=f"None is not a label; label the row{advice}{ending}$"):
+        read_file("model", model, str(path))
