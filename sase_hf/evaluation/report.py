@@ -23,7 +23,10 @@ logger = logging.getLogger(__name__)
 MAX_MATRIX = 8  # labels of a confusion matrix that fits a terminal
 MAX_CONFUSED = 10
 FEW_ROWS = 100
-SIGNS = {"accuracy": 1, "mse": -1}  # whether more is better
+THIS_MODEL = "this model"
+CONSTANT_MODELS = ("most frequent label", "mean")
+SIGNS = {"accuracy": 1, "macro_f1": 1, "mse": -1}  # whether more is better
+SHARES = {"accuracy": "accuracy", "macro_f1": "macro F1"}  # metrics from 0 to 1, in words
 MAX_WEIGHTS = 4_000_000  # of the linear model; more take too long for a report
 
 
@@ -83,7 +86,7 @@ def measure_report(
     given = np.array(rows["labels"][:])
     metrics = {
         name: compute_metrics(EvalPrediction(outputs.numpy(), given))
-        for name, outputs in {**systems, "this model": own}.items()
+        for name, outputs in {**systems, THIS_MODEL: own}.items()
     }
     wrong, right = _by_error(own, labels, problem_type)
     classes, confusion = _class_scores(own, labels, problem_type, label_names)
@@ -100,12 +103,12 @@ def report_tables(
     """
     title = f"{report.num_rows:,} validation row{'s' * (report.num_rows > 1)}"
     shown = "{:.3f}".format
-    heads = list(report.systems["this model"])
+    heads = list(report.systems[THIS_MODEL])
     rows = [[system, *map(shown, own.values())] for system, own in report.systems.items()]
     yield Table(title, ["", *heads], rows)
     if report.facts:
         facts = [[name, shown(value)] for name, value in report.facts.items()]
-        yield Table("this model", ["", ""], facts)
+        yield Table(THIS_MODEL, ["", ""], facts)
     if report.classes:
         classes = report.classes
         if max_labels is not None and len(classes) > max_labels:
@@ -127,31 +130,66 @@ def report_tables(
     yield Table("true label, by predicted", ["", *labels], rows, shares)
 
 
-def remarks(report: Report, way_out: str) -> Iterator[str]:
+def remarks(
+    report: Report,
+    way_out: str,
+    rare_way_out: str = "try --class_weights balanced",
+    metric: str | None = None,
+) -> Iterator[str]:
     """Yield what a reader should know before the numbers of a report.
 
-    `way_out` is how to train a better model. An accuracy behind that of the bag of words counts if
-    the difference is above its standard error, that of two independent shares.
+    `way_out` is how to train a better model, `rare_way_out` what helps labels that are never
+    predicted. The model is compared with the best simple one, by `metric` if that is one of
+    `SIGNS`, else by the first of these that the report has.
     """
-    rows = report.num_rows
-    if rows < FEW_ROWS and report.classes:
-        yield f"validation rows: {rows}; one row is {round(100 / rows, 1):g} points of accuracy"
-    *simple, own = report.systems.values()
-    gains = [s * (own[m] - one[m]) for one in simple for m, s in SIGNS.items() if m in own]
-    if gains and gains[0] <= 0:
-        yield f"this model is no better than the {next(iter(report.systems))}: {way_out}"
-    elif gains and (behind := -gains[-1]) > 0:
-        shares = [one["accuracy"] for one in (simple[-1], own) if "accuracy" in one]
-        error = math.sqrt(sum(share * (1 - share) for share in shares) / rows)
-        by = f"{100 * behind:.1f} points of accuracy" if shares else f"an mse of {behind:.3g}"
-        if behind > error:
-            yield f"this model is {by} behind the bag of words: {way_out}"
-    if report.confusion is not None:
-        counts = zip(report.classes, report.confusion.sum(0), strict=True)
-        even = rows / len(report.classes)
-        missed = [one.name for one, predicted in counts if 0 < one.rows < even and not predicted]
-        if missed:
-            yield f"never predicted: {', '.join(missed[:10])}; try --class_weights balanced"
+    if report.num_rows < FEW_ROWS and report.classes:
+        points = round(100 / report.num_rows, 1)
+        yield f"validation rows: {report.num_rows}; one row is {points:g} points of accuracy"
+    measured = [name for name in SIGNS if name in report.systems[THIS_MODEL]]
+    if metric in measured:
+        measured = [metric]
+    if measured and len(report.systems) > 1:
+        yield from _lag(report, measured[0], way_out)
+    missed = _missed_rare_labels(report)
+    if missed:
+        yield f"never predicted: {', '.join(missed[:10])}; {rare_way_out}"
+
+
+def _lag(report: Report, metric: str, way_out: str) -> Iterator[str]:
+    """Yield how far this model is behind the best simple model, if it is not better.
+
+    A difference of shares is one if it is above its standard error, that of two independent
+    shares; that of a macro F1 is larger.
+    """
+    values = {system: values[metric] for system, values in report.systems.items()}
+    own = values.pop(THIS_MODEL)
+    best = max(values, key=lambda system: SIGNS[metric] * values[system])
+    behind = SIGNS[metric] * (values[best] - own)
+    if behind < 0:
+        return
+    by, error = f"an {metric} of {behind:.3g}", 0.0
+    if metric in SHARES:
+        by = f"{100 * behind:.1f} points of {SHARES[metric]}"
+        variance = sum(share * (1 - share) for share in (own, values[best]))
+        error = math.sqrt(variance / report.num_rows)
+    if behind == 0 or best in CONSTANT_MODELS:
+        yield f"this model is no better than the {best}: {way_out}"
+    elif behind > error:
+        yield f"this model is {by} behind the {best}: {way_out}; until then, the {best} is better"
+    else:
+        by += ", which can be chance"
+        yield f"this model is no better than the {best}, but behind by {by}: {way_out}"
+
+
+def _missed_rare_labels(report: Report) -> list[str]:
+    """Return the labels that rows have, though fewer than an even share, and no prediction."""
+    if report.confusion is None:
+        return []
+    even_share = report.num_rows / len(report.classes)
+    counts = zip(report.classes, report.confusion.sum(0), strict=True)
+    return [
+        label.name for label, predicted in counts if 0 < label.rows < even_share and predicted == 0
+    ]
 
 
 def _by_error(logits: Tensor, labels: Tensor, problem_type: str) -> tuple[list[int], list[int]]:

@@ -1,7 +1,7 @@
 """Labels, sets of labels or numbers, for texts and pairs of texts."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -177,11 +177,34 @@ class LabelTask(EncoderTask):
     ) -> tuple[dict[str, float], list[Table]]:
         """Evaluate, with a report if it was asked for."""
         if self.run_args.report:
-            args, way_out = self.model_args, "train on more rows"
-            if not (args.word_vectors or args.encoder_name_or_path or args.model_name_or_path):
-                way_out += ", or with --word_vectors"
-            return write_report(trainer, setup, known, way_out)
+            rare = self.way_to_learn_rare_labels(setup.model.config.class_weights)
+            return write_report(trainer, setup, known, self.way_to_learn_more(), rare)
         return super().evaluate(trainer, setup, known)
+
+    def way_to_learn_more(self) -> str:
+        """Return what the flags of the run leave to be done for a better model."""
+        args = self.model_args
+        ways = ["train on more rows"]
+        if self.data_args.max_train_samples is not None:
+            ways = ["train on more rows, without --max_train_samples"]
+        if self.run_args.max_steps > 0:
+            ways.append(f"for more --max_steps than {self.run_args.max_steps}")
+        if not (args.word_vectors or args.encoder_name_or_path or args.model_name_or_path):
+            ways.append("with --word_vectors")
+        return ", or ".join(ways)
+
+    def way_to_learn_rare_labels(self, weights: Sequence[float] | None) -> str:
+        """Return what helps labels that are never predicted; `weights` are those of the model."""
+        if self.model_args.class_weights == ["balanced"]:
+            return "add rows with these labels"
+        if weights is not None:
+            return "raise their --class_weights, or add rows with these labels"
+        return "try --class_weights balanced"
+
+    def best_metric(self, problem_type: str) -> str:
+        """Return the metric by which every label counts alike if balanced weights ask for that."""
+        is_balanced = self.model_args.class_weights == ["balanced"]
+        return "macro_f1" if is_balanced else super().best_metric(problem_type)
 
     def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
         """Return the predicted labels, their probabilities and the answer sets."""

@@ -192,8 +192,8 @@ class RunArguments(TrainingArguments):
     )
     metric_for_best_model: str | None = flag(
         "Metric that chooses the best checkpoint; auto is the first metric that fits the labels, "
-        "such as accuracy. With --load_best_model_at_end the default is the loss, which includes "
-        "the penalty."
+        "such as accuracy, and macro_f1 with balanced class_weights. With "
+        "--load_best_model_at_end the default is the loss, which includes the penalty."
     )
     early_stopping_patience: int | None = flag(
         "Stop after this number of evaluations without a better metric_for_best_model."

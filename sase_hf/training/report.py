@@ -73,11 +73,16 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
 
 
 def write_report(
-    trainer: SelfAttentiveTrainer, setup: TrainingSetup, known: Mapping[str, float], way_out: str
+    trainer: SelfAttentiveTrainer,
+    setup: TrainingSetup,
+    known: Mapping[str, float],
+    way_out: str,
+    rare_way_out: str,
 ) -> tuple[dict[str, float], list[Table]]:
     """Evaluate on the validation rows, and write the page of a report about them.
 
-    `known` are the metrics so far, with those of `calibrate`, and `way_out` is that of `remarks`.
+    `known` are the metrics so far, with those of `calibrate`; the ways out are those of `remarks`,
+    which compares by the metric that chooses the best model.
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """
@@ -99,7 +104,8 @@ def write_report(
     examples: dict[str, Any] = {}
     validation = task.splits["validation"]
     unmarked = validation.remove_columns({*SPAN_COLUMNS} & {*validation.column_names})
-    notes = list(remarks(report, way_out))
+    chosen_by = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
+    notes = list(remarks(report, way_out, rare_way_out, chosen_by))
     tables = [Table("before you read on", [""], [[note] for note in notes])] if notes else []
     tables += report_tables(report, MAX_PAGE_MATRIX)
     kinds = ("far off", "close") if task.problem_type == REGRESSION else ("wrong", "right")

@@ -274,7 +274,7 @@ def complete_arguments(task: Task, setup: TrainingSetup) -> dict[str, Any]:
         per_update *= run_args.gradient_accumulation_steps
         chosen["num_train_epochs"] = min(max(round(updates * per_update / rows), 2), 30)
     if run_args.metric_for_best_model == "auto":
-        chosen["metric_for_best_model"] = name = DEFAULT_METRICS[setup.task.problem_type][0]
+        chosen["metric_for_best_model"] = name = task.best_metric(setup.task.problem_type)
         chosen["greater_is_better"] = name not in LOWER_IS_BETTER
     for name, value in chosen.items():
         setattr(run_args, name, value)
@@ -349,8 +349,7 @@ def log_summary(task: Task, setup: TrainingSetup) -> None:
     if unknown > MANY_UNKNOWN:
         logger.warning(
             f"{unknown:.0%} of the tokens of the {split} rows are words that the tokenizer does "
-            "not know. Train on more texts of the same language, or a new model with "
-            "--word_vectors or --level character (in translation: --subwords)"
+            f"not know. {_way_to_know_words(task.model_args)}"
         )
     limit = setup.tokenizer.model_max_length
     cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
@@ -365,3 +364,18 @@ def log_summary(task: Task, setup: TrainingSetup) -> None:
     if args.do_train:
         updates, epochs = args.max_steps, args.num_train_epochs
         logger.info(f"updates: {updates:,}" if updates > 0 else f"epochs: {epochs:g}")
+
+
+def _way_to_know_words(args: Any) -> str:
+    """Return what the flags of a model leave to be done about unknown words."""
+    ways = []
+    if args.vocab_size is not None:
+        ways.append("a larger --vocab_size")
+    if not getattr(args, "word_vectors", True):
+        ways.append("--word_vectors")
+    if getattr(args, "level", "character") != "character":
+        ways.append("--level character")
+    if not getattr(args, "subwords", True):
+        ways.append("--subwords")
+    more = "Train on more texts of the same language"
+    return f"{more}, or a new model with {' or '.join(ways)}" if ways else more

@@ -16,6 +16,7 @@ from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedModel, 
 from ..data.splits import TEXT_COLUMNS, TaskData, encode_task
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
+from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.loading import (
     build_on_encoder,
@@ -91,6 +92,10 @@ class Task(ABC):
         texts = (", " if task.label_names else " -> ").join(task.text_columns)
         columns = filter(None, (texts, ", ".join(task.label_columns)))
         yield f"rows: {rows} ({' -> '.join(columns)})"
+
+    def best_metric(self, problem_type: str) -> str:
+        """Return the metric that chooses the best model if no flag names one."""
+        return DEFAULT_METRICS[problem_type][0]
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the options that the trainer of this task takes beside those of all."""

@@ -52,17 +52,89 @@ def test_remarks_name_few_rows_better_simple_models_and_labels_never_predicted()
     assert few == "validation rows: 5; one row is 20 points of accuracy"
     assert gain == "this model is no better than the most frequent label: train more"
     assert missed == "never predicted: mild, hot; try --class_weights balanced"
+    *_, missed = remarks(report, "", rare_way_out="add rows")
+    assert missed == "never predicted: mild, hot; add rows"
     good = make_report([[1.0], [2.0]] * 50, [1.0, 2.0] * 50, "regression", ("score",))
     assert list(remarks(good, "")) == []
-    for metric, words, own, rows, by in (
-        ("accuracy", 0.6, 0.5, 52, "10.0 points of accuracy"),
-        ("accuracy", 0.6, 0.5, 48, None),  # below one standard error
-        ("mse", 1.0, 1.5, 100, "an mse of 0.5"),
-    ):
-        systems = {"mean": {metric: 3 * (metric == "mse")}, "bag of words": {metric: words}}
-        systems["this model"] = {metric: own}
-        found = list(remarks(good._replace(systems=systems, num_rows=rows), "train more"))
-        assert found == [f"this model is {by} behind the bag of words: train more"] * bool(by)
+
+
+def test_remarks_advise_weights_for_rare_labels_only() -> None:
+    """A frequent one that is never predicted has another cause, and one without rows has none."""
+    names = (*NAMES, "absent")
+    report = make_report([[0, 3, 0, 0]] * 5, LABELS, "single_label_classification", names)
+    *_, missed = remarks(report, "")
+    assert missed == "never predicted: hot; try --class_weights balanced"
+
+
+WORDS_WIN = {"most frequent label": 0.3, "bag of words": 0.6, "this model": 0.5}
+CONSTANT_WINS = {"most frequent label": 0.7, "bag of words": 0.6, "this model": 0.65}
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "rows", "expected"),
+    [
+        (
+            "accuracy",
+            WORDS_WIN,
+            52,  # above one standard error
+            "10.0 points of accuracy behind the bag of words: train; until then, the bag of words",
+        ),
+        (
+            "accuracy",
+            WORDS_WIN,
+            48,
+            "no better than the bag of words, but behind by 10.0 points of accuracy, which can be",
+        ),
+        ("accuracy", CONSTANT_WINS, 5000, "no better than the most frequent label: train"),
+        (
+            "macro_f1",
+            WORDS_WIN,
+            100,
+            "10.0 points of macro F1 behind the bag of words: train; until then, the bag of words",
+        ),
+        (
+            "mse",
+            {"mean": 3.0, "bag of words": 1.0, "this model": 1.5},
+            100,
+            "an mse of 0.5 behind the bag of words: train; until then, the bag of words is better",
+        ),
+        (
+            "mse",
+            {"mean": 1.0, "bag of words": 2.0, "this model": 1.5},
+            100,
+            "no better than the me",
+        ),
+        (
+            "accuracy",
+            {"most frequent label": 0.5, "this model": 0.5},
+            99,
+            "no better than the most",
+        ),
+        (
+            "accuracy",
+            {**WORDS_WIN, "this model": 0.6},
+            99,
+            "no better than the bag of words: train",
+        ),
+        ("accuracy", {**WORDS_WIN, "this model": 0.61}, 100, None),
+        ("mse", {"mean": 3.0, "bag of words": 1.0, "this model": 0.9}, 100, None),
+        ("accuracy", {"this model": 0.1}, 100, None),  # without training rows
+        ("rouge", WORDS_WIN, 100, None),
+    ],
+)
+def test_remarks_compare_with_the_best_simple_model(
+    metric: str, values: dict[str, float], rows: int, expected: str | None
+) -> None:
+    """By the metric that chooses the epoch: balanced weights give accuracy up for rare labels."""
+    other = {"accuracy": 0.1} if metric == "macro_f1" else {}
+    systems = {name: {**other, metric: value} for name, value in values.items()}
+    report = Report(rows, systems, [], None, {}, [], [])
+    found = list(remarks(report, "train", metric=metric))
+    if expected is None:
+        assert not found
+    else:
+        assert len(found) == 1
+        assert found[0].startswith(f"this model is {expected}")
 
 
 def test_report_says_where_it_leaves_the_bag_of_words_out(

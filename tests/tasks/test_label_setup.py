@@ -1,6 +1,7 @@
 """What labels are learnt with: a new model from vectors and sizes, or a checkpoint."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from transformers import AutoConfig
 from sase_hf import build_tokenizer
 from sase_hf.tasks import LabelTask, RetrievalTask
 from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.run import complete_arguments
 from sase_hf.training.task import TrainingSetup
 
 
@@ -66,10 +68,68 @@ def test_setup_joins_the_vectors_and_words_of_several_files(
 
 
 def test_report_advises_no_vectors_where_the_run_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sase_hf.tasks.labels.write_report", lambda *arguments: arguments[-1])
+    monkeypatch.setattr("sase_hf.tasks.labels.write_report", lambda *arguments: arguments[-2])
+    config = SimpleNamespace(class_weights=None)
+    setup = SimpleNamespace(model=SimpleNamespace(config=config))
     for words in ([], ["--word_vectors=v.txt"], ["--model_name_or_path=runs/reviews"]):
         task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words])
-        assert ("--word_vectors" in task.evaluate(None, None, {})) == (not words)
+        assert ("--word_vectors" in task.evaluate(None, setup, {})) == (not words)
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "rare"),
+    [
+        ("", "train on more rows, or with --word_vectors", "try --class_weights balanced"),
+        ("--class_weights balanced", "train on more rows, or", "add rows with these labels"),
+        (
+            "--class_weights 1 2",
+            "train on more rows, or",
+            "raise their --class_weights, or add rows",
+        ),
+        (
+            "--max_train_samples 9",
+            "train on more rows, without --max_train_samples, or with",
+            "try",
+        ),
+        (
+            "--max_steps 9",
+            "train on more rows, or for more --max_steps than 9, or with",
+            "try --cl",
+        ),
+    ],
+)
+def test_report_advises_nothing_that_the_run_has_done(
+    words: str, more: str, rare: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sase_hf.tasks.labels.write_report", lambda *arguments: arguments[-2:])
+    weights = [1.0, 2.0] if "class_weights" in words else None
+    setup = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(class_weights=weights)))
+    task: Any = parse_arguments(LabelTask, ["--do_eval", "--report", *words.split()])
+    found = task.evaluate(None, setup, {})
+    assert [text[: len(start)] for text, start in zip(found, (more, rare), strict=True)] == [
+        more,
+        rare,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", "accuracy"),
+        ("--class_weights balanced", "macro_f1"),
+        ("--class_weights 1 2", "accuracy"),
+        ("--class_weights balanced --metric_for_best_model accuracy", "accuracy"),
+        ("--class_weights balanced --metric_for_best_model loss", "loss"),
+    ],
+)
+def test_balanced_weights_choose_the_epoch_by_macro_f1(words: str, expected: str) -> None:
+    """Accuracy prefers the epoch that neglects the rare labels, which the weights are for."""
+    task = parse_arguments(LabelTask, ["--train_file", "rows.csv", *words.split()])
+    data = SimpleNamespace(problem_type="single_label_classification")
+    setup: Any = SimpleNamespace(rows={"train": SimpleNamespace(num_rows=9)}, task=data)
+    complete_arguments(task, setup)
+    assert task.run_args.metric_for_best_model == expected
+    assert task.run_args.greater_is_better is (expected != "loss")
 
 
 def test_setup_drops_no_words_of_pairs_to_label_unless_asked_to(

@@ -211,6 +211,13 @@ def test_run_warns_of_validation_texts_whose_words_are_unknown(
     with caplog.at_level(logging.WARNING, logger="sase_hf.training.run"):
         train_tiny(tmp_path / "words", **files, max_steps=1)
         assert "100% of the tokens of the validation rows are words that" in caplog.text
+        advice = "a new model with --word_vectors or --level character"
+        assert caplog.messages[-1].endswith(
+            f"Train on more texts of the same language, or {advice}"
+        )
+        caplog.clear()
+        train_tiny(tmp_path / "few", **files, max_steps=1, vocab_size=5)
+        assert "or a new model with a larger --vocab_size or --word_vectors or" in caplog.text
         caplog.clear()
         train_tiny(tmp_path / "characters", **files, max_steps=1, level="character")
         assert "does not know" not in caplog.text
