@@ -86,20 +86,16 @@ def find_columns(
     names = {form: name for form, name in names.items() if name in columns}
     usual = list(asked_labels) if has_label_flag else _usual(names, LABELS, asked_texts)
     texts = [asked_texts] if asked_texts else _find_texts(names, columns, usual)
-    if has_label_flag:
-        labels = [asked_labels]
-    elif labelled:
-        labels = _find_labels(names, columns, usual, sum(texts, ()))
-    else:
-        labels = [(name,) for name in usual] or [()]
+    labels = [asked_labels]
+    if not has_label_flag:
+        labels = _find_labels(names, columns, usual, sum(texts, ()), labelled)
     if len(texts) != 1 or len(labels) != 1:
         raise _unclear(title, columns, texts=texts, labels=labels)
     chosen = Columns(texts[0], labels[0], marks)
     if not asked_texts:
         _name_unread_texts(chosen, columns)
-    asked = {*asked_texts, *asked_labels}
-    not_asked = [name for name in (*chosen.texts, *chosen.labels) if name not in asked]
-    _doubt_header(title, {name: columns[name] for name in not_asked})
+    by_flag = {*asked_texts, *asked_labels}
+    _doubt_header(title, columns, (*chosen.texts, *chosen.labels), by_flag)
     return chosen
 
 
@@ -161,13 +157,19 @@ def find_pair(title: str, sample: Batch, least: int) -> tuple[str, ...]:
     if sample and not least <= len(found) <= 2:
         advice = "--text_column_names FIRST,SECOND"
         raise _refusal(title, "two columns hold the texts", columns, advice)
-    _doubt_header(title, {name: columns[name] for name in found})
+    _doubt_header(title, columns, found)
     return found
 
 
-def _doubt_header(title: str, columns: Mapping[str, "_Column"]) -> None:
-    """Warn where names in the header line of a CSV file are like the values of a row."""
-    odd = [reprlib.repr(name) for name, column in columns.items() if column.could_hold(name)]
+def _doubt_header(
+    title: str,
+    columns: Mapping[str, "_Column"],
+    names: Collection[str],
+    by_flag: Collection[str] = (),
+) -> None:
+    """Warn where names in the header line of a CSV file, unless by flag, are like the values."""
+    not_by_flag = [name for name in names if name not in by_flag]
+    odd = [reprlib.repr(name) for name in not_by_flag if columns[name].could_hold(name)]
     if odd and is_sheet(title):
         fault = f"the header line names {', '.join(odd)}, like the values of a row"
         logger.warning(one_line(f"{fault}; if it is a row, {NAMES_ABOVE}"))
@@ -192,8 +194,15 @@ def _find_texts(
 
 
 def _find_labels(
-    names: Names, columns: Mapping[str, "_Column"], usual: list[str], texts: Sequence[str]
+    names: Names,
+    columns: Mapping[str, "_Column"],
+    usual: list[str],
+    texts: Sequence[str],
+    labelled: bool,
 ) -> list[tuple[str, ...]]:
+    """Return the columns that could be the labels, or none if the rows need not be labelled."""
+    if not labelled:
+        return [(name,) for name in usual] or [()]
     found = usual or [n for n, c in columns.items() if c.can_be_label and n not in texts]
     if len(found) == 1 and found[0] not in (names.get("label"), names.get("labels")):
         # One column of 0 and 1 among several, some of them perhaps constant, is one label of many.

@@ -542,13 +542,17 @@ def _read_cells(cells: Sequence[Any], reader: CellReader) -> list[Any]:
 
 
 def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named: bool) -> str:
-    items = [item for row in lists for item in row] if lists else values
-    kind = MULTI_LABEL if lists else SINGLE_LABEL
+    items: Sequence[Any] = values
+    kind = SINGLE_LABEL
+    if lists:
+        items = list(chain.from_iterable(lists))
+        kind = MULTI_LABEL
     if named:
         return kind
-    numbers = [number for item in items if (number := _quantity(item)) is not None]
-    distinct, has_fractions = len(set(numbers)), any(number % 1 for number in numbers)
-    hardly_repeat = distinct > max(MANY_NUMBERS, len(items) // 2)
+    quantities = [_quantity(item) for item in items]
+    numbers = [number for number in quantities if number is not None]
+    has_fractions = any(number % 1 for number in numbers)
+    hardly_repeat = len(set(numbers)) > max(MANY_NUMBERS, len(items) // 2)
     others = {str(item).strip() for item in items if not is_number(item)}
     if others:
         if hardly_repeat or (has_fractions and all(map(_is_like_missing, others))):
@@ -558,14 +562,12 @@ def _infer_problem_type(values: Sequence[Any], lists: Sequence[list[Any]], named
         return kind
     if has_fractions:
         return REGRESSION
-    if lists:
-        return MULTI_LABEL
-    if hardly_repeat:
-        fault = f"the labels are {distinct} different whole numbers in {len(items)} rows"
+    if hardly_repeat and not lists:
+        fault = f"the labels are {len(set(numbers))} different whole numbers in {len(items)} rows"
         advice = f"add --problem_type {REGRESSION} if they are quantities"
         other = f"or --problem_type {SINGLE_LABEL} if each is a class"
         raise ValueError(f"{fault}; {advice}, {other}")
-    return SINGLE_LABEL
+    return kind
 
 
 def _quantity(item: Any) -> float | None:

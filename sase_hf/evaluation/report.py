@@ -101,7 +101,8 @@ def report_tables(
     With more labels than `max_matrix`, the worst confusions replace the confusion matrix. With more
     than `max_labels`, only the most frequent ones have a row of scores.
     """
-    title = f"{report.num_rows:,} validation row{'s' * (report.num_rows > 1)}"
+    noun = "row" if report.num_rows == 1 else "rows"
+    title = f"{report.num_rows:,} validation {noun}"
     shown = "{:.3f}".format
     heads = list(report.systems[THIS_MODEL])
     rows = [[system, *map(shown, own.values())] for system, own in report.systems.items()]
@@ -115,19 +116,22 @@ def report_tables(
             classes = sorted(classes, key=lambda score: -score.rows)[:max_labels]
         rows = [[name, *map(shown, shares), f"{n:,}"] for name, *shares, n in classes]
         yield Table("label", ["", "precision", "recall", "F1", "rows"], rows)
-    if report.confusion is None:
-        return
-    labels, counts = [score.name for score in report.classes], report.confusion.tolist()
+    if report.confusion is not None:
+        yield _confusion_table(report, report.confusion, max_matrix)
+
+
+def _confusion_table(report: Report, confusion: np.ndarray, max_matrix: int) -> Table:
+    """Return the confusions (C, C), or the worst ones of more than `max_matrix` labels."""
+    labels, counts = [score.name for score in report.classes], confusion.tolist()
     if len(labels) > max_matrix:
-        mistakes = report.confusion - np.diag(report.confusion.diagonal())
+        mistakes = confusion - np.diag(confusion.diagonal())
         worst = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_CONFUSED]
         places = zip(*np.unravel_index(worst, mistakes.shape), strict=True)
         rows = [[labels[t], labels[p], f"{mistakes[t, p]:,}"] for t, p in places if mistakes[t, p]]
-        yield Table("most confused, true label", ["", "predicted", "rows"], rows)
-        return
+        return Table("most confused, true label", ["", "predicted", "rows"], rows)
     shares = [[count / max(sum(row), 1) for count in row] for row in counts]
     rows = [[name, *(f"{n:,}" for n in row)] for name, row in zip(labels, counts, strict=True)]
-    yield Table("true label, by predicted", ["", *labels], rows, shares)
+    return Table("true label, by predicted", ["", *labels], rows, shares)
 
 
 def remarks(
@@ -177,8 +181,8 @@ def _lag(report: Report, metric: str, way_out: str) -> Iterator[str]:
     elif behind > error:
         yield f"this model is {by} behind the {best}: {way_out}; until then, the {best} is better"
     else:
-        by += ", which can be chance"
-        yield f"this model is no better than the {best}, but behind by {by}: {way_out}"
+        lag = f"{by} behind, which can be chance"
+        yield f"this model is no better than the {best} ({lag}): {way_out}"
 
 
 def _missed_rare_labels(report: Report) -> list[str]:

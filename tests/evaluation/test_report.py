@@ -83,7 +83,7 @@ CONSTANT_WINS = {"most frequent label": 0.7, "bag of words": 0.6, "this model": 
             "accuracy",
             WORDS_WIN,
             48,
-            "no better than the bag of words, but behind by 10.0 points of accuracy, which can be",
+            "no better than the bag of words (10.0 points of accuracy behind, which can be chance)",
         ),
         ("accuracy", CONSTANT_WINS, 5000, "no better than the most frequent label: train"),
         (
