@@ -109,7 +109,9 @@ class DataArguments(PredictionArguments):
     )
     drop_unlabelled: bool | None = flag(
         "Leave out rows without a label, which are refused by default. In a multi-label problem, "
-        "false reads them as rows to which no label applies."
+        "false reads them as rows to which no label applies.",
+        nargs="?",
+        const=True,
     )
 
 

@@ -77,6 +77,20 @@ def test_report_advises_no_vectors_where_the_run_has_some(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", None),
+        ("--drop_unlabelled", True),
+        ("--drop_unlabelled=true", True),
+        ("--drop_unlabelled false", False),
+    ],
+)
+def test_drop_unlabelled_needs_no_value(words: str, expected: bool | None) -> None:
+    task = parse_arguments(LabelTask, ["--do_eval", *words.split()])
+    assert task.data_args.drop_unlabelled is expected
+
+
+@pytest.mark.parametrize(
     ("words", "more", "rare"),
     [
         ("", "train on more rows, or with --word_vectors", "try --class_weights balanced"),
