@@ -4,6 +4,7 @@ The tables stand in experiments.md and translation.md, their titles and the numb
 tables.yaml.
 """
 
+import math
 import re
 import statistics
 from collections import defaultdict
@@ -14,7 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import yaml
 from figures import Points, accuracy_figure, points_figure
@@ -85,6 +85,17 @@ def cell(values: Sequence[float], form: str = ".2f", factor: float = 1) -> str:
 
 
 percent = partial(cell, factor=100)
+
+
+def wilson_interval(share: float, number: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of a number of rows, by Wilson.
+
+    At both ends p, the share is 1.96 standard errors of p away from p.
+    """
+    weight = 1.96**2 / number
+    centre = share + weight / 2
+    reach = math.sqrt(weight * (share * (1 - share) + weight / 4))
+    return (centre - reach) / (1 + weight), (centre + reach) / (1 + weight)
 
 
 def setting(value: Any) -> str:
@@ -199,13 +210,10 @@ class Pages:
         """
         first = self.measured(f"{task}/{next(iter(TITLES['length']))}", "by_length")[0]
         rows = [[f"{one['from']} to {one['to']}", f"{one['rows']:,}"] for one in first]
-        z = 1.96
         for groups in self.curves("length", "by_length", "rows")[task].values():
-            for row, n, accuracy in zip(rows, *groups, strict=True):
-                share, weight = accuracy / 100, z**2 / n
-                # At both ends p, share - p is z standard errors: (share - p)^2 = weight p (1 - p).
-                low, high = sorted(100 * np.roots([1 + weight, -2 * share - weight, share**2]))
-                row.append(f"{accuracy:.1f} ({low:.1f} to {high:.1f})")
+            for row, number, accuracy in zip(rows, *groups, strict=True):
+                low, high = wilson_interval(accuracy / 100, number)
+                row.append(f"{accuracy:.1f} ({100 * low:.1f} to {100 * high:.1f})")
         return rows
 
     def curves(self, table: str, entries: str, x: str) -> Panels:
