@@ -79,7 +79,7 @@ def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
 )
 def test_load_task_names_the_mark_that_is_none(cell: Any, wrong: str, tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", [*ROWS[:3], {**ROWS[3], "rationale": cell}])
-    place = r"row 3 \(counted from 0\) of \S+rows\.jsonl, column 'rationale': "
+    place = r"row 3 \(counted from 0\) of .+rows\.jsonl, column 'rationale': "
     allowed = r"\[\[start, end\], \.\.\.\], whole numbers with 0 <= start < end <= 4, or an empty"
     message = f"^{place}{wrong} is no mark on the text; allowed are {allowed}"
     with pytest.raises(ValueError, match=message):

@@ -322,7 +322,7 @@ def test_load_task_names_bad_row_by_file_row_and_column(
     tmp_path: Path, row: dict[str, Any], message: str
 ) -> None:
     """Otherwise a tensor error would follow much later, without the place."""
-    place = r"row 1 \(counted from 0\) of \S+rows\.jsonl, column "
+    place = r"row 1 \(counted from 0\) of .+rows\.jsonl, column "
     with pytest.raises(ValueError, match=place + message):
         load_rows(tmp_path, [REVIEWS[0], row, REVIEWS[1]])
 

@@ -141,4 +141,4 @@ def test_gradient_checkpointing_runs_layers_twice_for_the_same_gradients(
     assert sum(steps) == steps_once * (1 if block_size == 1 else 2)
     assert bool(steps) is (encoder["encoder"] != "none")
     assert ("encoder.embeddings.weight" in plain) is not freeze_embeddings
-    torch.testing.assert_close(checkpointed, plain, rtol=0, atol=1e-7)
+    torch.testing.assert_close(checkpointed, plain, rtol=1e-4, atol=1e-7)

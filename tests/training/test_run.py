@@ -3,6 +3,7 @@
 import json
 import logging
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,13 +98,14 @@ def test_run_waits_for_no_other_in_its_folder(reviews: dict[str, str], tmp_path:
     (tmp_path / "training_rows.json").write_text(
         '{"rows": 48, "text_column_names": ["x"], "shuffle_seed": 3}'
     )
+    where = re.escape(str(tmp_path))
     lock = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)"
     words = [sys.executable, "-c", f"{lock}; print(flush=True); input()", str(tmp_path / ".lock")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
         for resume in (None, "auto"):
-            with pytest.raises(ValueError, match=rf"another run is writing in {tmp_path}; wait"):
+            with pytest.raises(ValueError, match=f"another run is writing in {where}; wait"):
                 train_tiny(tmp_path, **reviews, resume_from_checkpoint=resume)
         assert checkpoint.is_dir()
         other.kill()

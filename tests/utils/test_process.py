@@ -24,11 +24,14 @@ def test_errors_in_one_line_know_a_full_disk_by_its_words() -> None:
         raise RuntimeError("of the program")
 
 
+# A child inherits a SIGHUP that is ignored, as nohup starts the tests.
 WORK = """
+import signal
 import time
 from sase_hf.utils.cli import errors_in_one_line
 from sase_hf.utils.process import Terminated, first_termination
 noted = []
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 with errors_in_one_line("a.py"), first_termination(lambda: noted.append("a signal")):
     print("at work", flush=True)
     while not noted:
