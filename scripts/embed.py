@@ -30,7 +30,7 @@ from sase_hf.utils.cli import errors_in_one_line, make_parser
 def main(argv: Sequence[str] | None = None) -> None:
     """Embed a corpus."""
     settings = vars(_parser().parse_intermixed_args(argv))
-    ray, inputs = settings.pop("ray", None), tuple(settings.pop("inputs"))
+    ray, inputs = settings.pop("ray", None), tuple(settings.pop("inputs", ()))
     if "keep_columns" in settings:
         names = map(str.strip, settings["keep_columns"].split(","))
         settings["keep_columns"] = tuple(filter(None, names))
