@@ -62,7 +62,7 @@ class Hub:
 
     Attributes:
         address: The value for HF_ENDPOINT.
-        repositories: By `OWNER/NAME`.
+        repositories: By `OWNER/NAME`, a Space by `spaces/OWNER/NAME`.
         objects: Large files by SHA-256.
         faults: Status to answer with, or `DROP`, by the name of a route: `commit`, `upload`.
         requests: Method and path of all requests, in order.
@@ -99,18 +99,19 @@ def git_name(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
 
 
-REPO, REV = r"(?P<repo>[^/]+/[^/]+)", r"(?P<revision>[^/]+)"
+REPO, REV = r"(?P<repo>(?:spaces/)?[^/]+/[^/]+)", r"(?P<revision>[^/]+)"
+API = f"/api/(?:models/)?{REPO}"
 # Methods and paths, and the methods of `_Handler` that answer them.
 ROUTES = {
     "POST /api/validate-yaml": "validate",
     "POST /api/repos/create": "create",
-    f"GET /api/(models|spaces)/{REPO}(/revision/{REV})?": "info",
-    f"POST /api/(models|spaces)/{REPO}/branch/(?P<name>.+)": "branch",
-    f"GET /api/(models|spaces)/{REPO}/tree/{REV}(/(?P<folder>.+))?": "tree",
-    f"POST /api/(models|spaces)/{REPO}/preupload/{REV}": "preupload",
+    f"GET {API}(/revision/{REV})?": "info",
+    f"POST {API}/branch/(?P<name>.+)": "branch",
+    f"GET {API}/tree/{REV}(/(?P<folder>.+))?": "tree",
+    f"POST {API}/preupload/{REV}": "preupload",
     f"POST /{REPO}\\.git/info/lfs/objects/batch": "batch",
     "PUT /lfs/(?P<oid>[0-9a-f]{64})": "upload",
-    f"POST /api/(models|spaces)/{REPO}/commit/{REV}": "commit",
+    f"POST {API}/commit/{REV}": "commit",
     f"(GET|HEAD) /{REPO}/resolve/{REV}/(?P<path>.+)": "resolve",
 }
 
@@ -192,7 +193,8 @@ class _Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.body)
         self.check_user(writes=True)
         repo = f"{asked.get('organization') or OWNER}/{asked['name']}"
-        url = f"{self.hub.address}/{'spaces/' if asked.get('sdk') else ''}{repo}"
+        repo = f"spaces/{repo}" if asked.get("sdk") else repo
+        url = f"{self.hub.address}/{repo}"
         if repo in self.hub.repositories:
             raise _Refusal(409, "You already created this model repo", url=url)
         private = asked.get("visibility") == "private" or bool(asked.get("private"))
@@ -203,7 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
         found = self.repository(repo)
         commit = found.commit_of(revision or "main")
         siblings = [{"rfilename": path} for path in sorted(found.commits[commit])]
-        known = {"_id": "0", "id": repo, "modelId": repo, "private": found.private, "tags": []}
+        name = repo.removeprefix("spaces/")
+        known = {"_id": "0", "id": name, "modelId": name, "private": found.private, "tags": []}
         return {**known, "sha": commit, "siblings": siblings, "downloads": 0, "likes": 0}
 
     def branch(self, repo: str, name: str) -> Any:

@@ -19,6 +19,7 @@ from sase_hf.hub.push import HANDLER
 from sase_hf.models import FAMILIES
 
 NAME = f"{OWNER}/rooms"
+SPACE = f"spaces/{NAME}"  # another repository than the model of this name
 MODEL_FILES = set(FAMILIES["self_attentive"].files) | set(
     "README.md heatmap.svg config.json model.safetensors SHA256SUMS modules.json "  # noqa: SIM905
     "sentence_bert_config.json tokenizer.json tokenizer_config.json".split()
@@ -74,9 +75,9 @@ def test_push_space_sends_a_page_and_its_readme_alone(
     about = ["--license", "cc0-1.0", "--language", "fr"]
     load_script("push").main([str(folder), NAME, "--space", *about])
     assert capsys.readouterr().out.endswith(f"{hub.address}/spaces/{NAME}\n")
-    held = hub.files(NAME)
+    held = hub.files(SPACE)
     assert held.keys() == {"README.md", "index.html", ".gitattributes"}
-    assert hub.repositories[NAME].sdk == "static"
+    assert hub.repositories[SPACE].sdk == "static"
     front = RepoCard(held["README.md"].decode(), ignore_metadata_errors=False).data.to_dict()
     assert front == {"title": "rooms", "sdk": "static", "license": "cc0-1.0"}
     assert b"<bdi>cc0-1.0</bdi>" in held["index.html"]
@@ -97,15 +98,15 @@ def test_push_space_deletes_nothing_of_a_space(folder: Path, hub: Hub) -> None:
     HfApi().create_repo(**space, space_sdk="gradio")
     for name in ("README.md", "index.html", "app.py", "old/page.html", "model.bin"):
         HfApi().upload_file(path_or_fileobj=b"old", path_in_repo=name, **space)
-    before = hub.files(NAME)
+    before = hub.files(SPACE)
     named = r"rooms holds 3 files that .*: app\.py, model\.bin, old/page\.html; delete them"
     with pytest.raises(ValueError, match=named):
         push(folder, NAME, page="new")
-    assert hub.files(NAME) == before
+    assert hub.files(SPACE) == before
     for name in ("app.py", "old/page.html", "model.bin"):
         HfApi().delete_file(name, **space)
     push(folder, NAME, page="new")
-    assert hub.files(NAME)["index.html"] == b"new"
+    assert hub.files(SPACE)["index.html"] == b"new"
 
 
 def test_push_space_keeps_the_terms_of_the_card(folder: Path, hub: Hub) -> None:
@@ -114,7 +115,7 @@ def test_push_space_keeps_the_terms_of_the_card(folder: Path, hub: Hub) -> None:
     vars(card.data).update(terms)
     card.save(folder / "README.md")
     push(folder, NAME, page="new")
-    front = RepoCard(hub.files(NAME)["README.md"].decode()).data.to_dict()
+    front = RepoCard(hub.files(SPACE)["README.md"].decode()).data.to_dict()
     assert {name: front.get(name) for name in terms} == terms
 
 
