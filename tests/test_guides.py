@@ -1,0 +1,343 @@
+"""The code in the texts for readers: each command and each example runs, or says why not."""
+
+import argparse
+import gzip
+import json
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.distributed.run
+from accelerate.commands.launch import launch_command_parser
+from checkpoints import TEXTS as SENTENCES
+from checkpoints import save_publishable
+from datasets import Dataset
+from guides import ROOT, TEXTS, code_blocks, commands, read
+from loopback_hub import OWNER
+from notebook import NOTEBOOK, notebook_text
+from rows import write_csv, write_jsonl
+from runs import pair_rows, review_rows
+from script_files import load_script
+from tiny import BERT, tiny_model
+from tiny_translation import tiny_translator
+from transformers import BertConfig, BertModel
+
+from sase_hf import SelfAttentiveForRetrieval, build_tokenizer, build_translation_tokenizer
+
+# What a text writes for a name of the reader's own, and what stands there in a test.
+PLACEHOLDERS = {
+    "OWNER/NAME": f"{OWNER}/name",
+    "RECIPE": f"{ROOT}/scripts/recipes/synthetic_reviews.yaml",
+}
+# A command that a test does not run, and why; its flags are parsed all the same.
+THIS_SUITE = "it would run this test again"
+LAB = "tests/lab runs its parts; the whole takes many minutes"
+MACHINES = "it needs several machines; tests/training/test_distributed.py runs two processes"
+RAY = "it starts a Ray cluster; tests/embedding/test_embedding_runs.py has one"
+NOT_RUN = {
+    "make quickstart": "it installs packages; tests/scripts/test_quickstart.py runs its script",
+    "make test": THIS_SUITE,
+    "make fast": THIS_SUITE,
+    "make lab-tests": THIS_SUITE,
+    "make lint": "it installs packages; it is a check of its own",
+    ".ci/run": THIS_SUITE,
+    "hf auth login": "it asks for the token of an account",
+    "python scripts/app.py runs/quickstart/model": (
+        "it serves until it is stopped; tests/serving/test_app_browser.py opens its page"
+    ),
+    "python scripts/embed.py OWNER/NAME --dataset_name stanfordnlp/imdb --split test "
+    "--output runs/imdb --ray": RAY,
+    "torchrun --nproc_per_node 8 scripts/embed.py OWNER/NAME --dataset_name stanfordnlp/imdb "
+    "--split test --output runs/imdb": "tests/embedding/test_embedding_runs.py runs processes",
+    "torchrun --standalone --nproc_per_node 2 scripts/train.py RECIPE": (
+        "tests/training/test_distributed.py runs two processes"
+    ),
+    "accelerate launch --multi_gpu --num_processes 2 scripts/train.py RECIPE": (
+        "it needs two GPUs; tests/training/test_distributed.py runs two processes"
+    ),
+    "accelerate launch --multi_gpu --num_machines 2 --num_processes 2 --main_process_ip ADDRESS "
+    "--main_process_port 29500 --machine_rank 0 scripts/train.py RECIPE": MACHINES,
+    "accelerate launch --multi_gpu --num_machines 2 --num_processes 2 --main_process_ip ADDRESS "
+    "--main_process_port 29500 --machine_rank 1 scripts/train.py RECIPE": MACHINES,
+    "python scripts/lab/benchmark.py --quick": LAB,
+    "python scripts/lab/benchmark.py --only lengths --record lengths.json": LAB,
+    "python scripts/lab/soak.py --minutes 10": LAB,
+    "python scripts/lab/study.py run --seeds 42 43 44": LAB,
+    'python scripts/lab/study.py run "scripts/lab/recipes/yelp5.yaml#cnn_max"': LAB,
+    "python scripts/lab/study.py status": LAB,
+    "python scripts/lab/study.py leaderboard data": LAB,
+    "python scripts/lab/study.py render": LAB,
+}
+# Few rows and steps, where the files of a guide are large or a preset trains for long.
+SHORTER = {
+    "train": ["--max_train_samples=60", "--max_eval_samples=20"],
+    "search": ["--max_train_samples=60", "--max_eval_samples=20"],
+    "train_retrieval": ["--max_steps=2"],
+    "train_translation": ["--max_steps=2"],
+}
+# A line of an example that is only compiled, and why.
+EXAMPLES_NOT_RUN = {
+    "serve(page)": "it serves until it is stopped; tests/serving/test_app_browser.py opens its page"
+}
+
+
+def test_code_that_does_not_run_stands_in_a_text() -> None:
+    assert NOT_RUN.keys() <= {line for name in TEXTS for line in commands(name)}
+    examples = [block for name in TEXTS for block in code_blocks(name, "python")]
+    assert EXAMPLES_NOT_RUN.keys() <= {line for block in examples for line in block.splitlines()}
+
+
+class Parsed(BaseException):
+    """Ends a script whose flags are parsed."""
+
+
+@pytest.fixture
+def parsed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End a script by `Parsed` as soon as its parser, and those of its commands, have read all."""
+    depth = 0
+
+    def ending(parse: Any) -> Any:
+        def parse_and_end(*arguments: Any, **options: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            flags, unknown = parse(*arguments, **options)
+            depth -= 1
+            if depth > 0 or unknown:  # which the script refuses, or hands to another parser
+                return flags, unknown
+            raise Parsed
+
+        return parse_and_end
+
+    parser: Any = argparse.ArgumentParser
+    for name in ("parse_known_args", "parse_known_intermixed_args"):
+        monkeypatch.setattr(parser, name, ending(getattr(parser, name)))
+
+
+def script_of(path: str) -> Any:
+    return load_script(path.removeprefix("scripts/").removesuffix(".py"))
+
+
+def here(word: str) -> str:
+    """Return a word of a command as a test in a folder of its own writes it."""
+    return PLACEHOLDERS.get(word, word.replace("scripts/", f"{ROOT}/scripts/"))
+
+
+def commands_in_help(path: Path) -> list[str]:
+    """Return the commands in the docstring of a script or in the comments of a recipe."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        text = text.split('"""')[1]
+    found: list[str] = []
+    goes_on = False
+    for line in text.replace("\n#", "\n").splitlines():
+        if re.match(r" {3,4}python scripts/", line):
+            found.append(line.strip())
+            goes_on = True
+        elif goes_on and re.match(r" {7,8}\S", line):
+            found[-1] += f" {line.strip()}"
+        else:
+            goes_on = False
+    return [line.partition(" > ")[0] for line in found if "..." not in line]
+
+
+WITH_HELP = [
+    path
+    for pattern in ("*.py", "lab/*.py", "recipes/**/*.yaml", "lab/recipes/*.yaml")
+    for path in sorted((ROOT / "scripts").glob(pattern))
+    if commands_in_help(path)
+]
+
+
+@pytest.mark.parametrize("path", WITH_HELP, ids=lambda path: path.name)
+@pytest.mark.usefixtures("parsed_alone")
+def test_commands_in_help_have_flags_that_exist(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs/search").mkdir(parents=True)
+    Path("runs/search/best.yaml").write_text("seed: 1\n", encoding="utf-8")  # of search.py
+    for line in commands_in_help(path):
+        _, script, *words = shlex.split(line)
+        with pytest.raises(Parsed):
+            script_of(script).main(list(map(here, words)))
+
+
+@pytest.mark.parametrize("line", NOT_RUN)
+def test_command_that_does_not_run_has_flags_that_exist(line: str, request: Any) -> None:
+    program, *words = shlex.split(line)
+    if program == "make":
+        assert f"\n{words[0]}: " in read("Makefile")
+    elif program == "hf":
+        help_of = [sys.executable, "-m", "huggingface_hub.cli.hf", *words, "--help"]
+        subprocess.run(help_of, check=True, capture_output=True)
+    elif program == ".ci/run":
+        assert os.access(ROOT / program, os.X_OK)
+    else:
+        if program == "torchrun":
+            launched = torch.distributed.run.get_args_parser().parse_args(words)
+            words = [launched.training_script, *launched.training_script_args]
+        elif program == "accelerate":
+            launched = launch_command_parser().parse_args(words[1:])
+            words = [launched.training_script, *launched.training_script_args]
+        request.getfixturevalue("parsed_alone")  # not before: the launchers have parsers as well
+        with pytest.raises(Parsed):
+            script_of(words[0]).main(list(map(here, words[1:])))
+
+
+VECTORS = "room 0.1 0.2 0.3\nmeal 0.3 0.1 0.2\n"
+
+
+def save_ranker(folder: Path) -> None:
+    tokenizer = build_tokenizer(SENTENCES)
+    model = tiny_model(SelfAttentiveForRetrieval, vocab_size=len(tokenizer))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def write_reviews(folder: Path) -> None:
+    """Write what the guides about single texts read."""
+    rows = review_rows(40)
+    corpus = folder / "runs/quickstart/corpus"
+    corpus.mkdir()
+    known = [{**row, "label": ("bad", "good")[i % 2]} for i, row in enumerate(rows)]
+    write_jsonl(corpus / "reviews.test.jsonl", known)
+    write_csv(folder / "reviews.csv", [{"text": r["text"], "stars": r["label"]} for r in rows])
+    write_csv(folder / "new.csv", [{"text": row["text"]} for row in rows])
+    (folder / "new.txt").write_text("\n".join(row["text"] for row in rows), encoding="utf-8")
+    write_csv(folder / "marked.csv", [{**row, "rationale": "[[0, 3]]"} for row in rows])
+    marked = {"text": "The meal was good.", "rationale": [[13, 17]]}
+    write_jsonl(folder / "marked.jsonl", [marked])
+    (folder / "vectors.txt").write_text(VECTORS, encoding="utf-8")
+    bert = folder / "google-bert/bert-base-uncased"
+    tokenizer = build_tokenizer([row["text"] for row in rows])
+    BertModel(BertConfig(**{**BERT, "vocab_size": len(tokenizer)})).save_pretrained(bert)
+    tokenizer.save_pretrained(bert)
+
+
+def write_pairs(folder: Path) -> None:
+    """Write what the guide about pairs reads."""
+    rows = pair_rows(40)
+    write_csv(folder / "pairs.csv", rows)
+    texts = [{name: row[name] for name in ("premise", "hypothesis")} for row in rows]
+    write_csv(folder / "new_pairs.csv", texts)
+
+
+def write_translations(folder: Path) -> None:
+    """Write what the guide about translation reads."""
+    rows = [{"en": row["premise"], "fr": row["hypothesis"]} for row in pair_rows(40)]
+    write_csv(folder / "pairs.csv", rows)
+    write_csv(folder / "new.csv", rows)
+
+
+def write_documents(folder: Path) -> None:
+    """Write what the guide about ranking reads."""
+    data = folder / "data"
+    (data / "vectors").mkdir(parents=True)
+    sentences = [f"We say that the {row['text']}." for row in review_rows(800)]
+    texts = [{"text": " ".join(sentences[k : k + 8])} for k in range(0, len(sentences), 8)]
+    # Subjects are told by words that some of the texts share.
+    subjects = [f"This is about subject{k % 9}." for k in range(len(texts))]
+    texts = [{"text": f"{subjects[k]} {row['text']}"} for k, row in enumerate(texts)]
+    for split in ("train", "dev"):
+        write_jsonl(data / f"yelp5.{split}.jsonl.gz", texts)
+    for name in ("words.100d", "potion.128d"):
+        with gzip.open(data / f"vectors/{name}.txt.gz", "wt", encoding="utf-8") as file:
+            file.write(VECTORS)
+    write_jsonl(folder / "reviews.jsonl.gz", texts)
+    write_csv(folder / "queries.csv", [{"text": sentence} for sentence in sentences[:3]])
+    captions = [{"en": row["premise"], "fr": row["hypothesis"]} for row in pair_rows(20)]
+    write_jsonl(data / "multi30k_en_fr.dev.jsonl.gz", captions)
+    words = [text for row in captions for text in row.values()]
+    tokenizer = build_translation_tokenizer(words)
+    translator = folder / "runs/translation/both_directions"
+    tiny_translator(vocab_size=len(tokenizer)).save_pretrained(translator)
+    tokenizer.save_pretrained(translator)
+
+
+FILES = {
+    "scripts/guide/pairs.md": write_pairs,
+    "scripts/guide/rank.md": write_documents,
+    "scripts/guide/translate.md": write_translations,
+}
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go into a folder with the models that a reader has by now; a dataset of the Hub is ours."""
+    monkeypatch.chdir(tmp_path)
+    rows = Dataset.from_list(review_rows(40))
+    monkeypatch.setattr("sase_hf.embedding.corpus.load_dataset", lambda *_, **__: rows)
+    save_publishable(tmp_path / "runs/quickstart/model")
+    for copy in ("runs/mine", PLACEHOLDERS["OWNER/NAME"]):
+        shutil.copytree("runs/quickstart/model", copy)
+    return tmp_path
+
+
+def run(line: str, folder: Path) -> None:
+    """Run a line as a shell does, but scripts in this process, and only briefly."""
+    before, _, line = line.rpartition(" | ")
+    line, _, output = line.partition(" > ")
+    python, path, *words = shlex.split(line)
+    assert python in ("python", ".venv/bin/python"), f"put {line!r} into NOT_RUN"
+    words = list(map(here, words))
+    if "--model_name_or_path" not in words:
+        words += SHORTER.get(Path(path).stem, [])
+    typed = subprocess.run(before or "true", shell=True, check=True, capture_output=True).stdout
+    (folder / "typed").write_bytes(typed)
+    keyboard = os.dup(0)
+    with ExitStack() as stack:
+        os.dup2(stack.enter_context(open(folder / "typed", "rb")).fileno(), 0)
+        stack.callback(os.dup2, keyboard, 0)
+        if output:
+            stack.enter_context(redirect_stdout(stack.enter_context(open(output, "w"))))
+        if path.startswith("scripts/"):
+            script_of(path).main(words)
+        else:
+            stack.enter_context(pytest.MonkeyPatch.context()).setattr(sys, "argv", [path, *words])
+            runpy.run_path(path, run_name="__main__")
+    os.close(keyboard)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")  # the stock Trainer on a CPU
+@pytest.mark.parametrize("name", [n for n in TEXTS if set(commands(n)) - NOT_RUN.keys()])
+def test_commands_of_the_texts_run(name: str, reader: Path, request: Any) -> None:
+    FILES.get(name, write_reviews)(reader)
+    if "push.py" in read(name):
+        request.getfixturevalue("hub")
+    for line in commands(name):
+        if line not in NOT_RUN:
+            run(line, reader)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set")  # the stock Trainer on a CPU
+@pytest.mark.parametrize("name", [name for name in TEXTS if code_blocks(name, "python")])
+def test_examples_of_the_texts_run(name: str, reader: Path) -> None:
+    write_reviews(reader)
+    save_ranker(reader / "runs/retrieval/yelp5")
+    for block in code_blocks(name, "python"):
+        code = compile(block, name, "exec")
+        if not EXAMPLES_NOT_RUN.keys() & set(block.splitlines()):
+            exec(code, {})
+
+
+def test_notebook_is_made_of_the_blocks_of_the_readme_and_shows_a_heatmap(reader: Path) -> None:
+    write_reviews(reader)
+    text = NOTEBOOK.read_text(encoding="utf-8")
+    assert text == notebook_text(), "run tests/helpers/notebook.py"
+    _, _, *code = ["".join(cell["source"]) for cell in json.loads(text)["cells"]]
+    before, _, last = "\n".join(code).rpartition("\n")
+    names: dict[str, Any] = {}
+    exec(before, names)
+    assert "breakfast" in eval(last, names)._repr_html_()
