@@ -74,8 +74,9 @@ newest: ## Run the fast tier and transformers' model tests on the newest package
 	@OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest $(PYTEST_FLAGS) --ignore tests/lab -m "not slow"
 	@PYTHONPATH=$(NEWEST) OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest $(COMMON_TESTS) $(ARGS)
 
+# A shorter run is a check and leaves the record: make soak ARGS="--minutes 10"
 soak: .venv/ready-test ## Kill runs, spoil files and crowd servers for an hour; write the record
-	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/soak.py --record model_cards/records/soak.json
+	@OMP_NUM_THREADS=1 $(BIN)/python scripts/lab/soak.py $(or $(ARGS),--record model_cards/records/soak.json)
 
 clean: ## Remove the environment, caches and build files
 	rm -rf .venv $(NEWEST) build dist *.egg-info .cache .mypy_cache .pytest_cache .ruff_cache
