@@ -84,6 +84,10 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         ("r.csv", "text,a;b;c\nsoup,1\n", ["soup"]),
         ("r.csv", 'id,text,good (0|1)\n1,"soup | bread\nand tea",0\n', ["soup | bread\nand tea"]),
         ("r.csv", "text\nsoup; bread|tea\n", ["soup; bread|tea"]),
+        # Of two marks that are equally frequent in both lines, the usual one of the ending.
+        ("r.tsv", "text\tlabel (0,1)\nsoup, warm\t1\n", ["soup, warm"]),
+        ("r.csv", "text,label (0;1)\nsoup; warm,1\n", ["soup; warm"]),
+        ("r.csv", "text,label (0\t1)\nsoup\twarm,1\n", ["soup\twarm"]),
         # Excel writes it above the header line, and needs it.
         ("r.csv", "sep=;\r\ntext;label\r\nsoup, bread;1\r\n", ["soup, bread"]),
         # Spreadsheets write a byte-order mark.
