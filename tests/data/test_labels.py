@@ -246,27 +246,52 @@ def test_label_column_names_both_readings_of_a_number_with_a_comma(cell: str, nu
     assert LabelColumn.learn([cell], MULTI_LABEL).names == tuple(sorted({*cell.split(",")}))
 
 
-def test_label_column_refuses_bad_names_and_too_few() -> None:
-    with pytest.raises(ValueError, match="--label_names has a name twice: 'a', 'a'"):
+def test_label_column_refuses_a_name_twice() -> None:
+    with pytest.raises(ValueError, match=r"--label_names .*'a', 'a'"):
         LabelColumn.learn(["a", "b"], label_names=["a", "a"])
+
+
+def test_label_column_refuses_an_unknown_problem_type() -> None:
     with pytest.raises(ValueError, match="--problem_type is 'ranking'; allowed are"):
         LabelColumn.learn(["a", "b"], "ranking")
-    with pytest.raises(ValueError, match="the labels 'a'; at least 2 are needed"):
+
+
+def test_label_column_refuses_a_single_label() -> None:
+    with pytest.raises(ValueError, match="labels 'a'; at least 2"):
         LabelColumn.learn(["a", "a"])
-    for item in ("nan", "N/A", "-inf"):  # else each score would be a class
-        with pytest.raises(ValueError, match=rf"numbers, but for '{item}'; write numbers as 0"):
-            LabelColumn.learn(["0.5", item, "1.5"])
-        assert LabelColumn.learn(["0.5", item, "1.5"], SINGLE_LABEL).problem_type == SINGLE_LABEL
-    for spoilt in (
-        [*range(99), "nan"],
-        [f"{n / 7:.3f}%" for n in range(99)],
-        [*range(99), "#REF!"],
-    ):
-        with pytest.raises(ValueError, match="the labels are numbers, but for '"):
-            LabelColumn.learn(spoilt)
-    for cells in (["b", "a\ud800"], [["b"], ["b", "a\ud800"]]):
-        with pytest.raises(ValueError, match=r"^\(1, .*lone surrogate"):
-            LabelColumn.learn(cells)
+
+
+@pytest.mark.parametrize("item", ["nan", "N/A", "-inf"])
+def test_label_column_refuses_numbers_beside_what_is_none(item: str) -> None:
+    """Else each score would be a class."""
+    with pytest.raises(ValueError, match=f"numbers, but for '{item}'"):
+        LabelColumn.learn(["0.5", item, "1.5"])
+    assert LabelColumn.learn(["0.5", item, "1.5"], SINGLE_LABEL).problem_type == SINGLE_LABEL
+
+
+@pytest.mark.parametrize(
+    ("cells", "first"),
+    [
+        ([*range(99), "nan"], "nan"),
+        ([f"{n / 7:.3f}%" for n in range(99)], "0.000%"),
+        ([*range(99), "#REF!"], "#REF!"),
+    ],
+    ids=["nan", "percent", "error of a sheet"],
+)
+def test_label_column_names_the_first_cell_of_many_that_is_no_number(
+    cells: list[Any], first: str
+) -> None:
+    with pytest.raises(ValueError, match=f"labels are numbers, but for '{first}'"):
+        LabelColumn.learn(cells)
+
+
+@pytest.mark.parametrize("cells", [["b", "a\ud800"], [["b"], ["b", "a\ud800"]]])
+def test_label_column_refuses_a_lone_surrogate(cells: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"^\(1, .*lone surrogate"):
+        LabelColumn.learn(cells)
+
+
+def test_label_column_asks_whether_many_whole_numbers_are_classes() -> None:
     prices = [str(number) for number in range(60)]
     with pytest.raises(ValueError, match="60 different whole numbers in 62 rows; add --problem_ty"):
         LabelColumn.learn(prices + prices[:2])

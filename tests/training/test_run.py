@@ -91,13 +91,12 @@ def test_run_learns_records_and_leaves_a_checkpoint_that_predicts_the_same(
     assert written.read_text(encoding="utf-8") == shown, "the trained model read its example"
 
 
-def test_run_waits_for_no_other_in_its_folder(reviews: dict[str, str], tmp_path: Path) -> None:
+def test_run_refuses_a_folder_in_which_another_run_is_writing(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
     """Nothing of a living run is deleted; a killed one is in nobody's way."""
     checkpoint = tmp_path / "checkpoint-1"
     checkpoint.mkdir()  # being written
-    (tmp_path / "training_rows.json").write_text(
-        '{"rows": 48, "text_column_names": ["x"], "shuffle_seed": 3}'
-    )
     where = re.escape(str(tmp_path))
     lock = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)"
     words = [sys.executable, "-c", f"{lock}; print(flush=True); input()", str(tmp_path / ".lock")]
@@ -109,10 +108,18 @@ def test_run_waits_for_no_other_in_its_folder(reviews: dict[str, str], tmp_path:
                 train_tiny(tmp_path, **reviews, resume_from_checkpoint=resume)
         assert checkpoint.is_dir()
         other.kill()
-    message = (
-        r"trains on other rows, text_column_names \['x'\] and not \['text'\], shuffle_seed 3 and"
-    )
-    with pytest.raises(ValueError, match=message):
+    checkpoint.rmdir()
+    train_tiny(tmp_path, **reviews, max_steps=1)
+    assert (tmp_path / "model.safetensors").is_file()
+
+
+def test_run_refuses_a_folder_of_a_run_with_other_rows(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    rows = {"rows": 48, "text_column_names": ["x"], "shuffle_seed": 3}
+    (tmp_path / "training_rows.json").write_text(json.dumps(rows), encoding="utf-8")
+    differences = r"other rows, text_column_names \['x'\] and not \['text'\], shuffle_seed 3 and"
+    with pytest.raises(ValueError, match=differences):
         train_tiny(tmp_path, **reviews)
 
 
