@@ -3,7 +3,7 @@
 import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 # Read when huggingface_hub is imported, so set before any test module imports it.
@@ -15,9 +15,19 @@ from checkpoints import save_publishable
 from huggingface_hub import constants
 from huggingface_hub.utils import close_session, http_backoff
 from loopback_hub import TOKEN, Hub, running_hub
+from pages import untested_pages
 from runs import write_splits
 
 from sase_hf.models import packing_self_attentive
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    """Say below the list of skipped tests, where it is read, that the JavaScript did not run."""
+    yield
+    untested = untested_pages(terminalreporter.stats.get("skipped", ()))
+    if untested is not None:
+        terminalreporter.write_line(untested, red=True, bold=True)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -3,7 +3,7 @@
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,6 +52,15 @@ def browser_context(**options: Any) -> Iterator[Any]:
         program = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield program.new_context(**options)
         program.close()
+
+
+def untested_pages(skipped: Iterable[Any]) -> str | None:
+    """Return what a run has to say if it skipped tests in a browser, by its skipped reports."""
+    reasons = [report.longrepr[2] for report in skipped if "browser" in report.keywords]
+    if not reasons:
+        return None
+    reason = reasons[0].removeprefix("Skipped: ")
+    return f"PAGES ARE UNTESTED: {len(reasons)} tests in a browser did not run: {reason}"
 
 
 def go_without(reason: str) -> NoReturn:
