@@ -15,6 +15,7 @@ from sase_hf.visualization import attention_figure, save_figure
 from sase_hf.visualization.charts import COLOURS, MARKS, Panels, finish, line_panels
 from sase_hf.visualization.figures import new_figure, plain
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # A point for each name, by panel.
 Points = dict[str, dict[str, tuple[float, float]]]
 HEATMAP = "We waited an hour and the soup was cold, but the dessert was delicious and our waiter "
@@ -45,8 +46,9 @@ def opened_page(checkpoint: str, **options: Any) -> Iterator[tuple[int, Any]]:
     with tempfile.TemporaryDirectory() as folder, playwright.sync_playwright() as browsers:
         file = Path(folder, "page.html")
         file.write_text(live_page(checkpoint)[0], encoding="utf-8")
-        program = {"executable_path": shutil.which("chromium"), "args": ["--no-sandbox"]}
-        tab = browsers.chromium.launch(**program).new_page(**options)
+        executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+        program = browsers.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        tab = program.new_page(**options)
         tab.goto(file.as_uri())
         tab.wait_for_selector("body[data-ready]")
         yield file.stat().st_size, tab
