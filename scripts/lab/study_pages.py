@@ -87,7 +87,7 @@ def cell(values: Sequence[float], form: str = ".2f", factor: float = 1) -> str:
 percent = partial(cell, factor=100)
 
 
-def wilson_interval(share: float, number: int) -> tuple[float, float]:
+def wilson_interval(share: float, number: float) -> tuple[float, float]:
     """Return the 95 % interval of a share of a number of rows, by Wilson.
 
     At both ends p, the share is 1.96 standard errors of p away from p.
