@@ -227,3 +227,14 @@ def test_embed_corpus_makes_shards_for_several_processes_and_keeps_their_size(
     assert len(shard_files(tmp_path / "more")) == 16
     run.embed_corpus(replace(job, output=begun))
     assert contents(begun) == inputs.expected
+
+
+def test_embed_corpus_makes_shards_of_a_bounded_size(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard is in memory at once: wide embeddings have fewer rows in it."""
+    job = replace(job_of(inputs, tmp_path / "out"), rows_per_shard=None)
+    embedder = run.EmbeddingRun(replace(job, output=tmp_path / "other")).embedder
+    monkeypatch.setattr(run, "MAX_BYTES", 10 * embedder.size * embedder.dtype.itemsize)
+    run.embed_corpus(job)
+    assert len(shard_files(tmp_path / "out")) == 4, "of 31 rows, at most 10 in each"

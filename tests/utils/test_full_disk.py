@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import os
 import re
 import resource
 import sys
@@ -40,3 +41,21 @@ def test_files_stay_as_they_were_where_the_disk_is_full(
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "earlier")]
     write(path)
     assert path.stat().st_size > 100
+
+
+def test_atomic_write_flushes_the_draft_before_it_takes_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut could leave an empty file under the name of the earlier one."""
+    steps: list[str] = []
+    replace = os.replace
+
+    def noted_replace(draft: Path, path: Path) -> None:
+        steps.append("replaced")
+        replace(draft, path)
+
+    monkeypatch.setattr(os, "fsync", lambda _: steps.append("flushed"))
+    monkeypatch.setattr(os, "replace", noted_replace)
+    write_text(tmp_path / "a.txt", "whole")
+    assert steps == ["flushed", "replaced"]
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "whole"

@@ -31,6 +31,14 @@ def test_attention_text_names_the_words_for_and_against_with_their_signs() -> No
     assert [piece for *_, piece in BACKGROUND.findall(coloured)] == ["+1.25 fine", "−0.50 dull"]
 
 
+def test_attention_text_is_blue_for_the_label_and_red_against_it() -> None:
+    shown = explained("dull but fine", [-0.5, 0.0, 1.25], "good")
+    coloured = attention_text(shown, color=True).splitlines()[-1]
+    (_, *pro, _), (_, *con, _) = BACKGROUND.findall(coloured)
+    assert int(pro[2]) > int(pro[0])
+    assert int(con[0]) > int(con[2])
+
+
 def test_attention_text_of_an_evenly_read_text_is_pale_and_says_so() -> None:
     """A long text with one strong word is not, although its entropy is 0.98 of the maximum."""
     shown = attention_text(result("dull but very fine", overall=[0.25] * 4), color=True)
