@@ -82,6 +82,13 @@ def test_published_handler_serves_without_the_package(fit: Path, tmp_path: Path)
     assert_same_answers(json.loads(printed), [here({"inputs": one}) for one in asked])
 
 
+def test_handler_replaces_lone_surrogates_in_both_texts_of_a_pair() -> None:
+    """The stock pipeline, which has no sase_hf beside it, fails on them."""
+    pair = {"text": "\ud83d a", "text_pair": "b \udc00"}
+    repaired = {"text": "\ufffd a", "text_pair": "b \ufffd"}
+    assert endpoint_handler._repaired(pair) == repaired
+
+
 @pytest.mark.parametrize("name", ANSWERED)
 def test_handler_answers_as_the_pipeline(root: Path, name: str) -> None:
     serve = EndpointHandler(str(root / name))
