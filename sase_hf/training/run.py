@@ -213,35 +213,66 @@ class _Run:
 
 def check_arguments(task: Task) -> None:
     """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
+    check_steps(task)
+    for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
+        if getattr(task.run_args, name) < 1:
+            raise ValueError(f"--{name} is {getattr(task.run_args, name)}; it must be 1 or more")
+    check_smoothing(task)
+    check_reporting(task.run_args)
+    check_push(task.run_args)
+    check_outputs(task)
+
+
+def check_steps(task: Task) -> None:
+    """Raise ValueError if there is no step, or a step lacks a model or its evaluations."""
     args = task.run_args
-    installed = get_available_reporting_integrations()
     if not (args.do_train or args.do_eval or args.do_predict):
         raise ValueError("nothing to do; give --train_file, --validation_file or --test_file")
     if not args.do_train and task.model_args.model_name_or_path is None:
         raise ValueError("without --do_train, --model_name_or_path must name a checkpoint")
-    for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
-        if getattr(args, name) < 1:
-            raise ValueError(f"--{name} is {getattr(args, name)}; it must be 1 or more")
-    if args.label_smoothing_factor:
-        factor, way_out = args.label_smoothing_factor, "leave it out"
-        if "label_smoothing" in task.model_args.config_fields:
-            way_out = f"give --label_smoothing {factor}"
-        raise ValueError(f"--label_smoothing_factor is {factor}; {way_out}")
-    if unknown := [name for name in args.report_to if name not in installed]:
-        raise ValueError(
-            f"--report_to is {unknown[0]}, which is unknown or not installed; installed are "
-            f"{', '.join(installed) or 'none'}"
-        )
     has_best = args.load_best_model_at_end and args.eval_strategy != IntervalStrategy.NO
     if args.early_stopping_patience is not None and not has_best:
         raise ValueError(
             "--early_stopping_patience needs evaluations and the best model; add --eval_strategy "
             "epoch --load_best_model_at_end"
         )
-    if args.push_to_hub and not args.do_train:
+
+
+def check_smoothing(task: Task) -> None:
+    """Raise ValueError for the smoothing of transformers, whose loss is another."""
+    factor = task.run_args.label_smoothing_factor
+    if not factor:
+        return
+    way_out = "leave it out"
+    if "label_smoothing" in task.model_args.config_fields:
+        way_out = f"give --label_smoothing {factor}"
+    raise ValueError(f"--label_smoothing_factor is {factor}; {way_out}")
+
+
+def check_reporting(args: Any) -> None:
+    """Raise ValueError if a service that the logs go to is unknown or not installed."""
+    installed = get_available_reporting_integrations()
+    for name in args.report_to:
+        if name not in installed:
+            raise ValueError(
+                f"--report_to is {name}, which is unknown or not installed; installed are "
+                f"{', '.join(installed) or 'none'}"
+            )
+
+
+def check_push(args: Any) -> None:
+    """Raise ValueError if the model cannot be pushed as the flags ask."""
+    if not args.push_to_hub:
+        return
+    if not args.do_train:
         raise ValueError("--push_to_hub pushes a trained model; add --do_train, or use push.py")
-    if args.push_to_hub and args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
+    if args.hub_strategy not in (HubStrategy.END, HubStrategy.EVERY_SAVE):
         raise ValueError(f"leave out --hub_strategy {args.hub_strategy.value}; a run pushes once")
+
+
+def check_outputs(task: Task) -> None:
+    """Raise OSError if a file cannot be written."""
+    args = task.run_args
     check_output(args.record)
     folder = Path(args.output_dir).absolute()  # not there yet
     if args.record and folder.is_relative_to(Path(args.record).absolute()):
