@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             other = "a folder" if is_page else "a file that ends in .html"
             raise ValueError(f"{', '.join(given)} is for {other}, not {flags.output}; leave it out")
         if is_page:
-            check_output(flags.output)
+            check_output(flags.output, [flags.checkpoint])
             page, difference = live_page(flags.checkpoint, float32=flags.float32)
             write_text(flags.output, page)
             change = f"change the logits of random texts by up to {difference:.2%} of the largest"

@@ -65,8 +65,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print a table, and write numbers and plot."""
     flags = build_parser().parse_args(argv)
     with errors_in_one_line(__file__):
-        check_output(flags.record)
-        check_output(flags.plot)
+        checkpoints = getattr(flags, "checkpoints", [getattr(flags, "checkpoint", None)])
+        inputs = [flags.file, flags.word_list, *checkpoints]
+        check_output(flags.record, inputs)
+        check_output(flags.plot, [flags.record, *inputs])
         if flags.plot is not None:
             check_figure_path(flags.plot)
         numbers, lines, draw = flags.measure(flags)
@@ -84,7 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     def command(measure: Any, text: str, checkpoints: str, **several: Any) -> Any:
         own = commands.add_parser(measure.__name__, help=text, description=text, allow_abbrev=False)
-        own.set_defaults(measure=measure, parser=own, plot=None)
+        own.set_defaults(measure=measure, parser=own, plot=None, word_list=None)
         add = own.add_argument
         add(checkpoints, help="a folder or a name on the Hub", **several)
         add("--file", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")

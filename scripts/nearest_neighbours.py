@@ -50,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--plot", type=Path, help="file for the accuracy by layer, .png or .svg")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
-        check_output(flags.record)
+        inputs = [flags.file, *flags.checkpoints]
+        check_output(flags.record, inputs)
+        check_output(flags.plot, [flags.record, *inputs])
         if flags.plot is not None:
             check_figure_path(flags.plot)
         named = name_checkpoints(flags.checkpoints, flags.names)

@@ -23,6 +23,7 @@ from sase_hf.data.tokenizer import truncation
 from sase_hf.evaluation.translation import translate
 from sase_hf.training.predictions import flat_row, json_line, predicted_labels, write_csv
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.files import check_not_stdout
 from sase_hf.utils.loading import load_checkpoint
 
 
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with errors_in_one_line(__file__):
         if flags.file.lower().endswith(ENDINGS):
             raise ValueError(f"{flags.file} has columns; predict its rows by train.py --test_file")
+        check_not_stdout(flags.file)
         model, tokenizer = load_checkpoint(flags.checkpoint)
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; scripts/embed.py embeds texts")

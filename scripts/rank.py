@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with errors_in_one_line(__file__):
         if flags.output is not None and flags.output.suffix not in (".html", ".jsonl"):
             raise ValueError(f"--output is {flags.output}; it must end in .html or .jsonl")
-        check_output(flags.output)
+        inputs = [flags.queries, flags.checkpoint, flags.translate_with]
+        check_output(flags.output, inputs)
         ranker = DocumentRanker(flags.checkpoint, flags.documents, flags.score_mode)
         queries = read_queries(flags.queries, flags.text_column_names)
         originals: list[str | None] = [None] * len(queries)

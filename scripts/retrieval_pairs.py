@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--seed", type=int, default=0, help="seed of the draws (default: %(default)s)")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
-        check_output(flags.output)
+        check_output(flags.output, [flags.texts])
         texts = read_queries(flags.texts, flags.text_column_names)
         seeds = range(flags.seed, flags.seed + flags.draws)
         drawn = [[*islice(draw_pairs(texts, seed), flags.max_rows)] for seed in seeds]

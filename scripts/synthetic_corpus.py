@@ -4,6 +4,7 @@ python scripts/synthetic_corpus.py data/synthetic [--seed 0]
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from synthetic import write_corpus
@@ -15,7 +16,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", help="where to write the .jsonl files and their README.md")
     parser.add_argument("--seed", type=int, default=0, help="which corpus (default: %(default)s)")
     arguments = parser.parse_args(argv)
-    write_corpus(arguments.folder, seed=arguments.seed)
+    try:
+        write_corpus(arguments.folder, seed=arguments.seed)
+    except OSError as error:
+        sys.exit(f"synthetic_corpus.py: {error}")
 
 
 if __name__ == "__main__":

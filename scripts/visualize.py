@@ -78,7 +78,7 @@ def check(flags: Namespace) -> str:
     num_texts, num_pairs = len(flags.text or []), len(flags.text_pair or [])
     if num_pairs not in (0, num_texts):
         raise ValueError(f"{num_pairs} --text_pair for {num_texts} --text; give one for each")
-    check_output(flags.output)
+    check_output(flags.output, [flags.file, flags.checkpoint, *flags.compare])
     if flags.output is not None and ending not in PAGE_ENDINGS + FIGURE_ENDINGS:
         endings = ", ".join(PAGE_ENDINGS + FIGURE_ENDINGS)
         raise ValueError(f"--output {flags.output} must end in one of {endings}")

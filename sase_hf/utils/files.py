@@ -2,12 +2,25 @@
 
 import errno
 import os
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FilePath = str | os.PathLike[str]
+
+# What loading a checkpoint, or resuming its run, reads.
+_CHECKPOINT_FILE = re.compile(
+    r"""
+    .+\.(safetensors|bin|py|model|onnx)
+    | .+\.index\.json
+    | (.*config|tokenizer|vocab|added_tokens|special_tokens_map|modules)\.json
+    | (trainer_state|training_rows|manifest|progress|export)\.json
+    | README\.md | SHA256SUMS | heatmap\.svg | vocab\.txt | merges\.txt
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 @contextmanager
@@ -51,8 +64,13 @@ def flush_to_disk(path: FilePath) -> None:
         os.fsync(file.fileno())
 
 
-def check_output(path: FilePath | None) -> None:
-    """Raise OSError if a file cannot be written; call it before the work."""
+def check_output(path: FilePath | None, inputs: Iterable[FilePath | None] = ()) -> None:
+    """Raise OSError if a file cannot be written or is an input; call it before the work.
+
+    `inputs` are files and folders that the command reads, or writes too; names on the Hub and None
+    are none. A link or another spelling of an input is the input. Of a folder with a model or a
+    tokenizer, the files that loading reads are inputs; of another folder, such as one of data, all.
+    """
     if path is None:
         return
     path = Path(path)
@@ -63,6 +81,45 @@ def check_output(path: FilePath | None) -> None:
         raise NotADirectoryError(f"cannot write {path}: {nearest} is not a folder")
     if not os.access(path if path.exists() else nearest, os.W_OK):
         raise PermissionError(f"cannot write {path}: permission denied; name another file")
+    for source in inputs:
+        if source is None:
+            continue
+        if is_same_file(path, source):
+            raise FileExistsError(f"cannot write {path}: this command uses it; name another file")
+        if _is_read_from(path, Path(source)):
+            fault = f"cannot write {path}: {source} is read, and such a file is a part of it"
+            raise FileExistsError(f"{fault}; name a file elsewhere")
+
+
+def is_same_file(first: FilePath, second: FilePath) -> bool:
+    """Return whether two paths lead to one file, which need not be there yet."""
+    if os.path.exists(first) and os.path.exists(second):
+        return os.path.samefile(first, second)
+    return os.path.realpath(first) == os.path.realpath(second)
+
+
+def is_inside(path: FilePath, folder: FilePath) -> bool:
+    """Return whether a path, which need not be there yet, lies in a folder or below it."""
+    return any(is_same_file(parent, folder) for parent in Path(os.path.realpath(path)).parents)
+
+
+def is_checkpoint_file(path: FilePath) -> bool:
+    """Return whether a file has a name that loading a checkpoint, or resuming its run, reads."""
+    return _CHECKPOINT_FILE.fullmatch(Path(path).name) is not None
+
+
+def check_not_stdout(path: FilePath) -> None:
+    """Raise FileExistsError if the standard output goes into a file that is to be read."""
+    if os.path.isfile(path) and os.path.samestat(os.stat(path), os.fstat(1)):
+        raise FileExistsError(f"the output goes into {path}, which is read; name another file")
+
+
+def _is_read_from(path: Path, folder: Path) -> bool:
+    """Return whether a command that reads a folder reads a file of this name in it."""
+    if not folder.is_dir() or not is_inside(path, folder):
+        return False
+    is_checkpoint = any((folder / name).is_file() for name in ("config.json", "tokenizer.json"))
+    return is_checkpoint_file(path) or not is_checkpoint
 
 
 def is_write_error(error: Exception) -> bool:

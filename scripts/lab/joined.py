@@ -13,6 +13,7 @@ from records import write_rows
 
 from sase_hf.data.rows import read_rows, wrap_read_errors
 from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.files import check_output
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("output", type=Path, help="the new file")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
+        check_output(flags.output, [flags.pairs])
         with wrap_read_errors(flags.pairs):
             pairs = list(read_rows(flags.pairs))
         joined = []

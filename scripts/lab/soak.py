@@ -38,6 +38,7 @@ from transformers import pipeline
 from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.serving.endpoint_handler import EndpointHandler
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
+from sase_hf.utils.files import check_output
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # of the scripts that are killed
 
@@ -261,6 +262,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--record", help="a JSON file for the results")
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
+        check_output(flags.record)  # now, and not after an hour
         results = soak(flags.parts, flags.minutes, flags.seed)
         if flags.record:
             record = {"name": "soak", "seed": flags.seed, "minutes": flags.minutes}

@@ -9,7 +9,7 @@ Write them with `python scripts/synthetic_corpus.py FOLDER`.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from .reviews import STARS, draw_review
 REVIEW_SIZES = {"train": 6000, "validation": 500, "test": 1000}
 PAIR_SIZES = {"train": 9000, "validation": 600, "test": 1200}
 
+_TITLE = "# Synthetic corpus\n"
 _README = """\
 # Synthetic corpus
 
@@ -47,10 +48,10 @@ def write_corpus(
 ) -> Path:
     """Write `reviews.SPLIT.jsonl`, `pairs.SPLIT.jsonl` and a README.md, replacing older ones.
 
-    The same seed and sizes give the same bytes on every platform.
+    The same seed and sizes give the same bytes on every platform. Raises FileExistsError if the
+    folder holds a file of such a name that is not of a synthetic corpus.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     texts, shown = {}, {}
     corpora: Any = {
         "reviews": (review_sizes, draw_review, STARS),
@@ -63,9 +64,22 @@ def write_corpus(
             texts[f"{name}.{split}.jsonl"] = "".join(lines)
         shown[name] = " / ".join(map(str, sizes.values()))
     texts["README.md"] = _README.format(seed=seed, **shown)
+    check_ours(folder, texts)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     return folder
+
+
+def check_ours(folder: Path, names: Iterable[str]) -> None:
+    """Raise FileExistsError if files of these names are there without the README.md of a corpus."""
+    readme = folder / "README.md"
+    is_ours = readme.is_file() and readme.read_text(encoding="utf-8").startswith(_TITLE)
+    for name in names:
+        if (folder / name).exists() and not is_ours:
+            raise FileExistsError(
+                f"{folder / name} is not of a synthetic corpus; name a new folder"
+            )
 
 
 def _different_rows(

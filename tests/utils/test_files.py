@@ -1,0 +1,65 @@
+"""Outputs that would replace what a command reads."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sase_hf.utils.files import check_not_stdout, check_output
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("text")
+    Path("linked.csv").symlink_to("rows.csv")
+    os.link("rows.csv", "twin.csv")
+    Path("folder").mkdir()
+    return "rows.csv"
+
+
+@pytest.mark.parametrize("output", ["rows.csv", "linked.csv", "twin.csv", "folder/../rows.csv"])
+def test_check_output_refuses_an_input_under_any_name(rows: str, output: str) -> None:
+    with pytest.raises(FileExistsError, match=rf"cannot write {output}: this command uses it"):
+        check_output(output, [None, "OWNER/NAME", rows])
+
+
+def test_check_output_refuses_two_results_in_one_file_that_is_not_there_yet(rows: str) -> None:
+    check_output("new.svg", ["new.json"])
+    with pytest.raises(FileExistsError, match=r"cannot write new\.svg: this command uses it"):
+        check_output("new.svg", [Path("folder/../new.svg")])
+
+
+@pytest.mark.parametrize(
+    ("marker", "output", "is_refused"),
+    [
+        ("config.json", "config.json", True),
+        ("config.json", "README.md", True),
+        ("config.json", "checkpoint-3/model.safetensors", True),
+        ("config.json", "page.html", False),
+        ("train.csv", "page.html", True),
+        ("train.csv", "../page.html", False),
+    ],
+)
+def test_check_output_refuses_parts_of_a_folder_that_is_read(
+    rows: str, marker: str, output: str, is_refused: bool
+) -> None:
+    """Of a checkpoint, what loading reads; of data, every file, which would become rows."""
+    Path("folder", marker).touch()
+    if not is_refused:
+        check_output(f"folder/{output}", ["folder"])
+        return
+    with pytest.raises(FileExistsError, match=f"{output}: folder is read, and such a file is a p"):
+        check_output(f"folder/{output}", ["folder"])
+
+
+def test_check_not_stdout_refuses_a_file_that_the_output_goes_into(
+    rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines that are read and appended to the same file would never end."""
+    check_not_stdout(rows)
+    check_not_stdout("-")
+    status = os.stat(rows)
+    monkeypatch.setattr(os, "fstat", lambda _: status)
+    with pytest.raises(FileExistsError, match=r"the output goes into rows\.csv, which is read"):
+        check_not_stdout(rows)
