@@ -29,8 +29,9 @@ from sase_hf.data.arguments import SPLITS
 from sase_hf.data.splits import TaskData
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
-from sase_hf.training.command_line import parse_arguments
+from sase_hf.training.command_line import flag_names, parse_arguments
 from sase_hf.utils.cli import errors_in_one_line, make_parser
+from sase_hf.utils.files import is_inside
 from sase_hf.utils.text import table_lines
 from sase_hf.visualization import attention_html, attention_text
 
@@ -59,10 +60,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     checkpoint = arguments.output_dir / "model"
     heatmap = arguments.output_dir / "attention.html"
     words = [str(RECIPES / f"synthetic_{arguments.task}.yaml"), f"--seed={arguments.seed}"]
-    words += [f"--{s}_file={corpus / f'{arguments.task}.{s}.jsonl'}" for s in SPLITS]
+    given = flag_names(training_flags)
+    for split in SPLITS:
+        if f"{split}_file" not in given:
+            words.append(f"--{split}_file={corpus / f'{arguments.task}.{split}.jsonl'}")
     words += [f"--output_dir={checkpoint}", "--report", *training_flags]
     with errors_in_one_line(__file__):
         task = parse_arguments(LabelTask, words)
+        check_inputs(task, arguments.output_dir, corpus)
         clear(arguments.output_dir)
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training").setLevel(logging.INFO)
@@ -77,6 +82,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(*example(results), "", sep="\n")
     print(f"checkpoint  {os.path.relpath(checkpoint)}")
     print(f"heatmap     {os.path.relpath(heatmap)}")
+
+
+def check_inputs(task: LabelTask, folder: Path, corpus: Path) -> None:
+    """Raise ValueError if a file that a flag names would be deleted with an earlier quickstart."""
+    for name, values in task.inputs().items():
+        for value in values:
+            if is_inside(value, folder) and Path(value).parent != corpus:
+                raise ValueError(
+                    f"--{name} {value} is in {folder}, which is written anew; name another "
+                    "--output_dir"
+                )
 
 
 def clear(folder: Path) -> None:

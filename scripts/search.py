@@ -29,7 +29,9 @@ from sase_hf.training.arguments import changed_arguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import assemble, check_arguments
 from sase_hf.utils.cli import errors_in_one_line, positive_int
-from sase_hf.utils.files import write_text
+from sase_hf.utils.files import check_output, write_text
+
+RESULTS = ("search.db", "trials.json", "best.yaml")
 
 
 def sample_settings(trial: Any, config: Any) -> dict[str, Any]:
@@ -66,6 +68,8 @@ def prepare(argv: Sequence[str]) -> tuple[Any, Any, dict[str, Any]]:
     if run_args.metric_for_best_model is None and run_args.metric_name is not None:
         raise ValueError("--metric_name needs --metric_for_best_model: the result to search for")
     check_arguments(task)
+    for name in RESULTS:
+        check_output(Path(run_args.output_dir, name), task.recipes)
     given = changed_arguments(task.model_args, task.data_args, run_args)
     given.pop("output_dir", None)
     metric = run_args.metric_for_best_model or "auto"

@@ -13,7 +13,7 @@ import difflib
 import logging
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import yaml
 from transformers import HfArgumentParser, TrainingArguments
 from transformers.utils import CONFIG_NAME
 
+from ..data.arguments import SPLITS
 from ..data.rows import ENDINGS
 from .arguments import RunArguments
 from .task import Task
@@ -31,6 +32,13 @@ logger = logging.getLogger(__name__)
 HELP_ALL_FLAG = "--help_all"
 STEPS = ("do_train", "do_eval", "do_predict")
 PRESETS = Path(__file__).with_name("presets")  # recipes for commands that name no step
+
+# Flags whose values are files or folders, or can be.
+PATH_FLAGS = {
+    *("train_file", "validation_file", "test_file", "dataset_name", "cache_dir"),
+    *("model_name_or_path", "encoder_name_or_path", "tokenizer_name", "word_vectors"),
+    *("output_dir", "record", "resume_from_checkpoint"),
+}
 
 # `--help` lists these flags of transformers, and the flags that RunArguments declares itself.
 COMMON_FLAGS = {
@@ -62,8 +70,12 @@ def parse_arguments(
     if HELP_ALL_FLAG in words or not words:
         parser.print_help()
         parser.exit()
+    recipe = None
+    typed = flag_names(words)
+    check_given_once(typed)
     if not words[0].startswith("-"):
-        words = [*flag_words(read_recipe(words[0])), *words[1:]]
+        recipe = _Recipe(os.path.expanduser(words[0]))
+        words = [*flag_words(recipe.entries), *words[1:]]
     given, unknown = parser.parse_known_args(words)
     if unknown:
         raise ValueError(_unknown_message(unknown[0], {action.dest for action in parser._actions}))
@@ -76,7 +88,32 @@ def parse_arguments(
     )
     if presets and run_args.process_index == 0:
         logger.info(f"preset: {', '.join(map(str, presets))}")
-    return task(model_args, data_args, run_args)
+    if getattr(model_args, "word_vectors", None) == [None]:
+        model_args.word_vectors = None
+    made = task(model_args, data_args, run_args)
+    if recipe is not None:
+        made.recipes = recipe.files
+        made.origins = {name: path for name, path in recipe.origins.items() if name not in typed}
+    return made
+
+
+def flag_names(words: Iterable[str]) -> list[str]:
+    """Return the names of the flags on a command line, without dashes and values."""
+    names = (word.partition("=")[0] for word in words if word.startswith("--"))
+    return [name.removeprefix("--").replace("-", "_") for name in names]
+
+
+def check_given_once(names: Sequence[str]) -> None:
+    """Raise ValueError if a file of rows is given twice: argparse would drop the first one."""
+    for split in SPLITS:
+        name = f"{split}_file"
+        if names.count(name) > 1:
+            raise ValueError(f"--{name} is given twice; give one file, which may hold all rows")
+
+
+def optional_path(text: str) -> str | None:
+    """Read a flag's value as a path, ~ as the home folder; an empty one as none."""
+    return os.path.expanduser(text) or None
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
@@ -85,28 +122,71 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     Values are texts, lists of texts, or None for an empty one: YAML 1.1 would read `1e-3` as a text
     and the label `no` as false.
     """
-    try:
-        return _read_with_base(path)
-    except RecursionError:
-        raise ValueError(f"recipe {path} is based on itself, or nested too deep") from None
+    return _Recipe(path).entries
 
 
-def _read_with_base(name: str | Path) -> dict[str, Any]:
-    file, _, variant = str(name).partition("#")
-    path = Path(file)
-    content = _read_file(path)
-    variants = content.pop("variants", {})
-    if not isinstance(variants, dict) or not all(
-        isinstance(own, dict) or own == "" for own in variants.values()
-    ):
-        raise ValueError(f"recipe {path}: `variants` must hold names, each with lines of its own")
-    entries = _read_entries(path, content, {})
-    if not (variants or variant):
-        return entries
-    if variant not in variants:
-        listed = ", ".join(variants) or "none"
-        raise ValueError(f"{path} has no variant {variant!r}; name one as {path}#VARIANT: {listed}")
-    return entries | _read_entries(path, variants[variant], variants)
+class _Recipe:
+    """The entries of a recipe by name, the file that gave each, and all files that were read."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.files: list[Path] = []
+        self.origins: dict[str, Path] = {}
+        try:
+            self.entries = self._read_with_base(path)
+        except RecursionError:
+            raise ValueError(f"recipe {path} is based on itself, or nested too deep") from None
+
+    def _read_with_base(self, name: str | Path) -> dict[str, Any]:
+        file, _, variant = str(name).partition("#")
+        path = Path(file)
+        content = _read_file(path)
+        self.files.append(path)
+        variants = content.pop("variants", {})
+        if not isinstance(variants, dict) or not all(
+            isinstance(own, dict) or own == "" for own in variants.values()
+        ):
+            raise ValueError(
+                f"recipe {path}: `variants` must hold names, each with lines of its own"
+            )
+        entries = self._read_entries(path, content, {})
+        if not (variants or variant):
+            return entries
+        if variant not in variants:
+            listed = ", ".join(variants) or "none"
+            raise ValueError(
+                f"{path} has no variant {variant!r}; name one as {path}#VARIANT: {listed}"
+            )
+        return entries | self._read_entries(path, variants[variant], variants)
+
+    def _read_entries(
+        self, path: Path, content: Any, variants: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the lines of a recipe, or of a variant, after those of its base."""
+        own = dict(content or {})
+        for name, value in own.items():  # anchors could make a nested list of any size
+            items = value if isinstance(value, list) else [value]
+            if not all(isinstance(item, str) for item in items):
+                raise ValueError(f"recipe {path}: {name} must be a text or a list of texts")
+        below: dict[str, Any] = {}
+        if (base := own.pop("base", None)) in variants:
+            below = self._read_entries(path, variants[base], variants)
+        elif base is not None:
+            below = self._read_with_base(path.parent / base)
+        self.origins.update(dict.fromkeys(own, path))
+        empty = ("", "null", "~")
+        return below | {name: None if value in empty else value for name, value in own.items()}
+
+
+class _OneValuePerKey(yaml.BaseLoader):
+    """YAML that refuses a key given twice, of which the first value would be dropped."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for place, key in enumerate(keys):
+            if key in keys[:place]:
+                line = node.value[place][0].start_mark.line + 1
+                raise yaml.YAMLError(f"{key} is given twice, again in line {line}; keep one")
+        return super().construct_mapping(node, deep)
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -119,28 +199,12 @@ def _read_file(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no recipe {path}")
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_OneValuePerKey)
     except yaml.YAMLError as error:
         raise ValueError(f"recipe {path} is not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"recipe {path} must hold lines of the form `flag_name: value`")
     return content
-
-
-def _read_entries(path: Path, content: Any, variants: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the lines of a recipe, or of a variant, after those of its base."""
-    own = dict(content or {})
-    for name, value in own.items():  # anchors could make a nested list of any size
-        items = value if isinstance(value, list) else [value]
-        if not all(isinstance(item, str) for item in items):
-            raise ValueError(f"recipe {path}: {name} must be a text or a list of texts")
-    below: dict[str, Any] = {}
-    if (base := own.pop("base", None)) in variants:
-        below = _read_entries(path, variants[base], variants)
-    elif base is not None:
-        below = _read_with_base(path.parent / base)
-    empty = ("", "null", "~")
-    return below | {name: None if value in empty else value for name, value in own.items()}
 
 
 def _build_parser(
@@ -161,6 +225,8 @@ def _build_parser(
     common |= data.__dataclass_fields__.keys()
     rare = TrainingArguments.__dataclass_fields__.keys() - common
     for action in parser._actions:
+        if action.dest in PATH_FLAGS:
+            action.type = optional_path
         names = [name for name in action.option_strings if name.startswith("--")]
         if names[0].startswith("--no_") or (action.dest in rare and not shows_all):
             action.help = argparse.SUPPRESS

@@ -2,9 +2,11 @@
 
 import logging
 import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,21 @@ from transformers.integrations.integration_utils import get_available_reporting_
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy, IntervalStrategy
 
+from ..data.arguments import SPLITS
 from ..data.batching import share_of_token, token_counts
 from ..data.rationales import count_marked
 from ..evaluation.metrics import DEFAULT_METRICS
 from ..evaluation.records import measured_record, results_of, write_record
 from ..hub import create_repository, push, write_model_card
 from ..models import FAMILIES
-from ..utils.files import FilePath, check_output, is_write_error
+from ..utils.files import (
+    FilePath,
+    check_output,
+    is_checkpoint_file,
+    is_inside,
+    is_same_file,
+    is_write_error,
+)
 from ..utils.process import (
     first_termination,
     keep_freed_memory,
@@ -42,6 +52,8 @@ from .task import Task, TrainingSetup
 
 logger = logging.getLogger(__name__)
 
+# What a run writes beside a model.
+RESULTS = re.compile(r"predictions\..+|report\.html|(all|train|eval|test)_results\.json")
 MANY_UNKNOWN = 0.2  # of the tokens of a split
 
 
@@ -62,10 +74,10 @@ def run(task: Task) -> dict[str, Any]:
     """
     args, steps = task.run_args, _Run(task)
     check_arguments(task)
-    if not args.do_train:
-        return steps.outcome(None)
     output_dir = str(args.output_dir)
     with locked(output_dir, args.process_index):
+        if not args.do_train:
+            return steps.outcome(None)
         checkpoint = checkpoint_to_resume(args.resume_from_checkpoint, output_dir)
         if checkpoint is None:
             check_unused(output_dir)
@@ -218,6 +230,7 @@ def check_arguments(task: Task) -> None:
         if getattr(task.run_args, name) < 1:
             raise ValueError(f"--{name} is {getattr(task.run_args, name)}; it must be 1 or more")
     check_smoothing(task)
+    check_files(task)
     check_reporting(task.run_args)
     check_push(task.run_args)
     check_outputs(task)
@@ -270,13 +283,65 @@ def check_push(args: Any) -> None:
         raise ValueError(f"leave out --hub_strategy {args.hub_strategy.value}; a run pushes once")
 
 
+def check_files(task: Task) -> None:
+    """Raise FileNotFoundError if a file of rows is not there."""
+    for split in SPLITS:
+        path = task.data_args.file_of(split)
+        if path is not None and not os.path.exists(path):
+            name = f"{split}_file"
+            raise FileNotFoundError(f"--{name}: there is no file {path}; {task.way_out(name)}")
+
+
+@contextmanager
+def naming_flags(task: Task) -> Iterator[None]:
+    """Put the flag, or the entry of a recipe, into an OSError about what it names."""
+    try:
+        yield
+    except OSError as error:
+        for name, values in task.inputs().items():
+            if any(_is_named(value, str(error)) for value in values):
+                reason = one_line(error).rstrip(".")
+                raise OSError(f"--{name}: {reason}; {task.way_out(name)}") from error
+        raise
+
+
+def _is_named(name: str, message: str) -> bool:
+    """Return whether a message holds a name whole, and not as a part of another."""
+    return re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", message) is not None
+
+
 def check_outputs(task: Task) -> None:
-    """Raise OSError if a file cannot be written."""
+    """Raise OSError if a file cannot be written, or would replace one that the run reads."""
     args = task.run_args
-    check_output(args.record)
+    inputs = [*map(str, task.recipes), *chain.from_iterable(task.inputs().values())]
     folder = Path(args.output_dir).absolute()  # not there yet
-    if args.record and folder.is_relative_to(Path(args.record).absolute()):
-        raise IsADirectoryError(f"--record {args.record} is a folder of the run; name a file in it")
+    check_record(args.record, folder, inputs)
+    dataset = task.data_args.dataset_name
+    if dataset is not None and is_same_file(dataset, folder):
+        raise FileExistsError(
+            f"--output_dir {args.output_dir} is the folder of the rows; choose another --output_dir"
+        )
+    for path in folder.iterdir() if folder.is_dir() else ():
+        is_written = RESULTS.fullmatch(path.name) or (args.do_train and is_checkpoint_file(path))
+        if is_written and any(is_same_file(path, source) for source in inputs):
+            raise FileExistsError(
+                f"the run reads {path} and would replace it; choose another --output_dir"
+            )
+
+
+def check_record(record: str | None, output_dir: Path, inputs: Sequence[str]) -> None:
+    """Raise OSError if the record cannot be written, or would replace a file of the run."""
+    if record is None:
+        return
+    path = Path(record).absolute()
+    if output_dir.is_relative_to(path):
+        raise IsADirectoryError(f"--record {record} is a folder of the run; name a file in it")
+    check_output(record, inputs)
+    is_file_of_run = is_checkpoint_file(path) or RESULTS.fullmatch(path.name)
+    if is_inside(path, output_dir) and is_file_of_run:
+        raise FileExistsError(
+            f"--record {record} would replace a file of the run; give it another name"
+        )
 
 
 def assemble(task: Task, checkpoint: Path | None = None) -> tuple[TrainingSetup, dict[str, Any]]:
@@ -285,7 +350,8 @@ def assemble(task: Task, checkpoint: Path | None = None) -> tuple[TrainingSetup,
     limit_compiled_code()
     args = task.run_args
     (enable_full_determinism if args.full_determinism else set_seed)(args.seed)
-    setup = task.assemble(checkpoint)
+    with naming_flags(task):
+        setup = task.assemble(checkpoint)
     chosen = complete_arguments(task, setup)
     check_setup(args, setup)
     log_summary(task, setup)

@@ -2,17 +2,19 @@
 
 import argparse
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
 from datasets import DatasetDict
 from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedModel, TokenizersBackend
 
+from ..data.arguments import SPLITS
 from ..data.splits import TEXT_COLUMNS, TaskData, encode_task
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
@@ -51,6 +53,8 @@ class Task(ABC):
     arguments: ClassVar[tuple[type[Any], type[Any], type[Any]]]  # flags for rows, model, training
     trainer: ClassVar[type[SelfAttentiveTrainer]] = SelfAttentiveTrainer
     folder_suffix: ClassVar[str] = ""  # after the name of the rows, for `--output_dir`
+    recipes: Sequence[Path] = ()  # the files of the recipe that the command names
+    origins: Mapping[str, Path] = MappingProxyType({})  # of these files, that of each entry
 
     def __init__(self, model_args: Any, data_args: Any, run_args: Any = None) -> None:
         self.model_args, self.data_args, self.run_args = model_args, data_args, run_args
@@ -139,6 +143,27 @@ class Task(ABC):
             tokenizer.model_max_length = self.data_args.max_seq_length  # in pipelines too
         rows = self.encode(data, tokenizer)
         return TrainingSetup(data, rows, tokenizer, model, found)
+
+    def inputs(self) -> dict[str, list[str]]:
+        """Return the files, folders and names on the Hub that the run reads, by flag."""
+        named: dict[str, Any] = {}
+        for name in ("dataset_name", *(f"{split}_file" for split in SPLITS)):
+            named[name] = getattr(self.data_args, name, None)
+        for name in ("model_name_or_path", "tokenizer_name", "encoder_name_or_path"):
+            named[name] = getattr(self.model_args, name, None)
+        named = {name: [value] for name, value in named.items() if value is not None}
+        if getattr(self.model_args, "word_vectors", None):
+            named["word_vectors"] = self.model_args.word_vectors
+        return named
+
+    def way_out(self, name: str) -> str:
+        """Return how to replace the value of a flag, which may be an entry of a recipe."""
+        if name not in self.origins:
+            return f"give --{name} another value"
+        return (
+            f"it is an entry of the recipe {self.origins[name]}: give --{name} another value, or "
+            f"--{name}= to leave it out"
+        )
 
     def make_trainer(self, setup: TrainingSetup) -> Any:
         """Return the trainer of a model."""

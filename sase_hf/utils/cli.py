@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 
 from .files import is_write_error
 from .process import Terminated, handle_endings
-from .text import visible
+from .text import one_line
 
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
@@ -32,13 +32,13 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
     try:
         yield
     except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
-        sys.exit(visible(f"{name}: {error}"))
+        sys.exit(one_line(f"{name}: {error}"))
     except Exception as error:
         if not is_write_error(error):
             raise
-        sys.exit(visible(f"{name}: a file could not be written, is the disk full? ({error})"))
+        sys.exit(one_line(f"{name}: a file could not be written, is the disk full? ({error})"))
     except KeyboardInterrupt as stop:
-        sys.stderr.write(visible(f"{name}: {str(stop) or on_interrupt}") + "\n")
+        sys.stderr.write(one_line(f"{name}: {str(stop) or on_interrupt}") + "\n")
         sys.exit(Terminated.status if isinstance(stop, Terminated) else 130)
 
 

@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 from loopback_hub import OWNER, TOKEN, Hub
 from runs import (
+    QUIET,
     RELATIONS,
     SIZES,
     STARS,
+    TINY_MODEL,
+    flags,
     pair_rows,
     read_lines,
     review_rows,
@@ -31,6 +34,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from sase_hf import SelfAttentiveForNLI
 from sase_hf.hub import write_model_card
 from sase_hf.tasks import LabelTask
+from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.training.run import complete_arguments
 from sase_hf.training.task import Task
@@ -121,6 +125,77 @@ def test_run_refuses_a_folder_of_a_run_with_other_rows(
     differences = r"other rows, text_column_names \['x'\] and not \['text'\], shuffle_seed 3 and"
     with pytest.raises(ValueError, match=differences):
         train_tiny(tmp_path, **reviews)
+
+
+def test_run_predicts_into_no_folder_of_another_run(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """Of two predictions at once, one would be lost."""
+    lock = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)"
+    words = [sys.executable, "-c", f"{lock}; print(flush=True); input()", str(tmp_path / ".lock")]
+    options = {"model_name_or_path": "never loaded", "test_file": reviews["test_file"]}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(ValueError, match=rf"another run is writing in {tmp_path}; wait"):
+            run_tiny(tmp_path, **options, do_predict=True)
+        other.kill()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"record": "train.jsonl"}, "cannot write train.jsonl: this command uses it"),
+        ({"record": "words.txt"}, "cannot write words.txt: this command uses it"),
+        ({"record": "run/predictions.csv"}, "record run/predictions.csv would replace a file of"),
+        ({"record": "run/config.json"}, "record run/config.json would replace a file of the run"),
+        ({"output_dir": "data"}, r"the run reads .*data/predictions\.csv and would replace it"),
+        ({"output_dir": "rows", "dataset_name": "rows"}, "--output_dir rows is the folder of the"),
+        ({"record": "rows/new.json", "dataset_name": "rows"}, "rows is read, and such a file is"),
+    ],
+)
+def test_run_refuses_to_replace_what_it_reads_or_writes(
+    options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    Path("rows").mkdir()
+    files = ("train.jsonl", "words.txt", "data/predictions.csv", "rows/train.csv")
+    for name in files:
+        Path(name).write_text("mine")
+    given = {"train_file": files[0], "word_vectors": files[1], "test_file": files[2]}
+    words = flags(**{**QUIET, **given, "output_dir": "run", "do_train": True, **options})
+    with pytest.raises(FileExistsError, match=message):
+        run(parse_arguments(LabelTask, words))
+    assert {Path(name).read_text() for name in files} == {"mine"}
+
+
+def test_run_refuses_to_replace_its_recipe(tmp_path: Path, reviews: dict[str, str]) -> None:
+    base, recipe = tmp_path / "base.json", tmp_path / "recipe.yaml"
+    base.write_text('{"do_train": "true"}')
+    recipe.write_text("base: base.json\n")
+    for path in (base, recipe):
+        words = flags(**QUIET, train_file=reviews["train_file"], record=path, output_dir="run")
+        with pytest.raises(FileExistsError, match=f"cannot write {path}: this command uses it"):
+            run(parse_arguments(LabelTask, [str(recipe), *words]))
+
+
+@pytest.mark.parametrize("name", ["validation_file", "word_vectors", "model_name_or_path"])
+def test_run_names_the_recipe_whose_entry_is_not_there(
+    name: str, tmp_path: Path, reviews: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the ways to replace the entry and to leave it out, of which both work."""
+    monkeypatch.chdir(tmp_path)
+    Path("base.yaml").write_text(f"{name}: none/there\ndo_train: true\nmax_steps: 1\n")
+    Path("recipe.yaml").write_text("base: base.yaml\n")
+    options = {**QUIET, **TINY_MODEL, "train_file": reviews["train_file"], "output_dir": "run"}
+    words = ["recipe.yaml", *flags(**options)]
+    entry = f"none/there.*; it is an entry of the recipe base.yaml: give --{name} another value"
+    with pytest.raises(OSError, match=f"^--{name}: .*{entry}, or --{name}= to leave it out$"):
+        run(parse_arguments(LabelTask, words))
+    with pytest.raises(OSError, match=f"^--{name}: .*none/too.*; give --{name} another value$"):
+        run(parse_arguments(LabelTask, [*words, f"--{name}=none/too"]))
+    run(parse_arguments(LabelTask, [*words, f"--{name}="]))
 
 
 def test_run_trains_a_model_for_pairs(tmp_path: Path) -> None:
