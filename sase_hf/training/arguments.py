@@ -206,30 +206,40 @@ class RunArguments(TrainingArguments):
         """Check the new fields; set the fields that depend on the metric and on the machine."""
         if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
             raise ValueError(f"--max_batch_tokens is {self.max_batch_tokens}; it must be 1 or more")
+        self._choose_saving()
+        self._choose_metric()
+        self._choose_precision()
+        super().__post_init__()
+        if self.device.type == "cpu":
+            self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader
+
+    def _choose_saving(self) -> None:
         if self.save_strategy is None:
             self.save_strategy = "epoch" if self.save_steps is None else "steps"
         if self.save_steps is None:
             self.save_steps = TrainingArguments.save_steps
         self.enable_jit_checkpoint = False  # SIGTERM always saves one, and training ends there
+
+    def _choose_metric(self) -> None:
         if self.metric_for_best_model == "auto" and self.metric_name:
             self.metric_for_best_model = self.metric_name[0]
+        if self.greater_is_better is not None:
+            return
         metric = (self.metric_for_best_model or "auto").removeprefix("eval_")
-        if self.greater_is_better is None and metric in LOWER_IS_BETTER:
+        if metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # transformers knows this of the loss only
-        is_own = self.metric_name is None or metric in ("auto", "loss", *METRICS)
-        if self.greater_is_better is None and not is_own:
+        elif self.metric_name is not None and metric not in ("auto", "loss", *METRICS):
             raise ValueError(
                 f"--metric_for_best_model is {metric}, which may be better high or low; add "
                 "--greater_is_better true or false"
             )
+
+    def _choose_precision(self) -> None:
         if not torch.accelerator.is_available():
             self.use_cpu = True  # or bf16 is refused, and launched processes each train alone
         if self.bf16 is None:
             may_be = self.do_train and not self.fp16
             self.bf16 = may_be and is_fast_in_bfloat16(self.use_cpu)
-        super().__post_init__()
-        if self.device.type == "cpu":
-            self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader
 
 
 def changed_arguments(*groups: Any) -> dict[str, Any]:
