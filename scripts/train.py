@@ -41,6 +41,11 @@ from sase_hf.training.report import REPORT_NAME
 from sase_hf.utils.cli import errors_in_one_line
 from sase_hf.utils.text import one_line, table_lines
 
+LESS_MEMORY = (
+    "halve --per_device_train_batch_size and double --gradient_accumulation_steps, or lower "
+    "--max_batch_tokens, --max_seq_length or the sizes of the model, such as --num_hops"
+)
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the steps that the command line names, and print the results."""
@@ -51,7 +56,7 @@ def run_script(
     script: str, description: str | None, argv: Sequence[str] | None, task_class: type[Task]
 ) -> None:
     """Run the steps of a task that the command line names, and print the results."""
-    with errors_in_one_line(script):
+    with errors_in_one_line(script, on_out_of_memory=LESS_MEMORY):
         logging.basicConfig(format="%(message)s")
         logging.getLogger("sase_hf.training.command_line").setLevel(logging.INFO)
         task = parse_arguments(task_class, argv, description)

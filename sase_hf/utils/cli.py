@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 
 from .files import is_write_error
 from .process import Terminated, handle_endings
 from .text import one_line
+
+SMALLER = "give smaller batches or shorter texts, or take a machine with more memory"
 
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
@@ -21,8 +24,12 @@ def make_parser(description: str | None, **options: Any) -> argparse.ArgumentPar
 
 
 @contextmanager
-def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[None]:
+def errors_in_one_line(
+    script: str, on_interrupt: str = "stopped", on_out_of_memory: str = SMALLER
+) -> Iterator[None]:
     """Exit with one line, "script: reason", where the user, a file or the network is at fault.
+
+    If the memory ends, the line holds `on_out_of_memory`, the way out.
 
     Ctrl-C, SIGTERM and SIGHUP exit with the line of the exception or `on_interrupt`, and the status
     that shells have: 130, 143 or 129.
@@ -34,12 +41,22 @@ def errors_in_one_line(script: str, on_interrupt: str = "stopped") -> Iterator[N
     except (ValueError, OSError, ImportError, FloatingPointError, SafetensorError) as error:
         sys.exit(one_line(f"{name}: {error}"))
     except Exception as error:
+        if is_out_of_memory(error):
+            reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+            sys.exit(one_line(f"{name}: out of memory ({reason}); {on_out_of_memory}"))
         if not is_write_error(error):
             raise
         sys.exit(one_line(f"{name}: a file could not be written, is the disk full? ({error})"))
     except KeyboardInterrupt as stop:
         sys.stderr.write(one_line(f"{name}: {str(stop) or on_interrupt}") + "\n")
         sys.exit(Terminated.status if isinstance(stop, Terminated) else 130)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether memory could not be had: torch has no class for that of a processor."""
+    reasons = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED", "Storage size calculation")
+    is_said = isinstance(error, RuntimeError) and any(words in str(error) for words in reasons)
+    return is_said or isinstance(error, MemoryError | torch.OutOfMemoryError)
 
 
 def positive_int(text: str) -> int:
