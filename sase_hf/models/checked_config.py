@@ -1,7 +1,6 @@
 """The base of the configs of both families: fields with help, and their checks."""
 
 import difflib
-import math
 from collections.abc import Iterable
 from dataclasses import field
 from numbers import Integral
@@ -10,6 +9,7 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 MAX_LAYER_SIZE, MAX_VOCAB_SIZE = 2**20, 2**27
+MAX_WEIGHT, MAX_SMOOTHING = 1000, 0.5
 MAX_NUM_LABELS = 2**16  # without names
 
 
@@ -65,7 +65,12 @@ class CheckedConfig(PreTrainedConfig):
                 raise ValueError(f"{name} is {rate}; it must be at least 0 and below 1")
 
     def check_weights(self, *names: str) -> None:
-        """Refuse numbers that are negative or not finite."""
+        """Refuse numbers that are negative, or so large that nothing else is learnt."""
         for name in names:
-            if not 0 <= (value := getattr(self, name)) < math.inf:
-                raise ValueError(f"{name} is {value}; it must be a finite number, 0 or more")
+            if not 0 <= (value := getattr(self, name)) <= MAX_WEIGHT:
+                raise ValueError(f"{name} is {value}; it must be from 0 to {MAX_WEIGHT}")
+
+    def check_label_smoothing(self) -> None:
+        """Refuse a share of the target probability that hides which label is right."""
+        if not 0 <= (share := getattr(self, "label_smoothing", 0)) <= MAX_SMOOTHING:
+            raise ValueError(f"label_smoothing is {share}; it must be from 0 to {MAX_SMOOTHING}")

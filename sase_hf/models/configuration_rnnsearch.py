@@ -67,7 +67,8 @@ class RNNSearchConfig(CheckedConfig):
         """Refuse sizes, rates and tokens that no model can have; `strict` calls this."""
         sizes = ("vocab_size", "embedding_size", "hidden_size", "attention_size", "maxout_size")
         self.check_sizes(sizes, {"vocab_size": MAX_VOCAB_SIZE})
-        self.check_rates("dropout", "label_smoothing")
+        self.check_rates("dropout")
+        self.check_label_smoothing()
         self.check_weights("initializer_range")
         for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
             if not 0 <= (token := getattr(self, name)) < self.vocab_size:

@@ -332,8 +332,10 @@ class SelfAttentiveConfig(CheckedConfig):
             )
 
     def _check_numbers(self) -> None:
-        self.check_rates("embedding_dropout", "classifier_dropout", "label_smoothing")
-        self.check_rates("answer_error")
+        self.check_rates("embedding_dropout", "classifier_dropout", "answer_error")
+        self.check_label_smoothing()
+        if self.answer_error == 0:
+            raise ValueError("answer_error is 0; it must be above 0: a set without error has all")
         if not 0 <= (self.answer_threshold or 0) <= 1:
             raise ValueError(f"answer_threshold is {self.answer_threshold}; it must be from 0 to 1")
         self.check_weights("penalty_coef", "rationale_coef", "initializer_range")
@@ -350,6 +352,8 @@ class SelfAttentiveConfig(CheckedConfig):
                     f"{name} is {list(numbers)}; it must be None or {self.num_labels} finite "
                     f"numbers{form}: one for each label"
                 )
+        if self.class_weights is not None and not any(self.class_weights):
+            raise ValueError("class_weights are all 0; give one above 0, or None")
 
     def _check_encoder(self) -> None:
         if self.pooling == "last" and self.encoder != "bilstm":

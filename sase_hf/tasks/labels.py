@@ -236,12 +236,20 @@ def _class_weights(asked: list[str], data: TaskData) -> list[float]:
         counts = np.bincount(data.splits["train"]["label"][:], minlength=len(data.label_names))
         return [float(counts.sum() / len(counts) / count) if count else 1.0 for count in counts]
     try:
-        return [float(weight) for weight in asked]
+        weights = [float(weight) for weight in asked]
     except ValueError:
         raise ValueError(
             f"--class_weights is {' '.join(asked)}; give balanced, or a number for each of the "
             f"labels {', '.join(data.label_names)}"
         ) from None
+    rows = data.splits.get("train")
+    if rows is not None and len(weights) == len(data.label_names):
+        learnt = [label for label in rows["label"][:] if weights[label]]
+        if not learnt:
+            raise ValueError(
+                f"--class_weights is {' '.join(asked)}: every training row has a label of weight 0"
+            )
+    return weights
 
 
 def _label_fields(data: TaskData) -> dict[str, Any]:

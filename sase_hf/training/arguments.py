@@ -4,6 +4,7 @@
 for rows are in `data.arguments`.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import Field, dataclass, field, fields, make_dataclass
 from enum import Enum
@@ -19,6 +20,43 @@ from ..models import FAMILIES
 from ..utils.process import is_fast_in_bfloat16
 
 LOWER_IS_BETTER = {"mse", "rmse", "mae"}.union(*(f.logged_outputs for f in FAMILIES.values()))
+
+# Numbers of a run in the ranges in which it can learn: a check, and its words. transformers takes
+# any number; with most others a run ends well and leaves a model that was never trained.
+RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
+    "learning_rate": (lambda x: 0 < x <= 100, "above 0 and at most 100"),
+    "weight_decay": (lambda x: 0 <= x <= 10, "from 0 to 10"),
+    "warmup_steps": (lambda x: 0 <= x < math.inf, "0 or more"),
+    "max_grad_norm": (lambda x: x >= 0, "0, which clips nothing, or more"),
+    "adam_beta1": (lambda x: 0 <= x < 1, "at least 0 and below 1"),
+    "adam_beta2": (lambda x: 0 <= x < 1, "at least 0 and below 1"),
+    "adam_epsilon": (lambda x: 0 < x <= 1, "above 0 and at most 1"),
+    "neftune_noise_alpha": (lambda x: 0 <= x <= 100, "from 0 to 100"),
+    "num_train_epochs": (lambda x: 0 <= x < math.inf, "above 0, or 0 to choose by the rows"),
+    "max_steps": (lambda x: x >= 1 or x == -1, "1 or more, or -1 for no limit"),
+    "eval_delay": (lambda x: 0 <= x < math.inf, "0 or more"),
+    "seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
+    "data_seed": (lambda x: 0 <= x < 2**32, "from 0 to 4294967295"),
+    "dataloader_num_workers": (lambda x: x >= 0, "0 or more"),
+    **dict.fromkeys(
+        ("logging_steps", "eval_steps", "save_steps"),
+        (lambda x: 0 < x < math.inf, "above 0"),
+    ),
+    **dict.fromkeys(
+        (
+            "per_device_train_batch_size",
+            "per_device_eval_batch_size",
+            "gradient_accumulation_steps",
+            "eval_accumulation_steps",
+            "max_batch_tokens",
+            "early_stopping_patience",
+            "save_total_limit",
+            "generation_max_length",
+            "generation_num_beams",
+        ),
+        (lambda x: x >= 1, "1 or more"),
+    ),
+}
 
 Source = TypeVar("Source", bound="ModelSource")
 
@@ -204,14 +242,18 @@ class RunArguments(TrainingArguments):
 
     def __post_init__(self) -> None:
         """Check the new fields; set the fields that depend on the metric and on the machine."""
-        if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
-            raise ValueError(f"--max_batch_tokens is {self.max_batch_tokens}; it must be 1 or more")
+        check_numbers(self)
         self._choose_saving()
         self._choose_metric()
         self._choose_precision()
         super().__post_init__()
         if self.device.type == "cpu":
             self.dataloader_pin_memory = False  # nothing to copy to, only a warning per loader
+
+    def get_warmup_steps(self, num_training_steps: int) -> int:
+        """Return the updates of the warm-up; a share of all leaves one update after it."""
+        steps = super().get_warmup_steps(num_training_steps)
+        return min(steps, num_training_steps - 1) if self.warmup_steps < 1 else steps
 
     def _choose_saving(self) -> None:
         if self.save_strategy is None:
@@ -240,6 +282,14 @@ class RunArguments(TrainingArguments):
         if self.bf16 is None:
             may_be = self.do_train and not self.fp16
             self.bf16 = may_be and is_fast_in_bfloat16(self.use_cpu)
+
+
+def check_numbers(args: TrainingArguments) -> None:
+    """Raise ValueError for a number of a run that is not in its range; None is the default."""
+    for name, (is_allowed, allowed) in RANGES.items():
+        value = getattr(args, name, None)
+        if value is not None and not is_allowed(value):
+            raise ValueError(f"--{name} is {value}; it must be {allowed}")
 
 
 def changed_arguments(*groups: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from transformers import __version__ as transformers_version
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
 from ..utils.process import Terminated
+from .arguments import check_numbers
 from .checkpoints import newest_complete_checkpoint, write_manifest
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,9 @@ class ResumableTrainer(Trainer, TrainerCallback):
         """Train; True resumes from the newest checkpoint that is complete."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(newest_complete_checkpoint(str(self.args.output_dir)))
+        check_numbers(self.args)
+        if self.args.num_train_epochs == 0 and self.args.max_steps < 1:
+            raise ValueError("num_train_epochs is 0, so nothing is learnt; give more")
         self.progress = Progress()
         if resume_from_checkpoint:
             path = Path(resume_from_checkpoint, PROGRESS_NAME)

@@ -158,6 +158,8 @@ class _Run:
         trainer = self.trainer
         with first_termination(trainer.stop):
             result = trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+        if trainer.state.global_step == 0:
+            raise ValueError("no update was made, so nothing was learnt; train on more rows")
         self.metrics |= self.task.after_training(trainer, self.setup)
         trainer.save_model()
         trainer.save_state()
@@ -226,9 +228,8 @@ class _Run:
 def check_arguments(task: Task) -> None:
     """Raise ValueError or OSError, before anything is loaded, if arguments must fail later."""
     check_steps(task)
-    for name in ("gradient_accumulation_steps", "per_device_train_batch_size"):
-        if getattr(task.run_args, name) < 1:
-            raise ValueError(f"--{name} is {getattr(task.run_args, name)}; it must be 1 or more")
+    if (seed := task.data_args.shuffle_seed or 0) < 0:
+        raise ValueError(f"--shuffle_seed is {seed}; it must be 0 or more")
     check_smoothing(task)
     check_files(task)
     check_reporting(task.run_args)
@@ -396,6 +397,13 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
             f"--metric_for_best_model is {name}; choose {', '.join(measured)}, or measure another "
             "metric with --metric_name"
         )
+    if run_args.do_train:
+        unknown = share_of_token(setup.rows["train"], setup.tokenizer.unk_token_id)
+        if unknown == 1:
+            raise ValueError(
+                "the tokenizer knows no word of the training rows, so nothing can be learnt; lower "
+                "--min_frequency, raise --vocab_size, or name another --tokenizer_name"
+            )
     is_marked = run_args.do_train and count_marked(setup.rows["train"])
     if is_marked and not setup.model.config.has_attention:
         raise ValueError(

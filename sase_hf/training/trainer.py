@@ -28,6 +28,10 @@ from ..models import FAMILIES
 from .checkpoints import list_checkpoints
 from .resume import ResumableTrainer
 
+# A schedule whose largest rate, at so many steps, is below this share of the learning rate trains
+# nothing.
+LEAST_SHARE, NUM_TRIED_STEPS = 0.01, 1000
+
 
 class SelfAttentiveTrainer(ResumableTrainer):
     """`transformers.Trainer` for the heads in `sase_hf.models.FAMILIES`.
@@ -92,6 +96,21 @@ class SelfAttentiveTrainer(ResumableTrainer):
             # processes resume.
             loader.set_sampler(LengthGroupedOrder(counts, rows_per_update, seed, together))
         return loader
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """Return the schedule of the learning rate; ValueError if the rate stays almost 0."""
+        schedule = super().create_scheduler(num_training_steps, optimizer)
+        stride = max(num_training_steps // NUM_TRIED_STEPS, 1)
+        steps = [*range(0, num_training_steps, stride), num_training_steps - 1]
+        for factor in getattr(schedule, "lr_lambdas", ()):
+            largest = max(factor(step) for step in steps)
+            if largest < LEAST_SHARE:
+                raise ValueError(
+                    f"in {num_training_steps:,} updates the learning rate reaches {largest:.2g} of "
+                    f"--learning_rate; lower --warmup_steps (now {self.args.warmup_steps:g}), or "
+                    "train longer"
+                )
+        return schedule
 
     def evaluation_order(self, dataset: Any) -> list[int] | None:
         """Return the order in which rows are evaluated; None for that of the dataset."""

@@ -31,7 +31,7 @@ from runs import (
 )
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-from sase_hf import SelfAttentiveForNLI
+from sase_hf import SelfAttentiveForNLI, build_tokenizer
 from sase_hf.hub import write_model_card
 from sase_hf.tasks import LabelTask
 from sase_hf.training import run
@@ -377,7 +377,7 @@ def test_run_plans_fewer_epochs_for_more_rows_and_with_word_vectors(
 def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
     reviews: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """At a learning rate of zero nothing improves, so training stops after epoch 3.
+    """At a learning rate of almost zero nothing improves, so training stops after epoch 3.
 
     Learning curves are drawn from the record; the evaluation at the end is not another epoch.
     """
@@ -385,7 +385,7 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
         "train_file": reviews["train_file"],
         "validation_file": reviews["validation_file"],
         "do_eval": True,
-        "learning_rate": 0,
+        "learning_rate": 1e-30,
         "num_train_epochs": 6,
         "per_device_train_batch_size": 48,
         "eval_strategy": "epoch",
@@ -438,7 +438,10 @@ def test_run_resumes_the_patience_of_early_stopping_and_its_evaluations(
             {"do_train": True, "train_file": None, "label_names": list(STARS)},
             "a new model takes its words from training rows; give --train_file",
         ),
-        ({"do_train": True, "gradient_accumulation_steps": 0}, "steps is 0; it must be 1 or more"),
+        ({"do_train": True, "vocab_size": 0}, "--vocab_size is 0; it must be 1 or more"),
+        ({"do_train": True, "min_frequency": -1}, "--min_frequency is -1; it must be 1 or more"),
+        ({"do_train": True, "shuffle_seed": -1}, "--shuffle_seed is -1; it must be 0 or more"),
+        ({"do_train": True, "class_weights": [0, 0, 0]}, "0 0 0: every training row has a label"),
         ({"do_eval": True, "push_to_hub": True, "model_name_or_path": "x"}, "add --do_train, or"),
         ({"do_train": True, "word_vectors_member": "v"}, "_member needs --word_vectors"),
         (
@@ -455,6 +458,61 @@ def test_run_refuses_contradictions_at_once(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         run_tiny(tmp_path / "run", **{**reviews, **options})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("learning_rate", value) for value in (0, -1, "nan", 101, "inf")),
+        *(("num_train_epochs", value) for value in (-3, "nan", "inf")),
+        *(("max_steps", value) for value in (0, -5)),
+        *(("max_grad_norm", value) for value in (-1, "nan")),
+        *(("weight_decay", value) for value in (-0.1, "nan", 11)),
+        *(("warmup_steps", value) for value in ("nan", "inf")),
+        *(("adam_beta1", value) for value in (1, "nan")),
+        *(("adam_epsilon", value) for value in (0, 2)),
+        *(("seed", value) for value in (-1, 2**32)),
+        *(("eval_steps", value) for value in (0, "nan")),
+        *(("save_steps", value) for value in (0, -1)),
+        ("logging_steps", -1),
+        ("per_device_train_batch_size", 0),
+        ("per_device_eval_batch_size", 0),
+        ("gradient_accumulation_steps", 0),
+        ("early_stopping_patience", 0),
+        ("save_total_limit", 0),
+        ("max_batch_tokens", 0),
+        ("neftune_noise_alpha", "nan"),
+        ("eval_delay", "inf"),
+    ],
+)
+def test_run_refuses_numbers_with_which_nothing_is_learnt(
+    name: str, value: Any, reviews: dict[str, str], tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=rf"--{name} is {value}.*; it must be "):
+        train_tiny(tmp_path, **reviews, **{name: value})
+
+
+def test_run_refuses_a_warm_up_in_which_nothing_is_learnt(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    """A share of one update is none, so that this update has the whole learning rate."""
+    message = r"in 1 updates the learning rate reaches 0 .*; lower --warmup_steps \(now 1\)"
+    with pytest.raises(ValueError, match=message):
+        train_tiny(tmp_path / "never", **reviews, max_steps=1, warmup_steps=1)
+    outcome = train_tiny(
+        tmp_path / "run", **reviews, max_steps=1, warmup_steps=0.05, logging_steps=1
+    )
+    state = json.loads((tmp_path / "run" / "trainer_state.json").read_text())
+    assert state["log_history"][0]["learning_rate"] > 0
+    assert outcome["metrics"]["train_loss"] > 0
+
+
+def test_run_refuses_training_rows_of_unknown_words(
+    reviews: dict[str, str], tmp_path: Path
+) -> None:
+    build_tokenizer(["other words"]).save_pretrained(tmp_path / "words")
+    with pytest.raises(ValueError, match="the tokenizer knows no word of the training rows"):
+        train_tiny(tmp_path / "run", **reviews, tokenizer_name=tmp_path / "words")
 
 
 def test_run_refuses_its_folder_as_a_record(reviews: dict[str, str], tmp_path: Path) -> None:

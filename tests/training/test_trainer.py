@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,7 @@ def untimed(logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     "options",
     [
         {"max_steps": 11, "save_strategy": "steps", "save_steps": 11},
-        {"learning_rate": 0.0, "eval_strategy": "steps", "eval_steps": 3, "save_steps": 3},
+        {"learning_rate": 1e-30, "eval_strategy": "steps", "eval_steps": 3, "save_steps": 3},
     ],
     ids=["max_steps", "early stopping"],
 )
@@ -331,9 +332,31 @@ def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
     return loss
 
 
+@pytest.mark.parametrize("options", [{"learning_rate": 0.0}, {"num_train_epochs": 0}])
+def test_trainer_refuses_to_train_nothing(options: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(options))} is 0"):
+        make_trainer(tmp_path, **options).train()
+
+
+@pytest.mark.parametrize("fp16", [False, True])
+def test_trainer_leaves_infinite_gradients_to_the_scaling_of_fp16(
+    fp16: bool, tmp_path: Path
+) -> None:
+    """The scale is lowered until they are finite; in another precision the weights would be NaN."""
+    trainer = make_trainer(tmp_path)
+    for parameter in trainer.model.parameters():
+        parameter.grad = torch.full_like(parameter, torch.inf)
+    args = SimpleNamespace(**vars(trainer.args) | {"fp16": fp16})
+    if fp16:
+        trainer.on_pre_optimizer_step(args, trainer.state, None, model=trainer.model)
+        return
+    with pytest.raises(FloatingPointError, match="gradient is not finite"):
+        trainer.on_pre_optimizer_step(args, trainer.state, None, model=trainer.model)
+
+
 def test_trainer_logs_the_mean_penalty_since_the_last_log(tmp_path: Path) -> None:
-    """At a learning rate of zero the weights stay, so each expected penalty is known."""
-    options = {"learning_rate": 0.0, "num_train_epochs": 1, "logging_steps": 2}
+    """At a learning rate of almost zero the weights stay, so each expected penalty is known."""
+    options = {"learning_rate": 1e-30, "num_train_epochs": 1, "logging_steps": 2}
     training = make_trainer(tmp_path, dropout=0.0, train_sampling_strategy="sequential", **options)
     training.train()
     logged = [entry["penalty"] for entry in training.state.log_history if "penalty" in entry]
