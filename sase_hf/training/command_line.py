@@ -250,19 +250,38 @@ def _implied(
         implied["do_predict"] = "true"
     if implied.get("load_best_model_at_end") and given.save_steps is not None:
         implied |= {"eval_strategy": "steps", "eval_steps": str(given.save_steps)}
-    first = given.train_file or given.dataset_name or given.validation_file
-    first = first or getattr(given, "test_file", None)
-    if given.output_dir is None and first is not None:
-        name = (Path(first).name.partition(".")[0] or "run") + task.folder_suffix
-        is_trained = given.do_train or "do_train" in implied
-        if not is_trained:  # both are named whole, so that no results replace others
-            rows = next((first[: -len(end)] for end in ENDINGS if first.endswith(end)), first)
-            paths = map(os.path.relpath, (given.model_name_or_path or ".", rows))
-            name = "-".join(part for path in paths for part in Path(path).parts if part != "runs")
-        folder = implied["output_dir"] = f"runs/{name.replace('..', 'up')}"
+    is_trained = given.do_train or "do_train" in implied
+    folder = _output_folder(task, given, is_trained)
+    if given.output_dir is None and folder is not None:
+        implied["output_dir"] = folder
         if not is_trained and Path(folder, CONFIG_NAME).exists():
             raise ValueError(f"{folder}, for the results, holds a model; name another --output_dir")
     return implied
+
+
+def _output_folder(task: type[Task], given: argparse.Namespace, is_trained: bool) -> str | None:
+    """Return the folder that a run is named, by its rows and, if nothing is trained, its model."""
+    rows = given.train_file or given.dataset_name or given.validation_file
+    rows = rows or getattr(given, "test_file", None)
+    if rows is None:
+        return None
+    if is_trained:
+        return "runs/" + (Path(rows).name.partition(".")[0] or "run") + task.folder_suffix
+    # Both are named whole, so that no results replace others.
+    ending = next((end for end in ENDINGS if rows.endswith(end)), "")
+    named = [given.model_name_or_path or ".", rows.removesuffix(ending)]
+    parts = [part for path in named for part in _parts_from_here(path) if part != "runs"]
+    return "runs/" + "-".join(parts)
+
+
+def _parts_from_here(path: str) -> list[str]:
+    """Return the names on the way to a path; of folders above this one, the name of the last."""
+    parts = Path(os.path.relpath(path)).parts
+    num_up = parts.count("..")
+    if not num_up:
+        return [*parts]
+    above = Path(os.getcwd()).parents[num_up - 1]
+    return [above.name or "root", *parts[num_up:]]
 
 
 def flag_words(entries: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """Flags, recipes and help."""
 
 import json
+import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -18,7 +19,9 @@ from sase_hf.training import arguments
 from sase_hf.training.arguments import RunArguments, changed_arguments
 from sase_hf.training.command_line import PRESETS, parse_arguments, read_recipe
 
-RECIPES = sorted(Path(__file__).parents[2].glob("scripts/recipes/*.yaml"))
+FOLDER = Path(__file__).parents[2] / "scripts/recipes"
+WITHOUT_ROWS = FOLDER / "paper.yaml"
+RECIPES = sorted({*FOLDER.glob("*.yaml")} - {WITHOUT_ROWS})
 
 
 @pytest.fixture
@@ -123,13 +126,17 @@ def test_command_that_names_no_step_is_read_as_with_the_preset_that_it_logs(
     [
         ("runs/a", "new.csv", "runs/a-new"),
         ("runs/a/model", "data/x.test.jsonl.gz", "runs/a-model-data-x.test"),
-        ("OWNER/NAME", "../new.csv", "runs/OWNER-NAME-up-new"),
+        ("OWNER/NAME", "../new.csv", "runs/OWNER-NAME-above-new"),
+        ("runs/a", "../../b/new.csv", "runs/a-top-b-new"),
+        ("/top/other/a", "new.csv", "runs/top-other-a-new"),
+        ("runs/a", "/new.csv", "runs/a-root-new"),
         (".", "new.csv", "runs/new"),
     ],
 )
 def test_results_of_one_model_replace_no_results_of_another(
-    model: str, rows: str, folder: str
+    model: str, rows: str, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(os, "getcwd", lambda: "/top/above/here")
     task = parse_arguments(LabelTask, [f"--model_name_or_path={model}", f"--test_file={rows}"])
     assert task.run_args.output_dir == folder
 
@@ -220,6 +227,46 @@ def test_recipe_of_the_project_is_complete(path: Path) -> None:
     assert (training.do_train, training.do_eval) == (True, True)
     assert data.train_file.startswith("data/")
     assert training.output_dir == f"runs/{path.stem}"
+
+
+def test_recipe_without_rows_has_the_settings_of_the_paper_and_the_steps_of_a_preset() -> None:
+    task = parse_arguments(LabelTask, [str(WITHOUT_ROWS), "--train_file=my/reviews.csv"])
+    sizes = {"lstm_hidden_size": 300, "attention_size": 350, "num_hops": 30}
+    sizes["classifier_hidden_size"] = 2000
+    assert {name: getattr(task.model_args, name) for name in sizes} == sizes
+    alone = {"base", "train_file", "validation_file", "output_dir", "classifier_hidden_size"}
+    of_yelp = read_recipe(FOLDER / "paper_yelp.yaml")
+    stated = read_recipe(WITHOUT_ROWS)
+    assert {name: of_yelp[name] for name in stated.keys() - alone} == {
+        name: value for name, value in stated.items() if name not in alone
+    }
+    assert (task.run_args.do_train, task.run_args.do_eval) == (True, True)
+    assert task.run_args.output_dir == "runs/reviews"
+
+
+@pytest.mark.parametrize("text", ["seed: 1\nseed: 2", '{"seed": "1", "seed": "1"}'])
+def test_recipe_refuses_a_key_that_is_given_twice(text: str, recipe: Any) -> None:
+    with pytest.raises(ValueError, match="seed is given twice, again in line"):
+        read_recipe(recipe(text))
+
+
+def test_parse_arguments_refuses_a_file_of_rows_that_is_given_twice() -> None:
+    with pytest.raises(ValueError, match="--train_file is given twice; give one file"):
+        parse_arguments(LabelTask, ["--train_file", "a.csv", "--train-file=b.csv"])
+
+
+@pytest.mark.parametrize(
+    "name", ["train_file", "word_vectors", "model_name_or_path", "output_dir", "record"]
+)
+def test_parse_arguments_reads_a_tilde_as_the_home_folder(
+    name: str, recipe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    for words in ([f"--{name}=~/a"], [recipe(f"{name}: ~/a")]):
+        task = parse_arguments(LabelTask, [*words, "--do_train"])
+        groups = (task.data_args, task.model_args, task.run_args)
+        [value] = [getattr(group, name) for group in groups if hasattr(group, name)]
+        assert value in ("/home/me/a", ["/home/me/a"])
 
 
 def test_run_arguments_minimise_errors(tmp_path: Path) -> None:
