@@ -8,7 +8,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,9 @@ ABOUT = (*ABOUT_DATA, *ABOUT_PROSE, "labels")
 
 # These arguments of a run do not change the trained model: its folders, its output, its pushes.
 HIDDEN = ("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "hub_", "record")
+
+# Numbers that tell nothing about the answers of the model: the Hub lists the others as its results.
+NO_RESULTS = ("penalty", "rationale_cost", "calibration_error_before")
 
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent))  # Markdown, not HTML
 
@@ -209,26 +212,10 @@ def _front_matter(
 ) -> ModelCardData:
     """Return the data for the Hub: library, task, origins, and the results as a model index."""
     task = "feature-extraction" if model_class is family.base_model else family.hub_task
-    split, sources = record.get("split", ""), record.get("sources", {})
-    source = sources.get(split, {})
-    # Only a dataset loaded at a known commit is certainly the Hub's of that name.
-    on_the_hub = [_name(one["dataset"]) for one in sources.values() if one.get("revision")]
-    measured_on = _name(source.get("dataset") or source.get("file") or "local data")
-    results = [
-        EvalResult(
-            task_type=task,
-            dataset_type=measured_on if source.get("revision") else "local",
-            dataset_name=measured_on,
-            dataset_split=_name(split) or None,
-            dataset_revision=_name(source.get("revision") or "") or None,
-            metric_type=_name(metric),
-            metric_value=float(f"{value:.4g}"),
-        )
-        for metric, value in _finite_metrics(record).items()
-    ]
+    sources = record.get("sources", {})
+    results = _results(task, record)
     owned = {key: about[key] for key in ABOUT_DATA if key in about}
-    given = owned.pop("datasets", None) or []
-    datasets = [*on_the_hub, *([given] if isinstance(given, str) else given)]
+    datasets = _datasets(sources, owned.pop("datasets", None) or [])
     arguments = record.get("arguments", {})
     start = arguments.get("encoder_name_or_path") or arguments.get("model_name_or_path") or ""
     if trained_on := _trained_on(sources.get("train"), "" if datasets else about.get("data", "")):
@@ -239,10 +226,38 @@ def _front_matter(
         tags=[*family.hub_tags],
         model_name=_name(name) if results else None,
         eval_results=results or None,
-        datasets=list(dict.fromkeys(datasets)) or None,
+        datasets=datasets or None,
         base_model=start if "/" in start and may_be_on_the_hub(start) else None,
         **owned,
     )
+
+
+def _results(task: str, record: Mapping[str, Any]) -> list[EvalResult]:
+    """Return the measurements of a record as entries of a model index."""
+    split = record.get("split", "")
+    source = record.get("sources", {}).get(split, {})
+    measured_on = _name(source.get("dataset") or source.get("file") or "local data")
+    return [
+        EvalResult(
+            task_type=task,
+            dataset_type=measured_on if source.get("revision") else "local",
+            dataset_name=measured_on,
+            dataset_split=_name(split) or None,
+            dataset_revision=_name(source.get("revision") or "") or None,
+            metric_type=_name(metric),
+            metric_value=float(f"{value:.4g}"),
+        )
+        for metric, value in _finite_metrics(record).items()
+        if metric not in NO_RESULTS
+    ]
+
+
+def _datasets(sources: Mapping[str, Any], listed: str | Sequence[str]) -> list[str]:
+    """Return the datasets of the rows on the Hub, and those that the owner lists."""
+    # Only a dataset loaded at a known commit is certainly the Hub's of that name.
+    known = [_name(one["dataset"]) for one in sources.values() if one.get("revision")]
+    others = [listed] if isinstance(listed, str) else listed
+    return list(dict.fromkeys([*known, *others]))
 
 
 def _trained_on(source: Mapping[str, Any] | None, data: str) -> str:

@@ -58,6 +58,7 @@ def test_card_front_matter_has_task_origins_and_rounded_results(
     """A local dataset must not be linked to a dataset of the same name on the Hub."""
     # The Hub refuses NaN in a model index.
     measured = {**RECORD["metrics"], "pearson": math.nan, "other": None}
+    measured |= {"penalty": 0.3, "rationale_cost": 1.0, "calibration_error_before": 0.1}
     data = card_of({**RECORD, "split": split, "metrics": measured}).data
     assert (data.language, data.license, data.library_name) == (None, None, "transformers")
     assert data.pipeline_tag == "text-classification"
@@ -88,7 +89,7 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     for shown in (
         'checkpoint = "ORGANISATION/NAME"  # its name on the Hub, or a folder\n',
         "seed 7, torch 2.13.0, commit " + "d" * 40 + ", Some CPU, Some GPU, 2026-01-02.",
-        "* 0: poor\n* 1: fair\n* 2: good\n\n## Sizes",
+        "| id | label |\n|---|---|\n| 0 | poor |\n| 1 | fair |\n| 2 | good |\n\n## Sizes",
         "Training took 2 minutes.",
         "| learning_rate | 0.001 |\n| word_vectors | a_b.txt |\n\n",
         "| weights on disk | 50.0 MB |",
@@ -138,7 +139,7 @@ def test_card_shows_what_only_the_owner_knows() -> None:
     assert "\nIt rates rooms. It is the model of" in card.text
     assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
     assert "## Limits and biases\n\n* Rooms of 2004 only.\n* All words outside" in card.text
-    assert "* 0: 1 (one \\*star\\*)\n* 1: 2\n\n## Sizes" in card.text
+    assert "| 0 | 1 (one \\*star\\*) |\n| 1 | 2 |\n\n## Sizes" in card.text
     assert "the meaning of each number" in card_of(id2label={0: "1", 1: "2"}).text
     with pytest.raises(ValueError, match=r"licence: not a field of a card; use license, license_n"):
         model_card(tiny_config(), name="x", num_parameters=9, about={"licence": "mit"})
