@@ -1,9 +1,11 @@
 """Run a script by its name, also where only the package is installed: `sase_hf train --help`."""
 
+import difflib
 import importlib
 import os
 import re
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -19,8 +21,13 @@ def main() -> None:
         texts = {name: path.read_text(encoding="utf-8") for name, path in scripts.items()}
         lines = (f"  {name:<20}{text[3:].splitlines()[0]}" for name, text in texts.items())
         listed = "\n".join(["usage: sase_hf COMMAND ...; COMMAND --help tells more", "", *lines])
+        if name == "--version":
+            sys.stdout.write(f"sase_hf {version('sase_hf')}\n")
+            return
         if name not in ("-h", "--help"):
-            sys.exit(f"sase_hf: there is no command {name!r}\n{listed}")
+            close = difflib.get_close_matches(name, scripts, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            sys.exit(f"sase_hf: there is no command {name!r}{hint}\n{listed}")
         sys.stdout.write(f"{listed}\n")
         return
     sys.path.insert(0, str(SCRIPTS))

@@ -24,6 +24,7 @@ from transformers.utils import CONFIG_NAME
 
 from ..data.arguments import SPLITS
 from ..data.rows import ENDINGS
+from ..utils.cli import add_version
 from .arguments import RunArguments
 from .task import Task
 
@@ -220,6 +221,7 @@ def _build_parser(
         ),
         allow_abbrev=False,
     )
+    add_version(parser)
     data, _, run = groups
     common = COMMON_FLAGS | RunArguments.__annotations__.keys() | run.__annotations__.keys()
     common |= data.__dataclass_fields__.keys()

@@ -229,9 +229,9 @@ class Task(ABC):
     ) -> Any:
         """Load the tokenizer that a flag names, or `ready`, or build one from the training rows."""
         options = self.model_args.given(self.model_args.tokenizer_options)
-        for name in ("vocab_size", "min_frequency"):
-            if options.get(name, 1) < 1:
-                raise ValueError(f"--{name} is {options[name]}; it must be 1 or more")
+        for option in ("vocab_size", "min_frequency"):
+            if options.get(option, 1) < 1:
+                raise ValueError(f"--{option} is {options[option]}; it must be 1 or more")
         if (name := self.model_args.tokenizer_name or ready) is not None:
             if options:
                 raise ValueError(f"{_flags(options)} {READY_TOKENIZER}")

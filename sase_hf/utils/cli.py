@@ -1,11 +1,13 @@
 """The frame of every script: a parser, and errors of the user as one line."""
 
 import argparse
+import difflib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import torch
 from safetensors import SafetensorError
@@ -17,10 +19,44 @@ from .text import one_line
 SMALLER = "give smaller batches or shorter texts, or take a machine with more memory"
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose error names the flag that a misspelt one is close to."""
+
+    words: Sequence[str] = ()  # of the command line
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and keep the words for `error`."""
+        self.words = sys.argv[1:] if args is None else [*args]
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> Never:
+        """Exit with the message, and with a suggestion for each flag that there is not."""
+        known = {*self._option_string_actions}
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for command in action.choices.values():
+                    known |= {*command._option_string_actions}
+        for word in self.words:
+            flag = word.partition("=")[0]
+            close = difflib.get_close_matches(flag, known, n=1)
+            if flag.startswith("--") and flag not in known and close:
+                message += f"; there is no flag {flag}; did you mean {close[0]}?"
+        super().error(message)
+
+
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
-    """Return a parser; its `--help` begins with this docstring of a script."""
+    """Return a parser with `--version`; its `--help` begins with this docstring of a script."""
     options |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-    return argparse.ArgumentParser(description=description, **options)
+    parser = Parser(description=description, **options)
+    add_version(parser)
+    return parser
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that prints the version of this package."""
+    note = "show the version of sase_hf and exit"
+    shown = f"sase_hf {version('sase_hf')}"
+    parser.add_argument("--version", action="version", version=shown, help=note)
 
 
 @contextmanager

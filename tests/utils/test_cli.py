@@ -1,0 +1,48 @@
+"""The frame of the scripts: their version, and what a misspelt word is close to."""
+
+import re
+import sys
+from importlib.metadata import version
+
+import pytest
+from checkpoints import script_main
+
+from sase_hf.__main__ import main
+
+
+@pytest.mark.parametrize(
+    ("command", "close"),
+    [
+        ("rank a --quries b --documents c", "there is no flag --quries; did you mean --queries"),
+        ("predict a --fromat=csv", "there is no flag --fromat; did you mean --format"),
+        ("measure attention a --file b --recrd c", "no flag --recrd; did you mean --record"),
+    ],
+)
+def test_parser_names_the_flag_that_a_misspelt_one_is_close_to(
+    command: str, close: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *words = command.split()
+    with pytest.raises(SystemExit, match="2"):
+        script_main(name)(words)
+    assert close in capsys.readouterr().err
+
+
+def test_sase_hf_names_the_command_that_a_misspelt_one_is_close_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sase_hf", "visualise"])
+    with pytest.raises(SystemExit, match="no command 'visualise'; did you mean visualize"):
+        main()
+
+
+@pytest.mark.parametrize("name", ["train", "predict", "sase_hf"])
+def test_version_is_that_of_the_package(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sase_hf", "--version"])
+    if name == "sase_hf":
+        main()
+    else:
+        with pytest.raises(SystemExit, match="0"):
+            script_main(name)(["--version"])
+    assert re.fullmatch(rf"sase_hf {version('sase_hf')}\n", capsys.readouterr().out)
