@@ -28,7 +28,7 @@ from synthetic import write_corpus
 from sase_hf.data.arguments import SPLITS
 from sase_hf.data.splits import TaskData
 from sase_hf.tasks import LabelTask
-from sase_hf.training import run
+from sase_hf.training import Task, run
 from sase_hf.training.command_line import flag_names, parse_arguments
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 from sase_hf.utils.files import is_inside
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"heatmap     {os.path.relpath(heatmap)}")
 
 
-def check_inputs(task: LabelTask, folder: Path, corpus: Path) -> None:
+def check_inputs(task: Task, folder: Path, corpus: Path) -> None:
     """Raise ValueError if a file that a flag names would be deleted with an earlier quickstart."""
     for name, values in task.inputs().items():
         for value in values:

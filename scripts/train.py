@@ -86,17 +86,29 @@ def run_script(
             print(f"{name:<32}{file}")
     if outcome["report"]:
         model = folder if training_args.do_train else task.model_args.model_name_or_path
-        print("\nNext:", *map(one_line, next_commands(model, outcome)), sep="\n  ")
+        commands = next_commands(model, outcome, task.data_args)
+        print("\nNext:", *map(one_line, commands), sep="\n  ")
 
 
-def next_commands(model: str, outcome: dict[str, Any]) -> Iterator[str]:
-    """Yield the commands that look into the model and predict new rows."""
+def next_commands(model: str, outcome: dict[str, Any], data_args: Any) -> Iterator[str]:
+    """Yield the commands that look into the model and predict new rows.
+
+    The first works as it stands: it shows some of the rows that the run has read, or a sentence if
+    they came from the Hub.
+    """
     is_usual = shutil.which("python") == sys.executable
     command = ["python" if is_usual else os.path.relpath(sys.executable), "-m", "sase_hf"]
     if outcome["record"]["config"].get("pooling") in ("self_attention", "generalized"):
-        pair = ["--text_pair", "..."] if outcome["reads_pairs"] else []
-        words = ["visualize", model, "--text", "...", *pair, "--output=page.html"]
-        yield shlex.join([*command, *words])
+        words = ["--text", "The room was small."]
+        if outcome["reads_pairs"]:
+            words += ["--text_pair", "The room was not large."]
+        rows = data_args.validation_file or data_args.train_file
+        if rows is not None:
+            words = ["--file", rows, "--select=random"]
+            words += ["--text_column_names", ",".join(outcome["text_columns"])]
+            if data_args.label_column_name is not None:
+                words += ["--label_column_name", data_args.label_column_name]
+        yield shlex.join([*command, "visualize", model, *words, "--output=page.html"])
     words = ["--model_name_or_path", model, "--test_file", "new.csv"]
     words += ["--text_column_names", ",".join(outcome["text_columns"])]
     yield shlex.join([*command, "train", *words])

@@ -84,6 +84,10 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     shown = dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
     for name in ("model", "report", "predictions", "record"):
         assert Path(shown[name]).exists()
+    python, option, package, script, *words = shlex.split(lines[-1])
+    assert (option, package, script) == ("-m", "sase_hf", "visualize")
+    script_main("visualize")(words)
+    assert Path("page.html").is_file(), "the command works as it stands"
     python, option, package, script, *words = shlex.split(last)
     assert shutil.which(python) is not None
     assert (option, package, script) == ("-m", "sase_hf", "train")
