@@ -28,6 +28,7 @@ from ..utils.loading import (
     reraise_naming,
 )
 from ..utils.text import Table
+from .progress import write_lines
 from .trainer import SelfAttentiveTrainer
 
 READY_TOKENIZER = "cannot change a ready tokenizer; leave out --tokenizer_name"
@@ -168,7 +169,7 @@ class Task(ABC):
     def make_trainer(self, setup: TrainingSetup) -> Any:
         """Return the trainer of a model."""
         patience = self.run_args.early_stopping_patience
-        return self.trainer(
+        trainer = self.trainer(
             setup.model,
             self.run_args,
             max_batch_tokens=self.run_args.max_batch_tokens,
@@ -178,6 +179,8 @@ class Task(ABC):
             callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
             **self.trainer_options(setup),
         )
+        write_lines(trainer)
+        return trainer
 
     def hub_options(self) -> dict[str, Any]:
         """Return the options of `from_pretrained` for everything that a run loads."""

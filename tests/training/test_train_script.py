@@ -78,9 +78,12 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
         assert part in page
     assert "<script>" not in page
 
-    *lines, last = [
-        line for line in capsys.readouterr().out.splitlines() if line and line[0] != "{"
-    ]
+    output = capsys.readouterr()
+    epochs = [line for line in output.err.splitlines() if line.startswith("epoch ")]
+    assert [line.partition(":")[0] for line in epochs] == ["epoch 1", "epoch 2"]
+    assert all("eval_accuracy 0." in line and "runtime" not in line for line in epochs)
+    *lines, last = [line for line in output.out.splitlines() if line]
+    assert not any(line.startswith("{") for line in lines)
     shown = dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
     for name in ("model", "report", "predictions", "record"):
         assert Path(shown[name]).exists()
@@ -222,7 +225,7 @@ def test_train_that_is_terminated_saves_and_says_how_to_go_on(
             stdout=output,
             stderr=output,
         )
-    wait_until(lambda: "{'loss'" in log.read_text(), process)
+    wait_until(lambda: ": loss " in log.read_text(), process)
     process.send_signal(signal.SIGTERM)
     rows = list(scratch.glob("sase_hf-*/*"))
     assert process.wait(60) == 143

@@ -1,0 +1,66 @@
+"""What a run shows while it trains: a bar, and a line for each epoch or evaluation."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from huggingface_hub.utils import tqdm
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback
+from transformers.trainer_utils import IntervalStrategy
+
+# Of an evaluation, these numbers are about its speed.
+SPEED = ("runtime", "samples_per_second", "steps_per_second")
+
+
+class QuietBar(ProgressCallback):
+    """The bar of transformers without its logs, which are dictionaries."""
+
+    def on_log(self, *args: Any, **kwargs: Any) -> None:
+        """Write nothing."""
+
+
+class EpochLines(TrainerCallback):
+    """A line for each evaluation, and for each epoch where nothing is evaluated."""
+
+    def __init__(self) -> None:
+        self.is_training = False
+        self.loss: float | None = None  # the last one that was logged
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begin to write lines."""
+        self.is_training = True
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Write no line for the evaluations after the training, whose results are a table."""
+        self.is_training = False
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        """Keep the loss of training for the next line."""
+        self.loss = logs.get("loss", self.loss)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Write a line where no evaluation follows."""
+        if args.eval_strategy == IntervalStrategy.NO:
+            self._write(state, {})
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any
+    ) -> None:
+        """Write a line for an evaluation."""
+        if self.is_training:
+            self._write(state, metrics)
+
+    def _write(self, state: Any, metrics: Mapping[str, float]) -> None:
+        numbers = {} if self.loss is None else {"loss": self.loss}
+        numbers |= {name: x for name, x in metrics.items() if name.startswith("eval_")}
+        shown = [f"{name} {x:.4g}" for name, x in numbers.items() if not name.endswith(SPEED)]
+        if state.is_world_process_zero:
+            tqdm.write(f"epoch {state.epoch:g}: {', '.join(shown)}", file=sys.stderr)
+
+
+def write_lines(trainer: Any) -> None:
+    """Let a trainer write such lines in place of the dictionaries that it logs."""
+    trainer.remove_callback(PrinterCallback)
+    if trainer.pop_callback(ProgressCallback) is not None:
+        trainer.add_callback(QuietBar)
+    trainer.add_callback(EpochLines)
