@@ -4,6 +4,7 @@ python scripts/synthetic_corpus.py data/synthetic [--seed 0]
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -17,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="which corpus (default: %(default)s)")
     arguments = parser.parse_args(argv)
     try:
-        write_corpus(arguments.folder, seed=arguments.seed)
+        write_corpus(os.path.expanduser(arguments.folder), seed=arguments.seed)
     except OSError as error:
         sys.exit(f"synthetic_corpus.py: {error}")
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from huggingface_hub.utils import tqdm
+from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from transformers.trainer_utils import IntervalStrategy
 

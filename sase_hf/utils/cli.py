@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,15 +20,35 @@ from .text import one_line
 SMALLER = "give smaller batches or shorter texts, or take a machine with more memory"
 
 
+# The arguments of the scripts that are files or folders, or can be.
+PATHS = {
+    *("checkpoint", "checkpoints", "compare", "translate_with", "dataset_name"),
+    *("file", "inputs", "queries", "documents", "texts", "data", "examples", "word_list", "pairs"),
+    *("output", "output_dir", "record", "plot"),
+}
+
+
+def _with_home(value: Any) -> Any:
+    """Return a path, or a list of paths, with ~ as the home folder; anything else as it is."""
+    if isinstance(value, list):
+        return [_with_home(item) for item in value]
+    if isinstance(value, str | Path):
+        return type(value)(os.path.expanduser(value))
+    return value
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose error names the flag that a misspelt one is close to."""
 
     words: Sequence[str] = ()  # of the command line
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and keep the words for `error`."""
+        """Parse, with ~ as the home folder in paths, and keep the words for `error`."""
         self.words = sys.argv[1:] if args is None else [*args]
-        return super().parse_known_args(args, namespace)
+        flags, unknown = super().parse_known_args(args, namespace)
+        for name in PATHS & vars(flags).keys():
+            setattr(flags, name, _with_home(getattr(flags, name)))
+        return flags, unknown
 
     def error(self, message: str) -> Never:
         """Exit with the message, and with a suggestion for each flag that there is not."""

@@ -3,6 +3,7 @@
 import re
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from checkpoints import script_main
@@ -25,6 +26,27 @@ def test_parser_names_the_flag_that_a_misspelt_one_is_close_to(
     with pytest.raises(SystemExit, match="2"):
         script_main(name)(words)
     assert close in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "predict ~/none",
+        "visualize ~/none --text x",
+        "export ~/none out",
+        "measure attention ~/none",
+    ],
+)
+def test_script_reads_a_tilde_as_the_home_folder(
+    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "rows.csv").write_text("text\ngood\n")
+    name, *words = command.split()
+    if name == "measure":
+        words.append("--file=~/rows.csv")
+    with pytest.raises(SystemExit, match=f"there is no folder {tmp_path}/none"):
+        script_main(name)(words)
 
 
 def test_sase_hf_names_the_command_that_a_misspelt_one_is_close_to(
