@@ -73,7 +73,7 @@ def parse_arguments(
         parser.exit()
     recipe = None
     typed = flag_names(words)
-    check_given_once(typed)
+    note_given_twice(typed)
     if not words[0].startswith("-"):
         recipe = _Recipe(os.path.expanduser(words[0]))
         words = [*flag_words(recipe.entries), *words[1:]]
@@ -104,12 +104,12 @@ def flag_names(words: Iterable[str]) -> list[str]:
     return [name.removeprefix("--").replace("-", "_") for name in names]
 
 
-def check_given_once(names: Sequence[str]) -> None:
-    """Raise ValueError if a file of rows is given twice: argparse would drop the first one."""
+def note_given_twice(names: Sequence[str]) -> None:
+    """Warn if a file of rows is given twice: argparse takes the last one, and drops the others."""
     for split in SPLITS:
         name = f"{split}_file"
         if names.count(name) > 1:
-            raise ValueError(f"--{name} is given twice; give one file, which may hold all rows")
+            logger.warning(f"--{name} is given twice, and only the last file is read")
 
 
 def optional_path(text: str) -> str | None:

@@ -398,12 +398,7 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
             "metric with --metric_name"
         )
     if run_args.do_train:
-        unknown = share_of_token(setup.rows["train"], setup.tokenizer.unk_token_id)
-        if unknown == 1:
-            raise ValueError(
-                "the tokenizer knows no word of the training rows, so nothing can be learnt; lower "
-                "--min_frequency, raise --vocab_size, or name another --tokenizer_name"
-            )
+        check_words(setup)
     is_marked = run_args.do_train and count_marked(setup.rows["train"])
     if is_marked and not setup.model.config.has_attention:
         raise ValueError(
@@ -416,6 +411,15 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
         raise ValueError(
             "--bf16 is true, but this processor trains no LSTM in bfloat16; leave --bf16 out, or "
             "set it to false, to train in float32"
+        )
+
+
+def check_words(setup: TrainingSetup) -> None:
+    """Raise ValueError if the tokenizer knows no word of the training rows."""
+    if share_of_token(setup.rows["train"], setup.tokenizer.unk_token_id) == 1:
+        raise ValueError(
+            "the tokenizer knows no word of the training rows, so nothing can be learnt; lower "
+            "--min_frequency, raise --vocab_size, or name another --tokenizer_name"
         )
 
 

@@ -250,9 +250,12 @@ def test_recipe_refuses_a_key_that_is_given_twice(text: str, recipe: Any) -> Non
         read_recipe(recipe(text))
 
 
-def test_parse_arguments_refuses_a_file_of_rows_that_is_given_twice() -> None:
-    with pytest.raises(ValueError, match="--train_file is given twice; give one file"):
-        parse_arguments(LabelTask, ["--train_file", "a.csv", "--train-file=b.csv"])
+def test_parse_arguments_warns_of_a_file_of_rows_that_is_given_twice(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    task = parse_arguments(LabelTask, ["--train_file", "a.csv", "--train-file=b.csv"])
+    assert task.data_args.train_file == "b.csv"
+    assert "--train_file is given twice, and only the last file is read" in caplog.text
 
 
 @pytest.mark.parametrize(
