@@ -4,7 +4,6 @@ Every row is checked here, so that a bad one is named by file or split, row and 
 CSV file are counted as a spreadsheet does, other rows from 0.
 """
 
-import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,8 @@ from .arguments import MAX_SAMPLES, RATIONALE, DataArguments, PairArguments, Sou
 from .columns import FLAGS, find_columns, find_pair
 from .labels import MULTI_LABEL, REGRESSION, CellFault, LabelColumn, is_unlabelled, truth_of
 from .rationales import marked_tokens, parse_spans
-from .sources import BATCH, Columns, StoredSplit, open_sources, scratch_file, writing_rows
+from .repeats import text_digests, warn_of_repeats
+from .sources import Columns, StoredSplit, open_sources, scratch_file, writing_rows
 from .tokenizer import truncation
 
 logger = logging.getLogger(__name__)
@@ -144,13 +144,14 @@ def _task(
     columns: Columns,
     arguments: SourceArguments,
 ) -> TaskData:
-    """Shuffle the train split, and keep the first rows of each split that has a limit."""
+    """Shuffle the train split, keep the first rows of each split, and log texts that repeat."""
     if arguments.shuffle_seed is not None and "train" in splits:
         seed = arguments.shuffle_seed
         splits["train"] = splits["train"].shuffle(seed=seed, keep_in_memory=True)
     for name, rows in splits.items():
         if (limit := getattr(arguments, MAX_SAMPLES[name], None)) is not None:
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
+    warn_of_repeats(splits, TEXT_COLUMNS)
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
     return TaskData(DatasetDict(splits), labels, used, columns.texts, columns.labels)
 
@@ -317,13 +318,8 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
     labels. A text is picked once half of its rows are due.
     """
     columns = [name for name in TEXT_COLUMNS if name in rows.column_names]
-    digests = (
-        hashlib.blake2b("\0".join(row).encode(), digest_size=8).digest()
-        for batch in rows.iter(BATCH)
-        for row in zip(*(batch[name] for name in columns), strict=True)
-    )
     _, text_of_row, size_of_text = np.unique(  # (N,) and (U,)
-        np.fromiter(digests, "V8").view(np.uint64), return_inverse=True, return_counts=True
+        text_digests(rows, columns), return_inverse=True, return_counts=True
     )
     shuffled = np.random.default_rng(seed).permutation(rows.num_rows)
     first_places = np.sort(np.unique(text_of_row[shuffled], return_index=True)[1])
