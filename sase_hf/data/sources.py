@@ -4,6 +4,7 @@ The wanted columns of each split are stored: labels in memory, and texts on disk
 folder that is deleted when the process ends.
 """
 
+import dataclasses
 import errno
 import logging
 import os
@@ -12,6 +13,8 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date, time, timedelta
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,20 +22,44 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from datasets import ClassLabel, Dataset, Features, load_dataset
+from datasets import (
+    ClassLabel,
+    Dataset,
+    Features,
+    load_dataset,
+    load_dataset_builder,
+    load_from_disk,
+)
+from datasets.config import (
+    DATASET_INFO_FILENAME,
+    DATASET_STATE_JSON_FILENAME,
+    DATASETDICT_JSON_FILENAME,
+)
 from datasets.exceptions import DatasetGenerationError
 
 from ..models.checked_model import sha256_of
 from ..utils.files import is_write_error
 from ..utils.text import one_line
 from .arguments import SPLITS, SourceArguments
-from .rows import FIRST_ROW, is_sheet, place_of, read_parts, wrap_read_errors
+from .rows import ENDINGS, FIRST_ROW, is_sheet, place_of, read_parts, wrap_read_errors
 from .tokenizer import text_fault
 
 logger = logging.getLogger(__name__)
 
 BATCH = 1000  # rows held in memory on their way to the disk
+SHOWN_ROWS = 10  # in an error about many
 FILE_FLAGS = "--train_file, --validation_file and --test_file"
+
+# The names that a split of a dataset may have, by the names of `SPLITS`; the first one present
+# counts. They are those that `datasets` reads from the names of files.
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "validation": (
+        *("validation", "valid", "val", "dev", "development"),
+        *("validation_matched", "dev_matched"),
+    ),
+    "test": ("test", "testing", "eval", "evaluation", "test_matched"),
+}
 
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
 
@@ -70,12 +97,11 @@ class StoredSplit:
 
     def batches(self, wanted: Collection[str] = ()) -> Iterator[Batch]:
         """Yield all rows: the wanted columns, None where a row lacks one, or all columns."""
-        names = {name: self.aliases.get(name, name) for name in wanted or self.column_names}
-        stored = {name for name in names.values() if name in self.column_names}
-        for rows in self._arrow(sorted(stored)):
-            values = rows.to_pydict()
-            missing = [None] * rows.num_rows
-            yield {name: values.get(column) or missing for name, column in names.items()}
+        if self.aliases and not wanted:
+            wanted = list(self.column_names)
+        names = {self.aliases.get(name, name): name for name in wanted}
+        for batch in self._batches(names.keys()):
+            yield {names.get(column, column): values for column, values in batch.items()}
 
     def adopt_names(self, columns: Iterable[str]) -> None:
         """Find columns whose names differ from those of the first split in case or blanks only."""
@@ -94,9 +120,13 @@ class StoredSplit:
             note = f"column {others[0]!r} of {self.title} is read as {column!r}"
             logger.warning(one_line(note))
 
-    def _arrow(self, columns: list[str]) -> Iterator[Any]:
-        """Yield tables of these columns, of `BATCH` rows each."""
+    def _batches(self, wanted: Collection[str]) -> Iterator[Batch]:
+        """Yield all rows as `batches` does, by the names that the source has."""
         raise NotImplementedError
+
+    def _place_of(self, row: int) -> tuple[str, int]:
+        """Return the file or split that holds a row, and the row's number there."""
+        return self.title, row
 
     def read(self, columns: Columns) -> None:
         """Store all rows; OSError if the disk that holds temporary files is full."""
@@ -114,8 +144,7 @@ class StoredSplit:
                 texts = {name: self._checked_texts(name, batch[name]) for name in columns.texts}
                 stream.write_batch(pa.record_batch(texts, schema=schema))
                 for name, labels in self.labels.items():
-                    # Rows with the same text share one object.
-                    labels += (sys.intern(c) if type(c) is str else c for c in batch[name])
+                    labels += map(_label_cell, batch[name])
                 self.num_rows += len(texts[columns.texts[0]])
 
     def _checked_texts(self, column: str, values: Iterable[Any]) -> list[str | None]:
@@ -142,57 +171,124 @@ class StoredSplit:
         """Return columns of texts under other names; ValueError if a row not left out has none."""
         for column in names:
             if bad := [row for row in self._faults[column] if row not in left_out]:
-                more = ", ".join(str(row + FIRST_ROW * is_sheet(self.title)) for row in bad[:10])
-                more = f". {len(bad)} rows have such a fault: {more}" + ", ..." * (len(bad) > 10)
-                raise self.cell_error(
-                    bad[0], column, self._faults[column][bad[0]] + more * (len(bad) > 1)
-                )
+                raise self._text_error(column, bad)
         rows = Dataset.from_file(self._path)
         return rows.select_columns(list(names)).rename_columns(dict(names))
 
+    def _text_error(self, column: str, rows: Sequence[int]) -> ValueError:
+        """Return an error about the first of some rows whose text cannot be read."""
+        reason = self._faults[column][rows[0]]
+        if len(rows) == 1:
+            return self.cell_error(rows[0], column, reason)
+        shown = ", ".join(str(self._shown_number(row)) for row in rows[:SHOWN_ROWS])
+        if len(rows) > SHOWN_ROWS:
+            shown += ", ..."
+        return self.cell_error(
+            rows[0], column, f"{reason}. {len(rows)} rows have such a fault: {shown}"
+        )
+
+    def _shown_number(self, row: int) -> int:
+        """Return the number of a row as `cell_error` counts it."""
+        title, number = self._place_of(row)
+        return number + FIRST_ROW if is_sheet(title) else number
+
     def cell_error(self, row: int, column: str, reason: str) -> ValueError:
         """Return an error that names a cell and its fault."""
-        return ValueError(f"{place_of(self.title, row)}, column {column!r}: {reason}")
+        return ValueError(f"{place_of(*self._place_of(row))}, column {column!r}: {reason}")
 
 
-class TextFile(StoredSplit):
-    """A CSV, TSV, JSON or JSON Lines file."""
+class FileSplit(StoredSplit):
+    """The rows of one file, or of several: CSV, TSV, JSON, JSON Lines and Parquet."""
 
-    def __init__(self, name: str, path: str) -> None:
-        super().__init__(name, path, origin_of(path), {})
+    def __init__(self, name: str, title: str, source: dict[str, Any], paths: Sequence[str]) -> None:
+        features: dict[str, Any] = {}
+        for path in filter(_is_parquet, paths):
+            with wrap_read_errors(path):
+                features |= Features.from_arrow_schema(pq.read_schema(path))
+        super().__init__(name, title, source, features)
+        self._paths = paths
+        self._first_rows: dict[str, int] = {}  # of the files that are read so far
 
-    def batches(self, wanted: Collection[str] = ()) -> Iterator[Batch]:
-        """Yield all rows, and collect the names of their columns."""
-        with wrap_read_errors(self.title):
-            for part in read_parts(self.title, BATCH):
-                for row in part:
-                    self.column_names.update(dict.fromkeys(row))
-                names = {name: self.aliases.get(name, name) for name in wanted or self.column_names}
-                yield {name: [row.get(column) for row in part] for name, column in names.items()}
+    @classmethod
+    def of_file(cls, name: str, path: str) -> "FileSplit":
+        """Return the split that is one file."""
+        return cls(name, path, origin_of(path), [path])
 
+    def _batches(self, wanted: Collection[str]) -> Iterator[Batch]:
+        """Yield all rows, and collect the names of the columns of text files."""
+        num_rows = 0
+        for path in self._paths:
+            self._first_rows[path] = num_rows
+            read = self._parquet_batches if _is_parquet(path) else self._text_batches
+            with wrap_read_errors(path):
+                for batch in read(path, wanted):
+                    num_rows += len(next(iter(batch.values()), ()))
+                    yield batch
 
-class ParquetFile(StoredSplit):
-    """A Parquet file; only the wanted columns are read."""
+    def _text_batches(self, path: str, wanted: Collection[str]) -> Iterator[Batch]:
+        for part in read_parts(path, BATCH):
+            for row in part:
+                self.column_names.update(dict.fromkeys(row))
+            names = wanted or self.column_names
+            yield {name: [row.get(name) for row in part] for name in names}
 
-    def __init__(self, name: str, path: str) -> None:
-        with wrap_read_errors(path):
-            features = Features.from_arrow_schema(pq.read_schema(path))
-        super().__init__(name, path, origin_of(path), features)
+    def _parquet_batches(self, path: str, wanted: Collection[str]) -> Iterator[Batch]:
+        """Yield the rows of a Parquet file; only the wanted columns are read."""
+        names = wanted or list(self.column_names)
+        with pq.ParquetFile(path) as file:
+            columns = [name for name in names if name in file.schema_arrow.names]
+            for rows in file.iter_batches(BATCH, columns=columns):
+                yield _values_of(rows, names)
 
-    def _arrow(self, columns: list[str]) -> Iterator[Any]:
-        with wrap_read_errors(self.title), pq.ParquetFile(self.title) as file:
-            yield from file.iter_batches(BATCH, columns=columns)
+    def _place_of(self, row: int) -> tuple[str, int]:
+        path = max(
+            (path for path, first in self._first_rows.items() if first <= row),
+            key=self._first_rows.__getitem__,
+        )
+        return path, row - self._first_rows[path]
 
 
 class DatasetSplit(StoredSplit):
-    """A split of a dataset on the Hub, or of a local folder of data files."""
+    """A split of a dataset that `datasets` has read; `split` is its name there."""
 
-    def __init__(self, name: str, source: dict[str, Any], rows: Dataset) -> None:
-        super().__init__(name, f"the {name} split of {source['dataset']}", source, rows.features)
+    def __init__(self, name: str, split: str, source: dict[str, Any], rows: Dataset) -> None:
+        super().__init__(name, f"the {split} split of {source['dataset']}", source, rows.features)
         self._rows = rows.with_format("arrow")
 
-    def _arrow(self, columns: list[str]) -> Iterator[Any]:
-        yield from self._rows.select_columns(columns).iter(BATCH)
+    def _batches(self, wanted: Collection[str]) -> Iterator[Batch]:
+        names = wanted or list(self.column_names)
+        columns = [name for name in names if name in self.column_names]
+        for rows in self._rows.select_columns(columns).iter(BATCH):
+            yield _values_of(rows, names)
+
+
+def _is_parquet(path: str) -> bool:
+    return path.lower().endswith(".parquet")
+
+
+def _values_of(rows: Any, names: Collection[str]) -> Batch:
+    """Return the columns of a table, None in those that it lacks."""
+    values = {name: [None] * rows.num_rows for name in names}
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        values[name] = column.to_pylist()
+        if pa.types.is_decimal(column.type):
+            values[name] = [_number_of(value) for value in values[name]]
+    return values
+
+
+def _number_of(value: Decimal | None) -> int | float | None:
+    """Return a decimal number of Parquet as the number that a text file would have."""
+    if value is None:
+        return None
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _label_cell(value: Any) -> Any:
+    """Return a cell of labels or marks; a date or a time becomes the text that a CSV file has."""
+    if isinstance(value, date | time | timedelta):
+        value = str(value)
+    # Rows with the same text share one object.
+    return sys.intern(value) if type(value) is str else value
 
 
 def usual_form(name: str) -> str:
@@ -251,36 +347,138 @@ def open_sources(arguments: SourceArguments) -> Iterator[list[StoredSplit]]:
         if arguments.dataset_name is not None:
             yield _dataset_splits(arguments.dataset_name, arguments, scratch)
         else:
-            yield [
-                ParquetFile(name, path)
-                if path.lower().endswith(".parquet")
-                else TextFile(name, path)
-                for name, path in given.items()
-            ]
+            yield [FileSplit.of_file(name, path) for name, path in given.items()]
 
 
 def _dataset_splits(path: str, arguments: SourceArguments, scratch: str) -> list[StoredSplit]:
-    config, revision = arguments.dataset_config_name, arguments.dataset_revision
-    name, cache_dir = path, arguments.cache_dir
-    if os.path.exists(path):
-        name, cache_dir = Path(path).resolve().name, scratch
-    try:
-        loaded = load_dataset(
-            path, name=config, revision=revision, cache_dir=cache_dir, token=arguments.token
+    """Return the splits of a dataset of the Hub, or of a local folder.
+
+    Text files and Parquet files of a folder are read as those that flags name. A folder with a
+    description of its own, such as names of classes, is read as `datasets` reads it.
+    """
+    config = arguments.dataset_config_name
+    if os.path.isfile(path):
+        raise ValueError(f"--dataset_name {path} is a file; give it by {FILE_FLAGS}")
+    if not os.path.isdir(path):
+        loaded = _load(path, arguments, arguments.cache_dir)
+        return _chosen_splits(path, loaded, {"dataset": path, "config": config}, arguments)
+    source = {"dataset": Path(path).resolve().name, "config": config}
+    if Path(path, DATASETDICT_JSON_FILENAME).exists():
+        return _chosen_splits(path, _load_saved(path), source, arguments)
+    saved = (DATASET_STATE_JSON_FILENAME, DATASET_INFO_FILENAME)
+    if all(Path(path, name).exists() for name in saved):
+        rows = _load_saved(path)
+        return _chosen_splits(path, {_own_name(rows): rows}, source, arguments)
+    files = _files_of(path, config, scratch)
+    if files is None:
+        return _chosen_splits(path, _load(path, arguments, scratch), source, arguments)
+    source["revision"] = None
+    names = _split_names(path, files)
+    return [
+        FileSplit(name, _title_of(split, files[split], source), source, files[split])
+        for name, split in names.items()
+    ]
+
+
+def _own_name(rows: Dataset) -> str:
+    """Return the name of the split that a saved dataset was, "train" if it does not say."""
+    name = str(rows.split or "").partition("[")[0]  # as in train[:10%]
+    usual = [usual for names in SPLIT_NAMES.values() for usual in names]
+    return name if name.lower() in usual else "train"
+
+
+def _title_of(split: str, files: Sequence[str], source: Mapping[str, Any]) -> str:
+    return files[0] if len(files) == 1 else f"the {split} split of {source['dataset']}"
+
+
+def _load(path: str, arguments: SourceArguments, cache_dir: str | None) -> Any:
+    """Return the splits of a dataset that `datasets` reads."""
+    with _naming(path):
+        return load_dataset(
+            path,
+            name=arguments.dataset_config_name,
+            revision=arguments.dataset_revision,
+            cache_dir=cache_dir,
+            token=arguments.token,
         )
-    except DatasetGenerationError as error:
-        reason = str(error.__cause__ or error).strip()
+
+
+def _load_saved(path: str) -> Any:
+    """Return what `save_to_disk` saved: a dataset, or one with splits."""
+    with _naming(path):
+        return load_from_disk(path)
+
+
+def _files_of(path: str, config: str | None, scratch: str) -> dict[str, list[str]] | None:
+    """Return the files of a folder by split; None if `datasets` has to read them.
+
+    `datasets` finds which file belongs to which split. It has to read other formats, and files
+    that the folder's README.md describes.
+    """
+    with _naming(path):
+        builder = load_dataset_builder(path, name=config, cache_dir=scratch)
+    files = {str(split): list(paths) for split, paths in (builder.config.data_files or {}).items()}
+    is_described = builder.info.features is not None or _reading_options(builder.config)
+    is_ours = all(file.lower().endswith(ENDINGS) for paths in files.values() for file in paths)
+    return files if files and is_ours and not is_described else None
+
+
+def _reading_options(config: Any) -> dict[str, Any]:
+    """Return the options of a builder of `datasets` that change how it reads a file.
+
+    The tab is the separator of every TSV file.
+    """
+    others = {"name", "version", "data_dir", "data_files", "description"}
+    usual = type(config)()
+    return {
+        field.name: getattr(config, field.name)
+        for field in dataclasses.fields(config)
+        if field.name not in others
+        and getattr(config, field.name) not in (getattr(usual, field.name), "\t")
+    }
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Raise ValueError that names the dataset for a fault in its files."""
+    try:
+        yield
+    except (DatasetGenerationError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        reason = one_line(error.__cause__ or error) or type(error).__name__
         advice = f"give its files, if it has any, by {FILE_FLAGS}"
         raise ValueError(f"cannot read the dataset {path}: {reason}; {advice}") from error
-    splits = [split for split in SPLITS if split in loaded]
-    if not splits:
-        fault = f"{path!r} has the splits {list(loaded)}, but none of {list(SPLITS)}"
+
+
+def _chosen_splits(
+    path: str, loaded: Mapping[str, Dataset], source: dict[str, Any], arguments: SourceArguments
+) -> list[StoredSplit]:
+    """Return the splits of a dataset that a task reads."""
+    chosen: list[StoredSplit] = []
+    for name, split in _split_names(path, loaded).items():
+        revision = commit_of(loaded[split]) or arguments.dataset_revision
+        chosen.append(DatasetSplit(name, split, {**source, "revision": revision}, loaded[split]))
+    return chosen
+
+
+def _split_names(path: str, splits: Collection[str]) -> dict[str, str]:
+    """Return which split of a dataset is which of `SPLITS`; log those that are not read."""
+    by_usual_form = {split.lower().replace("-", "_"): split for split in reversed(list(splits))}
+    chosen: dict[str, str] = {}
+    for name, usual in SPLIT_NAMES.items():
+        present = [by_usual_form[form] for form in usual if form in by_usual_form]
+        if present:
+            chosen[name] = present[0]
+    if not chosen:
+        fault = f"{path!r} has the splits {list(splits)}, but none of {list(SPLITS)}"
         raise ValueError(f"{fault}; save those you want as files and give these instead")
-    origin = {"dataset": name, "config": config}
-    return [
-        DatasetSplit(s, {**origin, "revision": commit_of(loaded[s]) or revision}, loaded[s])
-        for s in splits
-    ]
+    for name, split in chosen.items():
+        if name != split:
+            logger.info(one_line(f"the split {split!r} of {path} is read as {name} rows"))
+    unread = [repr(split) for split in splits if split not in chosen.values()]
+    if unread:
+        note = f"of {path} these splits are not read: {', '.join(unread)}"
+        logger.warning(one_line(f"{note}; to read one, save it as a file and name it by a flag"))
+    return chosen
 
 
 def commit_of(dataset: Dataset) -> str | None:

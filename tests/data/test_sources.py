@@ -5,9 +5,13 @@ import gzip
 import hashlib
 import json
 import re
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from rows import REVIEWS, write_csv, write_jsonl
@@ -180,12 +184,9 @@ def test_read_rows_refuses_what_would_fill_the_memory(
     assert list(read_rows(str(path))) == REVIEWS
 
 
-def test_open_sources_refuses_contradictions_unreadable_data_and_unknown_splits(
+def test_open_sources_refuses_contradictions_and_unknown_splits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "train.csv").write_text("text;label\nfine;1\nbad, really;0\n")  # read as commas
-    with pytest.raises(ValueError, match=r"cannot read the dataset .*; give its files"):
-        read_splits(dataset_name=str(tmp_path))
     with pytest.raises(ValueError, match=r"--dataset_name is None and the files are \{\}; give"):
         read_splits()
     with pytest.raises(ValueError, match=r"--dataset_name is 'some/set' and the files are \{'tr"):
@@ -197,7 +198,7 @@ def test_open_sources_refuses_contradictions_unreadable_data_and_unknown_splits(
 
 
 def test_open_sources_local_folder_is_a_dataset(tmp_path: Path) -> None:
-    """It loads as its copy on the Hub would; the record keeps the folder's name only."""
+    """The record keeps the folder's name only."""
     folder = tmp_path / "reviews"
     folder.mkdir()
     write_jsonl(folder / "train.jsonl", REVIEWS)
@@ -206,7 +207,7 @@ def test_open_sources_local_folder_is_a_dataset(tmp_path: Path) -> None:
     splits = read_splits(dataset_name=str(folder), cache_dir=str(cache))
     assert [(split.name, split.num_rows) for split in splits] == [("train", 4), ("test", 1)]
     assert splits[0].source == {"dataset": "reviews", "config": None, "revision": None}
-    assert splits[1].title == "the test split of reviews"
+    assert splits[1].title == str(folder / "test.jsonl")
     assert not cache.exists(), "what is here already needs no copy"
 
 
@@ -228,3 +229,127 @@ def test_open_sources_records_commit_of_dataset(monkeypatch: pytest.MonkeyPatch)
     assert [split.source["revision"] for split in splits] == [COMMIT, "main"]
     assert splits[0].source == {"dataset": "some/set", "config": "en", "revision": COMMIT}
     assert asked == {"path": "some/set", "name": "en", **hub}, "no remote code is asked for"
+
+
+FORMATS = ["train.csv", "train.tsv", "train.csv.gz", "train.json", "train.jsonl.gz"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_open_sources_folder_holds_the_rows_of_its_file(tmp_path: Path, name: str) -> None:
+    """Of `NA` and `null` the readers of `datasets` make missing texts, of `007` a number."""
+    rows = [{"text": text, "label": text} for text in GUESSED]
+    path = tmp_path / name
+    if "json" in name:
+        write_jsonl(path, rows)
+    else:
+        write_csv(path, rows, "\t" if "tsv" in name else ",")
+    (of_folder,) = read_splits(dataset_name=str(tmp_path))
+    (of_file,) = read_splits(train_file=str(path))
+    assert texts_of(of_folder) == texts_of(of_file) == GUESSED
+    assert of_folder.labels == of_file.labels
+
+
+def test_open_sources_folder_names_the_file_of_a_bad_row(tmp_path: Path) -> None:
+    """A split of several files counts the rows of each."""
+    folder = tmp_path / "train"
+    folder.mkdir()
+    write_csv(folder / "a.csv", REVIEWS)
+    write_csv(folder / "b.csv", [*REVIEWS, {"text": "", "label": "bad"}, {"text": "x", "label": 1}])
+    Dataset.from_list(REVIEWS).to_parquet(tmp_path / "test.parquet")
+    (split,) = read_splits(dataset_name=str(tmp_path))
+    assert (split.num_rows, split.title) == (10, f"the train split of {tmp_path.name}")
+    place = f"row 6 of the sheet, line 6 of the file {folder / 'b.csv'}, column 'text': there is no"
+    with pytest.raises(ValueError, match=re.escape(place)):
+        texts_of(split)
+
+
+def test_open_sources_folder_with_a_description_is_read_by_datasets(tmp_path: Path) -> None:
+    """Names of classes, or another separator, may stand in its README.md."""
+    (tmp_path / "rows.csv").write_text("first#text\n1#soup\n", encoding="utf-8")
+    card = "---\nconfigs:\n- config_name: all\n  sep: '#'\n  data_files: rows.csv\n---\n"
+    (tmp_path / "README.md").write_text(card, encoding="utf-8")
+    (split,) = read_splits(dataset_name=str(tmp_path))
+    assert (split.name, texts_of(split)) == ("train", ["soup"])
+
+
+@pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "loaded"])
+def test_open_sources_reads_splits_by_their_usual_names(
+    is_saved: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else a tenth of the training rows is held out, and the own validation rows are lost."""
+    caplog.set_level("INFO")
+    names = ["Training", "validation_mismatched", "validation-matched", "dev", "eval"]
+    splits = DatasetDict(
+        {name: Dataset.from_list([{"text": name, "label": "a"}]) for name in names}
+    )
+    if is_saved:
+        splits.save_to_disk(tmp_path / "set")
+    else:
+        monkeypatch.setattr(sources, "load_dataset", lambda *_, **__: splits)
+    name = str(tmp_path / "set") if is_saved else "some/set"
+    read = read_splits(dataset_name=name)
+    assert [(split.name, *texts_of(split)) for split in read] == [
+        ("train", "Training"),
+        ("validation", "dev"),
+        ("test", "eval"),
+    ]
+    assert f"the split 'dev' of {name} is read as validation rows" in caplog.text
+    unread = "these splits are not read: 'validation_mismatched', 'validation-matched'; to read"
+    assert unread in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("split", "name"), [(None, "train"), ("dev", "validation"), ("test[:10%]", "test")]
+)
+def test_open_sources_saved_dataset_is_a_split(
+    split: str | None, name: str, tmp_path: Path
+) -> None:
+    Dataset.from_list(REVIEWS, split=split).save_to_disk(tmp_path / "reviews")
+    (read,) = read_splits(dataset_name=str(tmp_path / "reviews"))
+    assert (read.name, texts_of(read)) == (name, [row["text"] for row in REVIEWS])
+    assert read.source == {"dataset": "reviews", "config": None, "revision": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "{folder}.py",
+            "raise SystemExit",
+            r"no longer supported, but found .*\.py; give",
+        ),
+        ("README.md", "---\nconfigs: 3\n---\n", "cannot read the dataset .*; give its files"),
+        ("dataset_dict.json", "[]", "cannot read the dataset .*; give its files"),
+        ("train.parquet", "text", "cannot read '.*train.parquet'"),
+    ],
+)
+def test_open_sources_folder_that_cannot_be_read_is_named(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
+    write_csv(tmp_path / "train.csv", REVIEWS)
+    (tmp_path / name.format(folder=tmp_path.name)).write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"(?s){message}") as error:
+        read_splits(dataset_name=str(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+def test_open_sources_dataset_name_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "rows.csv", REVIEWS)
+    with pytest.raises(ValueError, match=f"--dataset_name {path} is a file; give it by --train_f"):
+        read_splits(dataset_name=str(path))
+
+
+def test_read_file_parquet_decimals_and_dates_are_labels(tmp_path: Path) -> None:
+    """They are what a CSV file would hold."""
+    rows = {
+        "text": ["a", "b"],
+        "label": [Decimal("1.50"), Decimal("2.00")],
+        "day": [date(2020, 1, 2), None],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "r.parquet")
+    split = read_file(tmp_path / "r.parquet", Columns(("text",), ("label", "day")))
+    assert split.labels == {"label": [1.5, 2], "day": ["2020-01-02", None]}
+    assert next(split.batches())["label"] == [1.5, 2], "also where columns are found by values"
