@@ -15,10 +15,11 @@ import logging
 import math
 import os
 import re
+import reprlib
 import shlex
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -26,6 +27,7 @@ from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any
 
+from ..utils.files import check_content
 from ..utils.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ SEPARATORS = (",", ";", "\t", "|")
 FIRST_ROW = 2  # below the header line, as a spreadsheet counts
 NO_TEXT = "UTF-16 without a byte-order mark, or no text file; save it as UTF-8"
 NAMES_ABOVE = "put a line of names above it"
+LOOSE_QUOTE = 'delete the blanks between a separator and a quotation mark: a,"b, c" is two fields'
 # A text file exceeds these limits only by mistake, or to fill its reader's memory.
 MAX_LINE = 2**26  # characters in a line, except a JSON array, which is held whole
 MAX_EXPANSION = 100  # characters per byte of a packed file, where these are more than a line
@@ -86,6 +89,8 @@ def wrap_read_errors(path: str, endings: tuple[str, ...] = ENDINGS) -> Iterator[
         allowed = f"allowed are {', '.join(ENDINGS)}"
         raise ValueError(f"{path!r} has an unknown ending; {allowed}; {way_out}")
     try:
+        if path.lower().endswith(ENDINGS):
+            check_content(path)
         yield
     except ValueError as reason:
         advice = _way_to_utf_8(path, reason) if isinstance(reason, UnicodeDecodeError) else ""
@@ -148,25 +153,76 @@ def text_lines(source: str | int) -> Iterator[str]:
 def _json_rows(path: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of an array, or of one object per line."""
     lines = text_lines(path)
+    row: dict[str, Any] = {}
+    num_rows = 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             if line.lstrip().startswith("["):
-                rows = json.loads("".join(chain([line], lines)))
+                rows = _parse_json("".join(chain([line], lines)))
             else:
-                rows = [json.loads(line.rstrip())]
+                rows = [_parse_json(line.rstrip())]
         except json.JSONDecodeError as reason:
             place = f"line {number + reason.lineno - 1}, character {reason.colno}: {reason.msg}"
             form = "a JSON file holds one object per line, or an array of objects"
             raise ValueError(f"{place}; {form}") from None
         except RecursionError:
             raise ValueError(f"line {number}: brackets are nested too deeply") from None
+        except _RepeatedKey as reason:
+            fault = f"an object has the key {reason.args[0]!r} twice; keep one of the two"
+            raise ValueError(f"line {number}: {fault}") from None
         for row in rows:
             if not isinstance(row, dict):
                 fault = f"a row of type {type(row).__name__}; it must be an object"
                 raise ValueError(f"line {number}: {fault}")
+            num_rows += 1
             yield row
+    form = _form_of_table(row) if num_rows == 1 else None
+    if form is not None:
+        advice = 'save it with to_json(path, orient="records", lines=True) of pandas'
+        raise ValueError(f"it is one object that holds {form}, not rows; {advice}")
+
+
+class _RepeatedKey(Exception):
+    """An object that has a key twice."""
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_object_of)
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; Python would keep the last of two equal keys and say nothing."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise _RepeatedKey(counts.most_common(1)[0][0])
+    return row
+
+
+def _form_of_table(row: Mapping[str, Any]) -> str | None:
+    """Return how one object holds a whole table, as pandas and others write it; None for a row."""
+    values = list(row.values())
+    if {"columns", "data"} <= row.keys() or {"schema", "data"} <= row.keys():
+        return "a table with its columns apart"
+    if len(values) == 1 and isinstance(values[0], list) and _all_are(dict, values[0]):
+        return f"its rows in {next(iter(row))!r}"
+    if len(values) < 2:
+        return None
+    if _all_are(dict, values):
+        indices = [list(value) for value in values]
+        if all(index == indices[0] for index in indices):
+            return "a table by columns or by numbers of rows"
+    if _all_are(list, values):
+        lengths = {len(value) for value in values}
+        if len(lengths) == 1 and lengths != {1} and _all_are(str, values[0]):
+            return "a table by columns"
+    return None
+
+
+def _all_are(kind: type, values: list[Any]) -> bool:
+    return len(values) > 0 and all(isinstance(value, kind) for value in values)
 
 
 @dataclass(frozen=True)
@@ -195,6 +251,8 @@ class CsvForm:
         if separator == "\t" and tabs and '"' not in header:
             number = 3 if above else 2
             text_quotes = _line_of_text_quotes(chain([second], lines), number, tabs)
+        elif _has_loose_quote(second, separator):
+            _warn_of_loose_quotes(path)
         return cls(
             separator,
             line_end=header[len(header.rstrip("\r\n")) :] or "\n",
@@ -205,32 +263,91 @@ class CsvForm:
 
 
 def _csv_rows(path: str) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield the last line of each row and the row; ValueError names a line that does not fit."""
+    """Yield the last line of each row and the row; ValueError names a line that does not fit.
+
+    Spreadsheets export empty columns behind the others, and empty rows below: these are left out.
+    """
     form = CsvForm.of(path)
-    advice = "a field that holds a separator needs quotes around it"
     if form.text_quotes is not None:
         _warn_of_quotes(path, form.text_quotes)
-        advice = "its quotes are text, as they would join whole rows; if not, save it as CSV"
-    lines = text_lines(path)
+    lines = _LastLine(text_lines(path))
     quoting = csv.QUOTE_MINIMAL if form.text_quotes is None else csv.QUOTE_NONE
     reader = _reader(lines, form.separator, quoting=quoting)
+    blank_rows: list[tuple[int, Mapping[str, str]]] = []
     try:
         header: list[str] = next(islice(reader, bool(form.above), None), [])
-        if len(set(header)) < len(header):
-            fault = f"the header names a column twice: {header}"
-            raise ValueError(f"{fault}; if it is a row, {NAMES_ABOVE}")
+        names = _column_names(header)
         for cells in reader:
             if not cells and not any(map(str.strip, lines)):
                 break  # only blank lines are left
             if len(cells) != len(header):
-                if len(cells) < 2 and not "".join(cells).strip():
-                    raise ValueError(f"line {reader.line_num} is blank; delete it")
-                fault = f"has {len(cells)} fields and the header {len(header)}; {advice}"
+                fault = _fault_of_length(cells, header, lines.line, form)
                 raise ValueError(f"line {reader.line_num} {fault}")
-            yield reader.line_num, dict(zip(header, cells, strict=True))
+            _check_unnamed(cells[len(names) :], reader.line_num)
+            row = dict(zip(names, cells, strict=False))
+            if len(cells) > 1 and not "".join(cells).strip():
+                blank_rows.append((reader.line_num, row))
+                continue
+            yield from blank_rows  # a row follows, so that they are none at the end
+            blank_rows.clear()
+            yield reader.line_num, row
     except csv.Error as reason:
         advice = "quotes inside a quoted field must be doubled, and the last one closed"
+        if _has_loose_quote(lines.line, form.separator):
+            advice = LOOSE_QUOTE
         raise ValueError(f"line {reader.line_num}: {reason}; {advice}") from None
+
+
+def _fault_of_length(cells: Sequence[str], header: Sequence[str], line: str, form: CsvForm) -> str:
+    """Return what is wrong with a row that has more or fewer cells than the header."""
+    if len(cells) < 2 and not "".join(cells).strip():
+        return "is blank; delete it"
+    advice = "a field that holds a separator needs quotes around it"
+    if form.text_quotes is not None:
+        advice = "its quotes are text, as they would join whole rows; if not, save it as CSV"
+    elif _has_loose_quote(line, form.separator):
+        advice = LOOSE_QUOTE
+    return f"has {len(cells)} fields and the header {len(header)}; {advice}"
+
+
+def _check_unnamed(cells: Sequence[str], number: int) -> None:
+    """Raise ValueError if a cell behind the named columns is not empty."""
+    for cell in cells:
+        if cell.strip():
+            fault = f"line {number} has {reprlib.repr(cell)} in a column without a name"
+            raise ValueError(f"{fault}; name it in the header line")
+
+
+class _LastLine:
+    """An iterator of lines that keeps the last one for an error."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self.line = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.line = next(self._lines)
+        return self.line
+
+
+def _column_names(header: Sequence[str]) -> list[str]:
+    """Return the names of a header line without empty ones at its end."""
+    names = list(header)
+    while len(names) > 1 and not names[-1].strip():
+        names.pop()
+    if len(set(names)) < len(names):
+        fault = f"the header names a column twice: {names}"
+        raise ValueError(f"{fault}; if it is a row, {NAMES_ABOVE}")
+    return names
+
+
+def _has_loose_quote(line: str, separator: str) -> bool:
+    """Return whether a blank stands between a separator and a quotation mark."""
+    mark = re.escape(separator)
+    return re.search(rf'{mark}[ \t]+"|"[ \t]+({mark}|\s*$)', line) is not None
 
 
 @cache  # one warning for a file that is read more than once
@@ -238,6 +355,14 @@ def _warn_of_quotes(path: str, line: int) -> None:
     logger.warning(
         f"the quotes of {one_line(path)} are read as text: those in line {line} would join or "
         "spoil whole rows. If they are not text, save the file as CSV"
+    )
+
+
+@cache
+def _warn_of_loose_quotes(path: str) -> None:
+    logger.warning(
+        f"{one_line(path)} has blanks before quotation marks, so that these are read as text; "
+        f"if they are not, {LOOSE_QUOTE}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and files that hold something else."""
 
 import errno
 import os
@@ -21,6 +21,32 @@ _CHECKPOINT_FILE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+
+START = 512  # bytes of a file that show what it is
+_POINTER = b"version https://git-lfs.github.com/spec/"
+_WEB_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head)\b", re.IGNORECASE)
+
+
+def foreign_content(start: bytes) -> str | None:
+    """Return what the first bytes of a file show to be there in place of its content.
+
+    None if they show neither a pointer of Git LFS nor a page of the web.
+    """
+    if start.startswith(_POINTER):
+        return "it is a pointer of Git LFS, not the file itself; run `git lfs pull` in its folder"
+    if _WEB_PAGE.match(start):
+        return "it is a page of the web (HTML), not the file itself; download it again"
+    return None
+
+
+def check_content(path: FilePath) -> None:
+    """Raise ValueError for a file that holds a pointer or a page in place of its content."""
+    if not os.path.isfile(path):
+        return  # a pipe cannot be read twice, and what is missing is named where it is read
+    with open(path, "rb") as file:
+        fault = foreign_content(file.read(START))
+    if fault is not None:
+        raise ValueError(fault)
 
 
 @contextmanager

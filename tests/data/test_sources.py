@@ -94,6 +94,8 @@ def test_read_file_formats_hold_the_same_rows(tmp_path: Path, name: str) -> None
         ("r.csv", "text,label (0\t1)\nsoup\twarm,1\n", ["soup\twarm"]),
         # Excel writes it above the header line, and needs it.
         ("r.csv", "sep=;\r\ntext;label\r\nsoup, bread;1\r\n", ["soup, bread"]),
+        # They write empty columns behind the others, and empty rows below them.
+        ("r.csv", "text,label,,\r\nsoup,1,,\r\nbread,1,,\r\n,,,\r\n,,,\r\n", ["soup", "bread"]),
         # Spreadsheets write a byte-order mark.
         ("r.csv", "\ufefftext,label\r\nZoë,1\r\n", ["Zoë"]),
         # Excel's "Unicode text" is UTF-16, with a mark.
@@ -111,6 +113,27 @@ def test_read_file_keeps_texts_as_they_are(
     assert texts_of(read_file(tmp_path / name)) == texts
 
 
+def test_read_rows_keeps_an_empty_row_among_others(tmp_path: Path) -> None:
+    """It is no end of the sheet, and is named where its text is missed."""
+    (tmp_path / "r.csv").write_text("a,b\n1,2\n,\n\t, \n3,4\n,\n", encoding="utf-8")
+    assert [row["a"] for row in read_rows(str(tmp_path / "r.csv"))] == ["1", "", "\t", "3"]
+
+
+def test_read_rows_objects_of_lists_are_rows_if_there_are_several(tmp_path: Path) -> None:
+    """Only a single one is a table by columns."""
+    rows = [{"words": ["a", "b"], "tags": ["x", "y"]}] * 2
+    assert list(read_rows(str(write_jsonl(tmp_path / "r.jsonl", rows)))) == rows
+
+
+def test_read_rows_says_that_quotes_after_a_blank_are_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text('label,text\n1, "fine"\n', encoding="utf-8")
+    assert list(read_rows(str(path))) == [{"label": "1", "text": ' "fine"'}]
+    assert f"{path} has blanks before quotation marks" in caplog.text
+
+
 def test_read_file_turns_class_ids_into_names(tmp_path: Path) -> None:
     """Splits may number the same names differently; -1 stands for no label."""
     named = ClassLabel(names=["no", "yes"])
@@ -125,6 +148,7 @@ def test_read_file_turns_class_ids_into_names(tmp_path: Path) -> None:
     assert split.class_names == {"label": ("no", "yes"), "tags": ("no", "yes")}
 
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 GOOD_CSV = b"text,label\na,1\n"
 BROKEN = {
     "unknown ending": ("r.xlsx", b"a", r"unknown ending; allowed are .csv, .*; save a spreadsheet"),
@@ -144,6 +168,47 @@ BROKEN = {
     "torn utf-16": ("r.csv", "Zoë".encode("utf-16")[:-1], "data; save it as UTF-8$"),
     "lines of text": ("r.txt", b"a\n", "; put a header line such as text,label above it"),
     "torn gzip": ("r.csv.gz", gzip.compress(GOOD_CSV)[:-9], "ended before the end-of"),
+    "empty columns with a value": (
+        "r.csv",
+        b"a,b,,\nx,1,,\ny,0,,z\n",
+        "line 3 has 'z' in a column w",
+    ),
+    "blank before a quote": ("r.csv", b'a,b\n1, "x, y"\n', "line 2 has 3 .*; delete the blanks"),
+    "blank after a quote": ("r.csv", b'a,b\n"1" ,"x, y"\n', "line 2: .*; delete the blanks"),
+    "key twice": (
+        "r.jsonl",
+        b'{"a": 1}\n{"a": 1, "a": 2}\n',
+        "line 2: an object has the key 'a' t",
+    ),
+    "inner key twice": (
+        "r.json",
+        b'[{"a": {"x": 1, "x": 2}}]',
+        "line 1: an object has the key 'x' t",
+    ),
+    "columns": (
+        "r.json",
+        b'{"a": {"0": 1}, "b": {"0": 2}}',
+        "a table by columns .*orient=.records",
+    ),
+    "lists": (
+        "r.json",
+        b'{"a": ["x", "y"], "b": ["p", "q"]}',
+        "a table by columns, not rows; save",
+    ),
+    "split": (
+        "r.json",
+        b'{"columns": ["a"], "data": [["x"]]}',
+        "its columns apart, not rows; save",
+    ),
+    "nested rows": ("r.json", b'{"data": [{"a": 1}]}', "its rows in 'data', not rows; save"),
+    "pointer": ("r.csv", POINTER, "it is a pointer of Git LFS, .* `git lfs pull`"),
+    "packed pointer": ("r.json.gz", POINTER, "it is a pointer of Git LFS"),
+    "parquet pointer": ("r.parquet", POINTER, "it is a pointer of Git LFS"),
+    "page": (
+        "r.csv",
+        b"\n<!DOCTYPE HTML>\n<html>",
+        "it is a page of the web .*; download it again",
+    ),
     "torn parquet": ("r.parquet", b"PAR1 and no more", "Parquet magic bytes not found"),
 }
 
