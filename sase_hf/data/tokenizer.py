@@ -3,12 +3,14 @@
 import json
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from copy import copy
 from itertools import chain, islice, product
 from typing import Any, Literal
 
 import regex
 from tokenizers import (
+    AddedToken,
     Regex,
     Tokenizer,
     decoders,
@@ -43,7 +45,28 @@ class LenientTokenizer(TokenizersBackend):
 
     JSON and file names can hold a surrogate, and the stock class fails on it with the whole batch.
     Where this package is not imported, the stock class loads in its place.
+
+    A text that spells a named special token, such as the padding token, is cut like any other. A
+    special token that a user adds, by `add_special_tokens` or `extra_special_tokens`, is read as
+    one token, also by the stock class that loads it.
     """
+
+    def _add_tokens(
+        self, new_tokens: Sequence[str | AddedToken], special_tokens: bool = False
+    ) -> int:
+        """Add tokens; only named special ones are special to the backend, which then cuts them."""
+        named = set(self.special_tokens_map.values())
+        tokens = []
+        for new_token in new_tokens:
+            is_named = str(new_token) in named
+            if isinstance(new_token, str):
+                token = AddedToken(new_token, normalized=not (special_tokens or is_named))
+            else:
+                token = copy(new_token)
+            token.special = is_named
+            tokens.append(token)
+        added: int = super()._add_tokens(tokens)
+        return added
 
     def _encode_plus(  # type: ignore[override]  # which names each option
         self, text: Any, text_pair: Any = None, **options: Any

@@ -1,11 +1,13 @@
 """Which words a built tokenizer knows, how it cuts a text, and what it never mistakes."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from datasets import Dataset
+from tokenizers import AddedToken
 from transformers import AutoTokenizer, TokenizersBackend
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
@@ -148,6 +150,40 @@ def test_tokenizer_reads_typed_special_tokens_and_lone_surrogates_as_text(
         assert each(lone, lone) == each(replaced, replaced)
         assert each([("soup", lone)]) == each([("soup", replaced)])
         assert each([[lone]], is_split_into_words=True)["input_ids"] == [expected]
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda tokenizer: tokenizer.add_special_tokens({"additional_special_tokens": ["[USER]"]}),
+        lambda tokenizer: tokenizer.add_special_tokens({"extra_special_tokens": ["[USER]"]}),
+        lambda tokenizer: tokenizer.add_tokens(["[USER]"], special_tokens=True),
+        lambda tokenizer: tokenizer.add_tokens(AddedToken("[USER]", special=True)),
+    ],
+)
+def test_tokenizer_reads_a_token_that_a_user_adds(
+    add: Callable[[TokenizersBackend], int], tmp_path: Path
+) -> None:
+    """Also where it is added as a special one; named ones, such as [PAD], stay text."""
+    tokenizer = build_tokenizer(TEXTS)
+    assert add(tokenizer) == 1
+    user = len(tokenizer) - 1
+    tokenizer.add_tokens(["[PAD]"])
+    typed = tokenizer("[ pad ] [ unk ]")["input_ids"]
+    loaded = reloaded(tokenizer, tmp_path)
+    for each in (tokenizer, loaded, TokenizersBackend.from_pretrained(tmp_path)):
+        soup = each("soup")["input_ids"]
+        assert each("soup[USER] soup")["input_ids"] == [*soup, user, *soup]
+        assert each("[PAD] [UNK] [USER]")["input_ids"] == [*typed, user]
+        assert each.decode([*soup, each.pad_token_id], skip_special_tokens=True) == "soup"
+
+
+def test_tokenizer_loads_with_more_special_tokens(
+    tokenizer: TokenizersBackend, tmp_path: Path
+) -> None:
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path, extra_special_tokens=["[USER]"])
+    assert loaded("[USER]")["input_ids"] == [len(tokenizer)]
 
 
 def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
