@@ -1,0 +1,138 @@
+"""The beginning of a text that a limit of tokens lets a model read, found without reading it all.
+
+A tokenizer makes every token of a text before it cuts, which takes some 150 bytes of memory for
+each byte of the text. This file imports the standard library only, so that it also travels beside
+an exported model.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+CHARACTERS_PER_TOKEN = 16  # of the first beginning that is tried; English has some five
+SHORTEST = 1_024  # characters of that beginning
+GROWTH = 8  # the next beginning is so many times as long
+PIECE_SIZE = 2**16  # characters that are counted at a time
+SPACES = " \t\r\n"  # white space for every tokenizer
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Tokens = Sequence[tuple[int, tuple[int, int]]]  # each with its offsets: start and end in the text
+Encode = Callable[[str], Tokens]
+
+
+def needed_texts(
+    tokenizer: Any, texts: Sequence[str], max_length: int | None = None
+) -> tuple[str, ...]:
+    """Return the beginnings of one text, or of the two texts of a pair, that must be tokenized.
+
+    Cut after `max_length` tokens, they give the tokens and the offsets of the whole texts, whatever
+    the strategy of the cut. A text is returned whole if the tokenizer has no limit or cuts the left
+    side, or if no beginning is enough. Two long texts are returned whole if they share an odd
+    number of tokens, because the longer one then keeps one token more.
+
+    Args:
+        tokenizer: A fast tokenizer of transformers.
+        texts: One text or two. A lone surrogate counts as U+FFFD.
+        max_length: Tokens of all texts together, special tokens included; by default the limit of
+            the tokenizer.
+    """
+    limit = tokenizer.model_max_length if max_length is None else max_length
+    whole = tuple(texts)
+    if tokenizer.truncation_side != "right" or all(is_short(text, limit) for text in texts):
+        return whole
+
+    def encode(text: str) -> Tokens:
+        return encode_alone(tokenizer, text)
+
+    parts = [needed_part(encode, text, limit) for text in texts]
+    if len(texts) == 2:
+        num_shared = limit - tokenizer.num_special_tokens_to_add(pair=True)
+        if num_shared % 2 == 1:  # the text with more tokens keeps one more: it must stay that text
+            are_cut = [len(part) < len(text) for part, text in zip(parts, texts, strict=True)]
+            if all(are_cut):
+                return whole
+            if any(are_cut):
+                cut = are_cut.index(True)
+                num_others = len(encode(texts[1 - cut]))
+                parts[cut] = needed_part(encode, texts[cut], max(limit, num_others + 1))
+    return tuple(parts)
+
+
+def encode_alone(tokenizer: Any, text: str) -> Tokens:
+    """Return the tokens of a text with their offsets, without special tokens and without a cut."""
+    readable = _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+    encoded = tokenizer(
+        readable,
+        add_special_tokens=False,
+        return_offsets_mapping=True,
+        verbose=False,  # no warning of indexing errors: the model does not read these tokens
+    )
+    return list(zip(encoded["input_ids"], encoded["offset_mapping"], strict=True))
+
+
+def is_short(text: str, max_tokens: int) -> bool:
+    """Return whether a text is so short that looking for a shorter part is not worth it."""
+    return len(text) <= 2 * max(CHARACTERS_PER_TOKEN * max_tokens, SHORTEST)
+
+
+def needed_part(encode: Encode, text: str, max_tokens: int) -> str:
+    """Return a beginning of a text that has the same first `max_tokens` tokens as the whole text.
+
+    Two beginnings, one twice as long as the other, are encoded. What follows a beginning can change
+    its last tokens only: if the first tokens lie in its first half and are equal in both, they are
+    those of the whole text.
+
+    Args:
+        encode: Returns the tokens of a text, each with its offsets, without special tokens.
+        text: Any text; its words may be of any length.
+        max_tokens: How many tokens are needed.
+    """
+    size = max(CHARACTERS_PER_TOKEN * max_tokens, SHORTEST)
+    while 2 * size < len(text):
+        part = text[: cut_place(text, 0, size)]
+        tokens = encode(part)[:max_tokens]
+        if len(tokens) == max_tokens and _end_of(tokens) <= len(part) // 2:
+            longer = text[: cut_place(text, 0, 2 * size)]
+            if encode(longer)[:max_tokens] == tokens:
+                return part
+        size *= GROWTH
+    return text
+
+
+def _end_of(tokens: Tokens) -> int:
+    """Return where the last of some tokens ends in the text."""
+    return max((end for _, (_, end) in tokens), default=0)
+
+
+def count_tokens(tokenizer: Any, text: str) -> int:
+    """Return how many tokens a text has without special ones, in the memory of `PIECE_SIZE` each.
+
+    The count of a text longer than that may be off by one token for each piece.
+    """
+    count = start = 0
+    while start < len(text):
+        end = cut_place(text, start, PIECE_SIZE)
+        piece = _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text[start:end])
+        encoded = tokenizer(piece, add_special_tokens=False, verbose=False)
+        count += len(encoded["input_ids"])
+        start = end
+    return count
+
+
+def cut_place(text: str, start: int, size: int) -> int:
+    """Return where a piece from `start` of at most `size` characters ends.
+
+    That is before the last white space in its second half or, if there is none, between any two
+    characters.
+    """
+    end = start + size
+    if end >= len(text):
+        return len(text)
+    middle = start + size // 2
+    last_space = max(text.rfind(space, middle, end) for space in SPACES)
+    if last_space < 0:
+        return end
+    while last_space > middle and text[last_space - 1] in SPACES:
+        last_space -= 1
+    return last_space

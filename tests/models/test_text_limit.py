@@ -1,0 +1,100 @@
+"""The beginning of a text that a limit of tokens needs."""
+
+import random
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import TokenizersBackend
+
+from sase_hf import build_tokenizer
+from sase_hf.data.tokenizer import build_translation_tokenizer
+from sase_hf.models import text_limit
+from sase_hf.models.text_limit import count_tokens, needed_texts
+
+# Words, white space and what joins characters across a cut.
+PIECES = (
+    *("a", "the", "don't", "can\u2019t", "!!!", "...\n\n", "12345", "'s", "x" * 40, "so" * 60),
+    *(" ", "  ", "\n", "\t", "\x1c", "\u3000", "e\u0301", "\u0301" * 5, "\u1112\u1161\u11ab"),
+    *("\u6211\u4eec", "\u0e01\u0e47", "\u0130", "\ufb01", "\U0001f642\U0001f3fd", "\ufffd"),
+)
+
+
+def random_text(rng: random.Random, num_pieces: int) -> str:
+    return "".join(rng.choice(PIECES) + rng.choice(("", " ")) for _ in range(num_pieces))
+
+
+def word_pieces(texts: list[str]) -> TokenizersBackend:
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    trainer: Any = trainers.WordPieceTrainer
+    tokenizer.train_from_iterator(
+        texts, trainer(vocab_size=150, special_tokens=special, show_progress=False)
+    )
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return TokenizersBackend(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]")
+
+
+def byte_pairs(texts: list[str]) -> TokenizersBackend:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer: Any = trainers.BpeTrainer
+    tokenizer.train_from_iterator(
+        texts, trainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
+    )
+    return TokenizersBackend(tokenizer_object=tokenizer)
+
+
+TOKENIZERS: dict[str, Any] = {
+    "words": lambda texts: build_tokenizer(texts, 200),
+    "unspaced": lambda texts: build_tokenizer(["\u6211\u4eec" * 99, *texts], 200),
+    "characters": lambda texts: build_tokenizer(texts, 200, level="character"),
+    "translation": lambda texts: build_translation_tokenizer(texts, 200, subwords=True),
+    "word pieces": word_pieces,
+    "byte pairs": byte_pairs,
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_needed_texts_give_the_tokens_and_offsets_of_the_whole_texts(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Singles and pairs, limits even and odd, words without an end."""
+    monkeypatch.setattr(text_limit, "SHORTEST", 24)
+    monkeypatch.setattr(text_limit, "GROWTH", 2)
+    monkeypatch.setattr(text_limit, "CHARACTERS_PER_TOKEN", 5)
+    rng = random.Random(0)
+    tokenizer = TOKENIZERS[name]([random_text(rng, 60) for _ in range(30)])
+    num_cut = 0
+    for _ in range(120):
+        texts = [random_text(rng, rng.randint(0, 80)) for _ in range(rng.choice((1, 2)))]
+        limit = rng.choice((16, 17))
+        parts = needed_texts(tokenizer, texts, limit)
+        options = {"truncation": True, "max_length": limit, "return_offsets_mapping": True}
+        assert dict(tokenizer(*parts, **options)) == dict(tokenizer(*texts, **options)), texts
+        num_cut += parts != tuple(texts)
+    assert num_cut > 10, "the premise: some texts are cut"
+
+
+def test_needed_texts_of_a_long_text_are_short_and_of_a_short_one_whole() -> None:
+    tokenizer = build_tokenizer(["the soup was good"], model_max_length=512)
+    text = "the soup was good " * 100_000
+    [part] = needed_texts(tokenizer, [text])
+    assert text.startswith(part)
+    assert 2_000 < len(part) < 10_000
+    assert needed_texts(tokenizer, [text[:5_000]]) == (text[:5_000],)
+    tokenizer.truncation_side = "left"
+    assert needed_texts(tokenizer, [text]) == (text,)
+    tokenizer.truncation_side, tokenizer.model_max_length = "right", int(1e30)
+    assert needed_texts(tokenizer, [text]) == (text,), "no limit"
+
+
+def test_count_tokens_counts_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_limit, "PIECE_SIZE", 50)
+    tokenizer = build_tokenizer(["the soup was not good"])
+    text = "The soup   wasn't good,\n" * 40 + "\ud800"
+    assert count_tokens(tokenizer, text) == len(tokenizer(text)["input_ids"]) == 241
+    assert count_tokens(tokenizer, "") == 0
