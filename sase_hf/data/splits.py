@@ -22,7 +22,7 @@ from .labels import MULTI_LABEL, REGRESSION, CellFault, LabelColumn, is_unlabell
 from .rationales import marked_tokens, parse_spans
 from .repeats import text_digests, warn_of_repeats
 from .sources import Columns, StoredSplit, open_sources, scratch_file, writing_rows
-from .tokenizer import truncation
+from .tokenizer import cut_texts, truncation
 
 logger = logging.getLogger(__name__)
 
@@ -363,14 +363,18 @@ def encode_task(
 
     def encode(batch: Mapping[str, list[Any]]) -> BatchEncoding:
         if not apart:
-            texts = batch["text"], batch["text_pair"] if is_pair else None
+            names = TEXT_COLUMNS if is_pair else TEXT_COLUMNS[:1]
+            texts = cut_texts(tokenizer, [batch[name] for name in names], max_seq_length)
             is_marked = any(name in batch for name in SPAN_COLUMNS)
             encoded = tokenizer(*texts, return_offsets_mapping=is_marked, **options)
             if is_marked:
                 encoded["rationale"] = list(_marks(encoded, batch))
                 del encoded["offset_mapping"]
             return encoded
-        sides = (tokenizer(batch[name], **options)["input_ids"] for name in TEXT_COLUMNS)
+        sides = []
+        for name in TEXT_COLUMNS:
+            texts = cut_texts(tokenizer, [batch[name]], max_seq_length)
+            sides.append(tokenizer(*texts, **options)["input_ids"])
         pairs = list(zip(*sides, strict=True))
         types = [[0] * len(first) + [1] * len(second) for first, second in pairs]
         ids = [first + second for first, second in pairs]
@@ -393,7 +397,9 @@ def encode_pairs(task: TaskData, tokenizer: PreTrainedTokenizerBase) -> DatasetD
     options = truncation(tokenizer, None)
 
     def encode(batch: Mapping[str, list[str]]) -> BatchEncoding:
-        return tokenizer(batch["text"], text_target=batch.get("text_pair"), **options)
+        names = [name for name in TEXT_COLUMNS if name in batch]
+        texts = [cut_texts(tokenizer, [batch[name]])[0] for name in names]
+        return tokenizer(texts[0], text_target=texts[1] if texts[1:] else None, **options)
 
     return _tokenized(task, encode)
 

@@ -24,6 +24,8 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase, TokenizersBacke
 from transformers.tokenization_utils_base import LARGE_INTEGER
 from transformers.utils import logging
 
+from ..models.text_limit import PIECE_SIZE, cut_place, needed_texts
+
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 PAD_TOKEN = "[PAD]"
@@ -222,6 +224,19 @@ def truncation(tokenizer: PreTrainedTokenizerBase, max_seq_length: int | None) -
     return {"truncation": True, "max_length": limit} if limit < LARGE_INTEGER else {}
 
 
+def cut_texts(
+    tokenizer: PreTrainedTokenizerBase,
+    columns: Sequence[Sequence[str]],
+    max_seq_length: int | None = None,
+) -> list[list[str]]:
+    """Return one or two columns of texts, each cut behind what `truncation` lets through.
+
+    The tokens stay the same; a long text would be tokenized whole, in 150 times its memory.
+    """
+    rows = (needed_texts(tokenizer, row, max_seq_length) for row in zip(*columns, strict=True))
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
+
+
 def _characters_of_words(texts: Iterable[str]) -> tuple[Iterable[str], str]:
     """Return all texts, and the class of the characters that form words in them.
 
@@ -302,7 +317,16 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
         if fault := text_fault(text):
             advice = 'From a dataset, pass one column: dataset["text"]'
             raise ValueError(f"text {position} (counted from 0): {fault}. {advice}")
-        yield text
+        yield from _pieces(text)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield a text in pieces that hold its words, because a long one takes much memory."""
+    start = 0
+    while start < len(text):
+        end = cut_place(text, start, PIECE_SIZE)
+        yield text[start:end]
+        start = end
 
 
 def _extended(tokenizer: Tokenizer, extra_words: Iterable[str], vocab_size: int) -> dict[str, int]:

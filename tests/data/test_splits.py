@@ -17,10 +17,12 @@ from tokenizers import Tokenizer, models, processors
 from transformers import TokenizersBackend
 
 from sase_hf import build_tokenizer
-from sase_hf.data.arguments import DataArguments
+from sase_hf.data import splits
+from sase_hf.data.arguments import DataArguments, PairArguments
 from sase_hf.data.labels import MULTI_LABEL
 from sase_hf.data.sources import scratch_file
-from sase_hf.data.splits import TaskData, encode_task, load_task
+from sase_hf.data.splits import TaskData, encode_pairs, encode_task, load_pairs, load_task
+from sase_hf.data.tokenizer import LenientTokenizer
 
 
 def load(**fields: Any) -> TaskData:
@@ -395,3 +397,42 @@ def test_pairs_have_standard_columns_and_token_types(tmp_path: Path) -> None:
     blind = TokenizersBackend(tokenizer_object=words, unk_token="[UNK]")
     with pytest.raises(ValueError, match="TokenizersBackend gives both texts of a pair the same"):
         encode_task(task, blind)
+
+
+@pytest.mark.parametrize("form", ["texts", "pairs", "pairs apart", "translation"])
+def test_encode_task_makes_no_tokens_that_are_cut(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text of 20 MB would take gigabytes; its first tokens are the same without the rest."""
+    long = " ".join(f"w{index}" for index in range(1_500))
+    texts = [long, "short and good", f"{long} bad"]
+    columns = {"text": texts} if form == "texts" else {"a": texts, "b": [*texts[1:], texts[0]]}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    path = str(write_jsonl(tmp_path / "rows.jsonl", rows * 2))
+    if form in ("texts", "pairs"):
+        labelled = [{**row, "label": str(index % 2)} for index, row in enumerate(rows * 2)]
+        names = list(columns)
+        path = str(write_jsonl(tmp_path / "labelled.jsonl", labelled))
+        task = load(train_file=path, text_column_names=names)
+    else:
+        task = load_pairs(PairArguments(train_file=path, text_column_names=["a", "b"]))
+    tokenizer = build_tokenizer(texts, model_max_length=100)
+
+    def encoded() -> list[dict[str, Any]]:
+        if form == "translation":
+            return encode_pairs(task, tokenizer)["train"].to_list()
+        return encode_task(task, tokenizer, apart=form == "pairs apart")["train"].to_list()
+
+    sizes: list[int] = []
+    encode_plus = LenientTokenizer._encode_plus
+
+    def counted(self: Any, text: Any, text_pair: Any = None, **options: Any) -> Any:
+        sizes.extend(map(len, [text] if isinstance(text, str) else text))
+        return encode_plus(self, text, text_pair, **options)
+
+    monkeypatch.setattr(LenientTokenizer, "_encode_plus", counted)
+    bounded = encoded()
+    assert max(sizes) < 4_000 < len(long)
+    monkeypatch.setattr(splits, "cut_texts", lambda _, columns, *__: list(map(list, columns)))
+    assert encoded() == bounded
+    assert max(sizes) > 4_000, "the premise: the other way makes all tokens"

@@ -1,16 +1,16 @@
 """Which words a built tokenizer knows, how it cuts a text, and what it never mistakes."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from datasets import Dataset
-from tokenizers import AddedToken
+from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer, TokenizersBackend
 
-from sase_hf import build_tokenizer, build_translation_tokenizer
+from sase_hf import build_tokenizer, build_translation_tokenizer, data
 from sase_hf.data.tokenizer import LenientTokenizer
 
 TEXTS = ["The soup was good, the bread was not.", "I don't like the soup.", "Pad it [ unk ]!"]
@@ -184,6 +184,28 @@ def test_tokenizer_loads_with_more_special_tokens(
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path, extra_special_tokens=["[USER]"])
     assert loaded("[USER]")["input_ids"] == [len(tokenizer)]
+
+
+@pytest.mark.parametrize("build", [build_tokenizer, build_translation_tokenizer])
+def test_build_tokenizer_counts_a_long_text_in_pieces(
+    build: Callable[..., TokenizersBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted whole, 20 MB take a gigabyte; the words are the same."""
+    rng = random.Random(0)
+    text = " \n".join("".join(rng.choices("abc'.", k=rng.randint(1, 6))) for _ in range(3_000))
+    whole = build([text]).get_vocab()
+    sizes: list[int] = []
+    train = Tokenizer.train_from_iterator
+
+    def counted(self: Tokenizer, texts: Iterable[str], trainer: Any) -> None:
+        pieces = list(texts)
+        sizes.extend(map(len, pieces))
+        train(self, pieces, trainer)
+
+    monkeypatch.setattr(data.tokenizer, "PIECE_SIZE", 50)
+    monkeypatch.setattr(Tokenizer, "train_from_iterator", counted)
+    assert build([text]).get_vocab() == whole
+    assert max(sizes) <= 50
 
 
 def test_tokenizer_saved_is_a_stock_one(tokenizer: TokenizersBackend, tmp_path: Path) -> None:
