@@ -23,8 +23,10 @@ from torch import Tensor
 from transformers import TokenizersBackend
 from transformers.utils import logging
 
-from ..utils.files import FilePath
+from ..utils.files import START, FilePath, foreign_content
 from ..utils.loading import may_be_on_the_hub
+
+logger = logging.get_logger(__name__)
 
 # The files of a static embedding, and the names of its matrix in model2vec and in
 # sentence-transformers' StaticEmbedding.
@@ -38,9 +40,13 @@ CONTINUATION = "##"
 MAX_LINE = 2**20  # bytes: a longer line, or word of a binary file, is not one of word vectors
 MAX_WIDTH = 10_000  # a first line that promises more numbers per word is not one of word vectors
 
-# A word, and the numbers of its vector: their texts, or an array of float32.
-Row = tuple[str, Any]
-RawRow = tuple[bytes, Any]
+# A file with more rows that cannot be read is not one of word vectors.
+MAX_BAD_SHARE = 0.001
+MAX_BAD_ROWS = 100  # from here on a file is refused before it is read to its end
+
+# A number from 1, a word, and the numbers of its vector: their texts, or an array of float32.
+Row = tuple[int, str, Any]
+RawRow = tuple[bytes, Any]  # no numbers where the line, in place of the word, is malformed
 
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,12})\s*")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf)", re.IGNORECASE)
@@ -78,17 +84,21 @@ def load_word_vectors(
         hub_options: `token` and `cache_dir` of a download.
 
     Returns the matrix, float32, shape (vocab, d), and the share of the vocabulary found in the
-    file, special tokens not counted. Raises ValueError if the file cannot be unpacked, a row is
-    malformed (row 1 is the first below the header) or missing, no word is found, or the file to
-    read is not clear; OSError if there is no such file or repository, or no way to the Hub.
+    file, special tokens not counted. Rows that cannot be read are passed over and counted in the
+    log. Raises ValueError if the file cannot be unpacked, more than a thousandth of the rows are
+    malformed (row 1 is the first below the header) or rows are missing, no word is found, or the
+    file to read is not clear; OSError if there is no such file or repository, or no way to the Hub.
     """
     specials = set(tokenizer.all_special_tokens)
     wanted = {word: i for word, i in tokenizer.get_vocab().items() if word not in specials}
     normalizer = tokenizer.backend_tokenizer.normalizer
     normalize = normalizer.normalize_str if normalizer else str
-    with _open_rows(path, member, hub_options) as (width, rows):
+    faults = _Faults()
+    with _open_rows(path, member, hub_options, faults) as (width, rows):
         vectors = np.zeros((len(tokenizer), width), np.float32)
-        found = _fill(vectors, rows, wanted, normalize)
+        found = _fill(vectors, rows, wanted, normalize, faults)
+        faults.check()
+        faults.warn(os.fspath(path))
     if not found:
         doubt = "are both of the same language, and is the tokenizer lower-cased if the file is?"
         raise ValueError(f"{path} has none of the tokenizer's {len(wanted)} words; {doubt}")
@@ -107,24 +117,55 @@ def _fill(
     rows: Iterable[Row],
     wanted: Mapping[str, int],
     normalize: Callable[[str], str],
+    faults: "_Faults",
 ) -> list[int]:
     """Parse the rows of wanted words into their vectors; return the indices found, sorted."""
     found: dict[int, bool] = {}  # index of each word found -> whether it is spelt exactly
     shown = logging.tqdm(rows, desc="Reading vectors", unit=" words", delay=1)
-    for number, (word, numbers) in enumerate(shown, start=1):
+    for number, word, numbers in shown:
         exact = word in wanted
         index = wanted.get(word if exact else normalize(word))
         if index is None or found.get(index, -1) >= exact:
             continue
-        found[index] = exact
         try:
             with np.errstate(over="ignore"):  # a number that overflows becomes infinite
-                vectors[index] = np.array(numbers, np.float32)
+                vector = np.array(numbers, np.float32)
         except ValueError as error:
-            raise ValueError(f"row {number}, {word!r}: {error}") from error
-        if not np.isfinite(vectors[index]).all():
-            raise ValueError(f"row {number}, {word!r}: a number is not finite")
+            faults.add(f"row {number}, {word!r}: {error}")
+            continue
+        if not np.isfinite(vector).all():
+            faults.add(f"row {number}, {word!r}: a number is not finite")
+            continue
+        found[index] = exact
+        vectors[index] = vector
     return sorted(found)
+
+
+class _Faults:
+    """The rows of a file that cannot be read: a few are passed over, and more are refused."""
+
+    def __init__(self) -> None:
+        self.num_rows = self.num_bad = 0
+        self.first = ""
+
+    def add(self, fault: str) -> None:
+        """Count a row; ValueError names the first one where the beginning has too many."""
+        self.first = self.first or fault
+        self.num_bad += 1
+        if self.num_bad > MAX_BAD_ROWS:
+            self.check()
+
+    def check(self) -> None:
+        """Raise ValueError if more than a thousandth of the rows so far cannot be read."""
+        if self.num_bad > MAX_BAD_SHARE * self.num_rows:
+            more = f" ({self.num_bad:,} of {self.num_rows:,} rows)" if self.num_bad > 1 else ""
+            raise ValueError(f"{self.first}{more}")
+
+    def warn(self, name: str) -> None:
+        """Log how many rows were passed over."""
+        if self.num_bad:
+            rows = "row" if self.num_bad == 1 else "rows"
+            logger.warning(f"{name}: {self.num_bad:,} {rows} passed over, the first: {self.first}")
 
 
 def read_words(path: FilePath, *, member: str | None = None, **hub_options: Any) -> Iterator[str]:
@@ -133,14 +174,16 @@ def read_words(path: FilePath, *, member: str | None = None, **hub_options: Any)
     They are `extra_words` for `build_tokenizer`. Arguments and errors are those of
     `load_word_vectors`.
     """
-    with _open_rows(path, member, hub_options) as (_, rows):
-        for word, _ in rows:
+    faults = _Faults()
+    with _open_rows(path, member, hub_options, faults) as (_, rows):
+        for _, word, _ in rows:
             yield word
+        faults.check()
 
 
 @contextmanager
 def _open_rows(
-    path: FilePath, member: str | None, hub_options: dict[str, Any]
+    path: FilePath, member: str | None, hub_options: dict[str, Any], faults: _Faults
 ) -> Iterator[tuple[int, Iterator[Row]]]:
     """Give d and an iterator of the rows; errors inside the block name the file."""
     name = os.fspath(path)
@@ -157,13 +200,14 @@ def _open_rows(
             paths = [fetch(file) for file in files]
             name = f"{name}/{files[0]}"
         if len(paths) > 1:
-            yield _static_rows(*paths)
+            width, words = _static_rows(*paths)
+            yield width, _checked(words, None, faults)
             return
         with open(paths[0], "rb") as packed, ExitStack() as stack:
             try:
                 unpacked = _unpack(stack, packed, member)
                 stream = stack.enter_context(BufferedReader(unpacked, buffer_size=1 << 20))
-                yield _read_form(stream)
+                yield _read_form(stream, faults)
             except _UNPACKING_ERRORS as error:
                 fault = f"it cannot be unpacked: {error}; is it complete and not encrypted?"
                 raise ValueError(fault) from error
@@ -215,7 +259,7 @@ def _unclear(held: list[str], member: str | None) -> ValueError:
     return ValueError(f"it holds {held[:20]}; {way_out}")
 
 
-def _static_rows(weights: str, tokenizer: str) -> tuple[int, Iterator[Row]]:
+def _static_rows(weights: str, tokenizer: str) -> tuple[int, Iterator[RawRow]]:
     """Return d and the rows of whole words of a static embedding, in the order of ids."""
     try:
         with safe_open(weights, framework="pt") as file:  # it has compared all sizes by now
@@ -237,21 +281,25 @@ def _static_rows(weights: str, tokenizer: str) -> tuple[int, Iterator[Row]]:
     # If few tokens begin with the mark, it is an ordinary character and marks no words.
     is_marked = 10 * sum(token.startswith(WORD_STARTS) for token in vocabulary) > len(vocabulary)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[RawRow]:
         for token in sorted(vocabulary, key=vocabulary.__getitem__):
             vector = matrix[vocabulary[token]]
             if is_marked and token.startswith(WORD_STARTS):
                 if token[1:]:
-                    yield token[1:], vector
+                    yield token[1:].encode(), vector
             elif not (token.startswith(CONTINUATION) or (is_marked and token[:1].isalnum())):
-                yield token, vector
+                yield token.encode(), vector
 
     return shape[1], rows()
 
 
 def _unpack(stack: ExitStack, packed: BufferedReader, member: str | None) -> Any:
     """Return the stream of a file's content, after its first bytes: zip, gzip or plain."""
-    magic = packed.peek(4)[:4]
+    start = packed.peek(START)[:START]
+    fault = foreign_content(start)
+    if fault is not None:
+        raise ValueError(fault)
+    magic = start[:4]
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
         archive = stack.enter_context(zipfile.ZipFile(packed))
         names = archive.namelist()
@@ -267,7 +315,7 @@ def _unpack(stack: ExitStack, packed: BufferedReader, member: str | None) -> Any
     return packed
 
 
-def _read_form(stream: BufferedReader) -> tuple[int, Iterator[Row]]:
+def _read_form(stream: BufferedReader, faults: _Faults) -> tuple[int, Iterator[Row]]:
     """Return d and the rows; the first ones show the form."""
     lines = iter(partial(stream.readline, MAX_LINE), b"")
     first = next(lines, b"")
@@ -277,22 +325,24 @@ def _read_form(stream: BufferedReader) -> tuple[int, Iterator[Row]]:
         allowed = f"a word and 1 to {MAX_WIDTH} numbers, or two counts: words and numbers of each"
         raise ValueError(f"line 1: {width} numbers per word; the line must be {allowed}")
     if header is None:
-        return width, _checked(_text_rows(chain([first], lines), width), None)
+        return width, _checked(_text_rows(chain([first], lines), width), None, faults)
     fields = stream.peek().partition(b"\n")[0].split()[1:][-width:]
     is_text = fields and all(map(_NUMBER.fullmatch, fields))
     rows = _text_rows(lines, width) if is_text else _binary_rows(stream, width)
-    return width, _checked(rows, int(header[1]))
+    return width, _checked(rows, int(header[1]), faults)
 
 
 def _text_rows(lines: Iterable[bytes], width: int) -> Iterator[RawRow]:
     """Take the last d fields of a line as numbers: some words of GloVe hold spaces."""
     for number, line in enumerate(lines, start=1):
+        if len(line) == MAX_LINE:
+            raise ValueError(f"row {number} has more than {MAX_LINE:,} bytes: {line[:40]!r}...")
         word, *numbers = line.rstrip(b" \r\n").rsplit(b" ", width)
         _, space, last = word.rpartition(b" ")
         if len(numbers) < width or (space and _NUMBER.fullmatch(last)):
-            form = f"a word and {width} numbers"
-            raise ValueError(f"row {number}: {line!r:.80} is not {form}")
-        yield word, numbers
+            yield line, None
+        else:
+            yield word, numbers
 
 
 def _binary_rows(stream: BufferedReader, width: int) -> Iterator[RawRow]:
@@ -309,14 +359,17 @@ def _binary_rows(stream: BufferedReader, width: int) -> Iterator[RawRow]:
         yield bytes(word.lstrip(b"\n")), np.frombuffer(numbers, "<f4")
 
 
-def _checked(rows: Iterable[RawRow], count: int | None) -> Iterator[Row]:
-    """Decode the words of rows, and check how many there are."""
-    number = 0
-    for number, (word, numbers) in enumerate(rows, start=1):
+def _checked(rows: Iterable[RawRow], count: int | None, faults: _Faults) -> Iterator[Row]:
+    """Decode the words of rows, and check how many there are; the bad ones are counted only."""
+    for word, numbers in rows:
+        faults.num_rows += 1
+        if numbers is None:
+            faults.add(f"row {faults.num_rows}: {word!r:.80} is not a word and its numbers")
+            continue
         try:
-            yield word.decode(), numbers
-        except UnicodeDecodeError as error:
-            raise ValueError(f"row {number}: the word {word!r:.80} is not UTF-8") from error
-    if count not in (None, number):
-        fault = f"the first line promises {count} words, {number} follow"
+            yield faults.num_rows, word.decode(), numbers
+        except UnicodeDecodeError:
+            faults.add(f"row {faults.num_rows}: the word {word!r:.80} is not UTF-8")
+    if count not in (None, faults.num_rows):
+        fault = f"the first line promises {count} words, {faults.num_rows} follow"
         raise ValueError(f"{fault}; is the file complete?")

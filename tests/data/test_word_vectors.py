@@ -3,6 +3,7 @@
 import gzip
 import io
 import pickle
+import re
 import struct
 import tracemalloc
 import zipfile
@@ -117,6 +118,8 @@ def test_word_vectors_member_of_a_zip_is_chosen_by_name(path: Path) -> None:
         (b"4 3\n" + GLOVE, r"first line promises 4 words, 3 follow; is the file complete\?"),
         (b"", r"line 1: 0 numbers per word"),
         (binary()[:-9], r"promises 3 words, 2 follow; is the file complete"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS"),
+        (b"<html>", "it is a page of the web"),
         (pickle.dumps({"the": [1.0]}), "line 1: "),  # loading a pickle would run its code
     ],
 )
@@ -124,6 +127,35 @@ def test_word_vectors_malformed_row_is_named(path: Path, data: bytes, message: s
     """Its number leads to it; a vector read one field off would do silent harm."""
     with pytest.raises(ValueError, match=message):
         read(path, data)
+
+
+MANY = b"".join(b"w%d 1 2 3\n" % index for index in range(2_000))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b"bad 1 2 3 4\n", r"row 2001: b'bad 1 2 3 4\n' is not a word"),
+        (b"caf\xe9 1 2 3\n", r"row 2001: the word b'caf\xe9' is not UTF-8"),
+        (b"bad 1 x 3\n", r"row 2001, 'bad': could not convert"),
+        (b"bad 1 nan 3\n", r"row 2001, 'bad': a number is not finite"),
+    ],
+)
+def test_word_vectors_pass_over_a_few_malformed_rows_and_name_the_first(
+    bad: bytes, message: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One broken word in two million must not cost the others; many are no vector file."""
+    data = MANY + bad + b"soup 4 5 6\nbad 7 8 9\n"
+    path.write_bytes(data)
+    tokenizer = build_tokenizer(["soup bad"])
+    matrix, share = load_word_vectors(path, tokenizer)
+    assert share == 1
+    assert matrix[tokenizer.convert_tokens_to_ids("soup")].tolist() == [4, 5, 6]
+    assert matrix[tokenizer.convert_tokens_to_ids("bad")].tolist() == [7, 8, 9], "the next row"
+    assert f"{path}: 1 row passed over, the first: {message}" in caplog.text
+    path.write_bytes(MANY + 3 * bad + b"soup 4 5 6\n")
+    with pytest.raises(ValueError, match=re.escape(message) + r".*\(3 of 2,004 rows\)"):
+        load_word_vectors(path, tokenizer)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zipped], ids=["gzip", "zip"])
@@ -194,7 +226,7 @@ def test_word_vectors_spellings_are_alike_by_the_tokenizers_normalizer(
     ("beginning", "message"),
     [
         (b"", "line 1: 0 numbers per word"),
-        (b"the 0.5 1 2\n", "row 2: .* is not a word and 3 numbers"),
+        (b"the 0.5 1 2\n", "row 2 has more than 1,048,576 bytes"),
         (b"1 3\nthe", "a word has more than 1,048,576 bytes"),
     ],
 )
