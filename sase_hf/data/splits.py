@@ -23,6 +23,7 @@ from .rationales import marked_tokens, parse_spans
 from .repeats import text_digests, warn_of_repeats
 from .sources import Columns, StoredSplit, open_sources, scratch_file, writing_rows
 from .tokenizer import cut_texts, truncation
+from .trained_columns import with_trained_columns
 
 logger = logging.getLogger(__name__)
 
@@ -61,19 +62,24 @@ class TaskData:
         return self.labels.names
 
 
-def load_task(arguments: DataArguments, *, against: bool = False) -> TaskData:
+def load_task(
+    arguments: DataArguments, *, against: bool = False, checkpoint: str | None = None
+) -> TaskData:
     """Load the splits of a task and give its columns their standard names.
 
     The first split, "train" if there is one, decides the columns and the labels. A test split
     without any label is for prediction only. `shuffle_seed` is also the seed of
     `validation_fraction`, which keeps the proportions of the labels. ValueError names flags
     that contradict one another, a line that breaks its format, a missing column, a bad cell.
-    Marks of test rows are read only with those `against` their labels.
+    Marks of test rows are read only with those `against` their labels. Without a train split the
+    columns are those that the model in the folder `checkpoint` was trained on, if they are there.
     """
     with open_sources(arguments) as stored:
         first = stored[0]
         is_test = first.name == "test"
         sample = next(first.batches(), {})
+        if first.name != "train":
+            arguments = with_trained_columns(arguments, checkpoint, first.title, sample)
         asked = {"labelled": not is_test, "against": against}
         columns = find_columns(first.title, sample, arguments, **asked)
         for split in stored:
@@ -101,17 +107,22 @@ def load_pairs(
     problem_type: str = TRANSLATION,
     max_train_words: int | None = None,
     both_directions: bool = False,
+    checkpoint: str | None = None,
 ) -> TaskData:
     """Load the splits of a task without labels, with the columns `text` and `text_pair`.
 
     A test split may come without the second. Training pairs in which a side has more than
     `max_train_words` words, between spaces, are dropped; `both_directions` adds each once more,
-    with the texts exchanged. The errors are those of `load_task`.
+    with the texts exchanged. `checkpoint` and the errors are as in `load_task`.
     """
     with open_sources(arguments) as stored:
         first, least = stored[0], 1 if stored[0].name == "test" else 2
-        names = arguments.text_column_names
-        names = names or list(find_pair(first.title, next(first.batches(), {}), least))
+        sample = next(first.batches(), {})
+        if first.name != "train":
+            arguments = with_trained_columns(
+                arguments, checkpoint, first.title, sample, num_texts=least
+            )
+        names = arguments.text_column_names or list(find_pair(first.title, sample, least))
         columns = Columns(tuple(names), ())
         for split in stored:
             split.adopt_names(columns.texts)

@@ -82,6 +82,7 @@ def read_file(
             label_names=[name for _, name in sorted(labels.items())],
         ),
         against=with_marks,
+        checkpoint=checkpoint,
     )
     if model.reads_pairs and len(task.text_columns) != 2:
         raise ValueError(

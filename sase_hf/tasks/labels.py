@@ -105,7 +105,10 @@ class LabelTask(EncoderTask):
                     f"{own_names}; to train other labels, add --ignore_mismatched_sizes"
                 )
             problem_type, label_names = problem_type or config.problem_type, own_names
-        return load_task(replace(args, problem_type=problem_type, label_names=label_names))
+        return load_task(
+            replace(args, problem_type=problem_type, label_names=label_names),
+            checkpoint=None if config is None else config.name_or_path,
+        )
 
     def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""

@@ -96,7 +96,8 @@ class RetrievalTask(EncoderTask):
 
     def load_rows(self, config: Any = None) -> TaskData:
         """Load the pairs."""
-        return load_pairs(self.data_args, RETRIEVAL)
+        checkpoint = None if config is None else config.name_or_path
+        return load_pairs(self.data_args, RETRIEVAL, checkpoint=checkpoint)
 
     def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
         """Return the ranker; a checkpoint may be that of another head, or of a base model."""

@@ -170,7 +170,9 @@ class TranslationTask(Task):
     def load_rows(self, config: Any = None) -> TaskData:
         """Load the pairs."""
         args = self.data_args
-        return load_pairs(args, TRANSLATION, args.max_train_words, args.both_directions)
+        checkpoint = None if config is None else config.name_or_path
+        options = (args.max_train_words, args.both_directions, checkpoint)
+        return load_pairs(args, TRANSLATION, *options)
 
     def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
         """Return the translation model; refuse a checkpoint of another family."""

@@ -18,6 +18,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
 
+from ..data.trained_columns import ROWS_NAME
 from ..evaluation.privacy import redact
 from ..models.checked_model import sha256_of
 from ..utils.files import FilePath, flush_to_disk, write_text
@@ -25,7 +26,6 @@ from ..utils.files import FilePath, flush_to_disk, write_text
 logger = logging.getLogger(__name__)
 
 MANIFEST_NAME = "manifest.json"
-ROWS_NAME = "training_rows.json"  # where the rows of a run come from
 
 
 def write_manifest(folder: FilePath) -> None:

@@ -1,0 +1,64 @@
+"""Rows to predict are read from the columns that the model was trained on."""
+
+import json
+from pathlib import Path
+
+import pytest
+from rows import write_csv
+
+from sase_hf.data.arguments import DataArguments, PairArguments
+from sase_hf.data.splits import load_pairs, load_task
+from sase_hf.data.trained_columns import ROWS_NAME
+
+NEWS = [
+    {"headline": "Rain is near.", "body": "It will rain all day.", "mood": "sad", "class": "x"},
+    {"headline": "Sun is back.", "body": "It was a fine day.", "mood": "glad", "class": "y"},
+]
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """The folder of a run that read `headline` and `mood`."""
+    folder = tmp_path / "run" / "checkpoint-3"
+    folder.mkdir(parents=True)
+    record = {"text_column_names": ["headline"], "label_column_name": ["mood"]}
+    (tmp_path / "run" / ROWS_NAME).write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("folder", [".", ".."])
+def test_load_task_reads_the_columns_of_the_training(
+    folder: str, checkpoint: Path, tmp_path: Path
+) -> None:
+    """The usual names would choose `body` and `class`."""
+    path = write_csv(tmp_path / "test.csv", NEWS)
+    arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
+    task = load_task(arguments, checkpoint=str(checkpoint / folder))
+    assert (task.text_columns, task.label_columns) == (("headline",), ("mood",))
+    arguments.text_column_names = ["body"]
+    asked = load_task(arguments, checkpoint=str(checkpoint / folder))
+    assert asked.text_columns == ("body",), "a flag wins"
+
+
+def test_load_task_says_that_the_column_of_the_training_is_missing(
+    checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_csv(tmp_path / "test.csv", [{"text": "Rain."}, {"text": "Sun."}])
+    arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
+    assert load_task(arguments, checkpoint=str(checkpoint)).text_columns == ("text",)
+    assert f"trained on headline, which {path} does not have; --text_column" in caplog.text
+
+
+def test_load_task_of_a_training_finds_its_own_columns(checkpoint: Path, tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "train.csv", NEWS)
+    arguments = DataArguments(train_file=str(path), label_column_name="mood")
+    assert load_task(arguments, checkpoint=str(checkpoint)).text_columns == ("body",)
+
+
+def test_load_pairs_keeps_the_direction_of_the_training(tmp_path: Path) -> None:
+    """A model that translates from French must not read the English column, which comes first."""
+    (tmp_path / ROWS_NAME).write_text('{"text_column_names": ["fr", "en"]}', encoding="utf-8")
+    rows = [{"en": "a small house", "fr": "une petite maison"}] * 2
+    path = write_csv(tmp_path / "pairs.csv", rows)
+    task = load_pairs(PairArguments(validation_file=str(path)), checkpoint=str(tmp_path))
+    assert task.splits["validation"]["text"][0] == "une petite maison"
