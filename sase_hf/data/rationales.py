@@ -6,11 +6,13 @@ from 0, the end exclusive, as in `text[start:end]`.
 
 import json
 import reprlib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import regex
 import torch
 from datasets import Dataset
 from transformers import DataCollatorWithPadding
@@ -33,7 +35,21 @@ def parse_spans(cell: Any, text: str) -> list[Span]:
             allowed = f"[[start, end], ...], whole numbers with 0 <= start < end <= {len(text)}"
             fault = f"{reprlib.repr(span)} is no mark on the text; allowed are {allowed}"
             raise ValueError(f"{fault}, or an empty cell for no marks")
-    return [(start, end) for start, end in spans or ()]
+    return [(_start_of_character(text, start), end) for start, end in spans or ()]
+
+
+def _start_of_character(text: str, place: int) -> int:
+    """Return where the character at a place begins, if code points before it compose with it.
+
+    A tokenizer composes them, and its token then ends before the code points that follow the first.
+    """
+    if text.isascii() or unicodedata.is_normalized("NFC", text):
+        return place
+    for character in regex.finditer(r"\X", text):
+        if character.start() <= place < character.end():
+            is_composed = not unicodedata.is_normalized("NFC", character[0])
+            return character.start() if is_composed else place
+    return place
 
 
 def marked_tokens(offsets: Iterable[Sequence[int]], spans: Sequence[Span]) -> list[int]:

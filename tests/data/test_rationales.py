@@ -12,7 +12,7 @@ from runs import TINY_MODEL, flags, review_rows, run_tiny, train_tiny, write_spl
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.rationales import RationaleCollator
+from sase_hf.data.rationales import RationaleCollator, marked_tokens, parse_spans
 from sase_hf.data.splits import encode_task, load_task
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
@@ -152,3 +152,14 @@ def test_task_weighs_a_marked_row_as_all_rows_for_it(tmp_path: Path) -> None:
 def test_run_refuses_marks_without_attention(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"--pooling is max, .*--rationale_column_name ''"):
         train_tiny(tmp_path / "run", **write_marked(tmp_path), pooling="max")
+
+
+@pytest.mark.parametrize("level", ["word", "character"])
+@pytest.mark.parametrize("text", ["caf e\u0301", "a \u1112\u1161\u11ab", "x a\u0302\u0301"])
+def test_mark_on_a_part_of_a_composed_character_marks_its_token(text: str, level: Any) -> None:
+    """The token of a composed character ends behind its first code point."""
+    tokenizer = build_tokenizer([text], level=level)
+    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    marks = marked_tokens(offsets, parse_spans([[len(text) - 1, len(text)]], text))
+    assert sum(marks) == 1
+    assert parse_spans([[0, 1]], text) == [(0, 1)], "other marks stay"
