@@ -178,10 +178,10 @@ def _json_rows(path: str) -> Iterator[Mapping[str, Any]]:
                 raise ValueError(f"line {number}: {fault}")
             num_rows += 1
             yield row
-    form = _form_of_table(row) if num_rows == 1 else None
-    if form is not None:
+    table = _form_of_table(row) if num_rows == 1 else None
+    if table is not None:
         advice = 'save it with to_json(path, orient="records", lines=True) of pandas'
-        raise ValueError(f"it is one object that holds {form}, not rows; {advice}")
+        raise ValueError(f"it is one object that holds {table}, not rows; {advice}")
 
 
 class _RepeatedKey(Exception):

@@ -268,7 +268,7 @@ def _is_parquet(path: str) -> bool:
 
 def _values_of(rows: Any, names: Collection[str]) -> Batch:
     """Return the columns of a table, None in those that it lacks."""
-    values = {name: [None] * rows.num_rows for name in names}
+    values: dict[str, list[Any]] = {name: [None] * rows.num_rows for name in names}
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         values[name] = column.to_pylist()
         if pa.types.is_decimal(column.type):

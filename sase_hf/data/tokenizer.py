@@ -58,7 +58,7 @@ class LenientTokenizer(TokenizersBackend):
     ) -> int:
         """Add tokens; only named special ones are special to the backend, which then cuts them."""
         named = set(self.special_tokens_map.values())
-        tokens = []
+        tokens: list[str | AddedToken] = []
         for new_token in new_tokens:
             is_named = str(new_token) in named
             if isinstance(new_token, str):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..utils.text import one_line
-from .arguments import SourceArguments
+from .arguments import DataArguments, SourceArguments
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +41,10 @@ def with_trained_columns(
         else:
             note = f"the model was trained on {','.join(texts)}, which {title} does not have"
             logger.warning(one_line(f"{note}; --text_column_names chooses what is read"))
+    if not isinstance(arguments, DataArguments) or arguments.label_column_name is not None:
+        return arguments
     labels = _names(checkpoint, "label_column_name")
-    has_flag = hasattr(arguments, "label_column_name")
-    if labels and has_flag and arguments.label_column_name is None and set(labels) <= set(columns):
+    if labels and set(labels) <= set(columns):
         arguments = replace(arguments, label_column_name=",".join(labels))
     return arguments
 
