@@ -136,16 +136,27 @@ def load_pairs(
         splits[split.name] = split.named_texts(dict(zip(texts, TEXT_COLUMNS, strict=False)))
     origins = {split.name: split.source for split in stored}
     _hold_out(splits, origins, arguments)
-    train = splits.get("train")
-    if train is not None and (limit := max_train_words) is not None:
-        train = train.filter(lambda row: all(len(text.split()) <= limit for text in row.values()))
-        if not train.num_rows:
-            raise ValueError(f"{first.title} has no rows left; add some, or leave it out")
-    if train is not None and both_directions:
-        exchanged = train.rename_columns(dict(zip(TEXT_COLUMNS, TEXT_COLUMNS[::-1], strict=True)))
-        train = interleave_datasets([train, exchanged.select_columns(list(TEXT_COLUMNS))])
-    splits |= {} if train is None else {"train": train}
+    if "train" in splits:
+        splits["train"] = _training_pairs(
+            splits["train"], first.title, max_train_words, both_directions
+        )
     return _task(splits, LabelColumn(problem_type, ()), origins, columns, arguments)
+
+
+def _training_pairs(
+    pairs: Dataset, title: str, max_words: int | None, both_directions: bool
+) -> Dataset:
+    """Return the pairs that are not too long, if asked for each once more with texts exchanged."""
+    if max_words is not None:
+        pairs = pairs.filter(
+            lambda row: all(len(text.split()) <= max_words for text in row.values())
+        )
+        if not pairs.num_rows:
+            raise ValueError(f"{title} has no rows left; add some, or leave it out")
+    if not both_directions:
+        return pairs
+    exchanged = pairs.rename_columns(dict(zip(TEXT_COLUMNS, TEXT_COLUMNS[::-1], strict=True)))
+    return interleave_datasets([pairs, exchanged.select_columns(list(TEXT_COLUMNS))])
 
 
 def _task(
