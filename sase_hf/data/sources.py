@@ -37,7 +37,7 @@ from datasets.config import (
 )
 from datasets.exceptions import DatasetGenerationError
 
-from ..models.checked_model import sha256_of
+from ..models.checked_files import sha256_of
 from ..utils.files import is_write_error
 from ..utils.text import one_line
 from .arguments import SPLITS, SourceArguments

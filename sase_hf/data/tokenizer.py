@@ -24,6 +24,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase, TokenizersBacke
 from transformers.tokenization_utils_base import LARGE_INTEGER
 from transformers.utils import logging
 
+from ..models.checked_files import record_tokenizer
 from ..models.text_limit import PIECE_SIZE, cut_place, needed_texts
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -46,7 +47,8 @@ class LenientTokenizer(TokenizersBackend):
     """A stock fast tokenizer that reads a lone surrogate as U+FFFD.
 
     JSON and file names can hold a surrogate, and the stock class fails on it with the whole batch.
-    Where this package is not imported, the stock class loads in its place.
+    Where this package is not imported, the stock class loads in its place. Saved beside new weights
+    of a model, it is the one that these weights load with from then on.
 
     A text that spells a named special token, such as the padding token, is cut like any other. A
     special token that a user adds, by `add_special_tokens` or `extra_special_tokens`, is read as
@@ -69,6 +71,12 @@ class LenientTokenizer(TokenizersBackend):
             tokens.append(token)
         added: int = super()._add_tokens(tokens)
         return added
+
+    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
+        """Save the tokenizer as transformers does, and name it in `SHA256SUMS` of new weights."""
+        saved = super().save_pretrained(save_directory, *args, **kwargs)
+        record_tokenizer(save_directory)
+        return saved
 
     def _encode_plus(  # type: ignore[override]  # which names each option
         self, text: Any, text_pair: Any = None, **options: Any

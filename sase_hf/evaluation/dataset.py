@@ -14,7 +14,7 @@ from transformers.utils import SAFE_WEIGHTS_NAME, logging
 from ..data.arguments import RATIONALE, DataArguments
 from ..data.batching import longest_first
 from ..data.splits import TaskData, encode_task, load_task
-from ..models.checked_model import sha256_of
+from ..models.checked_files import sha256_of
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
 

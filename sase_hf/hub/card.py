@@ -19,7 +19,8 @@ from jinja2 import Environment, FileSystemLoader
 from transformers import pipeline
 from yaml import YAMLError
 
-from ..models import CHECKSUMS_NAME, FAMILIES, Family
+from ..models import FAMILIES, Family
+from ..models.checked_files import checksum_lines
 from ..utils.files import write_text
 from ..utils.loading import load_checkpoint, load_config, may_be_on_the_hub
 from ..utils.text import one_line
@@ -114,7 +115,6 @@ def write_model_card(
     """
     folder, path = Path(checkpoint_dir), Path(checkpoint_dir, REPOCARD_NAME)
     weight_files(folder)
-    checksums = folder / CHECKSUMS_NAME
     old: Any = getattr(_read_card(path), "data", {})
     example = _run_example(*(loaded or load_checkpoint(str(folder))))
     card = model_card(
@@ -124,7 +124,7 @@ def write_model_card(
         num_parameters=sum(get_local_safetensors_metadata(folder).parameter_count.values()),
         repo_id=repo_id,
         about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
-        checksums=checksums.read_text(encoding="utf-8") if checksums.is_file() else "",
+        checksums=checksum_lines(folder),
         example=example,
     )
     if heatmap := example.get("heatmap"):

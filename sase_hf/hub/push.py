@@ -31,6 +31,7 @@ from yaml import YAMLError
 
 from ..evaluation.privacy import TOKEN
 from ..models import CHECKSUMS_NAME, FAMILIES, Family
+from ..models.checked_files import checksum_lines
 from ..utils.loading import load_checkpoint
 
 COMMIT_MESSAGE = "Upload model"
@@ -319,8 +320,7 @@ def _check_card(path: Path, about: Mapping[str, Any]) -> None:
     ]:
         fault = f"the front matter of {path} lacks lines such as: {', '.join(missing)}"
         raise ValueError(f"{fault}; add them, or give --license and --language")
-    sums = path.with_name(CHECKSUMS_NAME).read_text(encoding="utf-8").strip()
-    if sums not in path.read_text(encoding="utf-8"):
+    if checksum_lines(path.parent).strip() not in path.read_text(encoding="utf-8"):
         raise ValueError(
             f"{path} lacks the SHA-256 of the weights beside it, so it may describe others; write "
             "it again with sase_hf.hub.write_model_card and the record of these weights"

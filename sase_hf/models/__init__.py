@@ -15,7 +15,7 @@ from transformers import (
 )
 from transformers.dynamic_module_utils import get_relative_import_files
 
-from .checked_model import CHECKSUMS_NAME
+from .checked_files import CHECKSUMS_NAME
 from .configuration_rnnsearch import RNNSearchConfig
 from .configuration_self_attentive import SelfAttentiveConfig
 from .modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel

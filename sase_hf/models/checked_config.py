@@ -25,6 +25,8 @@ class CheckedConfig(PreTrainedConfig):
     bos_token_id = sep_token_id = None
     # Pipeline tasks that an installed package provides, so that a checkpoint's code is not needed.
     local_pipelines = tuple[str, ...]()
+    # Fields that change how a model learns, not what it answers.
+    fields_of_training = tuple[str, ...]()
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Refuse misspelt names; leave out the pipelines that the package provides."""

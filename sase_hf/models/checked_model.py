@@ -1,6 +1,5 @@
 """The base of all models: checked weights and inputs, and the code beside the weights."""
 
-import hashlib
 import json
 import math
 import os
@@ -13,16 +12,27 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import __version__ as transformers_version
 from transformers.modeling_utils import load_state_dict
-from transformers.utils import logging
+from transformers.utils import CONFIG_NAME, logging
 from transformers.utils.hub import cached_file
+
+from .checked_files import (
+    CHECKSUMS_NAME,
+    PART_NAMES,
+    SavedParts,
+    check_parts,
+    deciding_fields,
+    sha256_of,
+    write_checksums,
+)
 
 logger = logging.get_logger(__name__)
 
-CHECKSUMS_NAME = "SHA256SUMS"  # as `sha256sum *.safetensors` writes it and `sha256sum -c` reads it
-
 
 class CheckedPreTrainedModel(PreTrainedModel):
-    """A model that loads exactly the saved weights, and only if all are finite."""
+    """A model that loads exactly the saved weights, and only if all are finite.
+
+    The weights load only with the config and beside the tokenizer that they were saved with.
+    """
 
     summary = "A sentence encoder."  # of a base model, for its card
     auto_class_of_heads: ClassVar[str]
@@ -34,14 +44,16 @@ class CheckedPreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = True
     base_model_prefix = "encoder"
     _has_checked_weights = False
+    # Of the tokenizer whose ids the word vectors of this base model are for; None: of any.
+    _tokenizer_digest: str | None = None
 
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
         """Load a checkpoint; the arguments are those of transformers.
 
         Raises:
-            ValueError: If a file is refused, or weights are missing, not of a floating-point type
-                or not finite.
+            ValueError: If a file is refused, weights are missing, not read by the model, not of a
+                floating-point type or not finite, or config or tokenizer are of other weights.
             RuntimeError: If a weight has another shape than in the config, as in transformers.
         """
         loaded = super().from_pretrained(*args, **kwargs)
@@ -70,14 +82,20 @@ class CheckedPreTrainedModel(PreTrainedModel):
         change them. At this point the new weights have no memory yet.
         """
         files = checkpoint_files if expected_keys is None else None  # not an adapter's
+        saved: SavedParts | None = None
         if files:
-            _check_files(files, load_config)
+            saved = _check_files(files, load_config)
             _check_values(files, model, load_config.is_quantized)
         info, offloaded = super()._load_pretrained_model(
             model, state_dict, checkpoint_files, load_config, expected_keys
         )
         if files and not load_config.is_quantized:  # a quantizer has names of its own
             _check_names_and_shapes(model, info, load_config)
+        if files and saved:
+            folder = _folder_of_parts(files, load_config)
+            checkpoint = load_config.pretrained_model_name_or_path
+            check_parts(folder, checkpoint, saved, type(model.config))
+            model.base_model._tokenizer_digest = saved.tokenizer
         model._has_checked_weights = True
         # Loaded weights lie in the mapped file at any address, and the address changes the last bit
         # of a sum. A copy is aligned like the weights of a new model.
@@ -98,8 +116,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
         """Save the model so that every Auto class and `pipeline` load it.
 
         The arguments are those of transformers. In addition to its files, the folder gets the code,
-        an `auto_map` that names its classes, `json_files`, and the SHA-256 of the weights in
-        `SHA256SUMS`.
+        an `auto_map` that names its classes, `json_files`, and `SHA256SUMS`: the SHA-256 of the
+        weights, and the config and the tokenizer that belong to them.
 
         Raises:
             ValueError: If `push_to_hub` comes with `state_dict` or `variant`.
@@ -120,7 +138,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
                 Path(save_directory, name).write_text(text, encoding="utf-8")
             for path in Path(save_directory).glob("*.safetensors"):  # for their owner alone
                 shutil.copymode(Path(save_directory, "config.json"), path)
-            write_checksums(save_directory)
+            path = Path(save_directory, CONFIG_NAME)
+            config = json.loads(path.read_text(encoding="utf-8"))
+            fields = deciding_fields(config, type(self.config))
+            write_checksums(save_directory, fields, self.base_model._tokenizer_digest)
         if push_to_hub and is_main_process:  # saves once more, with this method
             names = ("commit_message", "create_pr", "max_shard_size", "private", "token")
             options = {name: kwargs[name] for name in names if name in kwargs}
@@ -139,6 +160,11 @@ class CheckedPreTrainedModel(PreTrainedModel):
         pipeline = {"impl": self.pipeline_class, "pt": [heads], "type": "text"}
         pipelines = {task: dict(pipeline) for task in self.pipeline_tasks}
         return {"auto_map": auto_map, "custom_pipelines": pipelines}
+
+    def set_input_embeddings(self, value: Any) -> None:
+        """Replace the word vectors, also to resize them: the ids may be of another tokenizer."""
+        self._tokenizer_digest = None
+        super().set_input_embeddings(value)
 
     @property
     def is_head(self) -> bool:
@@ -200,21 +226,11 @@ def _reference(thing: Any) -> str:
     return f"{type(thing).__module__.rpartition('.')[2]}.{type(thing).__name__}"
 
 
-def write_checksums(folder: str | os.PathLike[str]) -> None:
-    """Write the SHA-256 of the weights in a folder."""
-    paths = sorted(Path(folder).glob("*.safetensors"))
-    lines = [f"{sha256_of(path)}  {path.name}\n" for path in paths]
-    Path(folder, CHECKSUMS_NAME).write_text("".join(lines), encoding="utf-8")
+def _check_files(files: list[str], load_config: Any) -> SavedParts | None:
+    """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved.
 
-
-def sha256_of(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file as hexadecimal digits."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _check_files(files: list[str], load_config: Any) -> None:
-    """Raise ValueError unless files are safetensors of the checkpoint's folder, as saved."""
+    Returns what `SHA256SUMS` says; None if there is none.
+    """
     checkpoint = load_config.pretrained_model_name_or_path
     for name in set((load_config.sharded_metadata or {}).get("weight_map", {}).values()):
         if Path(name).name != name:
@@ -227,25 +243,39 @@ def _check_files(files: list[str], load_config: Any) -> None:
                 f"{file} is not a safetensors file, the one allowed format; load it with torch and "
                 "hand the weights over: from_pretrained(None, config=config, state_dict=weights)"
             )
-    checksums = Path(files[0]).with_name(CHECKSUMS_NAME)
-    if not checksums.is_file() and not os.path.exists(checkpoint):  # it is on the Hub
-        options = {**load_config.download_kwargs, "_raise_exceptions_for_missing_entries": False}
-        checksums = Path(cached_file(checkpoint, CHECKSUMS_NAME, **options) or checksums)
+    checksums = _beside(files, CHECKSUMS_NAME, load_config)
     if not checksums.is_file():
         logger.warning_once(
             f"{checkpoint} has no {CHECKSUMS_NAME}, so its weights cannot be compared with the "
             f"saved ones. Load the checkpoint and save it with save_pretrained to write "
             f"{CHECKSUMS_NAME}"
         )
-        return
-    lines = checksums.read_text(encoding="utf-8", errors="replace").splitlines()
-    expected = {line[66:]: line[:64] for line in lines}  # between them two spaces, or " *"
+        return None
+    saved = SavedParts.read(checksums)
     for file in files:
-        if expected.get(Path(file).name) != sha256_of(file):
+        if saved.weights.get(Path(file).name) != sha256_of(file):
             raise ValueError(
                 f"{file} is not as it was saved: its SHA-256 is not in {CHECKSUMS_NAME}. Download "
                 f"or save it again; if it was changed on purpose, delete {CHECKSUMS_NAME}"
             )
+    return saved
+
+
+def _beside(files: list[str], name: str, load_config: Any) -> Path:
+    """Return the path of a file beside the weights, fetched if they are on the Hub."""
+    path = Path(files[0]).with_name(name)
+    checkpoint = load_config.pretrained_model_name_or_path
+    if path.is_file() or os.path.exists(checkpoint):
+        return path
+    options = {**load_config.download_kwargs, "_raise_exceptions_for_missing_entries": False}
+    return Path(cached_file(checkpoint, name, **options) or path)
+
+
+def _folder_of_parts(files: list[str], load_config: Any) -> Path:
+    """Return the folder with the config and the tokenizer of the weights, fetched if needed."""
+    for name in PART_NAMES:
+        _beside(files, name, load_config)
+    return Path(files[0]).parent
 
 
 def _check_values(files: list[str], model: Any, is_quantized: bool) -> None:
@@ -267,6 +297,18 @@ def _check_values(files: list[str], model: Any, is_quantized: bool) -> None:
             raise ValueError(f"{where} finite: {min(names)}. Train the model again")
 
 
+def is_of_model(name: str, model: Any) -> bool:
+    """Return whether a weight of a file is of a part that the model has.
+
+    If the model does not read it, it is of a layer that the config does not count. The parts of
+    heads have other names than those of their base models.
+    """
+    prefix = f"{model.base_model_prefix}."
+    part = name.removeprefix(prefix).partition(".")[0]
+    parts = {part for part, _ in chain(model.named_children(), model.base_model.named_children())}
+    return name.startswith(prefix) or part in parts
+
+
 def _check_names_and_shapes(model: Any, info: Any, load_config: Any) -> None:
     """Raise unless a model got all its weights, in their shapes.
 
@@ -284,6 +326,13 @@ def _check_names_and_shapes(model: Any, info: Any, load_config: Any) -> None:
         raise ValueError(
             f"the weights in {where} lack {', '.join(missing[:3])}. Save the whole model with "
             "save_pretrained"
+        )
+    reader = model if is_whole else model.base_model  # another head's own parts may stay unread
+    unread = sorted(name for name in info.unexpected_keys if is_of_model(name, reader))
+    if unread:
+        raise ValueError(
+            f"the weights in {where} hold {', '.join(unread[:3])}, which the model of its "
+            f"{CONFIG_NAME} does not read. Restore the config that they were saved with"
         )
     if info.mismatched_keys and not load_config.ignore_mismatched_sizes:
         name, found, expected = min(info.mismatched_keys)

@@ -20,7 +20,7 @@ from transformers.utils import CONFIG_NAME
 
 from ..data.trained_columns import ROWS_NAME
 from ..evaluation.privacy import redact
-from ..models.checked_model import sha256_of
+from ..models.checked_files import sha256_of
 from ..utils.files import FilePath, flush_to_disk, write_text
 
 logger = logging.getLogger(__name__)

@@ -25,6 +25,7 @@ from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
 from ..data.batching import LengthGroupedOrder, longest_first, parts_of_batch, token_counts
 from ..data.labels import IGNORED_LABEL
 from ..models import FAMILIES
+from ..models.checked_files import record_tokenizer
 from .checkpoints import list_checkpoints
 from .resume import ResumableTrainer
 
@@ -273,6 +274,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
         if self.args.should_save:
             folder = Path(output_dir or str(self.args.output_dir))
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+            record_tokenizer(folder)
 
 
 def no_push() -> ValueError:

@@ -11,10 +11,13 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, TokenizersBackend, pipeline
 
 from ..models import FAMILIES, RETRIEVAL
+from ..models.checked_model import is_of_model
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
 
 # Other ways to compute, which a config may name, can be code that transformers fetches.
 EAGER = dict.fromkeys(IMPLEMENTATIONS, "eager")
+# Weights that no model here reads, and buffers that old checkpoints hold and newer models compute.
+_MAY_BE_UNREAD = re.compile(r"pooler\.|(position_ids|token_type_ids|inv_freq)$")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # NAME, or OWNER/NAME
 
 
@@ -92,7 +95,8 @@ def load_any_model(name_or_path: str, **options: Any) -> Any:
     """Load a base model of transformers in evaluation mode and float32; code in it is not run.
 
     Call it inside `reraise_naming`, as transformers raises errors of any kind for malformed files;
-    ValueError: weights are missing, but for those of a pooler, or not finite.
+    ValueError: weights are missing, but for those of a pooler, or not finite, or the config counts
+    fewer layers than the file holds.
     """
     options |= {"trust_remote_code": False, "use_safetensors": True, **EAGER}
     model, loaded = AutoModel.from_pretrained(
@@ -100,6 +104,16 @@ def load_any_model(name_or_path: str, **options: Any) -> Any:
     )
     if missing := [name for name in sorted(loaded["missing_keys"]) if "pooler." not in name]:
         raise ValueError(f"it misses weights: {', '.join(missing[:3])}; name another")
+    unread = [
+        name
+        for name in sorted(loaded["unexpected_keys"])
+        if is_of_model(name, model) and not _MAY_BE_UNREAD.search(name)
+    ]
+    if unread:
+        raise ValueError(
+            f"its config does not count the layers of {', '.join(unread[:3])}; restore its "
+            "config.json, or name another"
+        )
     for name, weight in model.state_dict().items():
         if weight.is_floating_point() and not weight.isfinite().all():
             raise ValueError(f"its weight {name} is not finite; name another")

@@ -20,7 +20,7 @@ from sase_hf import (
     build_tokenizer,
 )
 from sase_hf.hub import write_model_card
-from sase_hf.models.checked_model import write_checksums
+from sase_hf.models.checked_files import write_checksums
 
 TEXTS = [
     "The soup was cold, and nobody came.",

@@ -12,7 +12,7 @@ from tiny_translation import tiny_translator
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.hub.push import prepare
-from sase_hf.models.checked_model import write_checksums
+from sase_hf.models.checked_files import checksum_lines, write_checksums
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
 
@@ -66,7 +66,10 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         r"README\.md lacks the SHA-256 of the weights beside it.*write_model_card",
     ),
     "unnamed labels": (
-        lambda f: change_json(f / "config.json", id2label={"0": "LABEL_0"}, label2id=None),
+        lambda f: (
+            change_json(f / "config.json", id2label={"0": "LABEL_0"}, label2id=None),
+            write_checksums(f),
+        ),
         r"labels are called LABEL_0\. .*--label_names.*id2label",
     ),
     "link to a file elsewhere": (
@@ -74,8 +77,8 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         r"^modules\.json in .* is a link to a file elsewhere; put a copy there",
     ),
     "tokenizer of another model": (
-        lambda f: build_tokenizer([" ".join(f"w{i}" for i in range(99))]).save_pretrained(f),
-        r"has ids up to 10\d, the model \d+ word vectors; replace it with the one that",
+        lambda f: build_tokenizer([" ".join(f"w{i}" for i in range(5))]).save_pretrained(f),
+        r"^cannot load .*: tokenizer\.json .* is not of the tokenizer that the weights",
     ),
 }
 
@@ -105,9 +108,9 @@ def test_prepare_refuses_token_in_text_and_does_not_repeat_it(folder: Path, name
         change_json(folder / name, note=TOKEN)
     else:
         save_file(load_file(folder / name), folder / name, {"format": "pt", "note": TOKEN})
-        sums = (folder / "SHA256SUMS").read_text()
+        sums = checksum_lines(folder)
         write_checksums(folder)
-        replace_text(folder / "README.md", sums, (folder / "SHA256SUMS").read_text())
+        replace_text(folder / "README.md", sums, checksum_lines(folder))
     with pytest.raises(ValueError, match=rf"^{name} in .* holds a Hugging Face token") as refused:
         prepare(folder)
     assert TOKEN not in str(refused.value)

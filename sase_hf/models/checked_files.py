@@ -1,0 +1,248 @@
+"""The files that belong to the weights of a checkpoint, compared with those that were saved.
+
+`SHA256SUMS` holds a line for each file of weights, which `sha256sum -c` reads, and two comments,
+which it passes over:
+
+    <SHA-256>  model.safetensors
+    # config.json {"attention_function": "entmax15", ...}
+    # tokenizer.json <SHA-256>
+
+The first comment has the fields of the config that decide the answer, the second the digest of the
+tokenizer. Both are of the content: other programs may write the same content as other bytes. A
+checkpoint without a comment is not compared with it.
+"""
+
+import hashlib
+import json
+import os
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig
+from transformers.utils import CONFIG_NAME
+
+CHECKSUMS_NAME = "SHA256SUMS"  # as `sha256sum *.safetensors` writes it and `sha256sum -c` reads it
+TOKENIZER_NAME = "tokenizer.json"
+TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
+# Files of older tokenizers, which transformers would read beside the others.
+LEGACY_TOKENIZER_NAMES = ("special_tokens_map.json", "added_tokens.json")
+PART_NAMES = (CONFIG_NAME, TOKENIZER_NAME, TOKENIZER_CONFIG_NAME, *LEGACY_TOKENIZER_NAMES)
+
+# Parts of tokenizer.json that a call of the tokenizer sets, or that name a version.
+_STATE_OF_TOKENIZER = ("version", "truncation", "padding")
+# Fields of tokenizer_config.json that decide the tokens of a text. The length and the side of
+# truncation and padding are choices of the caller.
+_DECIDING_TOKENIZER_FIELDS = (
+    "added_tokens_decoder",
+    "add_prefix_space",
+    "bos_token",
+    "cls_token",
+    "do_lower_case",
+    "eos_token",
+    "sep_token",
+    "split_special_tokens",
+    "strip_accents",
+    "tokenize_chinese_chars",
+    "unk_token",
+)
+# Fields of every config that decide the answer; most fields of transformers do not.
+_DECIDING_FIELDS = ("architectures", "model_type")
+
+
+@dataclass(frozen=True)
+class SavedParts:
+    """What `SHA256SUMS` says of a checkpoint; None for a part that it does not name."""
+
+    weights: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by the name of the file
+    config: Mapping[str, Any] | None = None  # the deciding fields, as in config.json
+    tokenizer: str | None = None  # a digest by `tokenizer_digest`
+
+    @classmethod
+    def read(cls, path: Path) -> "SavedParts":
+        """Read `SHA256SUMS`; a comment that is not understood is passed over."""
+        weights: dict[str, str] = {}
+        config, tokenizer = None, None
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith(f"# {CONFIG_NAME} "):
+                config = _parsed(line.removeprefix(f"# {CONFIG_NAME} "))
+            elif line.startswith(f"# {TOKENIZER_NAME} "):
+                tokenizer = line.removeprefix(f"# {TOKENIZER_NAME} ").strip()
+            elif not line.startswith("#"):
+                weights[line[66:]] = line[:64]  # between them two spaces, or " *"
+        return cls(weights, config, tokenizer)
+
+    def write(self, path: Path) -> None:
+        """Write `SHA256SUMS`."""
+        lines = [f"{digest}  {name}" for name, digest in self.weights.items()]
+        if self.config is not None:
+            lines.append(f"# {CONFIG_NAME} {json.dumps(self.config, sort_keys=True)}")
+        if self.tokenizer is not None:
+            lines.append(f"# {TOKENIZER_NAME} {self.tokenizer}")
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def write_checksums(
+    folder: str | os.PathLike[str],
+    config: Mapping[str, Any] | None = None,
+    tokenizer: str | None = None,
+) -> None:
+    """Write the SHA-256 of the weights in a folder, and the parts that belong to them."""
+    paths = sorted(Path(folder).glob("*.safetensors"))
+    weights = {path.name: sha256_of(path) for path in paths}
+    SavedParts(weights, config, tokenizer).write(Path(folder, CHECKSUMS_NAME))
+
+
+def checksum_lines(folder: str | os.PathLike[str]) -> str:
+    """Return the lines of `SHA256SUMS` that are of weights; empty if there is no such file."""
+    path = Path(folder, CHECKSUMS_NAME)
+    if not path.is_file():
+        return ""
+    weights = SavedParts.read(path).weights
+    return "".join(f"{digest}  {name}\n" for name, digest in weights.items())
+
+
+def record_tokenizer(folder: str | os.PathLike[str]) -> None:
+    """Add the tokenizer in a folder to the `SHA256SUMS` of weights that are of no other one."""
+    path = Path(folder, CHECKSUMS_NAME)
+    if not path.is_file():
+        return
+    saved = SavedParts.read(path)
+    if saved.tokenizer is None:
+        SavedParts(saved.weights, saved.config, tokenizer_digest(Path(folder))).write(path)
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def deciding_fields(content: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
+    """Return the fields of a config.json that decide the answer of a model."""
+    declared = config_class.__annotations__.keys() - set(config_class.fields_of_training)
+    names = sorted({*declared, *_DECIDING_FIELDS} & content.keys())
+    return {name: content[name] for name in names}
+
+
+def tokenizer_digest(folder: Path) -> str | None:
+    """Return the SHA-256 of all in the files of a tokenizer that decides the tokens of a text.
+
+    None: the folder has no tokenizer.json, or one that is not JSON.
+    """
+    backend = _read_json(folder / TOKENIZER_NAME)
+    if backend is None:
+        return None
+    settings = _read_json(folder / TOKENIZER_CONFIG_NAME) or {}
+    content: dict[str, Any] = {
+        "backend": {key: backend[key] for key in backend.keys() - {*_STATE_OF_TOKENIZER}},
+        "settings": {name: settings.get(name) for name in _DECIDING_TOKENIZER_FIELDS},
+        "legacy": [_read_json(folder / name) for name in LEGACY_TOKENIZER_NAMES],
+    }
+    text = json.dumps(_without_defaults(content), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_parts(folder: Path, checkpoint: str, saved: SavedParts, config_class: Any) -> None:
+    """Raise ValueError if config or tokenizer in the folder of the weights are of other weights."""
+    content = _read_json(folder / CONFIG_NAME)
+    if content is not None and saved.config is not None:
+        _check_config(content, checkpoint, saved.config, config_class)
+    digest = tokenizer_digest(folder)
+    if None not in (digest, saved.tokenizer) and digest != saved.tokenizer:
+        raise ValueError(
+            f"{TOKENIZER_NAME} or {TOKENIZER_CONFIG_NAME} in {checkpoint} is not of the tokenizer "
+            f"that the weights were saved with. {_way_out('the files of the tokenizer')}"
+        )
+
+
+def _check_config(
+    content: Mapping[str, Any], checkpoint: str, saved: Mapping[str, Any], config_class: Any
+) -> None:
+    """Raise ValueError for the first field of a config.json that is not as it was saved."""
+    for name, value, current in _differences(saved, content, config_class):
+        raise ValueError(
+            f"{CONFIG_NAME} in {checkpoint} has {name}={reprlib.repr(current)}; the weights were "
+            f"saved with {reprlib.repr(value)}. {_way_out(CONFIG_NAME)}"
+        )
+
+
+def _differences(
+    saved: Mapping[str, Any], content: Mapping[str, Any], config_class: Any
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each field that is not as it was saved: its name, the saved value and the current."""
+    for name, value in sorted(saved.items()):
+        current = content.get(name, getattr(config_class, name, None))
+        if isinstance(value, Mapping) and isinstance(current, Mapping) and "model_type" in value:
+            for inner in _inner_differences(value, current):
+                yield f"{name}.{inner[0]}", *inner[1:]
+        elif value != (list(current) if isinstance(current, tuple) else current):
+            yield name, value, current
+
+
+def _inner_differences(
+    saved: Mapping[str, Any], content: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the differing fields of the config of an inner model, but those of every config.
+
+    A field that one side lacks has the default that the installed transformers has.
+    """
+    known: Any = None
+    with suppress(KeyError):
+        known = CONFIG_MAPPING[content["model_type"]]
+    of_every_config = {entry.name for entry in fields(PreTrainedConfig)}  # type: ignore[arg-type]
+    for name in sorted((saved.keys() | content.keys()) - of_every_config):
+        default = getattr(known, name, None)
+        value, current = saved.get(name, default), content.get(name, default)
+        if value != current and not name.startswith("_"):
+            yield name, value, current
+
+
+def _way_out(part: str) -> str:
+    return (
+        f"Restore {part}; after a change on purpose, delete {CHECKSUMS_NAME}, then load model and "
+        "tokenizer and save both with save_pretrained"
+    )
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """Return the object in a JSON file; None if there is none, which its own reader will say."""
+    try:
+        return _parsed(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _without_defaults(content: Any) -> Any:
+    """Return JSON without what is null or false, which versions of tokenizers write or leave out.
+
+    A special token is its text, however it is written; a merge of two parts is one text.
+    """
+    if isinstance(content, Mapping):
+        if content.get("__type") == "AddedToken":
+            return content.get("content")
+        kept = {name: _without_defaults(value) for name, value in content.items()}
+        return {name: v for name, v in kept.items() if v is not None and v is not False}
+    if _is_merge(content):
+        return " ".join(content)
+    return [_without_defaults(entry) for entry in content] if _is_list(content) else content
+
+
+def _is_list(content: Any) -> bool:
+    return isinstance(content, Iterable) and not isinstance(content, str)
+
+
+def _is_merge(content: Any) -> bool:
+    is_pair = isinstance(content, list) and len(content) == 2
+    return is_pair and all(isinstance(part, str) for part in content)
