@@ -219,7 +219,7 @@ def _progress_bar(
     name: str, shards: Sequence[Shard], *, is_hidden: bool = False
 ) -> Iterator[tuple[Any, list[Shard]]]:
     """Yield a bar that counts rows, those of finished shards at once, and the missing shards."""
-    missing = [shard for shard in shards if not shard.is_finished()]
+    missing = [shard for shard in shards if not shard.is_intact()]
     total = sum(map(len, shards))
     done = total - sum(map(len, missing))
     options = {"total": total, "initial": done, "unit": " rows", "disable": is_hidden}

@@ -51,6 +51,19 @@ class Shard:
             logger.warning("%s has %d rows and is made again", self.path.name, rows)
         return rows == len(self)
 
+    def is_intact(self) -> bool:
+        """Return whether the file is finished and holds the bytes that were written, reading it."""
+        if not self.is_finished():
+            return False
+        try:
+            with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
+                for _ in file.iter_batches():
+                    pass
+        except (pa.ArrowException, OSError) as reason:
+            logger.warning("%s is damaged and made again: %s", self.path.name, reason)
+            return False
+        return True
+
     def write(self, kept: pa.Table, embeddings: Embeddings) -> None:
         """Write the kept columns of the input and the embeddings (len(shard), size), atomically."""
         size, names, metadata = embeddings.shape[1], kept.column_names, None
