@@ -9,8 +9,10 @@ torch and transformers only. The server answers any exception with status 400 an
 """
 
 import json
+import os
 import re
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ class EndpointHandler:
         with suppress(OSError):  # where nothing can be written, nothing is copied
             Path(HF_MODULES_CACHE).mkdir(parents=True, exist_ok=True)
             lock = WeakFileLock(Path(HF_MODULES_CACHE, LOCK_NAME))
-        with lock:
+        with lock, _reraise_naming_the_cache():
             config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
             task, pipeline_class = "text-classification", None
             if config.architectures[0].endswith("Model"):  # an encoder without a head
@@ -81,6 +83,20 @@ class EndpointHandler:
             raise ValueError(f"inputs has {length:,} characters; max {self.max_length:,}")
         inputs = [_repaired(one) for one in inputs] if is_list else _repaired(inputs)
         return self.pipeline(inputs, **parameters) if inputs != [] else []
+
+
+@contextmanager
+def _reraise_naming_the_cache() -> Iterator[None]:
+    """Name the folder to which transformers copies code, if it cannot be written."""
+    try:
+        yield
+    except OSError as reason:
+        if os.access(HF_MODULES_CACHE, os.W_OK):
+            raise
+        raise OSError(
+            f"the code of the checkpoint cannot be copied to {HF_MODULES_CACHE}: {reason}; set "
+            "HF_MODULES_CACHE to a folder that can be written"
+        ) from reason
 
 
 def _repaired(one: Any) -> Any:

@@ -22,7 +22,7 @@ from ..evaluation.metrics import DEFAULT_METRICS
 from ..models import FAMILIES
 from ..utils.loading import (
     build_on_encoder,
-    check_vocabulary,
+    check_tokenizer,
     load_config,
     reraise_as_value_error,
     reraise_naming,
@@ -224,7 +224,7 @@ class Task(ABC):
                 **options,
             )
         with reraise_naming(source, "the tokenizer of "):
-            check_vocabulary(tokenizer, model.config.vocab_size)
+            check_tokenizer(tokenizer, model.config.vocab_size)
         return model, tokenizer
 
     def new_tokenizer(
@@ -279,7 +279,7 @@ class EncoderTask(Task):
                 raise ValueError(f"{fault}; give only one of the two")
             model = build_on_encoder(head, encoder, self.hub_options(), **fields)
             with reraise_naming(encoder, "the tokenizer for "):
-                check_vocabulary(tokenizer, model.config.vocab_size)
+                check_tokenizer(tokenizer, model.config.vocab_size)
             return model, tokenizer, {}
         fields["vocab_size"] = len(tokenizer)
         loaded = [load_word_vectors(path, tokenizer, **options) for path in files]

@@ -187,8 +187,18 @@ def reraise_naming(checkpoint: str, part: str = "") -> Iterator[None]:
         raise ValueError(f"cannot load {part}{checkpoint}: {why}") from reason
 
 
-def check_vocabulary(tokenizer: Any, vocab_size: int) -> None:
-    """Raise ValueError for a tokenizer whose ids go beyond the word vectors: another model's."""
+def check_tokenizer(tokenizer: Any, vocab_size: int) -> None:
+    """Raise ValueError for a tokenizer of another model, or one without a length of texts.
+
+    The ids of a tokenizer of another model go beyond the word vectors.
+    """
+    length = tokenizer.model_max_length
+    is_number = isinstance(length, int | float) and not isinstance(length, bool)
+    if not is_number or not length >= 1:
+        raise ValueError(
+            f"its model_max_length is {length!r:.80}; write the number of tokens that a text is "
+            "cut to, 1 or more, into tokenizer_config.json"
+        )
     if (last := max(tokenizer.get_vocab().values())) >= vocab_size:
         raise ValueError(
             f"it has ids up to {last:,}, the model {vocab_size:,} word vectors; replace it with "
@@ -207,7 +217,7 @@ def _load(
         )
     with reraise_naming(checkpoint, "the tokenizer of "):
         tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, **options)
-        check_vocabulary(tokenizer, model.config.vocab_size)
+        check_tokenizer(tokenizer, model.config.vocab_size)
     if strict and (names := sorted(loaded["unexpected_keys"])):
         fault = f"{checkpoint} has weights that the model does not: {', '.join(names[:3])}"
         raise ValueError(f"{fault}. Load it with sase_hf and save it with save_pretrained")
