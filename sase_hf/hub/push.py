@@ -2,6 +2,7 @@
 
 import json
 import re
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from yaml import YAMLError
 
 from ..evaluation.privacy import TOKEN
 from ..models import CHECKSUMS_NAME, FAMILIES, Family
-from ..models.checked_files import checksum_lines
+from ..models.checked_files import checksum_lines, sha256_of
 from ..utils.loading import load_checkpoint
 
 COMMIT_MESSAGE = "Upload model"
@@ -53,6 +54,11 @@ EXPORTED_NAMES |= {"tokenizer.json", "tokenizer_config.json"}
 WEIGHTS = re.compile(
     r"onnx/.+|(pytorch_)?model(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?"
 )
+# The elements of `visualization.picture.heatmap_svg`: none runs code or loads a file.
+_DRAWN = {"svg", "g", "rect", "text"}
+# The Hub writes its ids of licences so: apache-2.0, cc-by-4.0, other.
+_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+_BY_CARD = " with sase_hf.hub.write_model_card"
 _WAYS_OUT = {
     401: "log in with `hf auth login`, or set HF_TOKEN to a valid token",
     403: "use a token that may write there, or a repository of your own",
@@ -174,6 +180,9 @@ def _exported_files(exported: Path, folder: Path, repo_id: str) -> dict[str, Pat
     checksum = record["checkpoint"].get("sha256", "no single file of weights")
     if checksum not in (folder / CHECKSUMS_NAME).read_text(encoding="utf-8"):
         raise ValueError(f"{exported} is not an export of the weights in {folder}; export again")
+    for name, digest in record.get("sha256", {}).items():
+        if not (exported / name).is_file() or sha256_of(exported / name) != digest:
+            raise ValueError(f"{name} in {exported} is not as it was exported; export again")
     names = sorted(EXPORTED_NAMES | record["files"].keys())
     files: dict[str, Path | bytes] = {f"onnx/{name}": exported / name for name in names}
     record["checkpoint"]["name"] = repo_id  # not that of a folder of this machine
@@ -240,6 +249,8 @@ def prepare(
     names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
     _check_code(folder, model, family)
     _check_card(folder / REPOCARD_NAME, about or {})
+    if HEATMAP_NAME in names:
+        _check_picture(folder / HEATMAP_NAME)
     has_labels = model.is_head and family.objective == "labels"
     labels = (model.config.id2label or {}).values() if has_labels else ()
     if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
@@ -306,6 +317,22 @@ def _check_code(folder: Path, model: Any, family: Family) -> None:
         )
 
 
+def _check_picture(path: Path) -> None:
+    """Raise ValueError for a picture with more than a drawing and its words."""
+    text, other = path.read_text(encoding="utf-8", errors="replace"), "a declaration"
+    if "<!" not in text:
+        try:
+            elements = list(ElementTree.fromstring(text).iter())
+        except ElementTree.ParseError as reason:
+            raise ValueError(f"cannot read {path}: {reason}; write it again{_BY_CARD}") from None
+        tags = {element.tag.rpartition("}")[2] for element in elements}
+        attributes = {name for element in elements for name in element.attrib}
+        active = {name for name in attributes if re.search(r"^on|^style$|href$", name.lower())}
+        other = ", ".join(sorted((tags - _DRAWN) | active))
+    if other:
+        raise ValueError(f"{path} holds {other}, which no heatmap has; write it again{_BY_CARD}")
+
+
 def _check_card(path: Path, about: Mapping[str, Any]) -> None:
     """Raise if there is no card, its front matter lacks a field, or it is of other weights."""
     if not path.is_file():
@@ -320,6 +347,12 @@ def _check_card(path: Path, about: Mapping[str, Any]) -> None:
     ]:
         fault = f"the front matter of {path} lacks lines such as: {', '.join(missing)}"
         raise ValueError(f"{fault}; add them, or give --license and --language")
+    licence = about.get("license") or data.get("license")
+    if isinstance(licence, str) and licence and not _LICENCE.fullmatch(licence):
+        raise ValueError(
+            f"the license of {path} is {licence!r}; the Hub takes ids such as apache-2.0, or "
+            "other; change it, or give --license"
+        )
     if checksum_lines(path.parent).strip() not in path.read_text(encoding="utf-8"):
         raise ValueError(
             f"{path} lacks the SHA-256 of the weights beside it, so it may describe others; write "
