@@ -23,7 +23,10 @@ from .models.modeling_self_attentive import (
     SelfAttentiveModel,
 )
 from .models.pipeline_rnnsearch import AlignedTranslationPipeline
-from .models.pipeline_self_attentive import SelfAttentionPipeline
+from .models.pipeline_self_attentive import (
+    LimitedTextClassificationPipeline,
+    SelfAttentionPipeline,
+)
 from .utils.loading import build_on_encoder
 
 __version__ = "0.1.0"
@@ -53,6 +56,8 @@ def _register(family: Family) -> None:
 
 for _family in FAMILIES.values():
     _register(_family)
+# The stock pipeline of labels, which reads of a long text what the others read.
+PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"] = LimitedTextClassificationPipeline
 
 __all__ = [
     "AlignedTranslationPipeline",

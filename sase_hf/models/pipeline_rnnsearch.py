@@ -4,17 +4,25 @@ from typing import Any
 
 import torch
 from transformers import Pipeline
+from transformers.utils import logging
+
+from .text_limit import encode_within_limit
+
+logger = logging.get_logger(__name__)
 
 TASK = "aligned-translation"
 MAX_NEW_TOKENS = 2_000
+# A generation_config.json may ask for more, and for another form of the result.
+ONE_TRANSLATION = {"num_return_sequences": 1, "return_dict_in_generate": False}
 
 
 class AlignedTranslationPipeline(Pipeline):
     """Translate texts and show the alignment behind each.
 
-    Takes a text, or several (with `batch_size` in batches). `truncation=True` cuts a text after
-    `max_source_length` tokens, by default the limit of the tokenizer. Keywords of `generate`, such
-    as `num_beams`, are passed on; without a length a translation has at most
+    Takes a text, or several (with `batch_size` in batches). A text is cut after `max_source_length`
+    tokens, by default the limit of the tokenizer, which is that of the training; the first cut is
+    logged as a warning. `truncation=False` reads a text of any length whole. Keywords of
+    `generate`, such as `num_beams`, are passed on; without a length a translation has at most
     `2 * source tokens + 20` tokens, and never more than 2,000. Each result is a plain dict:
 
     - `text`: the input;
@@ -27,6 +35,8 @@ class AlignedTranslationPipeline(Pipeline):
     Raises:
         ValueError: If an input is not a text, or several translations are asked for.
     """
+
+    _has_warned_of_truncation = False
 
     def _sanitize_parameters(
         self, truncation: Any = None, max_source_length: Any = None, **generate_kwargs: Any
@@ -51,12 +61,23 @@ class AlignedTranslationPipeline(Pipeline):
                 f"the input of the {TASK} pipeline must be a text; got {input_!r:.200}"
             )
         assert self.tokenizer is not None
-        options = {"return_tensors": "pt", "return_token_type_ids": False, "verbose": False}
-        encoded = whole = self.tokenizer(input_, **options)
-        if tokenizer_kwargs:
-            encoded = self.tokenizer(input_, **options, **tokenizer_kwargs)
-        truncated = whole["input_ids"].shape[1] - encoded["input_ids"].shape[1]
-        return {**encoded, "shown": (input_, truncated)}
+        options = {
+            "truncation": True,
+            "return_tensors": "pt",
+            "return_token_type_ids": False,
+            "verbose": False,  # no warning of indexing errors: a text of any length can be read
+        }
+        encoded, [num_cut] = encode_within_limit(
+            self.tokenizer, [input_], **(options | tokenizer_kwargs)
+        )
+        if num_cut and not self._has_warned_of_truncation:
+            self._has_warned_of_truncation = True
+            logger.warning(
+                "A text was truncated: its last %d tokens are not translated. Each result has this "
+                "count as `truncated`; this warning comes only once.",
+                num_cut,
+            )
+        return {**encoded, "shown": (input_, num_cut)}
 
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
         shown = input_tensors.pop("shown")
@@ -66,7 +87,7 @@ class AlignedTranslationPipeline(Pipeline):
         else:
             limits = torch.full_like(limits, torch.iinfo(limits.dtype).max)
         if "generation_config" not in generate_kwargs:  # those of the checkpoint may ask for more
-            generate_kwargs |= {"num_return_sequences": 1, "return_dict_in_generate": False}
+            generate_kwargs |= ONE_TRANSLATION
         generate: Any = self.model.generate
         words = generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
         # The rows of `generate` follow beams; one pass over the result gives its own alignment.

@@ -11,11 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import Dataset
-from transformers import Pipeline
+from transformers import Pipeline, TextClassificationPipeline
 from transformers.utils import logging
 
 from .contributions_self_attentive import check_explainable, explain
 from .pooling_self_attentive import cosine_penalty
+from .text_limit import encode_within_limit
 
 logger = logging.get_logger(__name__)
 
@@ -25,6 +26,11 @@ MIN_RANKED = 100  # tokens of a text; its sentences are ranked if it has more
 MAX_NAMED_LABELS = 20  # in an error
 # Where a sentence may end: white space, or the marks of Chinese and Japanese with closing quotes.
 _BREAK = re.compile("\\s+|[\u3002\uff01\uff1f\uff61]+[\u201d\u2019\u300d\u300f\uff09]*")
+# Arguments of the tokenizer that leave each result its form.
+TOKENIZER_ARGUMENTS = (
+    *("truncation", "max_length", "add_special_tokens", "split_special_tokens"),
+    *("padding", "padding_side", "pad_to_multiple_of"),
+)
 _MARKS = tuple(".!?\u2026\u061f\u06d4\u0964")  # ... and those of Arabic, Urdu, Hindi
 _CLOSING = "\"'\u201d\u2019\u00bb)]"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -38,6 +44,8 @@ class SelfAttentionPipeline(Pipeline):
     dataset, a generator or any other iterable gives an iterator. Each result is a plain dict:
 
     - `text`: the input;
+    - `kind`: what the model answers, as in `config.problem_type`: "single_label_classification",
+      "multi_label_classification" or "regression";
     - `label`, `score`: the best label and its probability (for a regression its value);
     - `scores`: label -> probability, or value;
     - `labels`, only with several labels per text: those with a probability above 0.5, maybe none;
@@ -73,13 +81,13 @@ class SelfAttentionPipeline(Pipeline):
 
     Autocast is off inside: the model reads in the precision of its weights.
 
-    A text of any length is read whole, as in the text-classification pipeline. `max_length=`, or
-    `truncation=True` for the tokenizer's own limit, cuts it; the first cut is logged as a warning.
-    `match_rows=True` is for a retrieval head, whose `forward` describes it.
+    A text is cut at the limit of the tokenizer, which is that of the training, or after
+    `max_length=` tokens; the first cut is logged as a warning. `truncation=False` reads a text of
+    any length whole. `match_rows=True` is for a retrieval head, whose `forward` describes it.
 
     Raises:
-        ValueError: If the model has no attention, the tokenizer no offsets, or an input is neither
-            a text nor a pair, or a single text where the model compares two.
+        ValueError: If the model has no attention, the tokenizer no offsets, an argument is unknown,
+            or an input is neither a text nor a pair, or a single text where the model compares two.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -115,8 +123,13 @@ class SelfAttentionPipeline(Pipeline):
     def _sanitize_parameters(
         self, target: str | None = None, match_rows: bool = False, **tokenizer_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        if "max_length" in tokenizer_kwargs and "padding" not in tokenizer_kwargs:
-            tokenizer_kwargs.setdefault("truncation", True)
+        for name in tokenizer_kwargs:
+            if name not in TOKENIZER_ARGUMENTS:
+                allowed = ", ".join(("target", "match_rows", *TOKENIZER_ARGUMENTS))
+                raise ValueError(
+                    f"{name} is not an argument of the {TASK} pipeline, whose results have the "
+                    f"`scores` of all labels; allowed are batch_size, num_workers, {allowed}"
+                )
         options: dict[str, Any] = {"match_rows": True} if match_rows else {}
         if target is not None:
             check_explainable(self.model)
@@ -144,22 +157,11 @@ class SelfAttentionPipeline(Pipeline):
                 f"{type(self.model).__name__} compares two texts, but the input has one; give "
                 '{"text": premise, "text_pair": hypothesis}'
             )
-        encoded = self._encode(texts, **tokenizer_kwargs)
-        truncated = [0] * len(texts)
+        encoded, truncated = self._encode(texts, **tokenizer_kwargs)
         real = encoded["attention_mask"].bool()  # (1, T): `padding` may be among the arguments
-        if tokenizer_kwargs.get("truncation"):
-            kept, whole = encoded["token_type_ids"][real], self._encode(texts)["token_type_ids"]
-            truncated = [
-                int((whole == side).sum() - (kept == side).sum()) for side in range(len(texts))
-            ]
         if any(truncated) and not self._has_warned_of_truncation:
             self._has_warned_of_truncation = True
-            logger.warning(
-                "A text was truncated: its last %d of %d tokens are not read. Each result has this "
-                "count as `truncated`; this warning comes only once.",
-                sum(truncated),
-                whole.shape[1],
-            )
+            warn_of_truncation(sum(truncated), int(real.sum()))
         offsets = encoded.pop("offset_mapping")[real].int().tolist()
         names = self.tokenizer.convert_ids_to_tokens(encoded["input_ids"][real].int().tolist())  # type: ignore[union-attr]
         # An empty text comes back as floats of shape (1, 0), which a batch padded on the left
@@ -169,16 +171,17 @@ class SelfAttentionPipeline(Pipeline):
         shown = {"texts": texts, "offsets": offsets, "names": names, "truncated": truncated}
         return {**tensors, **shown}
 
-    def _encode(self, texts: list[str], **tokenizer_kwargs: Any) -> Any:
-        """Return the output of the tokenizer for the one or two texts of an input."""
-        return self.tokenizer(  # type: ignore[misc]  # checked above
-            *(_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts),
-            return_tensors="pt",
-            return_offsets_mapping=True,
-            return_token_type_ids=True,
-            verbose=False,  # no warning of indexing errors: a text of any length can be read
-            **tokenizer_kwargs,
-        )
+    def _encode(self, texts: list[str], **tokenizer_kwargs: Any) -> tuple[Any, list[int]]:
+        """Return the output of the tokenizer for the texts, and how much of each was cut off."""
+        options = {
+            "truncation": True,
+            "return_tensors": "pt",
+            "return_offsets_mapping": True,
+            "return_token_type_ids": True,
+            "verbose": False,  # no warning of indexing errors: a text of any length can be read
+        }
+        readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
+        return encode_within_limit(self.tokenizer, readable, **(options | tokenizer_kwargs))
 
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
         fields = ("texts", "offsets", "names", "truncated")
@@ -250,18 +253,68 @@ class SelfAttentionPipeline(Pipeline):
     def _prediction(self, logits: Tensor) -> dict[str, Any]:
         """Return the fields up to `answer_set` from logits (num_labels,)."""
         config, names = self.model.config, self._names
-        if config.problem_type == "regression":
+        kind = config.problem_type or "single_label_classification"
+        if kind == "regression":
             values = logits
-        elif config.problem_type == "multi_label_classification":
+        elif kind == "multi_label_classification":
             values = logits.sigmoid()
         else:
             values = logits.softmax(-1)
         scores = {names[i]: value for i, value in enumerate(values.tolist())}
         label = max(scores, key=scores.__getitem__)
-        prediction: dict[str, Any] = {"label": label, "score": scores[label], "scores": scores}
-        if config.problem_type == "multi_label_classification":
+        prediction: dict[str, Any] = {"kind": kind, "label": label, "score": scores[label]}
+        prediction["scores"] = scores
+        if kind == "multi_label_classification":
             prediction["labels"] = [name for name, score in scores.items() if score > 0.5]
         return prediction | answer_set(scores, config.answer_threshold)
+
+
+class LimitedTextClassificationPipeline(TextClassificationPipeline):
+    """The stock `text-classification` pipeline, with one change for the models of this package.
+
+    It reads the part of a text that the `self-attention` pipeline reads: up to the limit of the
+    tokenizer, unless `truncation=False` or `max_length=` ask for another. The results of a cut text
+    have `truncated`, the number of tokens that were cut off. Other models are not affected.
+    """
+
+    def preprocess(self, inputs: Any, **tokenizer_kwargs: Any) -> Any:
+        """Tokenize one text or pair."""
+        texts = list(inputs.values()) if isinstance(inputs, dict) else [inputs]
+        is_named = not isinstance(inputs, dict) or [*inputs] in (["text"], ["text", "text_pair"])
+        are_texts = all(isinstance(text, str) for text in texts)
+        if not (hasattr(self.model, "reads_pairs") and is_named and are_texts):
+            return super().preprocess(inputs, **tokenizer_kwargs)
+        options = {"truncation": True, "return_tensors": "pt", "verbose": False} | tokenizer_kwargs
+        readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
+        encoded, num_cut = encode_within_limit(self.tokenizer, readable, **options)
+        if any(num_cut) and not vars(self).get("_has_warned_of_truncation"):
+            self._has_warned_of_truncation = True
+            warn_of_truncation(sum(num_cut), encoded["input_ids"].shape[1])
+        return {**encoded, "truncated": (sum(num_cut),)}
+
+    def _forward(self, model_inputs: Any) -> Any:
+        num_cut = model_inputs.pop("truncated", (0,))
+        return {**super()._forward(model_inputs), "truncated": num_cut}
+
+    def postprocess(self, model_outputs: Any, **options: Any) -> Any:
+        """Return the best labels of one input."""
+        counts = model_outputs.pop("truncated")
+        num_cut = counts[0][0] if isinstance(counts, list) else counts[0]
+        result = super().postprocess(model_outputs, **options)
+        if num_cut:
+            for answer in result if isinstance(result, list) else [result]:
+                answer["truncated"] = num_cut
+        return result
+
+
+def warn_of_truncation(num_cut: int, num_read: int) -> None:
+    """Log that a text was cut; a reader calls it for its first cut text."""
+    logger.warning(
+        "A text was truncated: its last %d of %d tokens are not read. Each result has this "
+        "count as `truncated`; this warning comes only once.",
+        num_cut,
+        num_cut + num_read,
+    )
 
 
 def answer_set(scores: Mapping[str, float], threshold: float | None) -> dict[str, list[str]]:

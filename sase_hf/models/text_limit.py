@@ -38,25 +38,64 @@ def needed_texts(
             the tokenizer.
     """
     limit = tokenizer.model_max_length if max_length is None else max_length
-    whole = tuple(texts)
-    if tokenizer.truncation_side != "right" or all(is_short(text, limit) for text in texts):
-        return whole
+    if tokenizer.truncation_side != "right":
+        return tuple(texts)
 
     def encode(text: str) -> Tokens:
         return encode_alone(tokenizer, text)
 
+    return needed_parts(encode, texts, limit, tokenizer.num_special_tokens_to_add(pair=True))
+
+
+def needed_parts(
+    encode: Encode, texts: Sequence[str], limit: int, num_special: int
+) -> tuple[str, ...]:
+    """Do what `needed_texts` does, with a tokenizer of any library.
+
+    Args:
+        encode: Returns the tokens of a text, each with its offsets, without special tokens.
+        texts: One text or two.
+        limit: Tokens of all texts together, special tokens included.
+        num_special: How many special tokens a pair gets.
+    """
+    whole = tuple(texts)
+    if all(is_short(text, limit) for text in texts):
+        return whole
     parts = [needed_part(encode, text, limit) for text in texts]
-    if len(texts) == 2:
-        num_shared = limit - tokenizer.num_special_tokens_to_add(pair=True)
-        if num_shared % 2 == 1:  # the text with more tokens keeps one more: it must stay that text
-            are_cut = [len(part) < len(text) for part, text in zip(parts, texts, strict=True)]
-            if all(are_cut):
-                return whole
-            if any(are_cut):
-                cut = are_cut.index(True)
-                num_others = len(encode(texts[1 - cut]))
-                parts[cut] = needed_part(encode, texts[cut], max(limit, num_others + 1))
+    are_cut = [len(part) < len(text) for part, text in zip(parts, texts, strict=True)]
+    if len(texts) == 1 or not any(are_cut) or (limit - num_special) % 2 == 0:
+        return tuple(parts)
+    # Of an odd number of tokens the text with more tokens keeps one more: it must stay that text.
+    if all(are_cut):
+        return whole
+    cut = are_cut.index(True)
+    num_others = len(encode(texts[1 - cut]))
+    parts[cut] = needed_part(encode, texts[cut], max(limit, num_others + 1))
     return tuple(parts)
+
+
+def encode_within_limit(
+    tokenizer: Any, texts: Sequence[str], **options: Any
+) -> tuple[Any, list[int]]:
+    """Return `tokenizer(*texts, **options)`, and how many tokens were cut off at the end of each.
+
+    Args:
+        tokenizer: A fast tokenizer of transformers.
+        texts: One text or the two of a pair, without lone surrogates.
+        options: Those of the tokenizer; `truncation` cuts, by default at its own limit.
+    """
+    num_cut = [0] * len(texts)
+    if not options.get("truncation"):
+        return tokenizer(*texts, **options), num_cut
+    limit = options.get("max_length") or tokenizer.model_max_length
+    encoded = tokenizer(*needed_texts(tokenizer, texts, limit), **options)
+    side_of_token = encoded.sequence_ids(0)  # None for special tokens and padding
+    num_special = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2)
+    num_kept = [side_of_token.count(side) for side in range(len(texts))]
+    if sum(num_kept) + num_special >= limit:
+        for side, text in enumerate(texts):
+            num_cut[side] = count_tokens(tokenizer, text) - num_kept[side]
+    return encoded, num_cut
 
 
 def encode_alone(tokenizer: Any, text: str) -> Tokens:

@@ -24,7 +24,7 @@ PAIRS = [PAIR, {"text": "", "text_pair": "dogs"}, {"text": "No", "text_pair": ""
 
 @pytest.fixture
 def tokenizer() -> TokenizersBackend:
-    return build_tokenizer([TEXT, *PAIR.values()], model_max_length=6)
+    return build_tokenizer([TEXT, *PAIR.values()])
 
 
 def random_reader(model_class: type[Any], tokenizer: TokenizersBackend, **fields: Any) -> Any:
@@ -224,26 +224,58 @@ def test_pipeline_refuses_a_model_that_cannot_read_or_show_a_text(
         random_reader(SelfAttentiveForSequenceClassification, tokenizer, pooling="max")
 
 
-def test_pipeline_reads_a_long_text_whole(reader: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_pipeline_reads_a_long_text_whole_on_request(
+    reader: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     """An LSTM has no maximum length."""
-    result = reader(" ".join([TEXT] * 30))
+    reader.tokenizer.model_max_length = 6
+    result = reader(" ".join([TEXT] * 30), truncation=False)
     assert (len(result["tokens"]), result["truncated"]) == (330, 0)
     assert not caplog.records, "no warning of indexing errors"
 
 
 @pytest.mark.parametrize(
-    ("options", "kept"),
-    [({"truncation": True}, 6), ({"max_length": 4}, 4), ({"max_length": 99}, 11)],
+    ("options", "kept"), [({}, 6), ({"truncation": True}, 6), ({"max_length": 4}, 4)]
 )
-def test_pipeline_truncates_on_request(
-    reader: Any, pair_reader: Any, options: dict[str, Any], kept: int, caplog: Any
+def test_pipeline_cuts_a_text_at_the_limit_of_the_tokenizer_or_another(
+    reader: Any, options: dict[str, Any], kept: int, caplog: Any
 ) -> None:
-    """At the tokenizer's own limit or at another; one warning, and the count in each result."""
+    """One warning, and the count in each result."""
+    reader.tokenizer.model_max_length = 6
     results = reader([TEXT, TEXT, "good"], batch_size=3, **options)
     assert [result["truncated"] for result in results] == [11 - kept, 11 - kept, 0]
     assert len(results[0]["tokens"]) == len(results[0]["overall"]) == kept
-    assert ["of 11 tokens are not read" in said for said in caplog.messages] == [True] * (kept < 11)
-    assert pair_reader(PAIR, max_length=10)["truncated"] == [2, 0], "a count for each text"
+    assert ["of 11 tokens are not read" in said for said in caplog.messages] == [True]
+
+
+def test_pipeline_counts_what_was_cut_off_each_text_of_a_pair(pair_reader: Any) -> None:
+    assert pair_reader(PAIR, max_length=10)["truncated"] == [2, 0]
+    assert pair_reader(PAIR, max_length=99)["truncated"] == [0, 0]
+
+
+def test_pipeline_refuses_arguments_that_it_does_not_know(reader: Any) -> None:
+    """An ignored one would look like an answer to it."""
+    for name in ("top_k", "function_to_apply", "return_overflowing_tokens", "trunction"):
+        with pytest.raises(ValueError, match=f"{name} is not an argument .* allowed are"):
+            reader(TEXT, **{name: 2})
+
+
+def test_stock_classification_reads_the_same_part_of_a_long_text(
+    reader: Any, pair_reader: Any, capfd: Any
+) -> None:
+    """And says so in place of "indexing errors", which no text causes."""
+    reader.tokenizer.model_max_length = 6
+    for own, given in ((reader, TEXT), (pair_reader, PAIR)):
+        stock = pipeline("text-classification", model=own.model, tokenizer=reader.tokenizer)
+        whole, answer = own(given, truncation=False), stock([given, given], batch_size=2)
+        assert_same_answers(answer, [own(given)] * 2)
+        assert answer[0]["score"] != pytest.approx(whole["score"], abs=1e-7), "the premise"
+        assert [one["truncated"] for one in answer] == [5] * 2
+        every = stock(given, top_k=None)
+        assert [one["truncated"] for one in every] == [5] * 3
+        assert stock([given], truncation=False)[0]["score"] == pytest.approx(whole["score"])
+        assert "truncated" not in stock([given], truncation=False)[0]
+    assert "indexing errors" not in capfd.readouterr().err
 
 
 def test_most_attended_joins_neighbouring_tokens() -> None:
