@@ -8,10 +8,13 @@ Each line of the file, or of the standard input, is a text; for a model of pairs
 A translation model prints translations. Files with columns are read by train.py --test_file.
 """
 
+import io
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from queue import Empty, Queue
+from threading import Thread
 from typing import Any
 
 import torch
@@ -19,12 +22,17 @@ import torch
 from sase_hf.data.labels import SINGLE_LABEL, LabelColumn
 from sase_hf.data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
 from sase_hf.data.splits import TEXT_COLUMNS
-from sase_hf.data.tokenizer import truncation
 from sase_hf.evaluation.translation import translate
+from sase_hf.models.pipeline_self_attentive import warn_of_truncation
+from sase_hf.models.text_limit import encode_within_limit
 from sase_hf.training.predictions import flat_row, json_line, predicted_labels, write_csv
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_not_stdout
 from sase_hf.utils.loading import load_checkpoint
+
+logger = logging.getLogger(__name__)
+
+PAUSE = 0.1  # seconds without a new line, after which the lines that have come are answered
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("checkpoint", help="a folder or a name on the Hub")
     add("file", nargs="?", default="-", help="a text file (default: -, the standard input)")
     add("--format", choices=("csv", "jsonl"), default="csv", help="(default: %(default)s)")
-    size = "lines that are read and printed at once (default: %(default)s)"
+    size = "lines that are read and printed at once, at most (default: %(default)s)"
     add("--per_device_eval_batch_size", type=positive_int, default=32, help=size)
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
@@ -44,41 +52,107 @@ def main(argv: Sequence[str] | None = None) -> None:
         model, tokenizer = load_checkpoint(flags.checkpoint)
         if not model.is_head:
             raise ValueError(f"{flags.checkpoint} has no labels; scripts/embed.py embeds texts")
-        with wrap_read_errors(flags.file, endings=("",)):
-            lines = text_lines(0 if flags.file == "-" else flags.file)
-            rows = predict(model, tokenizer, lines, flags.per_device_eval_batch_size)
-            try:
-                if flags.format == "csv":
-                    form = CsvForm(",", "\n", "utf-8", "", None)
-                    write_csv(sys.stdout, map(flat_row, rows), form)
-                for row in rows:
-                    print(json_line(row))
-            except BrokenPipeError:  # the reader, such as head, has enough: end as SIGPIPE would
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                sys.exit(141)
+        if isinstance(sys.stdout, io.TextIOWrapper):  # what other programs read is UTF-8
+            sys.stdout.reconfigure(encoding="utf-8")
+        parts = arriving(read_lines(flags.file), flags.per_device_eval_batch_size)
+        rows = predict(model, tokenizer, parts)
+        try:
+            if flags.format == "csv":
+                form = CsvForm(",", "\n", "utf-8", "", None)
+                write_csv(sys.stdout, map(flat_row, rows), form)
+            for row in rows:
+                print(json_line(row))
+        except BrokenPipeError:  # the reader, such as head, has enough: end as SIGPIPE would
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(141)
+
+
+def read_lines(file: str) -> Iterator[str]:
+    """Yield the lines of a text file, or of the standard input, without their ends."""
+    with wrap_read_errors(file, endings=("",)):
+        for line in text_lines(0 if file == "-" else file):
+            yield line.rstrip("\r\n")
+
+
+def arriving(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Yield lines as they come: up to `size` at once, and fewer when no other comes for `PAUSE`."""
+    queue: Queue[str | BaseException | None] = Queue(2 * size)
+
+    def read() -> None:
+        try:
+            for line in lines:
+                queue.put(line)
+        except BaseException as error:  # raised where the lines are read
+            queue.put(error)
+        queue.put(None)
+
+    Thread(target=read, daemon=True).start()
+    part: list[str] = []
+    while True:
+        try:
+            arrived = queue.get(timeout=PAUSE if part else None)
+        except Empty:
+            yield part
+            part = []
+            continue
+        if isinstance(arrived, str):
+            part.append(arrived)
+        if part and (len(part) == size or not isinstance(arrived, str)):
+            yield part
+            part = []
+        if arrived is None:
+            return
+        if isinstance(arrived, BaseException):
+            raise arrived
 
 
 @torch.inference_mode()
-def predict(model: Any, tokenizer: Any, lines: Iterable[str], size: int) -> Iterator[Any]:
-    """Yield the text or texts of each line with the columns of the prediction."""
+def predict(model: Any, tokenizer: Any, parts: Iterable[list[str]]) -> Iterator[dict[str, Any]]:
+    """Yield the text or texts of each line with the columns of the prediction.
+
+    `truncated` counts the tokens after the limit of the training, which the model does not read.
+    """
+    has_warned_of_truncation = has_warned_of_nothing = False
+    for lines in parts:
+        rows = [texts_of(line, model) for line in lines]
+        encoded = [encode_within_limit(tokenizer, texts, truncation=True) for texts in rows]
+        num_cut = [sum(counts) for _, counts in encoded]
+        if any(num_cut) and not has_warned_of_truncation:
+            has_warned_of_truncation = True
+            first = next(row for row, count in enumerate(num_cut) if count)
+            warn_of_truncation(num_cut[first], len(encoded[first][0]["input_ids"]))
+        has_nothing = not all(any(text.strip() for text in texts) for texts in rows)
+        if has_nothing and not has_warned_of_nothing:
+            has_warned_of_nothing = True
+            logger.warning("A line is empty: its answer rests on no word.")
+        if model.can_generate():
+            translations = translate(model, tokenizer, lines, batch_size=len(lines))
+            answers: Any = [{"translation": text} for text in translations]
+        else:
+            answers = classify(model, tokenizer, [encoding for encoding, _ in encoded])
+        for texts, answer, count in zip(rows, answers, num_cut, strict=True):
+            yield dict(zip(TEXT_COLUMNS, texts, strict=False)) | answer | {"truncated": count}
+        sys.stdout.flush()
+
+
+def texts_of(line: str, model: Any) -> list[str]:
+    """Return the text of a line, or the two that a tab divides, for a model of pairs."""
+    if not model.reads_pairs:
+        return [line]
+    texts = line.split("\t")
+    if len(texts) != 2:
+        raise ValueError(f"{texts!r:.80} must be two texts with a tab between: a pair")
+    return texts
+
+
+def classify(model: Any, tokenizer: Any, encodings: list[Any]) -> list[dict[str, Any]]:
+    """Return the columns of the prediction for each tokenized row."""
     names = tuple(name for _, name in sorted((model.config.id2label or {}).items()))
     labels = LabelColumn(model.config.problem_type or SINGLE_LABEL, names)
-    options = {"padding": True, "return_tensors": "pt", **truncation(tokenizer, None)}
-    num_texts, lines = 1 + model.reads_pairs, iter(lines)
-    while some := [line.rstrip("\r\n") for line in islice(lines, size)]:
-        texts = [line.split("\t") if model.reads_pairs else [line] for line in some]
-        if faults := [row for row in texts if len(row) != num_texts]:
-            raise ValueError(f"{faults[0]!r:.80} must be two texts with a tab between: a pair")
-        if model.can_generate():
-            found = translate(model, tokenizer, some, batch_size=size)
-            added: Any = [{"translation": text} for text in found]
-        else:
-            batch = tokenizer(*map(list, zip(*texts, strict=True)), **options)
-            logits, threshold = model(**batch).logits, model.config.answer_threshold
-            added = predicted_labels(logits, labels, threshold)
-        for row, more in zip(texts, added, strict=True):
-            yield dict(zip(TEXT_COLUMNS, row, strict=False)) | more
-        sys.stdout.flush()
+    batch = tokenizer.pad([dict(encoding) for encoding in encodings], return_tensors="pt")
+    # Rows without a token come back as floats.
+    batch = {name: tensor.long() for name, tensor in batch.items()}
+    return predicted_labels(model(**batch).logits, labels, model.config.answer_threshold)
 
 
 if __name__ == "__main__":

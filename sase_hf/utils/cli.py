@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -67,6 +68,7 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
     """Return a parser with `--version`; its `--help` begins with this docstring of a script."""
+    let_streams_write_any_text()
     options |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = Parser(description=description, **options)
     add_version(parser)
@@ -78,6 +80,16 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     note = "show the version of sase_hf and exit"
     shown = f"sase_hf {version('sase_hf')}"
     parser.add_argument("--version", action="version", version=shown, help=note)
+
+
+def let_streams_write_any_text() -> None:
+    """Let the standard output write characters that its encoding lacks, as escapes.
+
+    With LC_ALL=C it may be ASCII, and a label such as "güt" would end a training when it is shown.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

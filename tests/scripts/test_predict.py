@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,11 +49,66 @@ def test_predict_prints_what_the_pipeline_finds(
     assert all(row[f"scores_{row['predicted_label']}"] == row["confidence"] for row in rows)
 
 
-def test_predict_answers_some_lines_before_it_reads_more(checkpoints: Path) -> None:
-    lines = iter(TEXTS)
-    model = load_checkpoint(str(checkpoints / "classifier"))
-    assert next(load_script("predict").predict(*model, lines, 2))["text"] == TEXTS[0]
-    assert list(lines) == TEXTS[2:]
+def test_predict_answers_the_lines_that_have_come_when_the_input_pauses(
+    checkpoints: Path, capfd: Any
+) -> None:
+    """The pipe stays open. Lines that come at once are read together."""
+    read, write = os.pipe()
+    usual = os.dup(0)
+    os.dup2(read, 0)
+    script, model = load_script("predict"), load_checkpoint(str(checkpoints / "classifier"))
+    os.write(write, b"good\nbread\nsoup\n")
+    parts = script.arriving(script.read_lines("-"), 32)
+    rows = script.predict(*model, parts)
+    assert [next(rows)["text"] for _ in range(3)] == ["good", "bread", "soup"]
+    os.write(write, b"cold\nwarm\n")
+    assert next(rows)["text"] == "cold"
+    os.write(write, b"\n" * 70)
+    os.close(write)
+    assert list(map(len, parts)) == [32, 32, 6]
+    os.dup2(usual, 0)
+
+
+def test_predict_counts_the_tokens_that_it_does_not_read(
+    checkpoints: Path, tmp_path: Path, capfd: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The part that is read is that of the pipeline."""
+    model, text = str(checkpoints / "classifier"), "good bread and cold soup " * 30
+    (tmp_path / "new.txt").write_text(f"{text}\ngood\n \n", encoding="utf-8")
+    load_script("predict").main([model, str(tmp_path / "new.txt"), "--format=jsonl"])
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    said = "\n".join(caplog.messages)
+    assert [row["truncated"] for row in rows] == [130, 0, 0]
+    expected = pipeline("self-attention", model=model)(text)
+    assert expected["truncated"] == 130
+    assert rows[0]["scores"] == pytest.approx(expected["scores"])
+    assert said.count("its last 130 of 150 tokens are not read") == 1
+    assert said.count("A line is empty") == 1
+
+
+def test_predict_blames_only_reading_on_the_input(
+    checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = load_script("predict")
+    (tmp_path / "new.txt").write_text("good\n", encoding="utf-8")
+
+    def fail(*_: Any) -> None:
+        raise ValueError("no answer")
+
+    monkeypatch.setattr(script, "classify", fail)
+    with pytest.raises(SystemExit, match=r"^predict\.py: no answer$"):
+        script.main([str(checkpoints / "classifier"), str(tmp_path / "new.txt")])
+
+
+def test_predict_writes_utf_8_whatever_the_locale(checkpoints: Path, tmp_path: Path) -> None:
+    """Other programs read what it writes."""
+    (tmp_path / "new.txt").write_text("Zo\u00eb \u6211\n", encoding="utf-8")
+    words = ["-m", "sase_hf", "predict", str(checkpoints / "classifier"), str(tmp_path / "new.txt")]
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, env={**os.environ, **ascii_only}, timeout=120
+    )
+    assert "Zo\u00eb \u6211," in done.stdout.decode("utf-8"), done.stderr
 
 
 def test_predict_ends_without_a_line_where_its_reader_has_enough(
