@@ -102,4 +102,10 @@ class DocumentRanker:
             pair = {"text": ranking.query, "text_pair": text}
             result = read(pair, match_rows=True, **cut)
             label = f"document {place}"
-            yield {**result, "label": label, "score": score, "scores": {label: score}}
+            scores = {
+                "kind": "similarity",
+                "label": label,
+                "score": score,
+                "scores": {label: score},
+            }
+            yield {**result, **scores}

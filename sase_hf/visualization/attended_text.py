@@ -13,6 +13,7 @@ from typing import Any
 
 import regex
 
+from ..data.labels import MULTI_LABEL, SINGLE_LABEL
 from ..models.pipeline_self_attentive import MIN_RATIO
 from ..utils.text import shown_characters
 
@@ -190,13 +191,19 @@ def predicted_text(result: Result) -> str:
 
 
 def is_right(result: Result) -> bool | None:
-    """Return whether the true labels are those predicted; None if unknown, or numbers."""
-    known, labels = result.get("true_label"), result.get("labels", [result["label"]])
-    is_list = isinstance(known, list | tuple)
-    is_number = "labels" not in result and (is_list or len(result.get("scores", "ab")) < 2)
-    if known is None or is_number:
+    """Return whether the true labels are those predicted; None if unknown, or for no labels.
+
+    The `kind` of the result says what it predicts. Without one, nothing is said.
+    """
+    known, kind = result.get("true_label"), result.get("kind")
+    if known is None:
         return None
-    return {*map(str, known if is_list else [known])} == {*map(str, labels)}
+    is_list = isinstance(known, list | tuple)
+    if kind == MULTI_LABEL:
+        return {*map(str, known if is_list else [known])} == {*map(str, result["labels"])}
+    if kind == SINGLE_LABEL and not is_list:
+        return str(known) == str(result["label"])
+    return None
 
 
 def label_text(label: object) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from ..data.labels import MULTI_LABEL, SINGLE_LABEL
 from ..utils.text import Table
 from .attended_text import (
     AttendedText,
@@ -117,13 +118,12 @@ def article(parsed: Parsed, name: str) -> dict[str, Any]:
     result, texts = parsed
     num_views = len(texts[0].views)
     has_words = any(text.words for text in texts)
-    score, cosines = result["score"], [text.cosine for text in texts]
-    scores = _scores(result)
+    cosines = [text.cosine for text in texts]
     return {
         "name": name,
         "result": result,
         "predicted": predicted_text(result),
-        "score": f"{score:.1%}" if scores["title"] == "Probabilities" else f"{score:.3f}",
+        "score": _score_text(result["score"], result.get("kind")),
         "true_label": label_text(result["true_label"]) if "true_label" in result else None,
         "verdict": _verdict(result),
         "sides": [_side(text) for text in texts],
@@ -131,7 +131,7 @@ def article(parsed: Parsed, name: str) -> dict[str, Any]:
         "target": label_text(result.get("target", result["label"])),
         "why": [_why(text) for text in texts if has_words and text.added is not None],
         "added": _added(result),
-        "scores": scores,
+        "scores": _scores(result),
         "cosines": cosines if has_words and num_views > 2 and None not in cosines else [],
     }
 
@@ -215,15 +215,22 @@ def _line(text: AttendedText, view: int) -> tuple[list[float], list[tuple[str, s
 def _scores(result: Result) -> dict[str, Any]:
     """Return a row for each of the best `MAX_LABELS` labels: its name, bar and number."""
     scores: dict[Any, float] = dict(result.get("scores") or {result["label"]: result["score"]})
-    are_shares = len(scores) > 1 and all(0 <= score <= 1 for score in scores.values())
-    are_probabilities = are_shares and abs(sum(scores.values()) - 1) < 1e-3
+    kind = result.get("kind")
+    has_bars = kind in (SINGLE_LABEL, MULTI_LABEL)  # those of a length from 0 to 1
     names = list(scores)
     if len(names) > MAX_LABELS:
         names = sorted(names, key=lambda name: -scores[name])[:MAX_LABELS]
-    form = "{:.1%}" if are_probabilities else "{:.3f}"
-    rows = [(n, f"{scores[n]:.3f}" if are_shares else None, form.format(scores[n])) for n in names]
-    title = "Probabilities" if are_probabilities else "Scores"
+    rows = []
+    for name in names:
+        bar = f"{scores[name]:.3f}" if has_bars else None
+        rows.append((name, bar, _score_text(scores[name], kind)))
+    title = "Probabilities" if kind == SINGLE_LABEL else "Scores"
     return {"title": title, "rows": rows, "left_out": len(scores) - len(names)}
+
+
+def _score_text(score: float, kind: str | None) -> str:
+    """Return a score as text: in percent if the scores of all labels sum to 1."""
+    return f"{score:.1%}" if kind == SINGLE_LABEL else f"{score:.3f}"
 
 
 @dataclass(frozen=True, repr=False)

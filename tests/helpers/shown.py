@@ -4,6 +4,8 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
+from sase_hf.data.labels import SINGLE_LABEL
+
 VOID = {"meta", "input"}
 ELEMENTS = (
     "html head meta title style body main header footer nav section article aside div h1 h2 h3 h4 "
@@ -112,7 +114,8 @@ def reading(text: str, hops: int = 2) -> dict[str, Any]:
 
 def result(text: str, label: str = "4 stars", **more: Any) -> dict[str, Any]:
     scores = {label: 0.75, "another": 0.25}
-    return {"label": label, "score": 0.75, "scores": scores, **reading(text), **more}
+    answer = {"kind": SINGLE_LABEL, "label": label, "score": 0.75, "scores": scores}
+    return {**answer, **reading(text), **more}
 
 
 def explained(text: str, added: list[float], label: str = "4 stars", **more: Any) -> dict[str, Any]:
@@ -126,4 +129,4 @@ def pair_result(first: str, second: str) -> dict[str, Any]:
     readings = [reading(first), reading(second)]
     sides = {name: [side[name] for side in readings] for name in readings[0]}
     scores = {"neutral": 0.5, "entailment": 0.3, "contradiction": 0.2}
-    return {"label": "neutral", "score": 0.5, "scores": scores, **sides}
+    return {"kind": SINGLE_LABEL, "label": "neutral", "score": 0.5, "scores": scores, **sides}

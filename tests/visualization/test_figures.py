@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from shown import explained, pair_result, result
@@ -51,6 +52,11 @@ def test_figure_cells_are_the_strengths_of_all_hops_and_of_each() -> None:
     figure = attention_figure(explained("good but dear", [1.0, 0.0, -2.0], label="other"))
     why = figure.axes[0].collections[1]
     assert why.get_array().tolist() == [[1, 0, -2]]
+    assert (why.norm.vmin, why.norm.vmax) == (-2, 2), "a sign has a colour of its own"
+    against, neutral, speaks_for = (why.cmap(why.norm(added))[:3] for added in (-2, 0, 2))
+    assert against[0] > against[2], "red"
+    assert speaks_for[2] > speaks_for[0], "blue"
+    assert min(neutral) > 0.9, "paper"
     assert {"why", "against: −2.00 or less", "for: +2.00 or more"} <= set(texts(figure))
     pair = attention_figure(pair_result("all sleep now", "none is awake"))
     titles = [axes.get_title("left") for axes in pair.axes[:2]]
@@ -88,6 +94,8 @@ def test_comparison_figure_has_a_column_for_each_model_and_one_scale() -> None:
     assert right.get_title("left").startswith("with penalty\n")
     assert left.collections[0].norm.vmax == right.collections[0].norm.vmax == 1
     dark = comparison_figure(results, theme="dark")
+    inks = [to_rgb(text.get_color()) for text in dark.findobj(Text) if text.get_text()]
+    assert min(map(min, inks)) > 0.5, "no dark word on the dark paper"
     assert dark.get_facecolor() < (0.1, 0.1, 0.1) < (0.9, 0.9, 0.9) < figure.get_facecolor()
     with pytest.raises(ValueError, match="theme is 'blue'; allowed are light, dark"):
         attention_figure(result("fine"), theme="blue")

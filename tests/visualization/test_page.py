@@ -8,6 +8,7 @@ import pytest
 from pages import browser_context
 from shown import PAYLOADS, Page, assert_harmless, explained, pair_result, result
 
+from sase_hf.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from sase_hf.utils.text import Table
 from sase_hf.visualization import Attention, attention_fragment, attention_html, comparison_html
 from sase_hf.visualization.attended_text import parse_result
@@ -70,12 +71,14 @@ def test_page_shows_the_first_and_the_last_sentences_of_a_long_text_before_it() 
 
 
 def test_page_colours_contributions_on_one_scale_and_only_if_there_are_some() -> None:
-    """The largest contribution of a page has the full colour, so its texts can be compared."""
+    """Half of the texts have a word of the full colour, so an outlier does not pale the others."""
     weak, strong = explained("dull", [0.5]), explained("fine", [-2.0])
     ranked = result("so it is")
+    outlier = explained("good", [50.0])
     source = attention_html([weak, strong, ranked])
     assert 'style="--full:2.000"' in source
     assert "against: −2.00" in source
+    assert 'style="--full:2.000"' in attention_html([weak, outlier, strong]), "the median"
     assert source.count('value="why">') == 2, "a ranker explains no label"
     fragment = assert_harmless(attention_fragment(weak))
     assert "--full:0.500" in fragment.values("style")
@@ -85,14 +88,17 @@ def test_page_colours_contributions_on_one_scale_and_only_if_there_are_some() ->
 
 def test_article_compares_the_prediction_with_the_true_label() -> None:
     """Without a true label it makes no claim, and a number is neither right nor wrong."""
+    several = {"kind": MULTI_LABEL}
     for known, label, verdict in (
         ({"true_label": "4 stars"}, "4 stars", "Right"),
         ({"true_label": "5 stars"}, "5 stars", "Wrong"),
-        ({"true_label": ["b", "a"], "labels": ["a", "b"]}, "b, a", "Right"),
-        ({"true_label": [], "labels": []}, "no label", "Right"),
-        ({"true_label": ["a"], "labels": []}, "a", "Wrong"),
-        ({"true_label": 3.5, "scores": {"4 stars": 0.75}}, "3.5", ""),
-        ({"true_label": [3.5, 1.0]}, "3.5, 1.0", ""),
+        ({**several, "true_label": ["b", "a"], "labels": ["a", "b"]}, "b, a", "Right"),
+        ({**several, "true_label": [], "labels": []}, "no label", "Right"),
+        ({**several, "true_label": ["a"], "labels": []}, "a", "Wrong"),
+        ({"true_label": 3.5, "kind": REGRESSION}, "3.5", ""),
+        ({"true_label": "4 stars", "kind": REGRESSION}, "4 stars", ""),
+        ({"true_label": [3.5, 1.0], "kind": REGRESSION}, "3.5, 1.0", ""),
+        ({"true_label": "4 stars", "kind": None}, "4 stars", ""),
         ({}, None, ""),
     ):
         values = values_of(result("fine", **known))
@@ -100,16 +106,22 @@ def test_article_compares_the_prediction_with_the_true_label() -> None:
 
 
 def test_article_lists_the_scores_of_the_labels() -> None:
-    """Probabilities in percent, other scores as numbers; of many labels the best ones."""
+    """Probabilities in percent, other scores as numbers, whatever they sum to; the best of many."""
+
+    def shown(kind: str | None, **scores: float) -> tuple[str, str, Any]:
+        values = values_of(result("fine", kind=kind, score=scores["a"], scores=scores))
+        return values["scores"]["title"], values["score"], values["scores"]["rows"]
 
     def rows(**scores: float) -> list[tuple[str, str | None, str]]:
         return values_of(result("fine", scores=scores))["scores"]["rows"]
 
-    assert rows(a=0.75, b=0.25) == [("a", "0.750", "75.0%"), ("b", "0.250", "25.0%")]
-    assert rows(a=0.9, b=0.3) == [("a", "0.900", "0.900"), ("b", "0.300", "0.300")]
-    assert rows(stars=3.72) == [("stars", None, "3.720")]
-    heading = values_of(result("fine", score=0.42, scores={"a": 0.42, "b": 0.3}))["score"]
-    assert heading == "0.420", "as in its table"
+    percents = [("a", "0.600", "60.0%"), ("b", "0.400", "40.0%")]
+    shares = [("a", "0.600", "0.600"), ("b", "0.400", "0.400")]
+    numbers = [("a", None, "0.600"), ("b", None, "0.400")]
+    assert shown(SINGLE_LABEL, a=0.6, b=0.4) == ("Probabilities", "60.0%", percents)
+    assert shown(MULTI_LABEL, a=0.6, b=0.4) == ("Scores", "0.600", shares)
+    for kind in (REGRESSION, "similarity", None):
+        assert shown(kind, a=0.6, b=0.4) == ("Scores", "0.600", numbers)
     many = {f"label {number}": 0.01 * number for number in range(14)}
     assert [name for name, *_ in rows(**many)] == [f"label {n}" for n in range(13, 3, -1)]
 
@@ -205,3 +217,38 @@ def test_page_in_a_browser_colours_the_hop_that_is_chosen(tmp_path: Path) -> Non
     assert after == [" 0.37)", " 0)"]
     assert (why, styles) == (["1)", "1)"], ["dashed", "solid"])
     assert len(requests) == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_for_a_label_are_blue_and_words_against_it_red(tmp_path: Path, scheme: Any) -> None:
+    """As the browser draws them: the word, the line below it, its name and its bar."""
+    (tmp_path / "page.html").write_text(attention_html(explained("dull but fine", [-1.0, 0, 1.0])))
+    colours = """words => words.map(word => {
+        const style = getComputedStyle(word);
+        return [style.backgroundColor, style.borderBottomColor, style.color];
+    })"""
+    with browser_context(color_scheme=scheme) as browser:
+        tab = browser.new_page()
+        tab.goto((tmp_path / "page.html").as_uri())
+        tab.get_by_label("Why 4 stars").check()
+        against, speaks_for = tab.locator(".words span").evaluate_all(colours)
+        names = [
+            tab.locator(f".why .top.{side} b").evaluate_all(colours)[0][2]
+            for side in ("pro", "con")
+        ]
+        bars = [
+            tab.locator(f'.why .strip [style*="--{side}"]').evaluate_all(colours)[0][0]
+            for side in ("pro", "con")
+        ]
+    for blue in (*speaks_for[:2], names[0], bars[0]):
+        assert hue(blue) == "blue", blue
+    for red in (*against[:2], names[1], bars[1]):
+        assert hue(red) == "red", red
+
+
+def hue(colour: str) -> str:
+    """Return whether a colour of CSS, `rgb(...)` or `oklab(...)`, is rather red or rather blue."""
+    first, second, third = map(float, re.findall(r"-?[\d.]+(?:e-?\d+)?", colour)[:3])
+    if colour.startswith("oklab"):  # lightness, green to red, blue to yellow
+        return "red" if second > 0 > -third else "blue"
+    return "red" if first > third else "blue"

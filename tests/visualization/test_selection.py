@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.visualization import select_predictions
 
 # Label, score and true label.
 PREDICTIONS = ["b 0.9 b", "a 0.8 b", "b 0.7 a", "a 0.95 a", "b 0.99 a", "a 0.5 b", "b 0.85 b"]
 RESULTS = [
-    {"label": label, "score": float(score), "true_label": true_label}
+    {"kind": SINGLE_LABEL, "label": label, "score": float(score), "true_label": true_label}
     for label, score, true_label in map(str.split, PREDICTIONS)
 ]
 
