@@ -46,7 +46,7 @@ PUBLIC_NAMES = (
 )
 
 # Beside the graphs of an ONNX export.
-EXPORTED_NAMES = {"config.json", "export.json", "predictor.py"}
+EXPORTED_NAMES = {"config.json", "export.json", "predictor.py", "text_limit.py"}
 EXPORTED_NAMES |= {"tokenizer.json", "tokenizer_config.json"}
 
 # Weights that transformers would load. Old ones of another form must not stay beside new ones.

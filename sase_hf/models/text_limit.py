@@ -7,6 +7,7 @@ an exported model.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 CHARACTERS_PER_TOKEN = 16  # of the first beginning that is tried; English has some five
@@ -41,10 +42,8 @@ def needed_texts(
     if tokenizer.truncation_side != "right":
         return tuple(texts)
 
-    def encode(text: str) -> Tokens:
-        return encode_alone(tokenizer, text)
-
-    return needed_parts(encode, texts, limit, tokenizer.num_special_tokens_to_add(pair=True))
+    num_special = tokenizer.num_special_tokens_to_add(pair=True)
+    return needed_parts(partial(encode_alone, tokenizer), texts, limit, num_special)
 
 
 def needed_parts(
@@ -94,7 +93,7 @@ def encode_within_limit(
     num_kept = [side_of_token.count(side) for side in range(len(texts))]
     if sum(num_kept) + num_special >= limit:
         for side, text in enumerate(texts):
-            num_cut[side] = count_tokens(tokenizer, text) - num_kept[side]
+            num_cut[side] = count_tokens(partial(encode_alone, tokenizer), text) - num_kept[side]
     return encoded, num_cut
 
 
@@ -144,17 +143,15 @@ def _end_of(tokens: Tokens) -> int:
     return max((end for _, (_, end) in tokens), default=0)
 
 
-def count_tokens(tokenizer: Any, text: str) -> int:
-    """Return how many tokens a text has without special ones, in the memory of `PIECE_SIZE` each.
+def count_tokens(encode: Encode, text: str) -> int:
+    """Return how many tokens a text has, with the memory that `PIECE_SIZE` characters take.
 
     The count of a text longer than that may be off by one token for each piece.
     """
     count = start = 0
     while start < len(text):
         end = cut_place(text, start, PIECE_SIZE)
-        piece = _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text[start:end])
-        encoded = tokenizer(piece, add_special_tokens=False, verbose=False)
-        count += len(encoded["input_ids"])
+        count += len(encode(text[start:end]))
         start = end
     return count
 

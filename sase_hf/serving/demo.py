@@ -49,13 +49,12 @@ def build_page(
         )
 
     model: Any = explain.model
-    labels = [None]
+    labels: list[Any] = [None]
     if hasattr(model, "classify"):  # neither rankers nor translators have labels to explain
         labels += model.config.id2label.values()
 
     def read(*values: Any) -> str:
-        *texts, place = values
-        return view(explain, texts, labels[place])
+        return view_of_values(explain, labels, values)
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.HTML(f"<h1>{html.escape(title)}</h1>{about(explain)}", apply_default_css=False)
@@ -78,6 +77,15 @@ def build_page(
         events = (button.click, asked.input, *(box.submit for box in boxes))
         for event in (*events, choices.load_input_event.then):
             event(read, [*boxes, asked], picture, api_visibility="private")
+        for box in boxes:  # as it is typed: of the keys during a reading only the last one counts
+            box.input(
+                read,
+                [*boxes, asked],
+                picture,
+                api_visibility="private",
+                trigger_mode="always_last",
+                show_progress="hidden",
+            )
     return page
 
 
@@ -108,6 +116,15 @@ def about(explain: Pipeline) -> str:
     unknown = "The model's card names no training data."
     origin = f"It was trained on {data}." if data else unknown
     return _note(f"{ALIGNMENT if explain.task == TRANSLATION_TASK else ATTENTION} {origin}")
+
+
+def view_of_values(explain: Pipeline, labels: Sequence[Any], values: Sequence[Any]) -> str:
+    """Return the view of what the fields hold: the texts, and the place of the label to explain.
+
+    A value is None where another program has sent null.
+    """
+    *texts, place = values
+    return view(explain, [text or "" for text in texts], labels[place or 0])
 
 
 def view(explain: Pipeline, texts: Sequence[str], target: str | None = None) -> str:

@@ -18,9 +18,12 @@ from typing import Any
 
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 from transformers import AutoConfig, FeatureExtractionPipeline, pipeline
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.utils.hub import HF_MODULES_CACHE
 
 LOCK_NAME = "sase_hf.lock"
+# The pipeline beside a checkpoint that says how many tokens of a text were not read.
+CLASSIFICATION = "pipeline_self_attentive.LimitedTextClassificationPipeline"
 # Limits of a request: they bound memory and time. For a relation network both grow with the square
 # of the length.
 MAX_CHARACTERS, MAX_RELATED_CHARACTERS, MAX_INPUTS = 100_000, 2_000, 256
@@ -47,9 +50,12 @@ class EndpointHandler:
             lock = WeakFileLock(Path(HF_MODULES_CACHE, LOCK_NAME))
         with lock, _reraise_naming_the_cache():
             config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
-            task, pipeline_class = "text-classification", None
+            task, pipeline_class = "text-classification", None  # that of transformers
             if config.architectures[0].endswith("Model"):  # an encoder without a head
                 task, pipeline_class = "feature-extraction", SentenceEmbeddingPipeline
+            else:
+                with suppress(AttributeError, OSError):  # a checkpoint of older code has none
+                    pipeline_class = get_class_from_dynamic_module(CLASSIFICATION, folder)
             make_pipeline: Any = pipeline  # its overloads know only stock models
             self.pipeline = make_pipeline(
                 task, model=folder, pipeline_class=pipeline_class, trust_remote_code=True
@@ -58,7 +64,11 @@ class EndpointHandler:
         self.max_length = MAX_RELATED_CHARACTERS if is_related else MAX_CHARACTERS
 
     def __call__(self, data: dict[str, Any]) -> Any:
-        """Return the result of the pipeline for `inputs`, with `top_k` or `truncation`."""
+        """Return the result of the pipeline for `inputs`, with `top_k` or `truncation`.
+
+        A text is cut at the limit of the training, unless `truncation` is false; its answers have
+        `truncated`, the number of tokens that were cut off.
+        """
         if not isinstance(data, dict):
             raise ValueError(f'the request is {data!r:.80}; it must be an object with "inputs"')
         parameters: Any = data.get("parameters") or {}
@@ -82,7 +92,9 @@ class EndpointHandler:
         if (length := len(json.dumps(inputs, ensure_ascii=False))) > self.max_length:
             raise ValueError(f"inputs has {length:,} characters; max {self.max_length:,}")
         inputs = [_repaired(one) for one in inputs] if is_list else _repaired(inputs)
-        return self.pipeline(inputs, **parameters) if inputs != [] else []
+        if inputs == []:
+            return []
+        return self.pipeline(inputs, **({"truncation": True} | parameters))
 
 
 @contextmanager

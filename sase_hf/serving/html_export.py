@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..data.labels import MULTI_LABEL, REGRESSION
-from ..data.tokenizer import built_settings
+from ..data.tokenizer import built_settings, truncation
 from ..hub.card import card_facts
 from ..utils.loading import load_checkpoint, name_checkpoints
 from ..utils.text import INVISIBLE, visible
@@ -85,6 +85,8 @@ def live_page(
             r"\\U0*(\w+)", r"\\u{\1}", re.sub(r"(?m)^\s*#.*$|\s|P(?=<)", "", INVISIBLE.pattern)
         ),
         "max_characters": MAX_CHARACTERS,
+        "max_tokens": truncation(tokenizer, None).get("max_length"),  # as in training; or None
+        "cuts_left": tokenizer.truncation_side == "left",
         "max_drawn": MAX_DRAWN,
         **{name.lower(): getattr(page, name) for name in PAGE_LIMITS},
         **{name.lower(): getattr(attended_text, name) for name in TEXT_LIMITS},

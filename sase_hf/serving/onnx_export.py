@@ -27,6 +27,7 @@ from ..data.labels import MULTI_LABEL, REGRESSION
 from ..data.splits import TaskData
 from ..evaluation.dataset import describe_checkpoint
 from ..evaluation.records import describe_hardware, write_record
+from ..models import text_limit
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
 from . import onnx_predictor
@@ -76,6 +77,7 @@ def export(
         tokenizer.save_pretrained(draft)
         (draft / CONFIG_NAME).write_text(_config_of(model, tokenizer), encoding="utf-8")
         shutil.copyfile(Path(onnx_predictor.__file__), draft / "predictor.py")
+        shutil.copyfile(Path(text_limit.__file__), draft / "text_limit.py")
         report = {
             "checkpoint": describe_checkpoint(checkpoint),
             "architecture": type(model).__name__,

@@ -6,12 +6,13 @@
     from predictor import Predictor
     predict = Predictor()
 
-`scripts/export.py` puts a copy of this file beside the model. It needs onnxruntime, tokenizers and
-numpy only.
+`scripts/export.py` puts copies of this file and of text_limit.py beside the model. They need
+onnxruntime, tokenizers and numpy only.
 """
 
 import argparse
 import json
+import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,14 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
+try:
+    from ..models.text_limit import Tokens, count_tokens, needed_parts
+except ImportError:  # where a copy of this file lies beside a model, so does one of the other
+    sys.path.append(str(Path(__file__).parent))
+    from text_limit import Tokens, count_tokens, needed_parts
+
+logger = logging.getLogger(__name__)
+
 Array = npt.NDArray[Any]
 
 MODEL = "model.onnx"
@@ -29,6 +38,7 @@ INT8_MODEL = "model_int8.onnx"
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BEST = "best"
+NO_LIMIT = 10**18
 
 
 class Predictor:
@@ -61,6 +71,10 @@ class Predictor:
         self.tokenizer.no_padding()
         # Whether `[PAD]` in a text is a word.
         self.tokenizer.encode_special_tokens = bool(settings.get("split_special_tokens"))
+        # Tokens after which a text, or a pair, was cut in training.
+        self.limit = int(settings.get("model_max_length") or NO_LIMIT)
+        self.cut_side = settings.get("truncation_side", "right")
+        self._has_warned_of_truncation = False
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = num_threads
         self.session = onnxruntime.InferenceSession(
@@ -78,19 +92,23 @@ class Predictor:
     ) -> Any:
         """Read a text, a pair `{"text": ..., "text_pair": ...}`, or several of either.
 
-        Texts of any length are read whole. The answer is that of the `text-classification`
-        pipeline: for each input the best `{"label": ..., "score": ...}`, or the `top_k` best, None
-        for all. A model without labels returns an embedding, shape (width,), or (inputs, width)
-        for several inputs.
+        A text is cut at the limit of the tokenizer, which is that of the training; its answers have
+        `truncated`, the number of tokens that were cut off. The answer is that of the
+        `text-classification` pipeline: for each input the best `{"label": ..., "score": ...}`, or
+        the `top_k` best, None for all. A model without labels returns an embedding, shape (width,),
+        or (inputs, width) for several inputs.
         """
         is_one = isinstance(inputs, str | dict)
-        outputs = self.read([inputs] if is_one else inputs)  # type: ignore[list-item]
+        encodings, num_cut = self._encode([inputs] if is_one else inputs)  # type: ignore[list-item]
+        outputs = self._outputs(encodings)
         if self.labels is None:
             return outputs[0] if is_one else outputs
         results: list[Any] = []
-        for scores in self._scores(outputs):
+        for scores, count in zip(self._scores(outputs), num_cut, strict=True):
             best = np.argsort(-scores, kind="stable")[: 1 if top_k == _BEST else top_k]
             found = [{"label": self.labels[index], "score": float(scores[index])} for index in best]
+            if count:
+                found = [{**answer, "truncated": count} for answer in found]
             results.append(found[0] if top_k == _BEST else found)
         if not is_one:
             return results
@@ -98,8 +116,11 @@ class Predictor:
 
     def read(self, inputs: Iterable[str | dict[str, str]]) -> Array:
         """Return the logits or embeddings of several inputs, shape (inputs, width)."""
+        return self._outputs(self._encode(inputs)[0])
+
+    def _outputs(self, encodings: list[Encoding]) -> Array:
         outputs: dict[int, Array] = {}
-        for rows, feed in self.batches(inputs):
+        for rows, feed in self._batches(encodings):
             (found,) = self.session.run([self.output], feed)
             outputs.update(zip(rows, found, strict=True))
         if not outputs:
@@ -111,11 +132,49 @@ class Predictor:
         self, inputs: Iterable[str | dict[str, str]]
     ) -> Iterator[tuple[list[int], dict[str, Array]]]:
         """Yield batches, the longest first: positions of inputs, and padded tensors (B, T)."""
+        return self._batches(self._encode(inputs)[0])
+
+    def _encode(self, inputs: Iterable[str | dict[str, str]]) -> tuple[list[Encoding], list[int]]:
+        """Return the tokens of each input up to the limit, and how many were cut off."""
         texts = [self._texts(number, one) for number, one in enumerate(inputs)]
-        encodings: list[Encoding] = self.tokenizer.encode_batch_fast(
-            [one[0] if len(one) == 1 else one for one in texts]
-        )
-        rows = sorted(range(len(texts)), key=lambda row: -len(encodings[row].ids))
+        if self.limit >= NO_LIMIT:
+            whole = [one[0] if len(one) == 1 else one for one in texts]
+            return self.tokenizer.encode_batch_fast(whole), [0] * len(texts)
+        needed = texts
+        if self.cut_side == "right":
+            num_special = self.tokenizer.num_special_tokens_to_add(True)
+            needed = [needed_parts(self._tokens, one, self.limit, num_special) for one in texts]
+        self.tokenizer.enable_truncation(self.limit, direction=self.cut_side)
+        try:
+            encodings = self.tokenizer.encode_batch_fast(
+                [one[0] if len(one) == 1 else one for one in needed]
+            )
+        finally:
+            self.tokenizer.no_truncation()
+        num_cut = [self._num_cut(*each) for each in zip(texts, encodings, strict=True)]
+        if any(num_cut) and not self._has_warned_of_truncation:
+            self._has_warned_of_truncation = True
+            logger.warning(
+                "A text was truncated: its last %d tokens are not read. Each answer to such a text "
+                "has this count as `truncated`; this warning comes only once.",
+                max(num_cut),
+            )
+        return encodings, num_cut
+
+    def _tokens(self, text: str) -> Tokens:
+        """Return the tokens of a text with their offsets, without special tokens and a cut."""
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        return list(zip(encoding.ids, encoding.offsets, strict=True))
+
+    def _num_cut(self, texts: tuple[str, ...], encoding: Encoding) -> int:
+        """Return how many tokens of one input were cut off."""
+        if len(encoding.ids) < self.limit:
+            return 0
+        num_kept = sum(side is not None for side in encoding.sequence_ids)
+        return sum(count_tokens(self._tokens, text) for text in texts) - num_kept
+
+    def _batches(self, encodings: list[Encoding]) -> Iterator[tuple[list[int], dict[str, Array]]]:
+        rows = sorted(range(len(encodings)), key=lambda row: -len(encodings[row].ids))
         while rows:
             longest = max(len(encodings[rows[0]].ids), 1)  # T = 0 is not allowed
             size = max(self.batch_tokens // longest, 1)

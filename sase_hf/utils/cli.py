@@ -88,7 +88,10 @@ def let_streams_write_any_text() -> None:
     With LC_ALL=C it may be ASCII, and a label such as "güt" would end a training when it is shown.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        lacks_characters = stream.encoding.lower().replace("-", "") != "utf8"
+        if lacks_characters or stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
 
 
@@ -104,6 +107,7 @@ def errors_in_one_line(
     that shells have: 130, 143 or 129.
     """
     name = Path(script).name
+    let_streams_write_any_text()
     handle_endings()
     try:
         yield

@@ -13,12 +13,15 @@ from tiny_translation import KINDS, tiny_translator
 from transformers import DynamicCache, pipeline
 
 from sase_hf import RNNSearchForConditionalGeneration, build_translation_tokenizer
+from sase_hf.evaluation.translation import translate
 from sase_hf.models import pipeline_rnnsearch
 from sase_hf.models.modeling_rnnsearch import CACHE_NAME, CACHE_NAMES, RNNSearchCache
 
 END, LONGEST, BEAMS = 2, 8, 3
 SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12], [22, 21, 20, 19], [5, 5], [17, 3, 11, 10, 4, 6]]
 TEXTS = ["Two dogs run.", "A man's dog sleeps!", "", "Nobody knows \N{SNOWMAN}"]
+
+SEVERAL_BEAMS = {"num_beams": 2, "num_return_sequences": 2}
 
 kinds = pytest.mark.parametrize("has_attention", KINDS.values(), ids=KINDS)
 
@@ -225,6 +228,38 @@ def test_pipeline_cuts_sources_and_translations(
     assert cut["source_tokens"] == [*tokens[:2], tokens[-1]]
     assert (whole["truncated"], cut["truncated"]) == (0, len(tokens) - 3)
     assert len(whole["tokens"]) == len(cut["tokens"]) == 4
+
+
+def test_pipeline_limits_each_text_of_a_batch_by_its_own_length(folder: Path) -> None:
+    """`generate` knows one limit for the batch, and a short text would go on to that of a long."""
+    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
+    vars(translate.model.generation_config).update({"suppress_tokens": [END]})
+    short, long = translate([TEXTS[0], TEXTS[0] * 3], batch_size=2)
+    for result in (short, long):
+        assert len(result["tokens"]) == 2 * len(result["source_tokens"]) + 20
+    assert len(long["tokens"]) > len(short["tokens"]), "the premise"
+
+
+def test_pipeline_cuts_a_source_at_the_limit_of_the_tokenizer(folder: Path, caplog: Any) -> None:
+    """As in training; the first cut is logged."""
+    translate: Any = pipeline("aligned-translation", model=str(folder / "search"))
+    translate.tokenizer.model_max_length = 5
+    whole = len(translate(TEXTS[1], truncation=False)["source_tokens"])
+    results = translate([TEXTS[1], TEXTS[1]])
+    assert [result["truncated"] for result in results] == [whole - 5] * 2
+    assert sum("are not translated" in said for said in caplog.messages) == 1
+
+
+@pytest.mark.parametrize("own", [{"return_dict_in_generate": True}, SEVERAL_BEAMS])
+def test_translate_gives_one_translation_whatever_the_checkpoint_asks_for(
+    folder: Path, own: dict[str, Any]
+) -> None:
+    """A generation_config.json may ask for another form of the result."""
+    translator: Any = pipeline("aligned-translation", model=str(folder / "search"))
+    parts = translator.model, translator.tokenizer, TEXTS
+    expected = translate(*parts, batch_size=2, num_beams=2)
+    vars(translator.model.generation_config).update(own)
+    assert translate(*parts, batch_size=2, num_beams=2) == expected
 
 
 @pytest.mark.parametrize(

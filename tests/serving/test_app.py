@@ -19,7 +19,7 @@ from sase_hf import (
     build_translation_tokenizer,
 )
 from sase_hf.serving import demo
-from sase_hf.serving.demo import MAX_CHARACTERS, about, build_page, view
+from sase_hf.serving.demo import MAX_CHARACTERS, about, build_page, view, view_of_values
 from sase_hf.utils.loading import load_pipeline
 
 
@@ -43,6 +43,13 @@ def test_view_says_what_is_not_read(root: Path) -> None:
     assert "Only the first 20,000 of 20,001 characters are read." in answer
     assert "a" * (MAX_CHARACTERS + 1) not in answer
     assert re.search(r'<p class="note">[^<]*\b36\b[^<]*</p>', view(explain, ["soup " * 100]))
+
+
+def test_app_takes_null_as_an_empty_text(root: Path) -> None:
+    """Another program may send it in the place of a text or of the label to explain."""
+    explain = load_pipeline(str(root / "texts"))
+    assert "nothing to read yet" in view_of_values(explain, [None, "bad"], [None, None])
+    assert "Predicted" in view_of_values(explain, [None, "bad"], ["soup", None])
 
 
 def test_view_translates_the_first_tokens_and_says_so() -> None:

@@ -112,6 +112,18 @@ def test_page_shows_typed_markup_as_text(app: str, page: Any) -> None:
     assert page.evaluate("window.hit") is None
 
 
+def test_page_reads_what_is_typed_without_a_click(app: str, page: Any) -> None:
+    """An answer to an older text would be taken for that of the text above it."""
+    open_page(page, app)
+    page.click("#text textarea")
+    page.keyboard.press("End")
+    page.keyboard.type(" And cold.", delay=5)
+    typed = page.input_value("#text textarea")
+    assert typed.endswith(" And cold.")
+    is_shown = "text => document.querySelector('#picture .words').textContent === text"
+    page.wait_for_function(is_shown, arg=typed)
+
+
 def test_page_keeps_nothing_that_was_typed_or_chosen(app: str, page: Any) -> None:
     """Neither in the address nor for the next visit; an example is read at one click."""
     open_page(page, app)

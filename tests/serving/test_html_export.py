@@ -20,7 +20,7 @@ from synthetic.grammar import Draw
 from synthetic.reviews import STARS, draw_review
 from tiny import name_of, tiny_model
 from tiny_translation import tiny_translator
-from transformers import pipeline
+from transformers import AutoTokenizer, pipeline
 
 from sase_hf import (
     SelfAttentiveForNLI,
@@ -72,8 +72,10 @@ ANSWERS = """texts => JSON.stringify(JSON.parse(texts).map(own => {
     shown: visible(side.points).join(""),
   })) };
 }))"""
-TOKENS = """texts => JSON.stringify(JSON.parse(texts).map(text =>
-  tokenize(Array.from(text)).map(token => [token.id, token.start, token.end])))"""
+TOKENS = """texts => JSON.stringify(JSON.parse(texts).map(text => {
+  const points = Array.from(text), tokens = withWholeCharacters(points, tokenize(points));
+  return tokens.map(token => [token.id, token.start, token.end]);
+}))"""
 
 
 def made_strings(count: int) -> list[str]:
@@ -187,6 +189,31 @@ def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[st
         page.wait_for_function("text => one('#answer bdi').textContent === text", arg=said)
     explain.model = rounded(explain.model)
     assert_equal(answers(page, texts[-40:]), explain(texts[-40:]), names)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("fields", [{}, {"matching": "concat"}], ids=["texts", "pairs"])
+def test_page_reads_the_part_of_a_text_that_the_pipeline_reads(
+    tmp_path: Path, page: Any, fields: dict[str, Any]
+) -> None:
+    """It says how many tokens it does not read; the longer text of a pair is cut first."""
+    texts: list[Any] = ["the good bread " * n for n in (0, 1, 2, 3, 5, 8)] + made_strings(30)
+    checkpoint = save(tmp_path / "model", texts, **fields)
+    if fields:
+        texts = [{"text": a, "text_pair": b} for a, b in [*pairwise(texts), *pairwise(texts[::-1])]]
+    for limit in (7, 8):
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+        tokenizer.model_max_length = limit
+        tokenizer.save_pretrained(checkpoint)
+        explain = pipeline("self-attention", model=checkpoint)
+        open_page(page, checkpoint)
+        found, expected = answers(page, texts), explain(texts)
+        assert_equal(found, expected, [*explain.model.config.id2label.values()])
+        cut = [[side["truncated"] for side in one["sides"]] for one in found]
+        assert cut == [[one["truncated"]] if not fields else one["truncated"] for one in expected]
+        assert max(map(max, cut)) > 10, "the premise"
+    page.locator("textarea").first.fill("the good bread " * 1000)
+    page.locator(".remark", has_text="not read: 2,99").first.wait_for()
 
 
 @pytest.mark.browser

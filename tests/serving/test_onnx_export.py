@@ -84,7 +84,8 @@ def load(root: Path, name: str) -> Any:
 @pytest.mark.parametrize("name", ANSWERING)
 def test_export_writes_all_files_and_no_private_path(root: Path, name: str) -> None:
     folder = root / "onnx" / name
-    needed = "model.onnx config.json tokenizer.json tokenizer_config.json predictor.py export.json"
+    needed = "model.onnx config.json tokenizer.json tokenizer_config.json export.json"
+    needed += " predictor.py text_limit.py"
     needed += " model_int8.onnx" * (name == "classifier")
     assert {path.name for path in folder.iterdir()} == set(needed.split())
     for path in folder.iterdir():
@@ -225,6 +226,25 @@ def test_predictor_answers_as_the_pipeline(root: Path, name: str) -> None:
         for given in (inputs, inputs[0], inputs[-1]):
             assert_same_answers(predict(given, **chosen), classify(given, **chosen))
     assert predict([]) == []
+
+
+@pytest.mark.parametrize("name", ANSWERING[:2])
+def test_predictor_reads_the_part_of_a_long_text_that_the_pipeline_reads(
+    root: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And says how many tokens it left; the limit of these checkpoints is 20 tokens."""
+    predict = Predictor(root / "onnx" / name)
+    explain: Any = pipeline("self-attention", model=str(root / name))
+    long = " ".join(TEXTS) * 20
+    given: Any = long if name == "classifier" else {"text": long, "text_pair": TEXTS[0]}
+    [answer] = predict([given])
+    expected = explain(given)
+    cut = expected["truncated"] if name == "classifier" else sum(expected["truncated"])
+    assert answer["label"] == expected["label"]
+    assert answer["score"] == pytest.approx(expected["score"], abs=1e-5)
+    assert answer["truncated"] == cut > 20
+    assert all(one["truncated"] == cut for one in predict([given], top_k=None)[0])
+    assert sum("A text was truncated" in said for said in caplog.messages) == 2, "one for each"
 
 
 def test_predictor_embeds_in_order_and_respects_the_token_budget(root: Path) -> None:

@@ -57,6 +57,25 @@ function tokenize(points) {
     if (isRead) tokens.push({ id: id ?? model.tokenizer.unknown, start: first, end: origins[end - 1] + 1 });
     place = end;
   }
+  return tokens;
+}
+
+/* Cut the tokens of one text, or of the two of a pair, at the limit of the model; in a pair the longer
+   text is cut first. Returns how many tokens were cut off each. */
+function truncate(lists) {
+  const limit = model.max_tokens ?? Infinity, counts = lists.map((tokens) => tokens.length), kept = counts.slice();
+  if (sum(counts) > limit && counts.length === 1) kept[0] = limit;
+  if (sum(counts) > limit && counts.length === 2) {
+    const [shorter, longer] = counts[0] > counts[1] ? [1, 0] : [0, 1], half = Math.floor(limit / 2);
+    kept[shorter] = Math.min(counts[shorter], half);
+    kept[longer] = limit - kept[shorter];
+  }
+  lists.forEach((tokens, side) => tokens.splice(model.cuts_left ? 0 : kept[side], counts[side] - kept[side]));
+  return counts.map((count, side) => count - kept[side]);
+}
+
+/* Extend tokens over the marks that end them. */
+function withWholeCharacters(points, tokens) {
   const taken = new Set(tokens.map((token) => token.start));
   const grows = ({ end }) => end < points.length && !taken.has(end) && ENDS_A_CHARACTER.test(points[end]);
   for (const token of tokens) while (grows(token)) token.end++;
@@ -271,15 +290,17 @@ const SCORES = { values: (logits) => logits, shares: (logits) => logits.map(sigm
 /* Read one text or two; explain the label `target`, by default the predicted one. */
 function* read(texts, target = null) {
   const r = model.num_hops, sides = [];
-  for (const text of texts) {
-    const points = Array.from(text), tokens = tokenize(points);
+  const pointsOfTexts = texts.map((text) => Array.from(text)), tokensOfTexts = pointsOfTexts.map(tokenize);
+  const truncated = truncate(tokensOfTexts);
+  for (const [side, points] of pointsOfTexts.entries()) {
+    const tokens = withWholeCharacters(points, tokensOfTexts[side]);
     const encoded = yield* encode(tokens.map((token) => token.id)), states = encoded.levels.at(-1);
     const hops = tokens.length ? yield* weigh(states) : times(r, () => []);
     const matrix = zeros(r * model.hidden_size), rows = split(matrix, r);
     hops.forEach((hop, i) => hop.forEach((own, token) => add(rows[i], states[token], own)));
     const attention = hops.map((hop) => hop.map((own) => sum(own) / own.length));
     const total = tokens.map((_, token) => sum(attention.map((hop) => hop[token]))), all = sum(total) || 1;
-    sides.push({ points, tokens, encoded, hops, matrix, attention, overall: total.map((x) => x / all) });
+    sides.push({ points, tokens, truncated: truncated[side], encoded, hops, matrix, attention, overall: total.map((x) => x / all) });
   }
   const { logits, gradients } = classify(sides.map((side) => side.matrix)), scores = Array.from(SCORES[model.kind](logits));
   const best = scores.indexOf(Math.max(...scores)), explained = target ?? best;

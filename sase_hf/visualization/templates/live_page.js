@@ -66,7 +66,7 @@ function visible(points) {
 
 /* Return the words of a text with their weights in each view. A word is a token, or the tokens of
    what a reader sees as one character. */
-function attended({ points, tokens, overall, attention, words: contributions }) {
+function attended({ points, tokens, truncated, overall, attention, words: contributions }) {
   const words = [], places = placesOfUnits(points), seen = new Intl.Segmenter().segment(points.join(""));
   const starts = new Set(Array.from(seen, ({ index }) => places[index]));
   for (const [token, { start, end }] of tokens.entries()) {
@@ -77,7 +77,7 @@ function attended({ points, tokens, overall, attention, words: contributions }) 
     } else words.push({ start: Math.max(start, done), end, tokens: [token] });
   }
   const byWord = (values) => words.map((word) => sum(word.tokens.map((token) => values[token])));
-  return { shown: visible(points), words, views: [overall, ...attention].map(byWord), added: byWord(contributions) };
+  return { shown: visible(points), words, truncated, views: [overall, ...attention].map(byWord), added: byWord(contributions) };
 }
 
 const shortened = (text, longest = 60) => {
@@ -97,7 +97,7 @@ const strengths = (shares) => shares.map((share) =>
 
 // ---- drawing -------------------------------------------------------------------------------------
 
-function drawText(paragraph, { shown, words, views, added }, hasHops) {
+function drawText(paragraph, { shown, words, truncated, views, added }, hasHops) {
   const colours = views.slice(0, hasHops ? views.length : 1).map(strengths), drawn = [];
   let done = 0;
   words.forEach(({ start, end }, k) => {
@@ -109,7 +109,8 @@ function drawText(paragraph, { shown, words, views, added }, hasHops) {
   paragraph.replaceChildren(...drawn, shown.slice(done).join(""));
   const empty = shown.length ? "The text holds no words." : "The text is empty.";
   const even = readsEvenly(views[0]) ? `The model ${model.reads_evenly} (all hops together).` : "";
-  paragraph.nextElementSibling.textContent = words.length ? even : empty;
+  const cut = truncated ? `Tokens cut off at the end and not read: ${truncated.toLocaleString("en")}.` : "";
+  paragraph.nextElementSibling.textContent = [words.length ? even : empty, cut].filter(Boolean).join(" ");
 }
 
 /* Name the strongest words of a view, or those for the label or against it. */
