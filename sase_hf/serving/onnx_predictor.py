@@ -27,7 +27,11 @@ try:
     from ..models.text_limit import Tokens, count_tokens, needed_parts
 except ImportError:  # where a copy of this file lies beside a model, so does one of the other
     sys.path.append(str(Path(__file__).parent))
-    from text_limit import Tokens, count_tokens, needed_parts
+    from text_limit import (  # type: ignore[import-not-found,no-redef]
+        Tokens,
+        count_tokens,
+        needed_parts,
+    )
 
 logger = logging.getLogger(__name__)
 

@@ -23,15 +23,13 @@ def read_rows(
 ) -> list[dict[str, Any]]:
     """Return the results of the `self-attention` pipeline for rows, with their true labels.
 
-    A text or a pair is cut after `max_seq_length` tokens; by default, only at the limit of a
-    pretrained encoder. A batch of rows of similar length needs little padding. `target` is the
-    label that the contributions explain, by default the best label of each row.
+    A text or a pair is cut after `max_seq_length` tokens, by default at the limit of the tokenizer,
+    which is that of the training. A batch of rows of similar length needs little padding. `target`
+    is the label that the contributions explain, by default the best label of each row.
     """
     options: dict[str, Any] = {"target": target}
     if max_seq_length is not None:
         options["max_length"] = max_seq_length
-    elif getattr(reader.model.config, "encoder", None) == "auto_model":
-        options["truncation"] = True
     results = reader((text for text, _ in rows), batch_size=batch_size, **options)
     bar = logging.tqdm(zip(results, rows, strict=True), desc="Reading", total=len(rows), delay=1)
     return [result | known for result, (_, known) in bar]

@@ -1,5 +1,6 @@
-"""The frame of the scripts: their version, and what a misspelt word is close to."""
+"""The frame of the scripts: version, misspelt words, home folder, any output."""
 
+import io
 import re
 import sys
 from importlib.metadata import version
@@ -9,6 +10,7 @@ import pytest
 from checkpoints import script_main
 
 from sase_hf.__main__ import main
+from sase_hf.utils.cli import errors_in_one_line, make_parser
 
 
 @pytest.mark.parametrize(
@@ -68,3 +70,20 @@ def test_version_is_that_of_the_package(
         with pytest.raises(SystemExit, match="0"):
             script_main(name)(["--version"])
     assert re.fullmatch(rf"sase_hf {version('sase_hf')}\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+@pytest.mark.parametrize("by_parser", [True, False])
+def test_scripts_write_characters_that_the_encoding_of_the_output_lacks(
+    errors: str, by_parser: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With LC_ALL=C a label such as "güt" ended a training when its table was printed."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii", errors=errors))
+    if by_parser:
+        make_parser("Train g\u00fct.").print_help()
+    else:
+        with errors_in_one_line("train.py"):
+            sys.stdout.write("g\u00fct")
+    sys.stdout.flush()
+    assert b"g\\xfct" in written.getvalue()
