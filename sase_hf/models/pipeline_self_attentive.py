@@ -277,7 +277,9 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
     have `truncated`, the number of tokens that were cut off. Other models are not affected.
     """
 
-    def preprocess(self, inputs: Any, **tokenizer_kwargs: Any) -> Any:
+    def preprocess(  # type: ignore[override]  # as the stock class names its arguments
+        self, inputs: Any, **tokenizer_kwargs: Any
+    ) -> Any:
         """Tokenize one text or pair."""
         texts = list(inputs.values()) if isinstance(inputs, dict) else [inputs]
         is_named = not isinstance(inputs, dict) or [*inputs] in (["text"], ["text", "text_pair"])
@@ -292,11 +294,13 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
             warn_of_truncation(sum(num_cut), encoded["input_ids"].shape[1])
         return {**encoded, "truncated": (sum(num_cut),)}
 
-    def _forward(self, model_inputs: Any) -> Any:
+    def _forward(self, model_inputs: Any) -> Any:  # type: ignore[override]
         num_cut = model_inputs.pop("truncated", (0,))
         return {**super()._forward(model_inputs), "truncated": num_cut}
 
-    def postprocess(self, model_outputs: Any, **options: Any) -> Any:
+    def postprocess(  # type: ignore[override]
+        self, model_outputs: Any, **options: Any
+    ) -> Any:
         """Return the best labels of one input."""
         counts = model_outputs.pop("truncated")
         num_cut = counts[0][0] if isinstance(counts, list) else counts[0]

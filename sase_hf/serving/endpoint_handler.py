@@ -50,7 +50,8 @@ class EndpointHandler:
             lock = WeakFileLock(Path(HF_MODULES_CACHE, LOCK_NAME))
         with lock, _reraise_naming_the_cache():
             config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
-            task, pipeline_class = "text-classification", None  # that of transformers
+            task: str = "text-classification"
+            pipeline_class: Any = None  # that of transformers
             if config.architectures[0].endswith("Model"):  # an encoder without a head
                 task, pipeline_class = "feature-extraction", SentenceEmbeddingPipeline
             else:
