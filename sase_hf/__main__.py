@@ -5,8 +5,9 @@ import importlib
 import os
 import re
 import sys
-from importlib.metadata import version
 from pathlib import Path
+
+from . import __version__
 
 HERE = Path(__file__).parent
 # A wheel holds them in the package, a clone beside it.
@@ -22,7 +23,7 @@ def main() -> None:
         lines = (f"  {name:<20}{text[3:].splitlines()[0]}" for name, text in texts.items())
         listed = "\n".join(["usage: sase_hf COMMAND ...; COMMAND --help tells more", "", *lines])
         if name == "--version":
-            sys.stdout.write(f"sase_hf {version('sase_hf')}\n")
+            sys.stdout.write(f"sase_hf {__version__}\n")
             return
         if name not in ("-h", "--help"):
             close = difflib.get_close_matches(name, scripts, n=1)

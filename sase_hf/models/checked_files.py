@@ -193,7 +193,7 @@ def _inner_differences(
     known: Any = None
     with suppress(KeyError):
         known = CONFIG_MAPPING[content["model_type"]]
-    of_every_config = {entry.name for entry in fields(PreTrainedConfig)}  # type: ignore[arg-type]
+    of_every_config = {entry.name for entry in fields(PreTrainedConfig)}
     for name in sorted((saved.keys() | content.keys()) - of_every_config):
         default = getattr(known, name, None)
         value, current = saved.get(name, default), content.get(name, default)

@@ -141,7 +141,8 @@ class CheckedPreTrainedModel(PreTrainedModel):
             path = Path(save_directory, CONFIG_NAME)
             config = json.loads(path.read_text(encoding="utf-8"))
             fields = deciding_fields(config, type(self.config))
-            write_checksums(save_directory, fields, self.base_model._tokenizer_digest)
+            base: Any = self.base_model
+            write_checksums(save_directory, fields, base._tokenizer_digest)
         if push_to_hub and is_main_process:  # saves once more, with this method
             names = ("commit_message", "create_pr", "max_shard_size", "private", "token")
             options = {name: kwargs[name] for name in names if name in kwargs}

@@ -519,8 +519,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         self.decoder.embeddings = self._get_resized_embeddings(self.decoder.embeddings, rows)
         return resized
 
-    def prepare_inputs_for_generation(
-        self, input_ids: Tensor, next_sequence_length: int | None = None, **kwargs: Any
+    def prepare_inputs_for_generation(  # type: ignore[override]  # which names each keyword
+        self, input_ids: Any, next_sequence_length: int | None = None, **kwargs: Any
     ) -> dict[str, Any]:
         """Return what `forward` reads next: the target words after those that the state has read.
 
@@ -539,7 +539,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         cache.check_prefix(input_ids)
         others = {name: value for name, value in kwargs.items() if name not in caches}
         unread = input_ids[:, cache.get_seq_length() :]
-        inputs: dict[str, Any] = super().prepare_inputs_for_generation(unread, **others)
+        stock: Any = super()
+        inputs: dict[str, Any] = stock.prepare_inputs_for_generation(unread, **others)
         inputs[CACHE_NAME] = cache
         return inputs
 
@@ -622,6 +623,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             if decoded is None:
                 decoded = RNNSearchCache()
             decoded.read(words, state)
+        returned: dict[str, Any] = {CACHE_NAME: decoded if use_cache else None}
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         has_alignment = attends and alignment is not None
         return RNNSearchOutput(
@@ -632,7 +634,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
             encoder_hidden_states=source.hidden_states,
             decoder_hidden_states=(hidden,) if shows_states else None,
             nll=nll,
-            **{CACHE_NAME: decoded if use_cache else None},
+            **returned,
         )
 
     @staticmethod

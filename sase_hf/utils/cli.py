@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Never
 
@@ -77,9 +76,10 @@ def make_parser(description: str | None, **options: Any) -> argparse.ArgumentPar
 
 def add_version(parser: argparse.ArgumentParser) -> None:
     """Add the flag that prints the version of this package."""
+    from .. import __version__  # when it is used: the package imports this file before it has one
+
     note = "show the version of sase_hf and exit"
-    shown = f"sase_hf {version('sase_hf')}"
-    parser.add_argument("--version", action="version", version=shown, help=note)
+    parser.add_argument("--version", action="version", version=f"sase_hf {__version__}", help=note)
 
 
 def let_streams_write_any_text() -> None:

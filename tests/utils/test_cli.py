@@ -3,12 +3,12 @@
 import io
 import re
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from checkpoints import script_main
 
+from sase_hf import __version__
 from sase_hf.__main__ import main
 from sase_hf.utils.cli import errors_in_one_line, make_parser
 
@@ -69,7 +69,7 @@ def test_version_is_that_of_the_package(
     else:
         with pytest.raises(SystemExit, match="0"):
             script_main(name)(["--version"])
-    assert re.fullmatch(rf"sase_hf {version('sase_hf')}\n", capsys.readouterr().out)
+    assert re.fullmatch(rf"sase_hf {re.escape(__version__)}\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
