@@ -401,12 +401,20 @@ def watch_own_loss(
 
     The model cannot add them to a loss that is computed outside. With `Trainer`, a loss from the
     outputs without them raises a ValueError. Elsewhere what goes back may be no loss but, say, the
-    gradient of a logit, and is logged as a warning, once.
+    gradient of a logit, and is logged as a warning, once. Under `torch.compile` the graph breaks
+    here; an exported graph is not watched.
     """
+    if not torch.compiler.is_exporting():
+        _watch(output, config, is_trainer)
+
+
+@torch.compiler.disable  # the compiler would leave the call of `report` out
+def _watch(output: SelfAttentiveHeadOutput, config: SelfAttentiveConfig, is_trainer: bool) -> None:
+    """Put outputs in place that watch; see `watch_own_loss`."""
     coefs = {name: getattr(config, field) for name, field in COSTS.items()}
     read = [name for name in READ_BY_A_LOSS if _has_gradient(output.get(name))]
     costs = [name for name in COSTS if _has_gradient(output.get(name)) and coefs[name] > 0]
-    if not costs or torch.compiler.is_compiling():
+    if not costs:
         return
 
     def report(missing: list[str]) -> None:

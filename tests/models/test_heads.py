@@ -307,6 +307,18 @@ def test_loss_outside_of_the_model_is_refused_without_the_penalty_and_the_marks(
     model(**batch, **marks).logits.sum().backward()
 
 
+@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
+def test_loss_outside_of_a_compiled_model_is_refused_without_the_penalty() -> None:
+    fields = {"num_labels": 3, "problem_type": PROBLEMS[0], "penalty_coef": 0.3}
+    model = tiny.tiny_model(SelfAttentiveForSequenceClassification, **fields).train()
+    compiled: Any = torch.compile(model, backend="eager")
+    batch = {**tiny.text_batch([[4, 9, 2]]), "num_items_in_batch": torch.tensor(1)}
+    with pytest.raises(ValueError, match="without penalty"):
+        compiled(**batch).logits.sum().backward()
+    outputs = compiled(**batch)
+    (outputs.logits.sum() + outputs.penalty.sum()).backward()
+
+
 @pytest.mark.parametrize("head", [*HEADS, SelfAttentiveForRetrieval])
 def test_loss_outside_of_trainer_without_the_penalty_is_logged(
     head: type[Any], monkeypatch: pytest.MonkeyPatch
