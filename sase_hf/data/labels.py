@@ -48,9 +48,18 @@ _SEPARATORS = {
     "~\uff5e": _ALL_PARTS_RECUR,
     "\\": _ALL_PARTS_RECUR,
     "^": _ALL_PARTS_RECUR,
-    "\u2022\xb7\u30fb": _ALL_PARTS_RECUR,  # dots in the middle of a line
+    "\u2022\xb7\u30fb\u25cf\u25a0\u25c6": _ALL_PARTS_RECUR,  # dots in the middle of a line
 }
-_GAP = regex.compile(r"[^\p{L}\p{M}\p{N}\p{So}]+")  # between words, numbers and emoji
+# Between words, numbers and emoji.
+_GAP = regex.compile(r"(?:[^\p{L}\p{M}\p{N}\p{So}]|[\u25cf\u25a0\u25c6])+")
+# Marks that names rarely have: no blanks, dashes, brackets and apostrophes.
+_MARK = regex.compile(r"[^\p{L}\p{M}\p{N}\p{So}\s\p{Pd}\p{Ps}\p{Pe}_.'\u2019]+")
+# What other programs write for a list: {fun,sad}, ('fun',), {'fun'}, <fun><sad>.
+_BRACKETED = regex.compile(
+    r"""\([^(),;|]*[,;|][^()]*\) | \{[^{},;|]*[,;|][^{}]*\} | [({](['"]).*\1[)}]
+    | (<[^<>]+>){2,} | (\{[^{}]+\}){2,}""",
+    flags=regex.VERBOSE | regex.DOTALL,
+)
 # No label is longer, and no column has more, so that other texts cost no time.
 _MAX_JOINED_LENGTH, _MAX_JOINED_TEXTS = 200, 10_000
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\.0*")  # pandas writes it so beside missing cells
@@ -83,11 +92,12 @@ class CellReader:
         self.problem_type, self.names = problem_type, names
         self.known = {text for name in names for text in (name, name.strip())}
         texts = {cell.strip() for cell in cells if isinstance(cell, str)} - self.known
-        texts = {text for text in texts if not text.startswith("[")}
+        texts = {text for text in texts if not (_is_in_brackets(text) or _is_like_missing(text))}
         self.separator = _separator_of(texts)
         self.labels: set[str] = set()  # that texts can consist of, by their `looks`
-        if len(texts) <= _MAX_JOINED_TEXTS:
-            self.labels = set(map(looks, texts | self.known))
+        if 0 < len(texts) <= _MAX_JOINED_TEXTS:
+            numbers = {str(cell) for cell in cells if isinstance(cell, int)}
+            self.labels = set(map(looks, texts | self.known | numbers))
         self.doubtful: dict[str, str] = {}
         if problem_type is None:
             self.doubtful = _several_in_one(texts, self.labels)
@@ -148,6 +158,8 @@ class CellReader:
 
     def _divided(self, text: str) -> list[str]:
         """Return the labels of a text in a multi-label problem."""
+        if _is_like_missing(text):
+            return [text]  # n/a is not n and a
         if self.separator is not None:
             parts = _split(text, self.separator)
         else:
@@ -266,6 +278,8 @@ class LabelColumn:
             shown = ", ".join(map(_written, others))
             yield f"labels that look alike: {shown}; if they are one, write one"
         is_inferred = self.reader.problem_type is None
+        if self.problem_type == MULTI_LABEL or is_inferred:
+            yield from self._doubts_of_several()
         if self.problem_type == MULTI_LABEL and is_inferred and self.reader.has_lists_of_one:
             kind = f"--problem_type {SINGLE_LABEL}"
             yield f"labels in lists of one item each are read as sets; {kind} reads one a row"
@@ -276,6 +290,13 @@ class LabelColumn:
             elif not drops_unlabelled:
                 way_out += " and add --drop_unlabelled"
             yield f"labels that may mean none: {', '.join(missing)}; {way_out}"
+
+    def _doubts_of_several(self) -> Iterator[str]:
+        """Yield which names found in the data may be several labels."""
+        several = [] if self.reader.names else _names_with_others(self.names)
+        if several:
+            fault = f"labels that may be several: {_listed(several)}"
+            yield f"{fault}; if they are, write their cells as lists, ['a', 'b']"
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -397,17 +418,24 @@ def truth_of(value: Any) -> bool | None:
 
 def _spelt_list(text: str) -> list[str | int | float] | None:
     """Return the list of texts and numbers that a text spells, None if it spells none."""
-    if not (text.startswith("[") and text.endswith("]")):
+    if not _is_in_brackets(text):
         return None
     if _ARRAY.fullmatch(text):
         raise ValueError(f"{reprlib.repr(text)} is a list without commas; write ['a', 'b']")
     for parse in (json.loads, ast.literal_eval):  # true and false are JSON's alone
         with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            items: list[Any] = parse(text)
-            if all(isinstance(item, str | int | float) for item in items):
-                return items
+            items = parse(text)
+            # (1,500) is no tuple, but how a spreadsheet writes -1500.
+            kinds = str | int | float if text.startswith("[") else str
+            if not isinstance(items, dict | str) and all(isinstance(i, kinds) for i in items):
+                return list(items)
     fault = f"{reprlib.repr(text)} looks like a list, but cannot be read; write ['a', 'b']"
     raise ValueError(f"{fault}, or add --problem_type {SINGLE_LABEL} if it is one class")
+
+
+def _is_in_brackets(text: str) -> bool:
+    """Return whether a text looks like a list; a single name may stand in ( ), { } or < >."""
+    return text[:1] + text[-1:] == "[]" or _BRACKETED.fullmatch(text) is not None
 
 
 def _are_lists_of_one(cells: Iterable[Any]) -> bool:
@@ -499,6 +527,8 @@ def _joined_labels(
     dead_ends = set() if dead_ends is None else dead_ends
     if not labels or len(text) > _MAX_JOINED_LENGTH or text in dead_ends:
         return []
+    if len(set(text)) == 1:
+        return []  # $$$ and *** are grades
     gaps = [match.span() for match in _GAP.finditer(text)]
     for number, (start, stop) in enumerate(gaps):
         ends = list(range(start + 1, stop + 1))
@@ -514,6 +544,18 @@ def _joined_labels(
                     return [text[:cut], text[cut:end], *more]
     dead_ends.add(text)
     return []
+
+
+def _names_with_others(names: Sequence[str]) -> list[str]:
+    """Return the names that hold another one beside a mark, as fun#sad beside fun."""
+    labels = set(map(looks, names))
+    found = []
+    for name in names:
+        parts = {part.strip() for part in _MARK.split(name)} - {""}
+        has_other = len(parts) > 1 and not labels.isdisjoint(map(looks, parts))
+        if not _is_like_missing(name) and (has_other or _joined_labels(name, labels)):
+            found.append(name)
+    return found
 
 
 def _numbers_with_commas(text: str) -> list[str]:

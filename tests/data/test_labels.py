@@ -143,6 +143,34 @@ def test_label_column_doubts_names_that_may_be_mistakes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "problem_type", "shown"),
+    [
+        (["fun#sad", "fun", "mad"], None, "'fun#sad'"),
+        (["fun & sad", "fun", "mad"], None, "'fun & sad'"),
+        ([["fun#sad"], ["fun", "sad"]], None, "'fun#sad'"),
+        (["fun;sad", "fun|sad"], MULTI_LABEL, "'fun|sad'"),
+        (["fun,sad and mad", "sad", "mad"], MULTI_LABEL, "'sad and mad'"),
+    ],
+    ids=str,
+)
+def test_label_column_doubts_labels_that_hold_another_one(
+    rows: list[Any], problem_type: str | None, shown: str
+) -> None:
+    """The cells leave open whether they are one class, or divided by a second mark."""
+    (doubt,) = LabelColumn.learn(rows, problem_type).doubts()
+    assert doubt.startswith(f"labels that may be several: {shown}; if they are, write their cells")
+
+
+@pytest.mark.parametrize("problem_type", [SINGLE_LABEL, MULTI_LABEL])
+def test_label_column_does_not_doubt_that_a_label_is_one(problem_type: str) -> None:
+    names = ["New York", "York", "C", "C#", "A+", "A", "co-op", "co", "fun (a bit)", "fun", "***"]
+    assert not [*LabelColumn.learn(names, problem_type).doubts()]
+    assert not [*LabelColumn.learn(["fun#sad", "fun"], SINGLE_LABEL).doubts()], "the flag says so"
+    labels = LabelColumn.learn(["fun#sad", "fun"], label_names=["fun#sad", "fun"])
+    assert not [*labels.doubts()], "they were named"
+
+
+@pytest.mark.parametrize(
     ("pair", "shown"),
     [
         ("caf\xe9 cafe\u0301", "'cafe\\u0301', 'caf\xe9'"),
@@ -375,6 +403,7 @@ MARKS += [
     "@",
     "\\",
     "\u2022",
+    "\u25cf",
     "\xb7",
     "\u3001",
 ]
@@ -398,6 +427,11 @@ def test_cell_reader_refuses_labels_of_other_cells_whatever_stands_between(mark:
 @pytest.mark.parametrize(
     "names",
     [
+        ["$", "$$", "$$$", "$$$$"],
+        ["*", "**", "***", "****"],
+        ["+", "++", "+++", "++++"],
+        ["N/A", "A", "B"],
+        ["(other)", "{x}", "<y>", "(please say, which) other"],
         ["New York", "York", "New Jersey"],
         ["C#", "C", "C++", "F#", "F"],
         ["not-funny", "funny", "not-sad", "sad"],
@@ -423,6 +457,37 @@ def test_cell_reader_takes_a_name_of_several_parts_for_one_class(names: list[str
     """Unless each part is a label of other cells."""
     read = CellReader(names, None, ()).read
     assert [read(name) for name in names] == names
+
+
+@pytest.mark.parametrize("problem_type", [None, MULTI_LABEL])
+@pytest.mark.parametrize("cell", ["('fun', 'sad')", "{'fun', 'sad'}", '("fun", "sad")'])
+def test_cell_reader_reads_tuples_and_sets_of_texts(cell: str, problem_type: str | None) -> None:
+    others = ["('fun',)", "{'fun'}"]
+    read = CellReader([cell, *others], problem_type, ()).read
+    assert sorted(read(cell)) == ["fun", "sad"]
+    assert [read(other) for other in others] == [["fun"], ["fun"]]
+
+
+@pytest.mark.parametrize("problem_type", [None, MULTI_LABEL])
+@pytest.mark.parametrize(
+    "cell", ["{fun,sad}", "(fun, sad)", "(fun;sad)", "<fun><sad>", "{fun}{sad}", "(1,500)", "('a')"]
+)
+def test_cell_reader_refuses_lists_that_it_cannot_read(cell: str, problem_type: str | None) -> None:
+    """Divided at the comma, they would be labels such as `{fun`."""
+    with pytest.raises(ValueError, match="looks like a list, but cannot be read"):
+        CellReader([cell, "fun", "x"], problem_type, ()).read(cell)
+    assert CellReader([cell], SINGLE_LABEL, ()).read(cell) == cell
+
+
+def test_cell_reader_takes_numbers_for_labels_of_other_cells() -> None:
+    with pytest.raises(ValueError, match="looks like several labels, with '#' between"):
+        CellReader([1, 2, "1#2"], None, ()).read("1#2")
+
+
+def test_cell_reader_divides_no_grade_and_no_missing_value() -> None:
+    cells = ["*", "**", "****", "fun/sad", "N/A", "A", "N"]
+    read = CellReader(cells, MULTI_LABEL, ()).read
+    assert (read("****"), read("N/A"), read("fun/sad")) == (["****"], ["N/A"], ["fun", "sad"])
 
 
 def test_cell_reader_needs_little_time_for_texts_that_are_no_labels() -> None:
