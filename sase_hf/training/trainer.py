@@ -17,7 +17,7 @@ from accelerate.utils import recursively_apply
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
-from torch.utils.data import SequentialSampler
+from torch.utils.data import IterableDataset, SequentialSampler
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_pt_utils import nested_concat
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput
@@ -88,7 +88,7 @@ class SelfAttentiveTrainer(ResumableTrainer):
     def get_train_dataloader(self) -> Any:
         """Return the loader of the training rows."""
         loader: Any = super().get_train_dataloader()
-        self.check_called("_get_train_sampler")
+        self._check_sampler_of(loader, "_get_train_sampler")
         if self._groups(self.train_dataset):
             seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
             rows_per_update = self.args.train_batch_size * self.args.gradient_accumulation_steps
@@ -117,16 +117,21 @@ class SelfAttentiveTrainer(ResumableTrainer):
         """Return the order in which rows are evaluated; None for that of the dataset."""
         return longest_first(dataset) if self._groups(dataset) else None
 
+    def _check_sampler_of(self, loader: Any, method: str) -> None:
+        """Raise RuntimeError if `Trainer` did not ask for a sampler; a stream has none."""
+        if not isinstance(loader.dataset, IterableDataset):
+            self.check_called(method)
+
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         """Return the loader of the validation rows, in the order of `evaluation_order`."""
         loader = super().get_eval_dataloader(eval_dataset)
-        self.check_called("_get_eval_sampler")
+        self._check_sampler_of(loader, "_get_eval_sampler")
         return loader
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
         """Return the loader of the test rows, in the order of `evaluation_order`."""
         loader = super().get_test_dataloader(test_dataset)
-        self.check_called("_get_eval_sampler")
+        self._check_sampler_of(loader, "_get_eval_sampler")
         return loader
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:

@@ -143,6 +143,15 @@ def test_trainer_ends_where_transformers_no_longer_calls_a_replaced_method(
         training.train()
 
 
+def test_trainer_reads_streams_which_have_no_sampler(tmp_path: Path) -> None:
+    training = make_trainer(tmp_path, max_steps=2)
+    training.train_dataset = ROWS.to_iterable_dataset()
+    assert training.train().global_step == 2
+    stream = ROWS.select(range(13)).to_iterable_dataset()
+    assert training.evaluate(stream)["eval_penalty"] > 0
+    assert len(training.predict(stream).predictions) == 13
+
+
 def test_trainer_refuses_to_push_when_it_is_asked_later(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"call sase_hf\.hub\.push"):
         make_trainer(tmp_path).push_to_hub()
