@@ -610,6 +610,11 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if decoded is None:
             self._check_start(words, mask, decoder_attention_mask)
         state = None if decoded is None else decoded.state
+        if state is not None and len(state) != len(words):
+            raise ValueError(
+                f"{CACHE_NAME} is of a batch of {len(state)}, the target words are of a batch of "
+                f"{len(words)}; give the cache that the model returned for these sources"
+            )
         hidden, state, alignment = self.decoder(words, source, source_mask, mask, state)
         logits = self.lm_head(hidden)
         loss = nll = None

@@ -166,6 +166,15 @@ def test_forward_refuses_a_cache_that_it_does_not_read(cache: Any, message: str)
         tiny_translator()(input_ids=torch.tensor([[3, 4]]), decoder_input_ids=start, **cache)
 
 
+@kinds
+def test_forward_refuses_a_cache_of_other_sources(has_attention: bool) -> None:
+    model, start = tiny_translator(has_attention=has_attention), torch.tensor([[0], [0]])
+    begun = model(**tiny.text_batch(SOURCES[:2]), decoder_input_ids=start, use_cache=True)
+    later = {"decoder_input_ids": torch.tensor([[5]]), CACHE_NAME: begun[CACHE_NAME]}
+    with pytest.raises(ValueError, match=f"{CACHE_NAME} is of a batch of 2, .* of a batch of 1"):
+        model(**tiny.text_batch(SOURCES[:1]), **later)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
