@@ -1,8 +1,11 @@
 """Which rows share a batch, and the parts a batch is read in."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset, List, Value
 from runs import make_rows
 
 from sase_hf.data.batching import (
@@ -10,6 +13,7 @@ from sase_hf.data.batching import (
     batches_by_length,
     longest_first,
     parts_of_batch,
+    share_of_token,
     token_counts,
 )
 
@@ -56,3 +60,22 @@ def test_batches_by_length_stay_within_their_budget() -> None:
     assert list(batches_by_length(lengths, 1, 1)) == [[1], [4], [2], [3], [0]]
     assert list(batches_by_length(lengths, 100, 50)) == [[1, 4], [2, 3], [0]]
     assert list(batches_by_length([], 12, 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "share"),
+    [
+        ({"input_ids": [[7, 1], [7, 7]], "labels": [[1, 1], [1, 7]]}, 0.75),
+        ({"input_ids": [[1, 1], [1, 7]], "labels": [[7, 1], [7, 7]]}, 0.75),
+        ({"input_ids": [[7, 1], [7, 7]], "labels": [7, 7]}, 0.75),  # class ids are no tokens
+        ({"input_ids": [[7, 1], [7, 7]], "labels": [[7.0], [7.0]]}, 0.75),  # nor are targets
+        ({"input_ids": [[], []], "labels": [0, 1]}, 0.0),
+    ],
+    ids=["texts", "targets", "class ids", "numbers", "no tokens"],
+)
+def test_share_of_token_is_the_larger_one_of_texts_and_targets(
+    columns: dict[str, list[Any]], share: float
+) -> None:
+    rows = Dataset.from_dict(columns).cast_column("input_ids", List(Value("int32")))
+    assert share_of_token(rows, 7) == share
+    assert share_of_token(rows, None) == 0, "a tokenizer without an unknown word"

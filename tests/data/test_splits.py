@@ -236,6 +236,26 @@ def test_load_task_validation_fraction_keeps_the_proportions(tmp_path: Path) -> 
     assert other.splits["validation"]["text"][:] != picked
 
 
+@pytest.mark.parametrize("source", ["validation_file", "validation_fraction"])
+def test_load_task_of_soft_labels_validates_with_the_most_probable_class(
+    source: str, tmp_path: Path
+) -> None:
+    """Only train rows have probabilities to learn; accuracy needs one class a row."""
+    shares = [{"no": 0.7, "yes": 0.3}, {"no": 0.2, "yes": 0.8}] * 4
+    rows = [{"text": f"text {n}", "label": label} for n, label in enumerate(shares)]
+    held_out: Any = 0.5
+    if source == "validation_file":
+        held_out = write_jsonl(tmp_path / "validation.jsonl", rows)
+    task = load_rows(tmp_path, rows, label_names=["no", "yes"], **{source: held_out})
+    assert "probabilities" in task.splits["train"].column_names, "the premise"
+    tokenizer = build_tokenizer(row["text"] for row in rows)
+    encoded = encode_task(task, tokenizer)
+    ids = {name: [int(text[5:]) % 2 for text in part["text"]] for name, part in task.splits.items()}
+    to_learn = [[0.2, 0.8] if is_yes else [0.7, 0.3] for is_yes in ids["train"]]
+    assert encoded["train"]["labels"][:] == to_learn
+    assert encoded["validation"]["labels"][:] == ids["validation"]
+
+
 def test_load_task_validation_fraction_keeps_equal_texts_together(tmp_path: Path) -> None:
     """Accuracy on texts that were trained on says nothing about new ones."""
     counts = [1] * 60 + [2] * 30 + [5] * 15 + [30]

@@ -182,6 +182,15 @@ def test_push_replaces_weights_of_another_form(folder: Path, hub: Hub) -> None:
     assert loaded.classifier.output.bias.unique().item() == 42
 
 
+def test_push_deletes_the_onnx_export_of_earlier_weights(folder: Path, hub: Hub) -> None:
+    """It would answer as another model than the one beside it."""
+    push(folder, NAME)
+    for name in ("onnx/model.onnx", "onnx/export.json", "my_onnx/model.onnx"):
+        HfApi().upload_file(path_or_fileobj=b"earlier", path_in_repo=name, repo_id=NAME)
+    push(folder, NAME)
+    assert [name for name in hub.files(NAME) if "onnx/" in name] == ["my_onnx/model.onnx"]
+
+
 def test_push_private_makes_a_private_repository_and_refuses_a_public_one(
     folder: Path, hub: Hub
 ) -> None:

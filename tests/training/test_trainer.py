@@ -377,6 +377,26 @@ def test_trainer_logs_the_mean_penalty_since_the_last_log(tmp_path: Path) -> Non
     assert logged == pytest.approx(expected.tolist(), abs=1e-5)
 
 
+def test_trainer_logs_the_mean_loss_since_the_last_log(tmp_path: Path) -> None:
+    """Not the mean over all updates so far, which would make every run look like one that learns.
+
+    At a learning rate of zero the weights stay, so each expected loss is known.
+    """
+    options = {"learning_rate": 0.0, "num_train_epochs": 1, "logging_steps": 2}
+    training = make_trainer(tmp_path, dropout=0.0, train_sampling_strategy="sequential", **options)
+    training.train()
+    logged = [entry["loss"] for entry in training.state.log_history if "loss" in entry]
+    training.model.eval()
+    with torch.no_grad():
+        losses = [
+            training.model(**collate(ROWS.select(range(start, start + 8)))).loss.item()
+            for start in range(0, len(ROWS), 8)
+        ]
+    expected = [np.mean(losses[start : start + 2]) for start in range(0, len(losses), 2)]
+    assert len(expected) > 2, "the premise: several logs"
+    assert logged == pytest.approx(expected, abs=1e-5)
+
+
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft reads it
 @pytest.mark.parametrize(
     ("matrices", "layers"),
