@@ -3,6 +3,7 @@
 import gzip
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from checkpoints import save_checkpoint
+from checkpoints import change_weights, save_checkpoint
 from corpora import (
     NUM_ROWS,
     NUM_SHARDS,
@@ -25,6 +26,7 @@ from corpora import (
 )
 from datasets import ClassLabel, Dataset, load_dataset
 from rows import write_csv, write_jsonl
+from safetensors.torch import load_file
 
 from sase_hf.embedding import Embedder, corpus
 from sase_hf.embedding.embedder import compare_precisions
@@ -79,6 +81,19 @@ def test_embedder_cuts_normalizes_and_rounds(checkpoint: str) -> None:
     coarse = embedder(TEXTS)
     np.testing.assert_allclose(coarse, plain, atol=0.05)
     assert np.abs(coarse - plain).max() > 1e-5, "the premise: bfloat16 is at work"
+
+
+def test_embedder_identity_changes_with_every_weight_that_embeds(tmp_path: Path) -> None:
+    """So a run never goes on with a model that was trained further, in whatever layer."""
+    folder = Path(save_checkpoint(tmp_path))
+    names = list(load_file(folder / "model.safetensors"))
+    identities = [Embedder(str(folder)).identity["weights_sha256"]]
+    for name in names:
+        change_weights(folder, lambda weights, name=name: weights[name].add_(1))
+        identities.append(Embedder(str(folder)).identity["weights_sha256"])
+    changes = dict(zip(names, pairwise(identities), strict=True))
+    unchanged = {name for name, (before, after) in changes.items() if before == after}
+    assert unchanged == {name for name in names if name.startswith("classifier.")}
 
 
 def test_compare_precisions_gives_speedup_and_cosines(checkpoint: str, monkeypatch: Any) -> None:

@@ -26,6 +26,8 @@ from sase_hf.evaluation.calibration import (
         # One row too sure and one not sure enough cancel in the same bin alone.
         ([[0.95, 0.05], [0.55, 0.45]], [1, 0], (0.95 + 0.45) / 2),
         ([[0.95, 0.05], [0.96, 0.04]], [1, 0], (0.95 - 0.04) / 2),
+        # 0.6 is the upper end of a bin, which it shares with 0.55.
+        ([[0.6, 0.4], [0.55, 0.45]], [0, 1], abs(1 - 0.6 - 0.55) / 2),
         (np.eye(3), [0, 1, 2], 0),  # always sure and right
         (np.eye(3), [1, 2, 0], 1),  # always sure and wrong
     ],

@@ -12,6 +12,7 @@ import torch
 from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
+from sase_hf.data.labels import MULTI_LABEL, LabelColumn
 from sase_hf.data.rows import read_rows
 from sase_hf.data.splits import load_task
 from sase_hf.training.predictions import predicted_labels, write_predictions
@@ -102,6 +103,21 @@ def test_predictions_have_the_same_names_in_all_rows(tmp_path: Path) -> None:
     (tmp_path / "some.jsonl").write_text('{"text": "a"}\n{"text": "b", "own": 0}\n')
     path = add(tmp_path / "some.jsonl", [{"own": 1, "own_": 2}] * 2, tmp_path / "out")
     assert [(row["own_"], row["own__"]) for row in read(path)] == [(1, 2)] * 2
+
+
+def test_predictions_never_replace_a_column_of_the_file(tmp_path: Path) -> None:
+    """Not even where the name with an underscore is taken, too."""
+    write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "own": 0, "own_": 3}])
+    path = add(tmp_path / "rows.jsonl", [{"own": 1}], tmp_path / "out")
+    assert read(path) == [{"text": "a", "own": 0, "own_": 3, "own__": 1}]
+
+
+def test_predicted_labels_of_sets_are_those_above_a_half() -> None:
+    probabilities = torch.tensor([[0.49, 0.51], [0.5, 0.45], [0.9, 0.8]])
+    column = LabelColumn(MULTI_LABEL, ("warm", "new"))
+    rows = predicted_labels(probabilities.logit(), column)
+    assert [row["predicted_labels"] for row in rows] == [["new"], [], ["warm", "new"]]
+    assert rows[0]["scores"] == pytest.approx({"warm": 0.49, "new": 0.51})
 
 
 def test_predictions_keep_quotes_that_are_text_and_half_characters(tmp_path: Path) -> None:

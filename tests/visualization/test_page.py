@@ -252,3 +252,60 @@ def hue(colour: str) -> str:
     if colour.startswith("oklab"):  # lightness, green to red, blue to yellow
         return "red" if second > 0 > -third else "blue"
     return "red" if first > third else "blue"
+
+
+# Of each bar, in halves of the strip: from the line in its middle to the top and to the bottom of
+# the bar, upwards. Then the colours of the bars, and those of the words that the line names.
+WHY = """
+why => {
+  const strip = why.querySelector(".strip"), {top, height} = strip.getBoundingClientRect();
+  const up = y => (top + height / 2 - y) / (height / 2);
+  const bars = [...strip.children], words = [...why.querySelectorAll(".top b")];
+  const boxes = bars.map(bar => bar.getBoundingClientRect());
+  const ends = boxes.map(box => [up(box.top), up(box.bottom)]);
+  const painted = bars.filter((_, k) => ends[k][0] > ends[k][1]);
+  return [
+    ends.map(([high, low]) => high > low ? [high, low] : null),
+    painted.map(bar => getComputedStyle(bar).backgroundColor),
+    words.map(word => [word.textContent, getComputedStyle(word).color]),
+  ];
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_page_in_a_browser_draws_for_above_the_line_and_against_below_it(tmp_path: Path) -> None:
+    """In two colours, those of the words named beside it."""
+    (tmp_path / "page.html").write_text(attention_html(explained("dull but fine", [-1.0, 0, 2.0])))
+    with browser_context() as browser:
+        tab = browser.new_page()
+        tab.goto((tmp_path / "page.html").as_uri())
+        ends, (against, of), named = tab.locator(".why").evaluate(WHY)
+        tab.get_by_label("Why 4 stars").check()
+        mark = "word => getComputedStyle(word).backgroundColor.split('/')[0]"
+        marks = tab.locator(".words span").evaluate_all(f"words => words.map({mark})")
+    assert ends[0] == pytest.approx([0, -0.5], abs=0.05)
+    assert ends[1] is None
+    assert ends[2] == pytest.approx([1, 0], abs=0.05)
+    assert against != of
+    assert named == [["+2.00 fine", of], ["−1.00 dull", against]]
+    assert marks[0] != marks[-1], "the words of the text, too"
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_page_in_a_browser_draws_scores_as_bars_and_marks_the_verdict(tmp_path: Path) -> None:
+    several = [result("fine", true_label=label) for label in ("4 stars", "another")]
+    (tmp_path / "page.html").write_text(attention_html(several))
+    width = "bar => parseFloat(getComputedStyle(bar).width)"
+    mark = "verdict => getComputedStyle(verdict, '::before').content[1]"
+    with browser_context() as browser:
+        tab = browser.new_page()
+        tab.goto((tmp_path / "page.html").as_uri())
+        cell = tab.locator("#text-1 .bar").first.evaluate("cell => cell.clientWidth")
+        bars = tab.locator("#text-1 .bar i").evaluate_all(f"bars => bars.map({width})")
+        marks = tab.locator(".verdict b").evaluate_all(f"all => all.map({mark})")
+    assert bars[0] == pytest.approx(3 * bars[1], rel=0.02)
+    assert bars[0] > 0.65 * cell
+    assert marks == ["✓", "✗"]
