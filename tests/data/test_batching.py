@@ -38,6 +38,16 @@ def test_length_grouped_order_depends_on_seed_and_epoch_alone() -> None:
     assert [lengths[i] for i in longest_first(ROWS)] == sorted(lengths, reverse=True)
 
 
+def test_length_grouped_order_sorts_as_many_batches_together_as_it_is_told() -> None:
+    lengths = token_counts(ROWS)
+    order = LengthGroupedOrder(lengths, batch_size=8, seed=1, batches=len(ROWS) // 8)
+    assert [lengths[row] for row in order] == sorted(lengths, reverse=True), "all of them"
+    order = LengthGroupedOrder(lengths, batch_size=8, seed=1, batches=2)
+    pairs = np.array([lengths[row] for row in order])[16:].reshape(-1, 16)  # the longest is first
+    assert (np.diff(pairs, axis=1) <= 0).all()
+    assert (pairs[1:, 0] > pairs[:-1, -1]).any(), "and no more"
+
+
 @pytest.mark.parametrize(
     ("max_tokens", "rows"),
     [(None, [5]), (20, [5]), (19, [4, 1]), (1, [1] * 5)],

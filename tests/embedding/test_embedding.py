@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +28,7 @@ from corpora import (
 from datasets import ClassLabel, Dataset, load_dataset
 from rows import write_csv, write_jsonl
 from safetensors.torch import load_file
+from transformers import AutoTokenizer
 
 from sase_hf.embedding import Embedder, corpus
 from sase_hf.embedding.embedder import compare_precisions
@@ -94,6 +96,18 @@ def test_embedder_identity_changes_with_every_weight_that_embeds(tmp_path: Path)
     changes = dict(zip(names, pairwise(identities), strict=True))
     unchanged = {name for name, (before, after) in changes.items() if before == after}
     assert unchanged == {name for name in names if name.startswith("classifier.")}
+
+
+@pytest.mark.parametrize("change", [{"model_max_length": 9}, {"truncation_side": "left"}])
+def test_embedder_identity_changes_with_the_way_that_texts_are_cut(
+    change: dict[str, Any], checkpoint: str, tmp_path: Path
+) -> None:
+    """Long texts would have other embeddings."""
+    folder = shutil.copytree(checkpoint, tmp_path / "other")
+    AutoTokenizer.from_pretrained(folder, **change).save_pretrained(folder)
+    before, after = (Embedder(str(place)).identity for place in (checkpoint, folder))
+    changed = {name for name, checksum in before.items() if after[name] != checksum}
+    assert changed == {"tokenizer_sha256"}
 
 
 def test_compare_precisions_gives_speedup_and_cosines(checkpoint: str, monkeypatch: Any) -> None:

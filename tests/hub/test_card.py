@@ -167,6 +167,19 @@ def test_training_data_are_read_from_the_card(
         assert not any(card_facts(str(tmp_path)).values())
 
 
+def test_card_facts_name_what_was_measured_and_no_loss(tmp_path: Path) -> None:
+    """A loss and a penalty mean nothing to a reader."""
+    metrics = {"loss": 0.3, "penalty": 0.2, "accuracy": 0.75}
+    record = {
+        "split": "test",
+        "metrics": metrics,
+        "sources": {"test": {"file": "a.jsonl", "rows": 5}},
+    }
+    card = model_card(tiny_config(), record, name="rooms", num_parameters=1)
+    Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
+    assert card_facts(str(tmp_path))["Measured"] == "accuracy 0.75 on test rows of a.jsonl"
+
+
 def test_card_facts_tell_a_missing_card_from_a_silent_one(tmp_path: Path) -> None:
     """And give the limits as plain lines, and entries of the caller in place of the card's."""
     path, name = Path(tmp_path, "README.md"), str(tmp_path)
