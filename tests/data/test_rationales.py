@@ -56,6 +56,16 @@ def test_marks_of_every_format_land_on_their_words(form: str, tmp_path: Path) ->
     assert marked(path, level="character")[1] == [*"très b", *"good!"]
 
 
+def test_marks_of_test_rows_go_unread(tmp_path: Path) -> None:
+    """They are no part of a prediction, so a bad one stops none."""
+    train = write_jsonl(tmp_path / "train.jsonl", ROWS)
+    bad = [{**row, "rationale": [[0, 999]]} for row in ROWS]
+    test = write_jsonl(tmp_path / "test.jsonl", bad)
+    splits = load_task(DataArguments(train_file=str(train), test_file=str(test))).splits
+    assert "spans" in splits["train"].column_names, "the premise"
+    assert "spans" not in splits["test"].column_names
+
+
 def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
     """Equal spans of both texts stay apart, and rows may have marks on one text alone."""
     rows = [{**PAIRS[0], "rationale_pair": [[0, 2]]}, {**PAIRS[1], "rationale": [[2, 5]]}, PAIRS[2]]

@@ -12,7 +12,7 @@ import torch
 from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.labels import MULTI_LABEL, LabelColumn
+from sase_hf.data.labels import MULTI_LABEL, REGRESSION, LabelColumn
 from sase_hf.data.rows import read_rows
 from sase_hf.data.splits import load_task
 from sase_hf.training.predictions import predicted_labels, write_predictions
@@ -110,6 +110,13 @@ def test_predictions_never_replace_a_column_of_the_file(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "rows.jsonl", [{"text": "a", "own": 0, "own_": 3}])
     path = add(tmp_path / "rows.jsonl", [{"own": 1}], tmp_path / "out")
     assert read(path) == [{"text": "a", "own": 0, "own_": 3, "own__": 1}]
+
+
+def test_predicted_numbers_stand_under_their_own_names() -> None:
+    """In the order of the outputs, which need not be that of the alphabet."""
+    column = LabelColumn(REGRESSION, ("warmth", "noise"))
+    rows = predicted_labels(torch.tensor([[1.5, -2.0]]), column)
+    assert rows == [{"predicted_warmth": 1.5, "predicted_noise": -2.0}]
 
 
 def test_predicted_labels_of_sets_are_those_above_a_half() -> None:
