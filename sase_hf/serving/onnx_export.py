@@ -2,7 +2,8 @@
 
 The folder holds `model.onnx` and, if asked for, `model_int8.onnx`; the config and the tokenizer;
 `predictor.py`, which reads texts with these files; and `export.json`, with the difference of each
-graph from the model. The graphs take batches of any size and texts of any length.
+graph from the model and the SHA-256 of each file. The graphs take batches of any size and texts of
+any length.
 """
 
 import json
@@ -12,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from importlib.metadata import version
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -28,6 +30,7 @@ from ..data.splits import TaskData
 from ..evaluation.dataset import describe_checkpoint
 from ..evaluation.records import describe_hardware, write_record
 from ..models import text_limit
+from ..models.checked_files import sha256_of
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
 from . import onnx_predictor
@@ -50,7 +53,9 @@ def export(
 
     The folder is new or empty. With `int8` it gets a graph with int8 weights, too. Every graph is
     compared with the model, also on the rows of the test split of a `task`. Returns the content of
-    `export.json`; raises ValueError for a graph that differs.
+    `export.json`; raises ValueError for a graph that differs. The graphs are written by another
+    process, which imports the script that calls this: call it there under
+    `if __name__ == "__main__":`.
     """
     folder = Path(folder).resolve()
     if missing := [name for name in NEEDED if find_spec(name) is None]:
@@ -69,6 +74,12 @@ def export(
         try:
             _in_fresh_process(_write_graphs, checkpoint, draft, int8)
             files = {path.name: _compare(graph, path) for path in sorted(draft.glob("*.onnx"))}
+        except BrokenProcessPool as reason:
+            raise ValueError(
+                f"cannot export {checkpoint}: the process that writes the graphs ended early; "
+                "nothing was written. It imports the script that exports, so call export() there "
+                'under `if __name__ == "__main__":`; if that is done, it lacked memory'
+            ) from reason
         except Exception as reason:  # of the exporter, onnx or onnxruntime
             raise ValueError(
                 f"cannot export {checkpoint}: {reason!s:.300}; nothing was written. The versions "
@@ -93,6 +104,8 @@ def export(
                 "hardware": describe_hardware(),
                 "results": {name: _compare_on_rows(draft, name, model, task) for name in files},
             }
+        # The predictor and a push compare the files with these.
+        report["sha256"] = {path.name: sha256_of(path) for path in sorted(draft.iterdir())}
         write_record(report, draft / "export.json")
         draft.replace(folder)
     return report

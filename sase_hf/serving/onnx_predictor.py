@@ -11,6 +11,7 @@ onnxruntime, tokenizers and numpy only.
 """
 
 import argparse
+import hashlib
 import json
 import logging
 import re
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 Array = npt.NDArray[Any]
 
+RECORD = "export.json"
 MODEL = "model.onnx"
 INT8_MODEL = "model_int8.onnx"
 
@@ -46,7 +48,11 @@ NO_LIMIT = 10**18
 
 
 class Predictor:
-    """An exported model; raises FileNotFoundError if a file of it is missing.
+    """An exported model.
+
+    Raises FileNotFoundError if a file of it is missing, and ValueError if a file is not the one
+    that was exported with the others; an export without `export.json`, or of an older version, is
+    not compared.
 
     The folder is by default that of this file. With 0 `num_threads` onnxruntime chooses. A batch
     has at most `batch_tokens` tokens, padding included; a longer text is read alone. Larger batches
@@ -67,6 +73,7 @@ class Predictor:
             raise ImportError("Predictor needs onnxruntime: pip install onnxruntime") from reason
         self.batch_tokens = batch_tokens
         self.folder = Path(__file__).parent if folder is None else Path(folder)
+        self._digests = self._read_digests()
         model = self._file(INT8_MODEL if int8 else MODEL)
         self.config: dict[str, Any] = json.loads(self._file("config.json").read_text("utf-8"))
         settings = json.loads(self._file("tokenizer_config.json").read_text("utf-8"))
@@ -221,7 +228,32 @@ class Predictor:
             raise FileNotFoundError(
                 f"{self.folder} has no {name}; scripts/export.py{flag} writes it"
             )
+        if self._digests.get(name) not in (None, _sha256_of(path)):
+            raise ValueError(
+                f"{path} is not as it was exported: its SHA-256 is not in {RECORD}, so the answers "
+                "could be wrong. Export again with scripts/export.py; if it was changed on "
+                f"purpose, delete {RECORD}"
+            )
         return path
+
+    def _read_digests(self) -> dict[str, str]:
+        """Return the SHA-256 of the files when they were exported; none if that is not known."""
+        path = self.folder / RECORD
+        if not path.is_file():
+            return {}
+        try:
+            record = json.loads(path.read_text("utf-8"))
+            return dict(record.get("sha256", {}))
+        except (AttributeError, TypeError, ValueError) as reason:
+            raise ValueError(f"{path} is damaged: {reason}. Restore it, or delete it") from reason
+
+
+def _sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file; line ends of JSON count as git has them, not Windows."""
+    if path.suffix == ".json":
+        return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def main() -> None:

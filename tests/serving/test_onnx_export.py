@@ -3,8 +3,11 @@
 import importlib
 import json
 import multiprocessing
+import os
 import random
+import re
 import shutil
+import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -13,7 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checkpoints import PAIRS, TEXTS, assert_same_answers, change_weights, save_checkpoint
+from checkpoints import (
+    PAIRS,
+    TEXTS,
+    assert_same_answers,
+    change_weights,
+    save_checkpoint,
+    write_owned_card,
+)
 from isolated import run_isolated
 from rows import write_jsonl
 from script_files import load_script
@@ -21,7 +31,9 @@ from tiny import BERT, ON_BERT, PAPER, exports, pair_batch, random_pair
 from tiny_translation import tiny_translator
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
-from sase_hf import SelfAttentiveModel, build_translation_tokenizer
+from sase_hf import SelfAttentiveModel, build_tokenizer, build_translation_tokenizer
+from sase_hf.hub.push import push
+from sase_hf.models.checked_files import write_checksums
 from sase_hf.serving import onnx_export
 from sase_hf.serving.onnx_export import export
 from sase_hf.serving.onnx_predictor import Predictor
@@ -205,6 +217,7 @@ def test_export_and_predictor_follow_the_problem_type(
     other = Path(shutil.copytree(root / name, tmp_path / name))
     config = json.loads((other / "config.json").read_text(encoding="utf-8"))
     (other / "config.json").write_text(json.dumps({**config, "problem_type": problem_type}))
+    write_checksums(other)
     use_graph(monkeypatch, root / "onnx" / name / "model.onnx")
     flags = ["--data", str(root / "rows.jsonl.gz")]
     load_script("export").main([str(other), str(tmp_path / "onnx" / name), *flags])
@@ -291,3 +304,102 @@ def test_predictor_names_a_wrong_input_and_what_is_missing(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match=r"pip install onnxruntime"):
         Predictor(root / "onnx" / "nli")
+
+
+def foreign_file(folder: Path, name: str) -> None:
+    """Replace a file of an export by one that is read without an error, of another export."""
+    if name == "tokenizer.json":
+        build_tokenizer(["other words"]).backend_tokenizer.save(str(folder / name))
+    elif name.endswith(".onnx"):
+        path = folder.parents[1] / "onnx" / "nli" / "model.onnx"
+        shutil.copyfile(path, folder / name)
+    else:
+        fields = {"split_special_tokens": False, "id2label": dict(enumerate("edcba"))}
+        content = json.loads((folder / name).read_text(encoding="utf-8"))
+        (folder / name).write_text(json.dumps(content | fields), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model.onnx", "model_int8.onnx", "config.json", "tokenizer.json", "tokenizer_config.json"],
+)
+def test_predictor_refuses_a_file_of_another_export(root: Path, name: str) -> None:
+    """An export without digests, as older versions wrote it, loads; so do line ends of Windows."""
+    folder = Path(shutil.copytree(root / "onnx" / "classifier", root / "changed" / name))
+    if name.endswith(".json"):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content.replace(b"\n", b"\r\n"))
+        assert Predictor(folder)("Good!")
+    foreign_file(folder, name)
+    message = rf"{re.escape(name)} is not as it was exported: .* not in export\.json.*Export again"
+    with pytest.raises(ValueError, match=message):
+        Predictor(folder, int8=name == "model_int8.onnx")
+    record = json.loads((folder / "export.json").read_text(encoding="utf-8"))
+    del record["sha256"]
+    (folder / "export.json").write_text(json.dumps(record), encoding="utf-8")
+    Predictor(folder, int8=name == "model_int8.onnx")
+    (folder / "export.json").unlink()
+    Predictor(folder, int8=name == "model_int8.onnx")
+
+
+def test_predictor_command_refuses_a_foreign_file_in_one_line(root: Path) -> None:
+    folder = Path(shutil.copytree(root / "onnx" / "classifier", root / "changed" / "command"))
+    foreign_file(folder, "tokenizer.json")
+    words = [sys.executable, str(folder / "predictor.py"), "Good!"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("predictor.py: ")
+    assert "tokenizer.json is not as it was exported" in line
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"sha256": 3}'])
+def test_predictor_names_a_damaged_record(root: Path, tmp_path: Path, content: str) -> None:
+    folder = Path(shutil.copytree(root / "onnx" / "nli", tmp_path / "nli"))
+    (folder / "export.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"export\.json is damaged: .*Restore it, or delete it"):
+        Predictor(folder)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "predictor.py"])
+def test_push_refuses_a_foreign_or_missing_file_of_an_export(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    write_owned_card(root / "classifier")
+    folder = Path(shutil.copytree(root / "onnx" / "classifier", tmp_path / "onnx"))
+    done = push(root / "classifier", "owner/rooms", onnx=folder, dry_run=True)
+    assert f"onnx/{name}" in done.files
+    (folder / name).write_bytes((folder / name).read_bytes() + b" ")
+    with pytest.raises(ValueError, match=rf"^{re.escape(name)} in .* is not as it was exported"):
+        push(root / "classifier", "owner/rooms", onnx=folder, dry_run=True)
+    (folder / name).unlink()
+    with pytest.raises(ValueError, match=rf"^{re.escape(name)} in .* is not as it was exported"):
+        push(root / "classifier", "owner/rooms", onnx=folder, dry_run=True)
+
+
+def test_export_in_a_script_without_a_guard_names_it(root: Path, tmp_path: Path) -> None:
+    """The process that writes the graphs imports the script, and would export once more."""
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import sys\n"
+        "from sase_hf.serving.onnx_export import export\n"
+        "try:\n"
+        "    export(sys.argv[1], 'onnx')\n"
+        "except ValueError as error:\n"
+        "    print(error, file=sys.stdout)\n"
+        "    raise\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(onnx_export.__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, str(script), str(root / "classifier")],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    last = done.stdout.splitlines()[-1]
+    assert "process that writes the graphs ended early; nothing was written" in last
+    assert 'under `if __name__ == "__main__":`' in last
+    assert not (tmp_path / "onnx").exists()
