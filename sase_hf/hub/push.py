@@ -54,8 +54,12 @@ EXPORTED_NAMES |= {"tokenizer.json", "tokenizer_config.json"}
 WEIGHTS = re.compile(
     r"onnx/.+|(pytorch_)?model(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?"
 )
-# The elements of `visualization.picture.heatmap_svg`: none runs code or loads a file.
-_DRAWN = {"svg", "g", "rect", "text"}
+# What `visualization.picture.heatmap_svg` draws with: nothing of it runs code or loads a file.
+_ELEMENTS = {"svg", "g", "rect", "text"}
+_ATTRIBUTES = {
+    *("fill", "fill-opacity", "font-family", "font-size", "height", "lengthAdjust"),
+    *("text-anchor", "textLength", "transform", "viewBox", "width", "x", "y"),
+}
 # The Hub writes its ids of licences so: apache-2.0, cc-by-4.0, other.
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 _BY_CARD = " with sase_hf.hub.write_model_card"
@@ -319,18 +323,21 @@ def _check_code(folder: Path, model: Any, family: Family) -> None:
 
 def _check_picture(path: Path) -> None:
     """Raise ValueError for a picture with more than a drawing and its words."""
-    text, other = path.read_text(encoding="utf-8", errors="replace"), "a declaration"
-    if "<!" not in text:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    other = {mark for mark in ("<!", "<?") if mark in text}
+    if not other:
         try:
             elements = list(ElementTree.fromstring(text).iter())
         except ElementTree.ParseError as reason:
             raise ValueError(f"cannot read {path}: {reason}; write it again{_BY_CARD}") from None
         tags = {element.tag.rpartition("}")[2] for element in elements}
         attributes = {name for element in elements for name in element.attrib}
-        active = {name for name in attributes if re.search(r"^on|^style$|href$", name.lower())}
-        other = ", ".join(sorted((tags - _DRAWN) | active))
+        values = {value for element in elements for value in element.attrib.values()}
+        calls = {v for v in values if "(" in v and not v.startswith("translate(")}  # as of url()
+        other = (tags - _ELEMENTS) | (attributes - _ATTRIBUTES) | calls
     if other:
-        raise ValueError(f"{path} holds {other}, which no heatmap has; write it again{_BY_CARD}")
+        names = ", ".join(sorted(other))
+        raise ValueError(f"{path} holds {names}, which no heatmap has; write it again{_BY_CARD}")
 
 
 def _check_card(path: Path, about: Mapping[str, Any]) -> None:

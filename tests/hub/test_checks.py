@@ -13,6 +13,8 @@ from tiny_translation import tiny_translator
 from sase_hf import build_tokenizer, build_translation_tokenizer
 from sase_hf.hub.push import prepare
 from sase_hf.models.checked_files import checksum_lines, write_checksums
+from sase_hf.utils.loading import load_pipeline
+from sase_hf.visualization.picture import heatmap_svg
 
 TOKEN = "hf_" + "aB3" * 11  # in parts, so that no scanner takes it for real
 
@@ -76,6 +78,14 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: (f / "modules.json").symlink_to((f / "modules.json").rename(f.parent / "m")),
         r"^modules\.json in .* is a link to a file elsewhere; put a copy there",
     ),
+    "licence in words": (
+        lambda f: replace_text(f / "README.md", "license: mit", "license: Apache License 2.0"),
+        r"license of .*README\.md is 'Apache License 2\.0'; .* ids such as apache-2\.0.*--license",
+    ),
+    "link to a licence": (
+        lambda f: replace_text(f / "README.md", "license: mit", "license: https://a.b/LICENSE"),
+        r"license of .*README\.md is 'https://a\.b/LICENSE'; the Hub takes ids",
+    ),
     "tokenizer of another model": (
         lambda f: build_tokenizer([" ".join(f"w{i}" for i in range(5))]).save_pretrained(f),
         r"^cannot load .*: tokenizer\.json .* is not of the tokenizer that the weights",
@@ -89,6 +99,65 @@ def test_prepare_refuses_unfit_checkpoint(folder: Path, case: str) -> None:
     spoil(folder)
     with pytest.raises((ValueError, OSError), match=expected):
         prepare(folder)
+
+
+@pytest.mark.parametrize("licence", ["apache-2.0", "cc-by-nc-sa-4.0", "openrail++", "llama3.1"])
+def test_prepare_takes_the_ids_of_licences_of_the_hub(folder: Path, licence: str) -> None:
+    replace_text(folder / "README.md", "license: mit", f"license: {licence}")
+    assert "README.md" in prepare(folder).files
+    replace_text(folder / "README.md", f"license: {licence}", "license: My Own")
+    assert "README.md" in prepare(folder, {"license": licence}).files, "what is given comes first"
+
+
+ACTIVE = {
+    "script": ("</svg>", "<script>alert(1)</script></svg>"),
+    "foreignObject": ("</svg>", "<foreignObject/></svg>"),
+    "onload": ("<svg ", '<svg onload="alert(1)" '),
+    "style": ("<svg ", '<svg style="background: url(https://a.b/c.png)" '),
+    r"\{http://www\.w3\.org/1999/xlink\}href": (
+        "<svg ",
+        '<svg xmlns:l="http://www.w3.org/1999/xlink" l:href="https://a.b" ',
+    ),
+    r"url\(https://a\.b/c#d\)": ('fill="#ffffff"', 'fill="url(https://a.b/c#d)"'),
+    "<!": ("<svg ", '<!DOCTYPE svg [<!ENTITY a "b">]><svg '),
+    r"<\?": ("<svg ", '<?xml-stylesheet href="https://a.b/c.css"?><svg '),
+}
+
+
+@pytest.mark.parametrize("named", ACTIVE)
+def test_prepare_refuses_a_picture_that_runs_or_loads_something(folder: Path, named: str) -> None:
+    old, new = ACTIVE[named]
+    path = folder / "heatmap.svg"
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=rf"heatmap\.svg holds .*{named}, which no .*; write it again with sas"
+    ):
+        prepare(folder)
+
+
+def test_prepare_names_a_picture_that_cannot_be_read(folder: Path) -> None:
+    (folder / "heatmap.svg").write_text("<svg>", encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"cannot read .*heatmap\.svg: .*; write it again with sase"
+    ):
+        prepare(folder)
+
+
+def test_prepare_takes_every_picture_that_is_drawn(folder: Path) -> None:
+    """Whatever the words: they are text, also in a translation."""
+    hostile = ["<script>", "onload=", "url(https://a.b)", "<?xml", "<!--", "\x01"]
+    translation = {
+        "text": " ".join(hostile),
+        "source_tokens": hostile,
+        "tokens": hostile,
+        "alignment": [[1 / len(hostile)] * len(hostile) for _ in hostile],
+        "translation_text": " ".join(hostile),
+    }
+    (folder / "heatmap.svg").write_text(heatmap_svg(translation), encoding="utf-8")
+    assert "heatmap.svg" in prepare(folder).files
+    explain: Any = load_pipeline(str(folder))
+    (folder / "heatmap.svg").write_text(heatmap_svg(explain(" ".join(hostile))), encoding="utf-8")
+    assert "heatmap.svg" in prepare(folder).files
 
 
 def test_prepare_refuses_a_handler_for_translation(tmp_path: Path) -> None:
