@@ -9,6 +9,7 @@ from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import torch
 from checkpoints import change_weights, save_checkpoint
@@ -115,6 +116,24 @@ def test_embed_corpus_makes_damaged_shards_again(
     assert [path.stat().st_mtime_ns for path in files[3:]] == times
     assert f"{files[0].name} is damaged and made again: " in caplog.text
     assert f"{files[1].name} has 3 rows and is made again" in caplog.text
+
+
+def test_embed_corpus_makes_a_shard_again_whose_data_changed(
+    inputs: Inputs, begun: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One byte of an embedding, where the footer says nothing; the other shards stay."""
+    changed, *others = shard_files(begun)
+    content = bytearray(changed.read_bytes())
+    metadata = pq.read_metadata(changed)
+    column = metadata.row_group(0).column(metadata.num_columns - 1)
+    assert column.path_in_schema.startswith("embedding")
+    content[column.data_page_offset + column.total_compressed_size - 3] ^= 1
+    changed.write_bytes(content)
+    times = [path.stat().st_mtime_ns for path in others]
+    run.embed_corpus(job_of(inputs, begun))
+    assert contents(begun) == inputs.expected
+    assert [path.stat().st_mtime_ns for path in others] == times
+    assert f"{changed.name} is damaged and made again: " in caplog.text
 
 
 @pytest.mark.slow
