@@ -2,6 +2,8 @@
 
 import fcntl
 import json
+import re
+import shutil
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from checkpoints import PAIRS, TEXTS, assert_same_answers, save_checkpoint
 from isolated import run_isolated
 from transformers import AutoModel, AutoTokenizer, pipeline
 
-from sase_hf import SelfAttentiveModel
+from sase_hf import SelfAttentiveModel, build_tokenizer
 from sase_hf.hub.push import prepare
 from sase_hf.serving import endpoint_handler
 from sase_hf.serving.endpoint_handler import EndpointHandler
@@ -64,6 +66,47 @@ def test_handler_loads_one_worker_at_a_time(
     monkeypatch.setattr(endpoint_handler, "pipeline", load)
     EndpointHandler(str(root / "classifier"))
     take()
+
+
+@pytest.mark.slow
+def test_handler_names_a_cache_of_code_that_cannot_be_written(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    folder = Path(shutil.copytree(root / "classifier", tmp_path / "model"))
+    shutil.copyfile(Path(endpoint_handler.__file__), folder / "handler.py")
+    load = SERVE.partition("serve =")[0]
+    load += "try:\n    EndpointHandler(sys.argv[1])\nexcept OSError as error:\n    print(error)\n"
+    cache = tmp_path / "file" / "modules"
+    environment = {"HF_MODULES_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    said = run_isolated(["-c", load, str(folder)], tmp_path, environment)
+    assert said.startswith(f"the code of the checkpoint cannot be copied to {cache}: ")
+    assert "; set HF_MODULES_CACHE to a folder that can be written" in said
+
+
+def test_handler_leaves_other_errors_of_files_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*args: Any, **options: Any) -> Any:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(endpoint_handler, "HF_MODULES_CACHE", str(tmp_path))
+    monkeypatch.setattr(endpoint_handler.AutoConfig, "from_pretrained", load)
+    with pytest.raises(OSError, match=r"^the disk is gone$"):
+        EndpointHandler(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
+def test_handler_refuses_a_foreign_part_of_a_checkpoint(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    folder = Path(shutil.copytree(root / "classifier", tmp_path / "model"))
+    if name == "tokenizer.json":
+        build_tokenizer(["other words"]).backend_tokenizer.save(str(folder / name))
+    else:
+        content = json.loads((folder / name).read_text(encoding="utf-8"))
+        content |= {"id2label": {"0": "good", "1": "bad"}, "label2id": None}
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"{re.escape(name)} .*the weights were|.* saved with"):
+        EndpointHandler(str(folder))
 
 
 @pytest.mark.slow
