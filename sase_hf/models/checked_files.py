@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import reprlib
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -156,6 +157,26 @@ def check_parts(folder: Path, checkpoint: str, saved: SavedParts, config_class: 
         raise ValueError(
             f"{TOKENIZER_NAME} or {TOKENIZER_CONFIG_NAME} in {checkpoint} is not of the tokenizer "
             f"that the weights were saved with. {_way_out('the files of the tokenizer')}"
+        )
+
+
+def check_tokenizer_of(model: Any, tokenizer: Any) -> None:
+    """Raise ValueError for a tokenizer of a folder other than the model's, and of other weights.
+
+    The content is compared once as it is in the folder and once as it is saved now: either may be
+    in the form of another version of transformers. A tokenizer without a folder is not compared.
+    """
+    expected = getattr(getattr(model, "base_model", None), "_tokenizer_digest", None)
+    source = str(getattr(tokenizer, "name_or_path", ""))
+    if expected is None or source == model.name_or_path or not os.path.isdir(source):
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        tokenizer.save_pretrained(scratch)
+        digests = {tokenizer_digest(Path(source)), tokenizer_digest(Path(scratch))}
+    if expected not in digests:
+        raise ValueError(
+            f"the tokenizer of {source} is not the one that the weights of {model.name_or_path} "
+            "were saved with; leave it out, or give that of the model"
         )
 
 

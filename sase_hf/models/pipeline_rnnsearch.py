@@ -6,6 +6,7 @@ import torch
 from transformers import Pipeline
 from transformers.utils import logging
 
+from .checked_files import check_tokenizer_of
 from .text_limit import encode_within_limit
 
 logger = logging.get_logger(__name__)
@@ -33,10 +34,15 @@ class AlignedTranslationPipeline(Pipeline):
     - `score`: log-probability of the translation, the sum over its tokens.
 
     Raises:
-        ValueError: If an input is not a text, or several translations are asked for.
+        ValueError: If the tokenizer is of other weights, an input is not a text, or several
+            translations are asked for.
     """
 
     _has_warned_of_truncation = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        check_tokenizer_of(self.model, self.tokenizer)
 
     def _sanitize_parameters(
         self, truncation: Any = None, max_source_length: Any = None, **generate_kwargs: Any

@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 from transformers import Pipeline, TextClassificationPipeline
 from transformers.utils import logging
 
+from .checked_files import check_tokenizer_of
 from .contributions_self_attentive import check_explainable, explain
 from .pooling_self_attentive import cosine_penalty
 from .text_limit import encode_within_limit
@@ -86,8 +87,9 @@ class SelfAttentionPipeline(Pipeline):
     any length whole. `match_rows=True` is for a retrieval head, whose `forward` describes it.
 
     Raises:
-        ValueError: If the model has no attention, the tokenizer no offsets, an argument is unknown,
-            or an input is neither a text nor a pair, or a single text where the model compares two.
+        ValueError: If the model has no attention, the tokenizer is of other weights or has no
+            offsets, an argument is unknown, or an input is neither a text nor a pair, or a single
+            text where the model compares two.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -103,6 +105,7 @@ class SelfAttentionPipeline(Pipeline):
                 f"the {TASK} pipeline needs a tokenizer with offsets; make one with "
                 "sase_hf.build_tokenizer"
             )
+        check_tokenizer_of(self.model, self.tokenizer)
         self._has_warned_of_truncation = False
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -274,8 +277,13 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
 
     It reads the part of a text that the `self-attention` pipeline reads: up to the limit of the
     tokenizer, unless `truncation=False` or `max_length=` ask for another. The results of a cut text
-    have `truncated`, the number of tokens that were cut off. Other models are not affected.
+    have `truncated`, the number of tokens that were cut off. Other models are not affected. A
+    tokenizer of other weights is refused.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        check_tokenizer_of(self.model, self.tokenizer)
 
     def preprocess(  # type: ignore[override]  # as the stock class names its arguments
         self, inputs: Any, **tokenizer_kwargs: Any

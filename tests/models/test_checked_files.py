@@ -260,6 +260,45 @@ def test_weights_keep_their_tokenizer_over_saves(copied: Path, tmp_path: Path) -
             load_checkpoint(str(folder))
 
 
+@pytest.mark.parametrize("task", ["text-classification", "self-attention"])
+def test_pipeline_refuses_the_tokenizer_of_another_folder(
+    task: Any, saved: Path, tmp_path: Path
+) -> None:
+    """Unless its content is the same, as it is in the folder or as it is saved now."""
+    build_tokenizer(["other words"]).save_pretrained(tmp_path / "other")
+    message = r"the tokenizer of .*other is not the one that the weights of .*model were saved with"
+    with pytest.raises(ValueError, match=message + "; leave it out, or give that of the model"):
+        pipeline(task, model=str(saved), tokenizer=str(tmp_path / "other"))
+    AutoTokenizer.from_pretrained(saved).save_pretrained(tmp_path / "same")
+    same = AutoTokenizer.from_pretrained(tmp_path / "same")
+    pipeline(task, model=str(saved), tokenizer=same)
+    # Written by another version: other files, and the same tokens.
+    (tmp_path / "same" / "added_tokens.json").write_text('{"[PAD]": 0}')
+    pipeline(task, model=str(saved), tokenizer=same)
+    tokenizer_with(unk_token="good")(tmp_path / "same")
+    with pytest.raises(ValueError, match=r"the tokenizer of .*same is not the one"):
+        pipeline(task, model=str(saved), tokenizer=str(tmp_path / "same"))
+
+
+def test_pipeline_compares_no_tokenizer_without_a_folder(saved: Path) -> None:
+    """Nor that of a model whose tokenizer is not known, such as a new one."""
+    model, tokenizer = load_checkpoint(str(saved))
+    pipeline("text-classification", model=model, tokenizer=build_tokenizer(["other words"]))
+    new = type(model)(model.config)
+    pipeline("text-classification", model=new, tokenizer=tokenizer)
+
+
+def test_translation_pipeline_refuses_the_tokenizer_of_another_folder(tmp_path: Path) -> None:
+    tokenizer = build_translation_tokenizer(TEXTS)
+    for part in (tiny_translator(vocab_size=len(tokenizer)), tokenizer):
+        part.save_pretrained(tmp_path / "model")
+    build_translation_tokenizer(["other words"]).save_pretrained(tmp_path / "other")
+    task: Any = "aligned-translation"
+    pipeline(task, model=str(tmp_path / "model"))
+    with pytest.raises(ValueError, match=r"the tokenizer of .*other is not the one that the wei"):
+        pipeline(task, model=str(tmp_path / "model"), tokenizer=str(tmp_path / "other"))
+
+
 def test_new_word_vectors_let_go_of_the_tokenizer(copied: Path, tmp_path: Path) -> None:
     """Also of the same number of words, and also of the base model alone."""
     model, tokenizer = load_checkpoint(str(copied))
