@@ -161,6 +161,14 @@ def test_foreign_part_is_refused_by_remote_code(copied: Path, tmp_path: Path) ->
     assert "is not of the tokenizer that the weights were saved with" in said
 
 
+@pytest.mark.parametrize("load", [load_encoder, load_ranker, AutoModel.from_pretrained])
+def test_architecture_of_another_head_is_refused(load: Callable[[str], Any], copied: Path) -> None:
+    """A base model lacks no weight of it, but `pipeline` and a push would choose another head."""
+    config_with(architectures=["SelfAttentiveForRetrieval"])(copied)
+    with pytest.raises(ValueError, match=r"has architectures=\['SelfAttentiveForRetrieval'\]"):
+        load(str(copied))
+
+
 def test_foreign_part_of_a_translator_is_refused(tmp_path: Path) -> None:
     tokenizer = build_translation_tokenizer(TEXTS)
     for part in (tiny_translator(vocab_size=len(tokenizer)), tokenizer):
@@ -208,7 +216,8 @@ LEGITIMATE: dict[str, Callable[[Path], Any]] = {
         lambda c: c.update(
             truncation={"max_length": 5, "stride": 0, "strategy": "LongestFirst"}
             | {"direction": "Right"},
-            padding=None,
+            padding={"strategy": "BatchLongest", "direction": "Left", "pad_to_multiple_of": None}
+            | {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"},
         ),
     ),
     "config of another transformers": config_with(
@@ -216,6 +225,9 @@ LEGITIMATE: dict[str, Callable[[Path], Any]] = {
     ),
     "field of training": config_with(classifier_dropout=0.1, penalty_coef=1.0),
     "longest text": tokenizer_with(model_max_length=50, padding_side="left"),
+    "special token with its settings": tokenizer_with(
+        unk_token={"__type": "AddedToken", "content": "[UNK]", "lstrip": False, "special": True}
+    ),
     "config saved": lambda f: SelfAttentiveConfig.from_pretrained(f).save_pretrained(f),
     "tokenizer saved": lambda f: AutoTokenizer.from_pretrained(f).save_pretrained(f),
     "tokenizer gone": lambda f: (f / "tokenizer.json").unlink(),
@@ -330,6 +342,11 @@ def test_digest_is_of_the_tokens_of_a_text(copied: Path) -> None:
     digest = tokenizer_digest(copied)
     change(copied / "tokenizer.json", lambda c: c["model"]["vocab"].update({"[PAD]": 999}))
     assert tokenizer_digest(copied) != digest
+    change(copied / "tokenizer.json", lambda c: c.update(version="1.1"))
+    change(copied / "tokenizer.json", lambda c: c["model"]["vocab"].pop("[PAD]"))
+    without = tokenizer_digest(copied)
+    change(copied / "tokenizer.json", lambda c: c["model"]["vocab"].update({"[PAD]": 0}))
+    assert tokenizer_digest(copied) == digest != without
     forms: tuple[Any, ...] = (["a b"], [["a", "b"]], [["b", "a"]])
     found = []
     for merges in forms:
