@@ -32,6 +32,9 @@ from .utils.loading import build_on_encoder
 __version__ = "0.1.0"
 
 
+STOCK_TASKS = ("text-classification", "sentiment-analysis")  # one task under two names
+
+
 def _register(family: Family) -> None:
     """Let the Auto classes and `pipeline` know a family."""
     config: Any = family.config
@@ -51,7 +54,8 @@ def _register(family: Family) -> None:
         pt_model=family.auto_class,
         type="text",
     )
-    config.local_pipelines = (family.pipeline_task,)
+    stock_tasks = STOCK_TASKS if family.hub_task in STOCK_TASKS else ()
+    config.local_pipelines = (family.pipeline_task, *stock_tasks)
 
 
 for _family in FAMILIES.values():

@@ -37,8 +37,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
     summary = "A sentence encoder."  # of a base model, for its card
     auto_class_of_heads: ClassVar[str]
     usual_head: ClassVar[str]  # `module.Class`, named beside the weights of a base model
-    pipeline_class: ClassVar[str]  # `module.Class`, of these tasks
-    pipeline_tasks: ClassVar[tuple[str, ...]]
+    pipelines: ClassVar[dict[str, str]]  # task -> `module.Class`
     json_files: ClassVar[dict[str, Any]] = {}  # by name, written beside the weights
     reads_pairs = False
     accepts_loss_kwargs = True
@@ -158,8 +157,10 @@ class CheckedPreTrainedModel(PreTrainedModel):
         }
         if not self.is_head:
             return {"auto_map": auto_map}
-        pipeline = {"impl": self.pipeline_class, "pt": [heads], "type": "text"}
-        pipelines = {task: dict(pipeline) for task in self.pipeline_tasks}
+        pipelines = {
+            task: {"impl": name, "pt": [heads], "type": "text"}
+            for task, name in self.pipelines.items()
+        }
         return {"auto_map": auto_map, "custom_pipelines": pipelines}
 
     def set_input_embeddings(self, value: Any) -> None:

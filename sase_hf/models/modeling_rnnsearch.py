@@ -21,7 +21,7 @@ because hooks that fetch weights from a disk or another device run only in `forw
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -354,9 +354,11 @@ class RNNSearchPreTrainedModel(CheckedPreTrainedModel):
     config_class = RNNSearchConfig
     auto_class_of_heads = "AutoModelForSeq2SeqLM"
     usual_head = "modeling_rnnsearch.RNNSearchForConditionalGeneration"
-    pipeline_class = "pipeline_rnnsearch.AlignedTranslationPipeline"
-    # `transformers` has no translation pipeline of its own since version 5.
-    pipeline_tasks = ("aligned-translation", "translation")
+    pipelines: ClassVar[dict[str, str]] = {
+        "aligned-translation": "pipeline_rnnsearch.AlignedTranslationPipeline",
+        # `transformers` has no translation pipeline of its own since version 5.
+        "translation": "pipeline_rnnsearch.AlignedTranslationPipeline",
+    }
     _is_stateful = True
     _no_split_modules = ["RNNSearchModel", "Decoder"]
     config: RNNSearchConfig

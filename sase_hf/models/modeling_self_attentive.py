@@ -13,7 +13,7 @@ Data flow: ids -> `embeddings` (B, T, d) -> `Packing` (P, d) -> `token_encoder`:
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -448,8 +448,12 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     config_class = SelfAttentiveConfig
     auto_class_of_heads = "AutoModelForSequenceClassification"
     usual_head = "modeling_self_attentive.SelfAttentiveForSequenceClassification"
-    pipeline_class = "pipeline_self_attentive.SelfAttentionPipeline"
-    pipeline_tasks = ("self-attention",)
+    pipelines: ClassVar[dict[str, str]] = {
+        "self-attention": "pipeline_self_attentive.SelfAttentionPipeline",
+        # The stock pipelines of labels would read a long text whole.
+        "text-classification": "pipeline_self_attentive.LimitedTextClassificationPipeline",
+        "sentiment-analysis": "pipeline_self_attentive.LimitedTextClassificationPipeline",
+    }
     json_files = SENTENCE_TRANSFORMER_FILES
     supports_gradient_checkpointing = True
     _input_embed_layer = "embeddings"

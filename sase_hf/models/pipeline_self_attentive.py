@@ -289,10 +289,8 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
         self, inputs: Any, **tokenizer_kwargs: Any
     ) -> Any:
         """Tokenize one text or pair."""
-        texts = list(inputs.values()) if isinstance(inputs, dict) else [inputs]
-        is_named = not isinstance(inputs, dict) or [*inputs] in (["text"], ["text", "text_pair"])
-        are_texts = all(isinstance(text, str) for text in texts)
-        if not (hasattr(self.model, "reads_pairs") and is_named and are_texts):
+        texts = _texts_of(inputs)
+        if texts is None or not hasattr(self.model, "reads_pairs"):
             return super().preprocess(inputs, **tokenizer_kwargs)
         options = {"truncation": True, "return_tensors": "pt", "verbose": False} | tokenizer_kwargs
         readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
@@ -303,20 +301,33 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
         return {**encoded, "truncated": (sum(num_cut),)}
 
     def _forward(self, model_inputs: Any) -> Any:  # type: ignore[override]
-        num_cut = model_inputs.pop("truncated", (0,))
+        if "truncated" not in model_inputs:
+            return super()._forward(model_inputs)
+        num_cut = model_inputs.pop("truncated")
         return {**super()._forward(model_inputs), "truncated": num_cut}
 
     def postprocess(  # type: ignore[override]
         self, model_outputs: Any, **options: Any
     ) -> Any:
         """Return the best labels of one input."""
-        counts = model_outputs.pop("truncated")
-        num_cut = counts[0][0] if isinstance(counts, list) else counts[0]
         result = super().postprocess(model_outputs, **options)
+        counts = model_outputs.get("truncated", (0,))
+        num_cut = counts[0][0] if isinstance(counts, list) else counts[0]
         if num_cut:
             for answer in result if isinstance(result, list) else [result]:
                 answer["truncated"] = num_cut
         return result
+
+
+def _texts_of(inputs: Any) -> list[str] | None:
+    """Return the text or the pair that the stock pipeline of labels reads in an input, if any."""
+    texts = [inputs]
+    if isinstance(inputs, Mapping) and inputs.keys() <= {"text", "text_pair"}:
+        texts = [inputs.get("text"), inputs.get("text_pair")]
+        texts = texts[:1] if texts[1] is None else texts
+    elif isinstance(inputs, list) and len(inputs) == 1 and isinstance(inputs[0], list):
+        texts = inputs[0]  # an older form of a pair
+    return texts if all(isinstance(text, str) for text in texts) else None
 
 
 def warn_of_truncation(num_cut: int, num_read: int) -> None:

@@ -10,7 +10,13 @@ import torch
 from checkpoints import assert_same_answers
 from datasets import Dataset
 from tiny import tiny_config
-from transformers import TokenizersBackend, pipeline
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    TextClassificationPipeline,
+    TokenizersBackend,
+    pipeline,
+)
 from transformers.pipelines.pt_utils import KeyDataset, KeyPairDataset
 
 from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification, build_tokenizer
@@ -276,6 +282,32 @@ def test_stock_classification_reads_the_same_part_of_a_long_text(
         assert stock([given], truncation=False)[0]["score"] == pytest.approx(whole["score"])
         assert "truncated" not in stock([given], truncation=False)[0]
     assert "indexing errors" not in capfd.readouterr().err
+
+
+def test_stock_classification_cuts_a_pair_in_each_form_of_it(pair_reader: Any) -> None:
+    pair_reader.tokenizer.model_max_length = 6
+    stock = pipeline("sentiment-analysis", pair_reader.model, tokenizer=pair_reader.tokenizer)
+    turned = {"text_pair": PAIR["text_pair"], "text": PAIR["text"]}
+    expected = stock(PAIR)
+    assert expected["truncated"] == 6
+    assert stock(turned) == stock([[[*PAIR.values()]]])[0] == expected
+    assert [one["truncated"] for one in stock([turned, PAIR], batch_size=2)] == [6, 6]
+
+
+@pytest.mark.parametrize("task", ["text-classification", "sentiment-analysis"])
+def test_stock_classification_of_another_model_is_that_of_transformers(
+    task: str, tokenizer: TokenizersBackend
+) -> None:
+    """Whatever the limit of its tokenizer, alone and in batches."""
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = BertConfig(vocab_size=len(tokenizer), intermediate_size=16, num_labels=3, **sizes)
+    model: Any = BertForSequenceClassification(config).eval()
+    tokenizer.model_max_length = 6
+    stock = TextClassificationPipeline(model=model, tokenizer=tokenizer)
+    pipe = pipeline(task, model=model, tokenizer=tokenizer)
+    for options in ({}, {"batch_size": 2}, {"top_k": 2, "batch_size": 3}, {"truncation": True}):
+        assert pipe(TEXTS[:2] + TEXTS[3:], **options) == stock(TEXTS[:2] + TEXTS[3:], **options)
+    assert pipe(PAIR, top_k=None) == stock(PAIR, top_k=None)
 
 
 def test_most_attended_joins_neighbouring_tokens() -> None:

@@ -50,6 +50,9 @@ def test_checkpoints_answer_bit_equal_with_the_package_and_by_remote_code(
     loaded = [name for name in set(sys.modules) - before if name.startswith("transformers_mod")]
     assert not [name for name in loaded if "modeling" in name], "the package's own code answers"
     assert with_package | of_models == with_package
+    long_text, short_text = with_package["sentiment-analysis of classifier x1"]
+    assert long_text["truncated"] == 800 - 20
+    assert "truncated" not in short_text
 
     output = tmp_path / "answers.json"
     run_isolated([answers.__file__, str(folder), str(output)], tmp_path)
