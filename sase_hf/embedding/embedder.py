@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.benchmark import Timer
 
 from ..data.batching import batches_by_length
-from ..data.tokenizer import truncation
+from ..data.tokenizer import cut_texts, truncation
 from ..utils.loading import load_encoder
 
 # On a CPU larger batches do not fit the caches, smaller ones call the LSTM more often. A GPU is
@@ -97,7 +97,9 @@ class Embedder:
         """
         ids: list[torch.Tensor] = []
         for at in range(0, len(texts), TEXTS_PER_CALL):
-            encoded = self.tokenizer(list(texts[at : at + TEXTS_PER_CALL]), **self._cut)
+            part = texts[at : at + TEXTS_PER_CALL]
+            [needed] = cut_texts(self.tokenizer, [part], self._cut.get("max_length"))
+            encoded = self.tokenizer(needed, **self._cut)
             ids += (torch.tensor(row, dtype=torch.int32) for row in encoded["input_ids"])
         embeddings = np.empty((len(texts), self.size), self.dtype)
         # The states of this number of tokens take as much memory as an embedding.

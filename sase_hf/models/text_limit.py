@@ -1,8 +1,9 @@
 """The beginning of a text that a limit of tokens lets a model read, found without reading it all.
 
 A tokenizer makes every token of a text before it cuts, which takes some 150 bytes of memory for
-each byte of the text. This file imports the standard library only, so that it also travels beside
-an exported model.
+each byte of the text. Of a text whose tokens are so long that no beginning of `MOST` characters has
+enough of them, such as one endless word, only this beginning is read. This file imports the
+standard library only, so that it also travels beside an exported model.
 """
 
 import re
@@ -13,6 +14,8 @@ from typing import Any
 CHARACTERS_PER_TOKEN = 16  # of the first beginning that is tried; English has some five
 SHORTEST = 1_024  # characters of that beginning
 GROWTH = 8  # the next beginning is so many times as long
+MOST = 2**20  # characters that are looked through for the tokens
+MOST_PER_TOKEN = 64  # the same, where the limit has many tokens
 PIECE_SIZE = 2**16  # characters that are counted at a time
 SPACES = " \t\r\n"  # white space for every tokenizer
 
@@ -29,8 +32,12 @@ def needed_texts(
 
     Cut after `max_length` tokens, they give the tokens and the offsets of the whole texts, whatever
     the strategy of the cut. A text is returned whole if the tokenizer has no limit or cuts the left
-    side, or if no beginning is enough. Two long texts are returned whole if they share an odd
-    number of tokens, because the longer one then keeps one token more.
+    side.
+
+    There are two exceptions. Words or white space of thousands of characters may fill the longest
+    beginning, of `MOST` characters or `MOST_PER_TOKEN` for each token of the limit: what follows is
+    not read, though the limit is not reached. Of an odd number of tokens, the longer text of a pair
+    keeps one more: which one that is says `count_tokens`, which may be off by a few tokens.
 
     Args:
         tokenizer: A fast tokenizer of transformers.
@@ -65,11 +72,12 @@ def needed_parts(
     if len(texts) == 1 or not any(are_cut) or (limit - num_special) % 2 == 0:
         return tuple(parts)
     # Of an odd number of tokens the text with more tokens keeps one more: it must stay that text.
+    longer = are_cut.index(True)
     if all(are_cut):
-        return whole
-    cut = are_cut.index(True)
-    num_others = len(encode(texts[1 - cut]))
-    parts[cut] = needed_part(encode, texts[cut], max(limit, num_others + 1))
+        first, second = (count_tokens(encode, text) for text in texts)
+        longer = 0 if first > second else 1  # as tokenizers decides for equal ones
+    num_others = len(encode(parts[1 - longer]))
+    parts[longer] = needed_part(encode, texts[longer], max(limit, num_others + 1))
     return tuple(parts)
 
 
@@ -77,6 +85,8 @@ def encode_within_limit(
     tokenizer: Any, texts: Sequence[str], **options: Any
 ) -> tuple[Any, list[int]]:
     """Return `tokenizer(*texts, **options)`, and how many tokens were cut off at the end of each.
+
+    Counting takes as long as tokenizing the whole texts, but little memory.
 
     Args:
         tokenizer: A fast tokenizer of transformers.
@@ -87,14 +97,18 @@ def encode_within_limit(
     if not options.get("truncation"):
         return tokenizer(*texts, **options), num_cut
     limit = options.get("max_length") or tokenizer.model_max_length
-    encoded = tokenizer(*needed_texts(tokenizer, texts, limit), **options)
+    parts = needed_texts(tokenizer, texts, limit)
+    encoded = tokenizer(*parts, **options)
     side_of_token = encoded.sequence_ids(0)  # None for special tokens and padding
     num_special = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2)
     num_kept = [side_of_token.count(side) for side in range(len(texts))]
-    if sum(num_kept) + num_special >= limit:
-        for side, text in enumerate(texts):
-            num_cut[side] = count_tokens(partial(encode_alone, tokenizer), text) - num_kept[side]
-    return encoded, num_cut
+    if sum(num_kept) + num_special < limit and parts == tuple(texts):
+        return encoded, num_cut
+    encode = partial(encode_alone, tokenizer)
+    return encoded, [
+        max(count_tokens(encode, text) - kept, 0)
+        for text, kept in zip(texts, num_kept, strict=True)
+    ]
 
 
 def encode_alone(tokenizer: Any, text: str) -> Tokens:
@@ -119,7 +133,7 @@ def needed_part(encode: Encode, text: str, max_tokens: int) -> str:
 
     Two beginnings, one twice as long as the other, are encoded. What follows a beginning can change
     its last tokens only: if the first tokens lie in its first half and are equal in both, they are
-    those of the whole text.
+    those of the whole text. `MOST` characters are returned if they do not have enough tokens.
 
     Args:
         encode: Returns the tokens of a text, each with its offsets, without special tokens.
@@ -127,7 +141,8 @@ def needed_part(encode: Encode, text: str, max_tokens: int) -> str:
         max_tokens: How many tokens are needed.
     """
     size = max(CHARACTERS_PER_TOKEN * max_tokens, SHORTEST)
-    while 2 * size < len(text):
+    most = max(MOST, MOST_PER_TOKEN * max_tokens)
+    while 2 * size < min(len(text), most):
         part = text[: cut_place(text, 0, size)]
         tokens = encode(part)[:max_tokens]
         if len(tokens) == max_tokens and _end_of(tokens) <= len(part) // 2:
@@ -135,7 +150,7 @@ def needed_part(encode: Encode, text: str, max_tokens: int) -> str:
             if encode(longer)[:max_tokens] == tokens:
                 return part
         size *= GROWTH
-    return text
+    return text[: cut_place(text, 0, most)]
 
 
 def _end_of(tokens: Tokens) -> int:

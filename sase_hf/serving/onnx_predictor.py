@@ -162,7 +162,7 @@ class Predictor:
             )
         finally:
             self.tokenizer.no_truncation()
-        num_cut = [self._num_cut(*each) for each in zip(texts, encodings, strict=True)]
+        num_cut = [self._num_cut(*each) for each in zip(texts, needed, encodings, strict=True)]
         if any(num_cut) and not self._has_warned_of_truncation:
             self._has_warned_of_truncation = True
             logger.warning(
@@ -177,12 +177,12 @@ class Predictor:
         encoding = self.tokenizer.encode(text, add_special_tokens=False)
         return list(zip(encoding.ids, encoding.offsets, strict=True))
 
-    def _num_cut(self, texts: tuple[str, ...], encoding: Encoding) -> int:
+    def _num_cut(self, texts: tuple[str, ...], needed: tuple[str, ...], encoding: Encoding) -> int:
         """Return how many tokens of one input were cut off."""
-        if len(encoding.ids) < self.limit:
+        if len(encoding.ids) < self.limit and needed == texts:
             return 0
         num_kept = sum(side is not None for side in encoding.sequence_ids)
-        return sum(count_tokens(self._tokens, text) for text in texts) - num_kept
+        return max(sum(count_tokens(self._tokens, text) for text in texts) - num_kept, 0)
 
     def _batches(self, encodings: list[Encoding]) -> Iterator[tuple[list[int], dict[str, Array]]]:
         rows = sorted(range(len(encodings)), key=lambda row: -len(encodings[row].ids))

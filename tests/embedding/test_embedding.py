@@ -110,6 +110,24 @@ def test_embedder_identity_changes_with_the_way_that_texts_are_cut(
     assert changed == {"tokenizer_sha256"}
 
 
+def test_embedder_tokenizes_no_more_of_a_long_text_than_it_reads(
+    checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed = Embedder(checkpoint, max_seq_length=8)
+    text = "the soup was good " * 10_000
+    expected = embed([text[:200]])
+    sizes: list[int] = []
+    tokenize = type(embed.tokenizer).__call__
+
+    def spy(self: Any, texts: Any, *arguments: Any, **options: Any) -> Any:
+        sizes.append(max(map(len, [texts] if isinstance(texts, str) else texts)))
+        return tokenize(self, texts, *arguments, **options)
+
+    monkeypatch.setattr(type(embed.tokenizer), "__call__", spy)
+    np.testing.assert_array_equal(embed([text]), expected)
+    assert 0 < max(sizes) < 10_000
+
+
 def test_compare_precisions_gives_speedup_and_cosines(checkpoint: str, monkeypatch: Any) -> None:
     """With bfloat16 held up for long; a text without tokens changes nothing."""
     embed_batch = Embedder._embed

@@ -11,7 +11,7 @@ from transformers import TokenizersBackend
 from sase_hf import build_tokenizer
 from sase_hf.data.tokenizer import build_translation_tokenizer
 from sase_hf.models import text_limit
-from sase_hf.models.text_limit import count_tokens, encode_alone, needed_texts
+from sase_hf.models.text_limit import count_tokens, encode_alone, encode_within_limit, needed_texts
 
 # Words, white space and what joins characters across a cut.
 PIECES = (
@@ -91,6 +91,46 @@ def test_needed_texts_of_a_long_text_are_short_and_of_a_short_one_whole() -> Non
     assert needed_texts(tokenizer, [text]) == (text,)
     tokenizer.truncation_side, tokenizer.model_max_length = "right", int(1e30)
     assert needed_texts(tokenizer, [text]) == (text,), "no limit"
+
+
+@pytest.mark.parametrize("text", ["a" * 2**19, " " * 2**19, "good " * 9 + "\u6211" * 2**18])
+def test_needed_texts_of_an_endless_word_are_bounded(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows the longest beginning is counted as cut."""
+    assert text_limit.MOST == 2**20, "some 150 MB in a tokenizer"
+    monkeypatch.setattr(text_limit, "MOST", 2**16)
+    tokenizer = build_tokenizer(["the soup was good"], model_max_length=512)
+    [part] = needed_texts(tokenizer, [text])
+    assert text.startswith(part)
+    assert 2**15 <= len(part) <= 2**16
+    encoded, num_cut = encode_within_limit(tokenizer, [text + " good"], truncation=True)
+    assert len(encoded["input_ids"]) == len(tokenizer(part)["input_ids"])
+    assert num_cut[0] >= 1
+    [part] = needed_texts(tokenizer, [text], 2**11)
+    assert 2**16 <= len(part) <= 64 * 2**11
+
+
+def test_needed_texts_of_two_long_texts_are_short_and_keep_which_is_longer() -> None:
+    """Of an odd number of tokens the longer text keeps one more, the second of equal ones."""
+    tokenizer = build_tokenizer(["the soup was good"])
+    shorter, longer = "the soup was good " * 800, "good " * 3_201
+    for texts in ((shorter, longer), (longer, shorter), (shorter, shorter)):
+        parts = needed_texts(tokenizer, texts, 101)
+        assert max(map(len, parts)) < 8_000
+        options = {"truncation": True, "max_length": 101, "return_offsets_mapping": True}
+        assert dict(tokenizer(*parts, **options)) == dict(tokenizer(*texts, **options))
+
+
+def test_encode_within_limit_counts_what_is_cut_off_each_text() -> None:
+    tokenizer = build_tokenizer(["the soup was good"])
+    texts = ["good " * 7, "the soup"]
+    options = {"truncation": True, "max_length": 5}
+    assert encode_within_limit(tokenizer, texts, **options)[1] == [4, 0]
+    assert encode_within_limit(tokenizer, texts, truncation=True, max_length=9)[1] == [0, 0]
+    assert encode_within_limit(tokenizer, texts, truncation=False)[1] == [0, 0]
+    tokenizer.truncation_side = "left"
+    assert encode_within_limit(tokenizer, texts, **options)[1] == [4, 0]
 
 
 def test_count_tokens_counts_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
 
 from sase_hf import SelfAttentiveModel, build_tokenizer, build_translation_tokenizer
 from sase_hf.hub.push import push
+from sase_hf.models import text_limit
 from sase_hf.models.checked_files import write_checksums
 from sase_hf.serving import onnx_export
 from sase_hf.serving.onnx_export import export
@@ -258,6 +259,18 @@ def test_predictor_reads_the_part_of_a_long_text_that_the_pipeline_reads(
     assert answer["truncated"] == cut > 20
     assert all(one["truncated"] == cut for one in predict([given], top_k=None)[0])
     assert sum("A text was truncated" in said for said in caplog.messages) == 2, "one for each"
+
+
+def test_predictor_reads_of_an_endless_word_what_the_pipeline_reads(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both say that the longest beginning is not all."""
+    monkeypatch.setattr(text_limit, "MOST", 2**12)
+    text = "good " + "a" * 2**18 + " bread"
+    [answer] = Predictor(root / "onnx" / "classifier")([text])
+    expected = pipeline("self-attention", model=str(root / "classifier"))(text)
+    assert answer["score"] == pytest.approx(expected["score"], abs=1e-5)
+    assert answer["truncated"] == expected["truncated"] >= 1
 
 
 def test_predictor_embeds_in_order_and_respects_the_token_budget(root: Path) -> None:
