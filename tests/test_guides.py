@@ -47,6 +47,8 @@ NOT_RUN = {
     "make test": THIS_SUITE,
     "make fast": THIS_SUITE,
     "make lab-tests": THIS_SUITE,
+    "make newest": "it installs packages, and runs this suite with them",
+    "python scripts/push.py renewed OWNER/NAME": "its folder is a download from the Hub",
     "make lint": "it installs packages; it is a check of its own",
     ".ci/run": THIS_SUITE,
     "hf auth login": "it asks for the token of an account",
@@ -85,7 +87,9 @@ SHORTER = {
 }
 # A line of an example that is only compiled, and why.
 EXAMPLES_NOT_RUN = {
-    "serve(page)": "it serves until it is stopped; tests/serving/test_app_browser.py opens its page"
+    "serve(page)": "it serves until it is stopped; test_app_browser.py opens its page",
+    "trainer = Trainer(": "tests/training/test_trainer.py trains with its loss",
+    'folder = snapshot_download("OWNER/NAME", local_dir="renewed")': "it needs the Hub",
 }
 
 
