@@ -11,7 +11,13 @@ from transformers import TokenizersBackend
 from sase_hf import build_tokenizer
 from sase_hf.data.tokenizer import build_translation_tokenizer
 from sase_hf.models import text_limit
-from sase_hf.models.text_limit import count_tokens, encode_alone, encode_within_limit, needed_texts
+from sase_hf.models.text_limit import (
+    count_tokens,
+    encode_alone,
+    encode_within_limit,
+    needed_parts,
+    needed_texts,
+)
 
 # Words, white space and what joins characters across a cut.
 PIECES = (
@@ -107,6 +113,15 @@ def test_needed_texts_of_an_endless_word_are_bounded(
     encoded, num_cut = encode_within_limit(tokenizer, [text + " good"], truncation=True)
     assert len(encoded["input_ids"]) == len(tokenizer(part)["input_ids"])
     assert num_cut[0] >= 1
+    sizes: list[int] = []
+    encode = partial(encode_alone, tokenizer)
+
+    def measured(beginning: str) -> Any:
+        sizes.append(len(beginning))
+        return encode(beginning)
+
+    needed_parts(measured, [text], 512, 0)
+    assert max(sizes) < 2**16, "no longer beginning is tokenized"
     [part] = needed_texts(tokenizer, [text], 2**11)
     assert 2**16 <= len(part) <= 64 * 2**11
 
