@@ -521,7 +521,7 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         self.decoder.embeddings = self._get_resized_embeddings(self.decoder.embeddings, rows)
         return resized
 
-    def prepare_inputs_for_generation(  # type: ignore[override]  # which names each keyword
+    def prepare_inputs_for_generation(
         self, input_ids: Any, next_sequence_length: int | None = None, **kwargs: Any
     ) -> dict[str, Any]:
         """Return what `forward` reads next: the target words after those that the state has read.
