@@ -1,4 +1,4 @@
-"""What a run shows while it trains: a bar, and a line for each epoch or evaluation."""
+"""What a run shows while it trains: a bar, and a line for each evaluation or logged loss."""
 
 import sys
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ class QuietBar(ProgressCallback):
 
 
 class EpochLines(TrainerCallback):
-    """A line for each evaluation, and for each epoch where nothing is evaluated."""
+    """A line for each evaluation or, where nothing is evaluated, for each loss that is logged."""
 
     def __init__(self) -> None:
         self.is_training = False
-        self.loss: float | None = None  # the last one that was logged
+        self.loss: float | None = None  # the last one that was logged and not yet written
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin to write lines."""
@@ -35,11 +35,10 @@ class EpochLines(TrainerCallback):
         self.is_training = False
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Keep the loss of training for the next line."""
-        self.loss = logs.get("loss", self.loss)
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Write a line where no evaluation follows."""
+        """Keep the loss of training for the next line, or write it where none follows."""
+        if "loss" not in logs:
+            return
+        self.loss = logs["loss"]
         if args.eval_strategy == IntervalStrategy.NO:
             self._write(state, {})
 
@@ -52,6 +51,7 @@ class EpochLines(TrainerCallback):
 
     def _write(self, state: Any, metrics: Mapping[str, float]) -> None:
         numbers = {} if self.loss is None else {"loss": self.loss}
+        self.loss = None  # that of earlier updates says nothing about the next line
         numbers |= {name: x for name, x in metrics.items() if name.startswith("eval_")}
         shown = [f"{name} {x:.4g}" for name, x in numbers.items() if not name.endswith(SPEED)]
         if state.is_world_process_zero:

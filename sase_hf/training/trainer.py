@@ -99,7 +99,12 @@ class SelfAttentiveTrainer(ResumableTrainer):
         return loader
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """Return the schedule of the learning rate; ValueError if the rate stays almost 0."""
+        """Return the schedule of the learning rate; ValueError if the rate stays almost 0.
+
+        A schedule that the caller made is not checked: its factors may be rates themselves.
+        """
+        if self.lr_scheduler is not None:
+            return self.lr_scheduler
         schedule = super().create_scheduler(num_training_steps, optimizer)
         stride = max(num_training_steps // NUM_TRIED_STEPS, 1)
         steps = [*range(0, num_training_steps, stride), num_training_steps - 1]

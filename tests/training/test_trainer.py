@@ -27,6 +27,7 @@ from transformers import (
 from sase_hf import SelfAttentiveForSequenceClassification
 from sase_hf.training import resume
 from sase_hf.training.checkpoints import newest_complete_checkpoint, why_incomplete
+from sase_hf.training.progress import write_lines
 from sase_hf.training.trainer import SelfAttentiveTrainer
 from sase_hf.utils.process import Terminated
 
@@ -345,6 +346,42 @@ def own_loss_of_the_guide(model: Any) -> Callable[..., Tensor]:
 def test_trainer_refuses_to_train_nothing(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(options))} is 0"):
         make_trainer(tmp_path, **options).train()
+
+
+def test_trainer_trusts_a_schedule_that_the_caller_made(tmp_path: Path) -> None:
+    """Its factors may be rates themselves, such as those of `AdafactorSchedule`."""
+    training = make_trainer(tmp_path, max_steps=1)
+    optimizer = torch.optim.SGD(training.model.parameters(), lr=1.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1e-3)
+    training.optimizer, training.lr_scheduler = optimizer, schedule
+    training.train()
+    assert training.state.log_history[0]["learning_rate"] == 1e-3
+
+
+def test_epoch_lines_show_each_loss_beside_its_own_epoch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The loss of an epoch is logged after the epoch has ended."""
+    training = make_trainer(tmp_path, logging_strategy="epoch")
+    write_lines(training)
+    training.train()
+    logged = [entry for entry in training.state.log_history if "loss" in entry]
+    expected = [f"epoch {entry['epoch']:g}: loss {entry['loss']:.4g}" for entry in logged]
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch ")]
+    assert lines == expected
+    assert len(lines) == 2
+
+
+def test_epoch_lines_repeat_no_loss_of_earlier_updates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    updates = math.ceil(len(ROWS) / 8)
+    training = make_trainer(tmp_path, logging_steps=updates, eval_strategy="steps", eval_steps=2)
+    write_lines(training)
+    training.train()
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch ")]
+    assert ["loss" in line.replace("eval_loss", "") for line in lines].count(True) == 2
+    assert len(lines) > 2, "the premise: some evaluations follow no new loss"
 
 
 @pytest.mark.parametrize("fp16", [False, True])
