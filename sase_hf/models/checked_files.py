@@ -52,6 +52,7 @@ _DECIDING_TOKENIZER_FIELDS = (
 )
 # Fields of every config that decide the answer; most fields of transformers do not.
 _DECIDING_FIELDS = ("architectures", "model_type")
+_NAMES_OF_LABELS = {"id2label", "label2id"}
 
 
 @dataclass(frozen=True)
@@ -194,14 +195,23 @@ def _check_config(
 def _differences(
     saved: Mapping[str, Any], content: Mapping[str, Any], config_class: Any
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each field that is not as it was saved: its name, the saved value and the current."""
-    for name, value in sorted(saved.items()):
-        current = content.get(name, getattr(config_class, name, None))
+    """Yield each field that is not as it was saved: its name, the saved value and the current.
+
+    A field that one side lacks has the default of the class. Labels that had no names may get some.
+    """
+    names = saved.keys() | deciding_fields(content, config_class).keys()
+    for name in sorted(names - (_NAMES_OF_LABELS - saved.keys())):
+        default = getattr(config_class, name, None)
+        value, current = saved.get(name, default), content.get(name, default)
         if isinstance(value, Mapping) and isinstance(current, Mapping) and "model_type" in value:
             for inner in _inner_differences(value, current):
                 yield f"{name}.{inner[0]}", *inner[1:]
-        elif value != (list(current) if isinstance(current, tuple) else current):
+        elif _as_in_json(value) != _as_in_json(current):
             yield name, value, current
+
+
+def _as_in_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _inner_differences(

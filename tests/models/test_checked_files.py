@@ -242,6 +242,17 @@ def test_same_content_in_other_files_is_loaded(kind: str, copied: Path) -> None:
         load_checkpoint(str(copied))
 
 
+def test_field_that_was_saved_by_its_default_is_compared(tmp_path: Path) -> None:
+    """Some defaults are left out of config.json, such as no `problem_type`."""
+    tiny_model(SelfAttentiveForSequenceClassification).save_pretrained(tmp_path)
+    assert "problem_type" not in json.loads((tmp_path / "config.json").read_text())
+    config_with(id2label={"0": "bad", "1": "good"}, label2id={"bad": 0, "good": 1})(tmp_path)
+    SelfAttentiveForSequenceClassification.from_pretrained(tmp_path)
+    config_with(problem_type="regression")(tmp_path)
+    with pytest.raises(ValueError, match=r"problem_type='regression'; the weights .* with None"):
+        SelfAttentiveForSequenceClassification.from_pretrained(tmp_path)
+
+
 def test_changes_in_python_are_saved_and_loaded(copied: Path, tmp_path: Path) -> None:
     """New labels, more words, another classifier: no save is refused afterwards."""
     model, tokenizer = load_checkpoint(str(copied))
