@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ..utils.text import one_line
 from .arguments import DataArguments, SourceArguments
+from .sources import usual_form
 
 logger = logging.getLogger(__name__)
 
@@ -36,17 +37,30 @@ def with_trained_columns(
     """
     texts = _names(checkpoint, "text_column_names")
     if texts and arguments.text_column_names is None:
-        if set(texts[:num_texts]) <= set(columns):
-            arguments = replace(arguments, text_column_names=texts)
+        present = _in_source(texts, columns)
+        if set(present[:num_texts]) <= set(columns):
+            arguments = replace(arguments, text_column_names=present)
         else:
             note = f"the model was trained on {','.join(texts)}, which {title} does not have"
             logger.warning(one_line(f"{note}; --text_column_names chooses what is read"))
     if not isinstance(arguments, DataArguments) or arguments.label_column_name is not None:
         return arguments
-    labels = _names(checkpoint, "label_column_name")
+    labels = _in_source(_names(checkpoint, "label_column_name"), columns)
     if labels and set(labels) <= set(columns):
         arguments = replace(arguments, label_column_name=",".join(labels))
     return arguments
+
+
+def _in_source(names: Sequence[str], columns: Collection[str]) -> list[str]:
+    """Return names as the source writes them, if these differ in case or blanks only."""
+    by_form: dict[str, list[str]] = {}
+    for column in columns:
+        by_form.setdefault(usual_form(column), []).append(column)
+    written = []
+    for name in names:
+        alike = by_form.get(usual_form(name), [])
+        written.append(alike[0] if name not in columns and len(alike) == 1 else name)
+    return written
 
 
 def _names(checkpoint: str | None, entry: str) -> list[str]:

@@ -40,6 +40,17 @@ def test_load_task_reads_the_columns_of_the_training(
     assert asked.text_columns == ("body",), "a flag wins"
 
 
+def test_load_task_reads_the_columns_of_the_training_in_another_case(
+    checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [{name.upper(): value for name, value in row.items()} for row in NEWS]
+    path = write_csv(tmp_path / "test.csv", rows)
+    arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
+    task = load_task(arguments, checkpoint=str(checkpoint))
+    assert (task.text_columns, task.label_columns) == (("HEADLINE",), ("MOOD",))
+    assert "does not have" not in caplog.text
+
+
 def test_load_task_says_that_the_column_of_the_training_is_missing(
     checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
