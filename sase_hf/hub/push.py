@@ -356,9 +356,11 @@ def _check_card(path: Path, about: Mapping[str, Any]) -> None:
         raise ValueError(f"{fault}; add them, or give --license and --language")
     licence = about.get("license") or data.get("license")
     if isinstance(licence, str) and licence and not _LICENCE.fullmatch(licence):
+        allowed = "the Hub takes ids such as apache-2.0 or mit, or other"
+        if about.get("license"):
+            raise ValueError(f"--license is {licence!r}; {allowed}")
         raise ValueError(
-            f"the license of {path} is {licence!r}; the Hub takes ids such as apache-2.0, or "
-            "other; change it, or give --license"
+            f"the license of {path} is {licence!r}; {allowed}; change it, or give --license"
         )
     if checksum_lines(path.parent).strip() not in path.read_text(encoding="utf-8"):
         raise ValueError(

@@ -109,6 +109,11 @@ def test_prepare_takes_the_ids_of_licences_of_the_hub(folder: Path, licence: str
     assert "README.md" in prepare(folder, {"license": licence}).files, "what is given comes first"
 
 
+def test_prepare_names_the_flag_that_holds_no_id_of_a_licence(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"^--license is 'MIT'; the Hub takes ids such as .* mit"):
+        prepare(folder, {"license": "MIT"})
+
+
 ACTIVE = {
     "script": ("</svg>", "<script>alert(1)</script></svg>"),
     "foreignObject": ("</svg>", "<foreignObject/></svg>"),
