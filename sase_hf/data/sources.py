@@ -241,11 +241,9 @@ class FileSplit(StoredSplit):
                 yield _values_of(rows, names)
 
     def _place_of(self, row: int) -> tuple[str, int]:
-        path = max(
-            (path for path, first in self._first_rows.items() if first <= row),
-            key=self._first_rows.__getitem__,
-        )
-        return path, row - self._first_rows[path]
+        # The last file that begins at or before the row: one without rows begins where it ends.
+        begun = [path for path, first in self._first_rows.items() if first <= row]
+        return begun[-1], row - self._first_rows[begun[-1]]
 
 
 class DatasetSplit(StoredSplit):
@@ -371,7 +369,8 @@ def _dataset_splits(path: str, arguments: SourceArguments, scratch: str) -> list
         return _chosen_splits(path, {_own_name(rows): rows}, source, arguments)
     files = _files_of(path, config, scratch)
     if files is None:
-        return _chosen_splits(path, _load(path, arguments, scratch), source, arguments)
+        loaded = _load(os.path.abspath(path), arguments, scratch)
+        return _chosen_splits(path, loaded, source, arguments)
     source["revision"] = None
     names = _split_names(path, files)
     return [
@@ -416,7 +415,9 @@ def _files_of(path: str, config: str | None, scratch: str) -> dict[str, list[str
     that the folder's README.md describes.
     """
     with _naming(path):
-        builder = load_dataset_builder(path, name=config, cache_dir=scratch)
+        # `datasets` names its builder by the last part of the path, which "." has not.
+        folder = os.path.abspath(path)
+        builder = load_dataset_builder(folder, name=config, cache_dir=scratch)
     files = {str(split): list(paths) for split, paths in (builder.config.data_files or {}).items()}
     is_described = builder.info.features is not None or _reading_options(builder.config)
     is_ours = all(file.lower().endswith(ENDINGS) for paths in files.values() for file in paths)

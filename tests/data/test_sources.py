@@ -328,6 +328,25 @@ def test_open_sources_folder_names_the_file_of_a_bad_row(tmp_path: Path) -> None
         texts_of(split)
 
 
+def test_open_sources_folder_names_no_file_without_rows(tmp_path: Path) -> None:
+    folder = tmp_path / "train"
+    folder.mkdir()
+    (folder / "a.csv").write_text("text,label\n", encoding="utf-8")
+    write_csv(folder / "b.csv", [{"text": "", "label": "bad"}])
+    (split,) = read_splits(dataset_name=str(tmp_path))
+    with pytest.raises(ValueError, match=r"line 2 of the file .*b\.csv, column 'text'"):
+        texts_of(split)
+
+
+def test_open_sources_reads_the_folder_of_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_csv(tmp_path / "train.csv", REVIEWS)
+    monkeypatch.chdir(tmp_path)
+    (split,) = read_splits(dataset_name=".")
+    assert split.source["dataset"] == tmp_path.name
+
+
 def test_open_sources_folder_with_a_description_is_read_by_datasets(tmp_path: Path) -> None:
     """Names of classes, or another separator, may stand in its README.md."""
     (tmp_path / "rows.csv").write_text("first#text\n1#soup\n", encoding="utf-8")
