@@ -319,8 +319,10 @@ def check_outputs(task: Task) -> None:
     check_record(args.record, folder, inputs)
     dataset = task.data_args.dataset_name
     if dataset is not None and is_same_file(dataset, folder):
+        # Also a name on the Hub: `datasets` would read the new folder in its place.
         raise FileExistsError(
-            f"--output_dir {args.output_dir} is the folder of the rows; choose another --output_dir"
+            f"--output_dir {args.output_dir} is --dataset_name, too: the run would read its own "
+            "folder; choose another --output_dir"
         )
     for path in folder.iterdir() if folder.is_dir() else ():
         is_written = RESULTS.fullmatch(path.name) or (args.do_train and is_checkpoint_file(path))

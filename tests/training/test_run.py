@@ -150,7 +150,14 @@ def test_run_predicts_into_no_folder_of_another_run(
         ({"record": "run/predictions.csv"}, "record run/predictions.csv would replace a file of"),
         ({"record": "run/config.json"}, "record run/config.json would replace a file of the run"),
         ({"output_dir": "data"}, r"the run reads .*data/predictions\.csv and would replace it"),
-        ({"output_dir": "rows", "dataset_name": "rows"}, "--output_dir rows is the folder of the"),
+        (
+            {"output_dir": "rows", "dataset_name": "rows"},
+            "--output_dir rows is --dataset_name, too",
+        ),
+        (
+            {"output_dir": "imdb", "dataset_name": "imdb"},
+            "imdb is --dataset_name, too: the run would",
+        ),
         ({"record": "rows/new.json", "dataset_name": "rows"}, "rows is read, and such a file is"),
     ],
 )
