@@ -106,18 +106,16 @@ class StoredSplit:
     def adopt_names(self, columns: Iterable[str]) -> None:
         """Find columns whose names differ from those of the first split in case or blanks only."""
         next(self.batches(), None)  # a text file learns the names of its columns
-        names: dict[str, list[str]] = {}
-        for name in self.column_names:
-            names.setdefault(usual_form(name), []).append(name)
+        stored = list(self.column_names)
         for column in columns:
-            others = names.get(usual_form(column), [])
-            if column in self.column_names or len(others) != 1:
+            other = written_otherwise(column, stored)
+            if other is None or column in self.column_names:
                 continue
-            self.aliases[column] = others[0]
-            self.column_names[column] = self.column_names[others[0]]
-            if others[0] in self.class_names:
-                self.class_names[column] = self.class_names[others[0]]
-            note = f"column {others[0]!r} of {self.title} is read as {column!r}"
+            self.aliases[column] = other
+            self.column_names[column] = self.column_names[other]
+            if other in self.class_names:
+                self.class_names[column] = self.class_names[other]
+            note = f"column {other!r} of {self.title} is read as {column!r}"
             logger.warning(one_line(note))
 
     def _batches(self, wanted: Collection[str]) -> Iterator[Batch]:
@@ -292,6 +290,12 @@ def _label_cell(value: Any) -> Any:
 def usual_form(name: str) -> str:
     """Return the form in which names of columns are compared: lower case, _ for each space."""
     return name.strip().lower().replace(" ", "_")
+
+
+def written_otherwise(name: str, columns: Collection[str]) -> str | None:
+    """Return the only column whose name has the same usual form; None for none or several."""
+    alike = [column for column in columns if usual_form(column) == usual_form(name)]
+    return alike[0] if len(alike) == 1 else None
 
 
 def origin_of(path: str) -> dict[str, Any]:

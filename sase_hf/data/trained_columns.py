@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ..utils.text import one_line
 from .arguments import DataArguments, SourceArguments
-from .sources import usual_form
+from .sources import written_otherwise
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +53,10 @@ def with_trained_columns(
 
 def _in_source(names: Sequence[str], columns: Collection[str]) -> list[str]:
     """Return names as the source writes them, if these differ in case or blanks only."""
-    by_form: dict[str, list[str]] = {}
-    for column in columns:
-        by_form.setdefault(usual_form(column), []).append(column)
     written = []
     for name in names:
-        alike = by_form.get(usual_form(name), [])
-        written.append(alike[0] if name not in columns and len(alike) == 1 else name)
+        other = None if name in columns else written_otherwise(name, columns)
+        written.append(other or name)
     return written
 
 
