@@ -26,7 +26,7 @@ import torch
 from synthetic import write_corpus
 
 from sase_hf.data.arguments import SPLITS
-from sase_hf.data.splits import TaskData
+from sase_hf.data.splits import Rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training import Task, run
 from sase_hf.training.command_line import flag_names, parse_arguments
@@ -105,7 +105,7 @@ def clear(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=not found)
 
 
-def results_of_a_stranger(checkpoint: Path, task: TaskData) -> list[dict[str, Any]]:
+def results_of_a_stranger(checkpoint: Path, task: Rows) -> list[dict[str, Any]]:
     """Let a process that cannot import sase_hf load the checkpoint and read some test rows."""
     rows = task.splits["test"].to_list()[:NUM_SHOWN]
     names = [task.label_names[row.pop("label")] for row in rows]

@@ -159,7 +159,7 @@ def search(argv: Sequence[str], num_trials: int) -> dict[str, Any]:
     finally:
         trials = [describe(trial) for trial in study.trials if trial.state.is_finished()]
         record = {"metric": metric, "split": "validation", "seed": trainer.args.seed}
-        record |= {"sources": setup.task.sources, "arguments": given, "trials": trials}
+        record |= {"sources": setup.rows.sources, "arguments": given, "trials": trials}
         write_record(record | describe_environment(), folder / "trials.json")
     recipe: dict[str, Any] = given | best["settings"] | {"output_dir": str(folder / "best")}
     if "eval_strategy" in given:  # a trial counts by its best evaluation, so keep that model

@@ -34,7 +34,7 @@ SPAN_COLUMNS = ("spans", "spans_pair")  # the marks on each text
 
 
 @dataclass(frozen=True)
-class TaskData:
+class Rows:
     """A task's splits and the meaning of its labels.
 
     The splits are some of "train", "validation" and "test", with the columns `text`, for pairs
@@ -62,9 +62,9 @@ class TaskData:
         return self.labels.names
 
 
-def load_task(
+def load_rows(
     arguments: DataArguments, *, against: bool = False, checkpoint: str | None = None
-) -> TaskData:
+) -> Rows:
     """Load the splits of a task and give its columns their standard names.
 
     The first split, "train" if there is one, decides the columns and the labels. A test split
@@ -108,12 +108,12 @@ def load_pairs(
     max_train_words: int | None = None,
     both_directions: bool = False,
     checkpoint: str | None = None,
-) -> TaskData:
+) -> Rows:
     """Load the splits of a task without labels, with the columns `text` and `text_pair`.
 
     A test split may come without the second. Training pairs in which a side has more than
     `max_train_words` words, between spaces, are dropped; `both_directions` adds each once more,
-    with the texts exchanged. `checkpoint` and the errors are as in `load_task`.
+    with the texts exchanged. `checkpoint` and the errors are as in `load_rows`.
     """
     with open_sources(arguments) as stored:
         first, least = stored[0], 1 if stored[0].name == "test" else 2
@@ -165,7 +165,7 @@ def _task(
     sources: Mapping[str, dict[str, Any]],
     columns: Columns,
     arguments: SourceArguments,
-) -> TaskData:
+) -> Rows:
     """Shuffle the train split, keep the first rows of each split, and log texts that repeat."""
     if arguments.shuffle_seed is not None and "train" in splits:
         seed = arguments.shuffle_seed
@@ -175,7 +175,7 @@ def _task(
             splits[name] = rows.select(range(min(limit, rows.num_rows)))
     warn_of_repeats(splits, TEXT_COLUMNS)
     used = {name: {**sources[name], "rows": rows.num_rows} for name, rows in splits.items()}
-    return TaskData(DatasetDict(splits), labels, used, columns.texts, columns.labels)
+    return Rows(DatasetDict(splits), labels, used, columns.texts, columns.labels)
 
 
 def _label_cells(split: StoredSplit, columns: Sequence[str]) -> list[Any]:
@@ -360,8 +360,8 @@ def _evenly_picked(rows: Dataset, count: int, seed: int) -> np.ndarray:
     return is_text_picked[text_of_row]
 
 
-def encode_task(
-    task: TaskData,
+def encode_rows(
+    task: Rows,
     tokenizer: PreTrainedTokenizerBase,
     max_seq_length: int | None = None,
     *,
@@ -414,7 +414,7 @@ def _marks(encoded: BatchEncoding, batch: Mapping[str, list[Any]]) -> Iterator[l
         yield [marks[0 if side is None else side + 1][n] for n, side in enumerate(sides)]
 
 
-def encode_pairs(task: TaskData, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
+def encode_pairs(task: Rows, tokenizer: PreTrainedTokenizerBase) -> DatasetDict:
     """Tokenize every split; each text is cut at the tokenizer's limit, and targets are `labels`."""
     options = truncation(tokenizer, None)
 
@@ -426,7 +426,7 @@ def encode_pairs(task: TaskData, tokenizer: PreTrainedTokenizerBase) -> DatasetD
     return _tokenized(task, encode)
 
 
-def _tokenized(task: TaskData, encode: Callable[..., BatchEncoding]) -> DatasetDict:
+def _tokenized(task: Rows, encode: Callable[..., BatchEncoding]) -> DatasetDict:
     """Encode every split, on disk if it is there; of the old columns keep only what is learnt."""
     splits = {}
     for name, split in task.splits.items():

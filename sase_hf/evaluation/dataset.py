@@ -13,7 +13,7 @@ from transformers.utils import SAFE_WEIGHTS_NAME, logging
 
 from ..data.arguments import RATIONALE, DataArguments
 from ..data.batching import longest_first
-from ..data.splits import TaskData, encode_task, load_task
+from ..data.splits import Rows, encode_rows, load_rows
 from ..models.checked_files import sha256_of
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
@@ -26,7 +26,7 @@ class EvaluationDataset:
     """A head with attention in evaluation mode, and rows of one split that its tokenizer encoded.
 
     The rows have columns `input_ids`, for pairs `token_type_ids`, and where they are known
-    `labels`; rows with marks have the columns of `TaskData`, too. `sources` is as in `TaskData`.
+    `labels`; rows with marks have the columns of `Rows`, too. `sources` is as in `Rows`.
     """
 
     model: PreTrainedModel
@@ -64,7 +64,7 @@ def read_file(
     label_column_name: str | None = None,
     rationale_column_name: str = RATIONALE,
     with_marks: bool = False,
-) -> TaskData:
+) -> Rows:
     """Read the rows of a file for a model, as a test split, which may lack labels.
 
     Columns that are None are found by name; a `label_column_name` of "" reads no labels. Marks are
@@ -72,7 +72,7 @@ def read_file(
     fit the model.
     """
     labels: Any = model.config.id2label
-    task = load_task(
+    task = load_rows(
         _FileArguments(
             test_file=file,
             text_column_names=text_column_names,
@@ -113,7 +113,7 @@ def load_evaluation_dataset(
     if model.can_generate():
         raise ValueError(f"{checkpoint} translates; scripts/visualize.py draws its alignment")
     task = read_file(checkpoint, model, file, with_marks=with_marks, **columns)
-    rows = encode_task(task, tokenizer, max_seq_length)["test"]
+    rows = encode_rows(task, tokenizer, max_seq_length)["test"]
     if with_marks:
         if len(task.text_columns) == 2:
             raise ValueError(f"{checkpoint} compares two texts; marks need a classifier of one")

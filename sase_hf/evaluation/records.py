@@ -51,7 +51,7 @@ def measured_record(
 ) -> dict[str, Any]:
     """Return a measurement with versions, commit, hardware and date, as plain JSON values.
 
-    The `metrics` were measured on the `split`. `sources` are as in `TaskData`, and `arguments` are
+    The `metrics` were measured on the `split`. `sources` are as in `Rows`, and `arguments` are
     the settings that differ from their defaults. For a resumed run, `wall_seconds` counts
     only the last part.
     """

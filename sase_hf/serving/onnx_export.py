@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from transformers.utils import CONFIG_NAME
 
 from ..data.labels import MULTI_LABEL, REGRESSION
-from ..data.splits import TaskData
+from ..data.splits import Rows
 from ..evaluation.dataset import describe_checkpoint
 from ..evaluation.records import describe_hardware, write_record
 from ..models import text_limit
@@ -47,7 +47,7 @@ TOLERANCE = 1e-5
 
 
 def export(
-    checkpoint: str, folder: FilePath, *, int8: bool = False, task: TaskData | None = None
+    checkpoint: str, folder: FilePath, *, int8: bool = False, task: Rows | None = None
 ) -> dict[str, Any]:
     """Write a checkpoint for ONNX Runtime, complete and checked or not at all.
 
@@ -216,7 +216,7 @@ def random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
             yield ids, mask.long(), second.long()
 
 
-def _compare_on_rows(folder: Path, name: str, model: Any, task: TaskData) -> dict[str, float]:
+def _compare_on_rows(folder: Path, name: str, model: Any, task: Rows) -> dict[str, float]:
     """Return how well an ONNX file agrees with the model on the rows of a task.
 
     For labels this is the share of rows with equal labels, for embeddings the mean cosine.

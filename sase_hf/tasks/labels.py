@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from ..data.arguments import DataArguments, flag
 from ..data.labels import REGRESSION, SINGLE_LABEL
 from ..data.rationales import RationaleCollator, count_marked
-from ..data.splits import TaskData, load_task
+from ..data.splits import Rows, load_rows
 from ..evaluation.metrics import load_metrics, metrics_function
 from ..models import FAMILIES, RETRIEVAL
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
@@ -88,7 +88,7 @@ class LabelTask(EncoderTask):
             return "pretrained_encoder"
         return "new_model" if given.tokenizer_name is None else "ready_tokenizer"
 
-    def load_rows(self, config: Any = None) -> TaskData:
+    def load_rows(self, config: Any = None) -> Rows:
         """Load the rows, with the labels of the checkpoint if there is one that keeps them."""
         args = self.data_args
         if self.model_args.answer_error is not None and not self.run_args.calibrate:
@@ -105,12 +105,12 @@ class LabelTask(EncoderTask):
                     f"{own_names}; to train other labels, add --ignore_mismatched_sizes"
                 )
             problem_type, label_names = problem_type or config.problem_type, own_names
-        return load_task(
+        return load_rows(
             replace(args, problem_type=problem_type, label_names=label_names),
             checkpoint=None if config is None else config.name_or_path,
         )
 
-    def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
+    def choose_head(self, data: Rows, config: Any) -> type[PreTrainedModel]:
         """Return the head of the checkpoint, or the one asked for, or one that fits the rows."""
         columns, heads, asked = data.text_columns, HEADS, self.model_args.task
         name = asked or ("nli" if len(columns) == 2 else "classification")
@@ -125,7 +125,7 @@ class LabelTask(EncoderTask):
             )
         return heads[name]
 
-    def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
+    def build(self, head: type[PreTrainedModel], data: Rows) -> NewModel:
         """Return a new model that knows the labels."""
         fields = _label_fields(data)
         if getattr(head, "reads_pairs", False):
@@ -136,7 +136,7 @@ class LabelTask(EncoderTask):
             fields["class_weights"] = _class_weights(self.model_args.class_weights, data)
         return self.new_model(head, data, fields)
 
-    def change_config(self, config: Any, data: TaskData, is_resumed: bool) -> None:
+    def change_config(self, config: Any, data: Rows, is_resumed: bool) -> None:
         """Set also other labels and class weights if they were asked for."""
         if getattr(self.run_args, "do_train", False):
             config.answer_threshold = None  # that of other weights
@@ -151,24 +151,24 @@ class LabelTask(EncoderTask):
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the number of rows, their columns, and the labels."""
         yield from super().describe(setup)
-        names = setup.task.label_names
-        kind = setup.task.problem_type + ", with probabilities" * setup.task.labels.soft
+        names = setup.rows.label_names
+        kind = setup.rows.problem_type + ", with probabilities" * setup.rows.labels.soft
         yield f"labels: {len(names)} ({', '.join(names[:10])}), {kind}"
-        if (marked := count_marked(setup.rows.get("train"))) is not None:
-            yield f"rationale: {marked:,} of {setup.rows['train'].num_rows:,} training rows"
+        if (marked := count_marked(setup.tokens.get("train"))) is not None:
+            yield f"rationale: {marked:,} of {setup.tokens['train'].num_rows:,} training rows"
         if self.run_args.do_train:
-            yield from setup.task.labels.doubts(self.data_args.drop_unlabelled)
+            yield from setup.rows.labels.doubts(self.data_args.drop_unlabelled)
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the metrics that were asked for or that fit."""
-        kind = setup.task.problem_type
+        kind = setup.rows.problem_type
         metrics = load_metrics(self.run_args.metric_name, kind)
         options: dict[str, Any] = {"compute_metrics": metrics_function(metrics, kind)}
         collator = options["data_collator"] = RationaleCollator(setup.tokenizer)
         if not setup.model.config.has_attention:
             collator.weight = 0
-        elif marked := count_marked(setup.rows.get("train")):
-            collator.weight = setup.rows["train"].num_rows / marked
+        elif marked := count_marked(setup.tokens.get("train")):
+            collator.weight = setup.tokens["train"].num_rows / marked
         return options
 
     def after_training(self, trainer: Any, setup: TrainingSetup) -> dict[str, float]:
@@ -212,7 +212,7 @@ class LabelTask(EncoderTask):
     def columns(self, trainer: Any, setup: TrainingSetup, predictions: Any) -> list[dict[str, Any]]:
         """Return the predicted labels, their probabilities and the answer sets."""
         threshold = setup.model.config.answer_threshold
-        return predicted_labels(torch.from_numpy(predictions), setup.task.labels, threshold)
+        return predicted_labels(torch.from_numpy(predictions), setup.rows.labels, threshold)
 
 
 def _saved_task(config: Any) -> str | None:
@@ -229,7 +229,7 @@ def _saved_task(config: Any) -> str | None:
     return name
 
 
-def _class_weights(asked: list[str], data: TaskData) -> list[float]:
+def _class_weights(asked: list[str], data: Rows) -> list[float]:
     """Return the weights that were asked for; `balanced` ones have the mean 1 over the rows."""
     if data.problem_type != SINGLE_LABEL:
         raise ValueError(f"--class_weights is for one label per row, not for {data.problem_type}")
@@ -255,7 +255,7 @@ def _class_weights(asked: list[str], data: TaskData) -> list[float]:
     return weights
 
 
-def _label_fields(data: TaskData) -> dict[str, Any]:
+def _label_fields(data: Rows) -> dict[str, Any]:
     """Return the fields of the config that hold the labels, or the scale of the numbers."""
     fields: dict[str, Any] = {
         "problem_type": data.problem_type,

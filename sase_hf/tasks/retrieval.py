@@ -11,7 +11,7 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments, flag
 from ..data.labels import REGRESSION
-from ..data.splits import TaskData, encode_task, load_pairs
+from ..data.splits import Rows, encode_rows, load_pairs
 from ..models import FAMILIES, RETRIEVAL, unit_rows
 from ..retrieval.ranking import ranking_metrics, ranks_of_own, recall_by_length
 from ..training.arguments import EncoderArguments, RunArguments, with_config_flags
@@ -94,29 +94,29 @@ class RetrievalTask(EncoderTask):
     trainer = RetrievalTrainer
     folder_suffix = "-ranker"
 
-    def load_rows(self, config: Any = None) -> TaskData:
+    def load_rows(self, config: Any = None) -> Rows:
         """Load the pairs."""
         checkpoint = None if config is None else config.name_or_path
         return load_pairs(self.data_args, RETRIEVAL, checkpoint=checkpoint)
 
-    def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
+    def choose_head(self, data: Rows, config: Any) -> type[PreTrainedModel]:
         """Return the ranker; a checkpoint may be that of another head, or of a base model."""
         if config is not None:
             return retrieval_head(config.name_or_path, config)
         return next(f.heads[RETRIEVAL] for f in FAMILIES.values() if RETRIEVAL in f.heads)
 
-    def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
+    def build(self, head: type[PreTrainedModel], data: Rows) -> NewModel:
         """Return a new ranker; its only label is the score of a pair."""
         labels = {"id2label": {0: "score"}, "label2id": {"score": 0}}
         return self.new_model(head, data, {"problem_type": REGRESSION, **labels})
 
-    def encode(self, data: TaskData, tokenizer: TokenizersBackend) -> DatasetDict:
+    def encode(self, data: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
         """Return the rows as tokens; a tokenizer with marks reads each text as in `Embedder`."""
-        return encode_task(data, tokenizer, apart=tokenizer.num_special_tokens_to_add() > 0)
+        return encode_rows(data, tokenizer, apart=tokenizer.num_special_tokens_to_add() > 0)
 
     def details(self, trainer: RetrievalTrainer, setup: TrainingSetup) -> dict[str, Any]:
         """Return the recall of the last evaluation by the length of the document."""
         if trainer.ranks is None:
             return {}
-        words = [len(text.split()) for text in setup.task.splits["validation"]["text_pair"]]
+        words = [len(text.split()) for text in setup.rows.splits["validation"]["text_pair"]]
         return {"recall_by_length": recall_by_length(trainer.ranks, words)}

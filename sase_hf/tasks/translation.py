@@ -18,7 +18,7 @@ from transformers import (
 from transformers.trainer_utils import EvalLoopOutput
 
 from ..data.arguments import PairArguments, PredictionArguments, flag
-from ..data.splits import TRANSLATION, TaskData, encode_pairs, load_pairs
+from ..data.splits import TRANSLATION, Rows, encode_pairs, load_pairs
 from ..data.tokenizer import build_translation_tokenizer
 from ..evaluation.metrics import DEFAULT_METRICS, bleu_signature, load_metrics
 from ..models import FAMILIES
@@ -167,20 +167,20 @@ class TranslationTask(Task):
         """Choose sizes for a new model."""
         return "new_translation" if given.model_name_or_path is None else "pairs"
 
-    def load_rows(self, config: Any = None) -> TaskData:
+    def load_rows(self, config: Any = None) -> Rows:
         """Load the pairs."""
         args = self.data_args
         checkpoint = None if config is None else config.name_or_path
         options = (args.max_train_words, args.both_directions, checkpoint)
         return load_pairs(args, TRANSLATION, *options)
 
-    def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
+    def choose_head(self, data: Rows, config: Any) -> type[PreTrainedModel]:
         """Return the translation model; refuse a checkpoint of another family."""
         if config is not None and FAMILIES[config.model_type] is not FAMILY:
             raise ValueError(f"a {config.model_type} does not translate; use scripts/train.py")
         return FAMILY.heads[TRANSLATION]
 
-    def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
+    def build(self, head: type[PreTrainedModel], data: Rows) -> NewModel:
         """Return a new model and its tokenizer of both languages."""
         tokenizer = self.new_tokenizer(data, build_translation_tokenizer)
         config_class: Any = head.config_class
@@ -194,13 +194,13 @@ class TranslationTask(Task):
             )
         return head(config), tokenizer, {}
 
-    def encode(self, data: TaskData, tokenizer: TokenizersBackend) -> DatasetDict:
+    def encode(self, data: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
         """Return the pairs as tokens, the target as labels."""
         return encode_pairs(data, tokenizer)
 
     def trainer_options(self, setup: TrainingSetup) -> dict[str, Any]:
         """Return the targets, and the metrics that were asked for, by default BLEU."""
-        splits = setup.task.splits
+        splits = setup.rows.splits
         references = {
             prefix: splits[name]["text_pair"][:]
             for prefix, name in (("eval", "validation"), ("test", "test"))

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..data.arguments import SourceArguments
 from ..data.labels import MULTI_LABEL, REGRESSION, LabelColumn
 from ..data.rows import CsvForm, read_rows, wrap_read_errors
-from ..data.splits import TaskData
+from ..data.splits import Rows
 from ..models.pipeline_self_attentive import answer_set
 from ..utils.files import atomic_write
 
@@ -26,7 +26,7 @@ _HALVES = re.compile("[\ud800-\udfff]")  # lone surrogates
 
 
 def write_predictions(
-    added: Sequence[Row], task: TaskData, arguments: SourceArguments, output_dir: str
+    added: Sequence[Row], task: Rows, arguments: SourceArguments, output_dir: str
 ) -> Path:
     """Write the test rows with the added columns: `predictions` with the ending of `test_file`.
 

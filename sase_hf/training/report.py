@@ -41,9 +41,9 @@ def calibrate(trainer: SelfAttentiveTrainer, setup: TrainingSetup) -> dict[str, 
     without it and with it; `answer_threshold` and, if there is one, the mean number of labels in an
     answer set.
     """
-    if setup.task.problem_type != SINGLE_LABEL:
+    if setup.rows.problem_type != SINGLE_LABEL:
         return {}
-    rows = setup.rows["validation"]
+    rows = setup.tokens["validation"]
     logits = torch.from_numpy(trainer.predict(rows, metric_key_prefix="eval").predictions).float()
     labels = torch.tensor(rows["labels"][:])
     # A few rows that are all right would ask for boundless confidence, random rows for none.
@@ -86,7 +86,7 @@ def write_report(
     Returns the metrics of `Trainer.evaluate`, and the tables of the report, none in processes but
     the first.
     """
-    task, rows = setup.task, setup.rows["validation"]
+    task, rows = setup.rows, setup.tokens["validation"]
     output: Any = trainer.predict(rows, metric_key_prefix="eval")
     if not trainer.is_world_process_zero():
         return output.metrics, []
@@ -94,7 +94,7 @@ def write_report(
     report = measure_report(
         output.predictions,
         rows,
-        setup.rows.get("train"),
+        setup.tokens.get("train"),
         label_names=task.label_names,
         problem_type=task.problem_type,
         vocab_size=len(setup.tokenizer),
@@ -143,7 +143,7 @@ def _facts(
 
 def _read(setup: TrainingSetup, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the attention of the model on some validation rows, with their true labels."""
-    labels = [setup.task.labels.decode(row.pop("label")) for row in rows]
+    labels = [setup.rows.labels.decode(row.pop("label")) for row in rows]
     model: Any = setup.model.eval()
     task: Any = FAMILIES[model.config.model_type].pipeline_task
     read = pipeline(task, model=model, tokenizer=setup.tokenizer, device=model.device)
@@ -154,7 +154,7 @@ def _read(setup: TrainingSetup, rows: list[dict[str, Any]]) -> list[dict[str, An
 
 def _listed(heading: str, setup: TrainingSetup, logits: Any, examples: list[Any]) -> Table:
     """Return a table of some validation rows, for models that attend to nothing."""
-    labels, rows = setup.task.labels, []
+    labels, rows = setup.rows.labels, []
     found = predicted_labels(torch.from_numpy(logits.round(3)), labels)
     for row, columns in zip(examples, found, strict=True):
         first, *others = columns.values()

@@ -128,7 +128,7 @@ class _Run:
             "predictions": self.predictions,
             "report": self.tables,
             "reads_pairs": getattr(self.setup.model, "reads_pairs", False),
-            "text_columns": self.setup.task.text_columns,
+            "text_columns": self.setup.rows.text_columns,
         }
 
     def prepare(self, checkpoint: Path | None) -> None:
@@ -140,7 +140,7 @@ class _Run:
         self.setup, chosen = assemble(task, checkpoint)
         self.given |= chosen
         if args.do_train:
-            data, seed = self.setup.task, task.data_args.shuffle_seed
+            data, seed = self.setup.rows, task.data_args.shuffle_seed
             rows = {**data.sources["train"], "text_column_names": data.text_columns}
             rows |= {"label_column_name": data.label_columns, "shuffle_seed": seed}
             rows["rationale_column_name"] = getattr(task.data_args, "rationale_column_name", None)
@@ -172,12 +172,12 @@ class _Run:
 
     def predict(self) -> None:
         """Predict the test rows into a copy of their file; measure those with labels."""
-        rows = self.setup.rows["test"]
+        rows = self.setup.tokens["test"]
         output = self.trainer.predict(rows)
         if self.trainer.is_world_process_zero():
             added = self.task.columns(self.trainer, self.setup, output.predictions)
             self.predictions = write_predictions(
-                added, self.setup.task, self.task.data_args, self.output_dir
+                added, self.setup.rows, self.task.data_args, self.output_dir
             )
         if "labels" in rows.column_names:
             self.trainer.save_metrics("test", output.metrics)
@@ -192,7 +192,7 @@ class _Run:
             name=self.args.run_name or Path(self.output_dir).name,
             metrics=results_of(self.metrics, prefixes[split]),
             split=split,
-            sources=self.setup.task.sources,
+            sources=self.setup.rows.sources,
             seed=self.args.seed,
             arguments=self.given,
             config=self.setup.model.config,
@@ -369,12 +369,12 @@ def complete_arguments(task: Task, setup: TrainingSetup) -> dict[str, Any]:
         # them by heart. Word vectors know before training what other models must learn: of 6,000
         # rows, they give the better model while the rate falls to 0 within three passes.
         updates = 650 if getattr(task.model_args, "word_vectors", None) else 1500
-        rows = setup.rows["train"].num_rows if "train" in setup.rows else 1
+        rows = setup.tokens["train"].num_rows if "train" in setup.tokens else 1
         per_update = run_args.per_device_train_batch_size * run_args.world_size
         per_update *= run_args.gradient_accumulation_steps
         chosen["num_train_epochs"] = min(max(round(updates * per_update / rows), 2), 30)
     if run_args.metric_for_best_model == "auto":
-        chosen["metric_for_best_model"] = name = task.best_metric(setup.task.problem_type)
+        chosen["metric_for_best_model"] = name = task.best_metric(setup.rows.problem_type)
         chosen["greater_is_better"] = name not in LOWER_IS_BETTER
     for name, value in chosen.items():
         setattr(run_args, name, value)
@@ -388,11 +388,11 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
         ("validation", "do_eval", "--validation_file or --validation_fraction 0.1"),
         ("test", "do_predict", "--test_file"),
     ):
-        if getattr(run_args, step) and split not in setup.task.splits:
+        if getattr(run_args, step) and split not in setup.rows.splits:
             raise ValueError(f"--{step} needs a {split} split; give {way_out}")
     name = run_args.metric_for_best_model
     logged = FAMILIES[setup.model.config.model_type].logged_outputs
-    measured = ("loss", *logged, *DEFAULT_METRICS[setup.task.problem_type])
+    measured = ("loss", *logged, *DEFAULT_METRICS[setup.rows.problem_type])
     is_known = name is None or name.removeprefix("eval_") in measured
     if run_args.metric_name is None and not is_known:
         raise ValueError(
@@ -401,7 +401,7 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
         )
     if run_args.do_train:
         check_words(setup)
-    is_marked = run_args.do_train and count_marked(setup.rows["train"])
+    is_marked = run_args.do_train and count_marked(setup.tokens["train"])
     if is_marked and not setup.model.config.has_attention:
         raise ValueError(
             f"--pooling is {setup.model.config.pooling}, which has no attention to learn from "
@@ -418,7 +418,7 @@ def check_setup(run_args: Any, setup: TrainingSetup) -> None:
 
 def check_words(setup: TrainingSetup) -> None:
     """Raise ValueError if the tokenizer knows no word of the training rows."""
-    if share_of_token(setup.rows["train"], setup.tokenizer.unk_token_id) == 1:
+    if share_of_token(setup.tokens["train"], setup.tokenizer.unk_token_id) == 1:
         raise ValueError(
             "the tokenizer knows no word of the training rows, so nothing can be learnt; lower "
             "--min_frequency, raise --vocab_size, or name another --tokenizer_name"
@@ -454,7 +454,7 @@ def log_summary(task: Task, setup: TrainingSetup) -> None:
         logger.info(one_line(line))
     unknown, split = max(
         (share_of_token(rows, setup.tokenizer.unk_token_id), name)
-        for name, rows in setup.rows.items()
+        for name, rows in setup.tokens.items()
     )
     logger.info(f"vocabulary: {len(setup.tokenizer):,} words, {unknown:.1%} of the tokens unknown")
     if unknown > MANY_UNKNOWN:
@@ -463,7 +463,7 @@ def log_summary(task: Task, setup: TrainingSetup) -> None:
             f"not know. {_way_to_know_words(task.model_args)}"
         )
     limit = setup.tokenizer.model_max_length
-    cut = sum(length >= limit for split in setup.rows.values() for length in token_counts(split))
+    cut = sum(length >= limit for split in setup.tokens.values() for length in token_counts(split))
     if cut:
         logger.info(f"length: {cut:,} rows reach the limit of {limit:,} tokens (--max_seq_length)")
     for path, share in setup.vectors_found.items():

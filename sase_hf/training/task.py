@@ -15,7 +15,7 @@ from datasets import DatasetDict
 from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedModel, TokenizersBackend
 
 from ..data.arguments import SPLITS
-from ..data.splits import TEXT_COLUMNS, TaskData, encode_task
+from ..data.splits import TEXT_COLUMNS, Rows, encode_rows
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
 from ..evaluation.metrics import DEFAULT_METRICS
@@ -41,8 +41,8 @@ NewModel = tuple[PreTrainedModel, TokenizersBackend, dict[str, float]]
 class TrainingSetup:
     """The rows, the model and the tokenizer of a run."""
 
-    task: TaskData  # rows as text, and labels
-    rows: DatasetDict  # rows as tokens
+    rows: Rows  # as text, with labels
+    tokens: DatasetDict  # the rows of each split as tokens
     tokenizer: TokenizersBackend
     model: Any  # a PreTrainedModel
     vectors_found: Mapping[str, float]
@@ -75,25 +75,25 @@ class Task(ABC):
         return "pairs"
 
     @abstractmethod
-    def load_rows(self, config: Any = None) -> TaskData:
+    def load_rows(self, config: Any = None) -> Rows:
         """Load the rows; `config` is that of a checkpoint."""
 
     @abstractmethod
-    def choose_head(self, data: TaskData, config: Any) -> type[PreTrainedModel]:
+    def choose_head(self, data: Rows, config: Any) -> type[PreTrainedModel]:
         """Return the class of the model; raise ValueError for a checkpoint of another task."""
 
     @abstractmethod
-    def build(self, head: type[PreTrainedModel], data: TaskData) -> NewModel:
+    def build(self, head: type[PreTrainedModel], data: Rows) -> NewModel:
         """Return a new model and its tokenizer."""
 
-    def encode(self, data: TaskData, tokenizer: TokenizersBackend) -> DatasetDict:
+    def encode(self, data: Rows, tokenizer: TokenizersBackend) -> DatasetDict:
         """Return the rows as tokens."""
-        return encode_task(data, tokenizer)
+        return encode_rows(data, tokenizer)
 
     def describe(self, setup: TrainingSetup) -> Iterator[str]:
         """Yield the first lines of the log: the number of rows, and their columns."""
-        rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.rows.items())
-        task = setup.task
+        rows = ", ".join(f"{split.num_rows:,} {name}" for name, split in setup.tokens.items())
+        task = setup.rows
         texts = (", " if task.label_names else " -> ").join(task.text_columns)
         columns = filter(None, (texts, ", ".join(task.label_columns)))
         yield f"rows: {rows} ({' -> '.join(columns)})"
@@ -142,8 +142,8 @@ class Task(ABC):
             model, tokenizer = self.load_model(head, config)
         if self.data_args.max_seq_length is not None:
             tokenizer.model_max_length = self.data_args.max_seq_length  # in pipelines too
-        rows = self.encode(data, tokenizer)
-        return TrainingSetup(data, rows, tokenizer, model, found)
+        tokens = self.encode(data, tokenizer)
+        return TrainingSetup(data, tokens, tokenizer, model, found)
 
     def inputs(self) -> dict[str, list[str]]:
         """Return the files, folders and names on the Hub that the run reads, by flag."""
@@ -173,8 +173,8 @@ class Task(ABC):
             setup.model,
             self.run_args,
             max_batch_tokens=self.run_args.max_batch_tokens,
-            train_dataset=setup.rows.get("train"),
-            eval_dataset=setup.rows.get("validation"),
+            train_dataset=setup.tokens.get("train"),
+            eval_dataset=setup.tokens.get("validation"),
             processing_class=setup.tokenizer,
             callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
             **self.trainer_options(setup),
@@ -191,7 +191,7 @@ class Task(ABC):
             "trust_remote_code": False,  # the classes are here; code in a repository is not run
         }
 
-    def change_config(self, config: Any, data: TaskData, is_resumed: bool) -> None:
+    def change_config(self, config: Any, data: Rows, is_resumed: bool) -> None:
         """Change a checkpoint's config as the flags ask; refuse changes that its weights forbid.
 
         A run is resumed with the flags that started it, also those for tokenizer and word vectors.
@@ -228,7 +228,7 @@ class Task(ABC):
         return model, tokenizer
 
     def new_tokenizer(
-        self, data: TaskData, build: Callable[..., TokenizersBackend], ready: str | None = None
+        self, data: Rows, build: Callable[..., TokenizersBackend], ready: str | None = None
     ) -> Any:
         """Load the tokenizer that a flag names, or `ready`, or build one from the training rows."""
         options = self.model_args.given(self.model_args.tokenizer_options)
@@ -252,7 +252,7 @@ class EncoderTask(Task):
     """A task with `EncoderArguments` as its model arguments."""
 
     def new_model(
-        self, head: type[PreTrainedModel], data: TaskData, fields: Mapping[str, Any]
+        self, head: type[PreTrainedModel], data: Rows, fields: Mapping[str, Any]
     ) -> NewModel:
         """Return a new model and its tokenizer; a flag overrides an entry of `fields`."""
         args = self.model_args

@@ -29,7 +29,7 @@ from transformers import EvalPrediction
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.data.rows import read_rows
-from sase_hf.data.splits import TaskData, encode_task, load_task
+from sase_hf.data.splits import Rows, encode_rows, load_rows
 from sase_hf.evaluation.calibration import expected_calibration_error
 from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
@@ -65,7 +65,7 @@ class Comparison(Run):
                 file.writelines(drawn)
         files: Any = {"train_file": self.file("train"), "test_file": self.file("dev")}
         columns = self.columns
-        task = load_task(DataArguments(**files, text_column_names=columns, validation_fraction=0.1))
+        task = load_rows(DataArguments(**files, text_column_names=columns, validation_fraction=0.1))
         measure = self._measure_ours if "vectors" in self.settings else self._measure_baseline
         measured = measure(task, log)
         labels = np.array(task.splits["test"]["label"][:])
@@ -99,7 +99,7 @@ class Comparison(Run):
         flags += ["--word_vectors", *vectors] if self.settings["vectors"] else []
         return [*flags, *self.settings.get("flags", ())]
 
-    def _measure_baseline(self, task: TaskData, log: IO[bytes]) -> dict[str, Any]:
+    def _measure_baseline(self, task: Rows, log: IO[bytes]) -> dict[str, Any]:
         """Run a baseline in a process of its own and return its part of the record."""
         for split, rows in task.splits.items():
             rows.to_json(self.folder / f"{split}.jsonl")
@@ -113,7 +113,7 @@ class Comparison(Run):
         size = sum(file.stat().st_size for file in self.folder.glob("model.*"))
         return {**result, "probabilities": probabilities, "bytes_on_disk": size}
 
-    def _measure_ours(self, task: TaskData, log: IO[bytes]) -> dict[str, Any]:
+    def _measure_ours(self, task: Rows, log: IO[bytes]) -> dict[str, Any]:
         """Train by scripts/train.py and return the part of the record."""
         folder = self.folder / "model"
         before = processor_seconds()
@@ -127,7 +127,7 @@ class Comparison(Run):
         # From the texts of the dev file to their probabilities, in batches as in scripts/train.py.
         dev = replace(task, splits=DatasetDict(test=task.splits["test"]))
         start = processor_seconds()
-        sample = EvaluationDataset(model, tokenizer, encode_task(dev, tokenizer)["test"], {})
+        sample = EvaluationDataset(model, tokenizer, encode_rows(dev, tokenizer)["test"], {})
         with torch.inference_mode():
             for _, batch in sample.batches(64, "Predicting"):
                 model(**batch).logits.softmax(-1)

@@ -55,10 +55,10 @@ def measure_labels(words: Sequence[str], model: Path, word_list: Path | None) ->
         validation_only = replace(validation_only, train_file=None)  # spares tokenizing it
     trained = ModelArguments(model_name_or_path=str(model))
     parts = LabelTask(trained, validation_only).assemble()
-    if "validation" not in parts.rows:
+    if "validation" not in parts.tokens:
         return {}
-    rows = parts.rows["validation"]
-    sample = EvaluationDataset(parts.model.eval(), parts.tokenizer, rows, parts.task.sources)
+    rows = parts.tokens["validation"]
+    sample = EvaluationDataset(parts.model.eval(), parts.tokenizer, rows, parts.rows.sources)
     batch_size = task.run_args.per_device_eval_batch_size
     measured: dict[str, Any] = {}
     if parts.model.config.has_attention:
@@ -67,7 +67,7 @@ def measure_labels(words: Sequence[str], model: Path, word_list: Path | None) ->
         statistics = measure_attention(sample, batch_size, listed)
         kinds = (kind for kind in (*DISTRIBUTIONS, "lift") if kind in statistics)
         measured["attention"] = {kind: statistics[kind]["mean"] for kind in kinds}
-    if parts.task.problem_type == SINGLE_LABEL:
+    if parts.rows.problem_type == SINGLE_LABEL:
         predicted = torch.zeros(len(rows), dtype=torch.long)
         with torch.no_grad():
             for numbers, batch in sample.batches(batch_size, "Scoring"):

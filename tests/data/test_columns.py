@@ -8,7 +8,7 @@ from rows import write_csv, write_jsonl
 
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.columns import find_columns
-from sase_hf.data.splits import load_task
+from sase_hf.data.splits import load_rows
 
 BODIES = [f"the soup was {word} and I paid" for word in ("hot", "cold", "fine", "thin", "bad")]
 KINDS = ["yes!", "no!", "yes!", "no!", "yes!"]
@@ -131,23 +131,23 @@ def test_find_columns_says_which_texts_it_leaves_unread(caplog: pytest.LogCaptur
         (f"{'a' * 80}b,kind", "'aaaaaaaaaaaa...aaaaaaaaaaaab'"),
     ],
 )
-def test_load_task_doubts_a_header_line_that_is_like_a_row(
+def test_load_rows_doubts_a_header_line_that_is_like_a_row(
     header: str, odd: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of CSV files alone, and of the columns that no flag names."""
     text, label = header.split(",")
     rows = [{text: body, label: kind} for body, kind in zip(BODIES, KINDS, strict=True)]
     path = str(write_csv(tmp_path / "a.csv", rows))
-    load_task(DataArguments(train_file=str(write_jsonl(tmp_path / "a.jsonl", rows))))
+    load_rows(DataArguments(train_file=str(write_jsonl(tmp_path / "a.jsonl", rows))))
     named = {"text_column_names": [text], "label_column_name": label}
-    load_task(DataArguments(train_file=path, **named))
+    load_rows(DataArguments(train_file=path, **named))
     assert not caplog.messages
-    load_task(DataArguments(train_file=path))
+    load_rows(DataArguments(train_file=path))
     advice = "like the values of a row; if it is a row, put a line of names above it"
     assert caplog.messages[0] == f"the header line names {odd}, {advice}"
     write_csv(tmp_path / "a.csv", [{text: body} for body in BODIES])
     with pytest.raises(ValueError, match=r"Choose with .*; if its first line is a row, put a line"):
-        load_task(DataArguments(train_file=path))
+        load_rows(DataArguments(train_file=path))
 
 
 def test_find_columns_shows_the_flag_for_several_columns_of_0_and_1() -> None:
@@ -165,12 +165,12 @@ def test_find_columns_shows_the_flag_for_several_columns_of_0_and_1() -> None:
     assert find(columns, label_column_name="target,rude")[1] == ("target,rude",)
 
 
-def test_load_task_columns_of_the_train_split_hold_for_the_others(tmp_path: Path) -> None:
+def test_load_rows_columns_of_the_train_split_hold_for_the_others(tmp_path: Path) -> None:
     """Another split may have a column with a more usual name."""
     rows = [{"v1": kind, "v2": body} for kind, body in zip(KINDS, BODIES, strict=True)]
     train = write_csv(tmp_path / "a.csv", rows)
     test = write_jsonl(tmp_path / "b.jsonl", [{"text": "x", "label": "y", **row} for row in rows])
-    task = load_task(DataArguments(train_file=str(train), test_file=str(test)))
+    task = load_rows(DataArguments(train_file=str(train), test_file=str(test)))
     assert (task.text_columns, task.label_columns) == (("v2",), ("v1",))
     assert all(split["text"][:] == BODIES for split in task.splits.values())
     assert task.splits["test"]["label"][:] == task.splits["train"]["label"][:]

@@ -13,7 +13,7 @@ from runs import TINY_MODEL, flags, review_rows, run_tiny, train_tiny, write_spl
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.rationales import RationaleCollator, marked_tokens, parse_spans
-from sase_hf.data.splits import encode_task, load_task
+from sase_hf.data.splits import encode_rows, load_rows
 from sase_hf.tasks import LabelTask
 from sase_hf.training.command_line import parse_arguments
 
@@ -30,10 +30,10 @@ ROWS: list[dict[str, Any]] = [
 
 def marked(path: Path, max_length: int | None = None, level: Any = "word") -> list[list[str]]:
     """Return the marked tokens of each row of a file."""
-    task = load_task(DataArguments(train_file=str(path)))
+    task = load_rows(DataArguments(train_file=str(path)))
     texts = [str(value) for row in task.splits["train"] for value in row.values()]
     tokenizer = build_tokenizer(texts, level=level)
-    rows = encode_task(task, tokenizer, max_length)["train"]
+    rows = encode_rows(task, tokenizer, max_length)["train"]
     pairs = (zip(row["input_ids"], row["rationale"], strict=True) for row in rows)
     return [[tokenizer.decode(token) for token, mark in row if mark] for row in pairs]
 
@@ -61,7 +61,7 @@ def test_marks_of_test_rows_go_unread(tmp_path: Path) -> None:
     train = write_jsonl(tmp_path / "train.jsonl", ROWS)
     bad = [{**row, "rationale": [[0, 999]]} for row in ROWS]
     test = write_jsonl(tmp_path / "test.jsonl", bad)
-    splits = load_task(DataArguments(train_file=str(train), test_file=str(test))).splits
+    splits = load_rows(DataArguments(train_file=str(train), test_file=str(test))).splits
     assert "spans" in splits["train"].column_names, "the premise"
     assert "spans" not in splits["test"].column_names
 
@@ -87,21 +87,21 @@ def test_marks_of_pairs_have_a_column_for_each_text(tmp_path: Path) -> None:
         ([[0, 1, 2]], r"\[0, 1, 2\]"),
     ],
 )
-def test_load_task_names_the_mark_that_is_none(cell: Any, wrong: str, tmp_path: Path) -> None:
+def test_load_rows_names_the_mark_that_is_none(cell: Any, wrong: str, tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", [*ROWS[:3], {**ROWS[3], "rationale": cell}])
     place = r"row 3 \(counted from 0\) of .+rows\.jsonl, column 'rationale': "
     allowed = r"\[\[start, end\], \.\.\.\], whole numbers with 0 <= start < end <= 4, or an empty"
     message = f"^{place}{wrong} is no mark on the text; allowed are {allowed}"
     with pytest.raises(ValueError, match=message):
-        load_task(DataArguments(train_file=str(path)))
-    assert load_task(DataArguments(train_file=str(path), rationale_column_name="")).splits
+        load_rows(DataArguments(train_file=str(path)))
+    assert load_rows(DataArguments(train_file=str(path), rationale_column_name="")).splits
 
 
-def test_load_task_needs_the_column_of_marks_that_a_flag_names(tmp_path: Path) -> None:
+def test_load_rows_needs_the_column_of_marks_that_a_flag_names(tmp_path: Path) -> None:
     path = str(write_jsonl(tmp_path / "rows.jsonl", ROWS))
     with pytest.raises(ValueError, match=r"has no column 'x'; .*Choose with --rationale_column_na"):
-        load_task(DataArguments(train_file=path, rationale_column_name="x"))
-    task = load_task(DataArguments(train_file=path, text_column_names=["text"]))
+        load_rows(DataArguments(train_file=path, rationale_column_name="x"))
+    task = load_rows(DataArguments(train_file=path, text_column_names=["text"]))
     assert task.splits["train"]["spans"][1] == MARKS
 
 

@@ -7,7 +7,7 @@ import pytest
 from rows import write_jsonl
 
 from sase_hf.data.arguments import DataArguments, PairArguments
-from sase_hf.data.splits import load_pairs, load_task
+from sase_hf.data.splits import load_pairs, load_rows
 
 TRAIN = [{"text": f"text number {index}", "label": "ab"[index % 2]} for index in range(10)]
 
@@ -23,13 +23,13 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.message for record in caplog.records if record.levelname == "WARNING"]
 
 
-def test_load_task_counts_texts_of_a_split_in_an_earlier_one(
+def test_load_rows_counts_texts_of_a_split_in_an_earlier_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Results on texts that were trained on say nothing about new ones."""
     new = [{"text": f"new text {index}", "label": "ab"[index % 2]} for index in range(4)]
     other_label = {"text": TRAIN[1]["text"], "label": "a"}
-    load_task(
+    load_rows(
         DataArguments(
             **files_of(
                 tmp_path,
@@ -47,21 +47,21 @@ def test_load_task_counts_texts_of_a_split_in_an_earlier_one(
     ]
 
 
-def test_load_task_says_that_the_validation_file_is_the_training_file(
+def test_load_rows_says_that_the_validation_file_is_the_training_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = files_of(tmp_path, train=TRAIN)["train_file"]
-    load_task(DataArguments(train_file=path, validation_file=path))
+    load_rows(DataArguments(train_file=path, validation_file=path))
     assert "10 of 10 validation texts are also in the training rows: " in caplog.text
 
 
 @pytest.mark.parametrize("text", ["TEXT number 3", " text  number\n3 ", "te\u0301xt", "t\u00e9xt"])
-def test_load_task_counts_texts_that_differ_only_in_case_blanks_and_encoding(
+def test_load_rows_counts_texts_that_differ_only_in_case_blanks_and_encoding(
     text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = [*TRAIN, {"text": "T\u00e9xt", "label": "a"}]
     files = files_of(tmp_path, train=train, validation=[{"text": text, "label": "a"}])
-    load_task(DataArguments(**files))
+    load_rows(DataArguments(**files))
     assert "1 of 1 validation texts are also in the training rows" in caplog.text
 
 
@@ -74,7 +74,7 @@ def test_load_task_counts_texts_that_differ_only_in_case_blanks_and_encoding(
         ([{"a": 1.0}, {"a": 0.9, "b": 0.1}, {"b": 1.0}, {"b": 1.0}], "single_label_classification"),
     ],
 )
-def test_load_task_counts_texts_with_more_than_one_label(
+def test_load_rows_counts_texts_with_more_than_one_label(
     labels: Any, problem_type: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No model can learn both labels of one text."""
@@ -82,20 +82,20 @@ def test_load_task_counts_texts_with_more_than_one_label(
         {"text": text, "label": label}
         for text, label in zip(("Fine.", "bad", "fine.", "cold"), labels, strict=True)
     ]
-    load_task(DataArguments(**files_of(tmp_path, train=rows), problem_type=problem_type))
+    load_rows(DataArguments(**files_of(tmp_path, train=rows), problem_type=problem_type))
     assert warnings_of(caplog) == [
         "1 of 3 different texts in the training rows have more than one label; "
         "correct the labels, or delete such rows"
     ]
 
 
-def test_load_task_counts_pairs_by_both_texts(
+def test_load_rows_counts_pairs_by_both_texts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A premise has several hypotheses, so that one of the two may be the same."""
     train = [{"premise": "p q r", "hypothesis": f"h {i}", "label": "ab"[i % 2]} for i in range(6)]
     validation = [{**train[0], "hypothesis": "another"}, train[1]]
-    load_task(DataArguments(**files_of(tmp_path, train=train, validation=validation)))
+    load_rows(DataArguments(**files_of(tmp_path, train=train, validation=validation)))
     assert [line.partition(":")[0] for line in warnings_of(caplog)] == [
         "1 of 2 validation texts are also in the training rows"
     ]
@@ -116,7 +116,7 @@ def test_load_pairs_counts_pairs_that_are_also_trained_on(
     ]
 
 
-def test_load_task_held_out_rows_have_no_text_of_the_training_rows(
+def test_load_rows_held_out_rows_have_no_text_of_the_training_rows(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Spellings of one text stay on one side, too."""
@@ -125,7 +125,7 @@ def test_load_task_held_out_rows_have_no_text_of_the_training_rows(
         for index in range(40)
         for text in (f"text {index}", f"TEXT  {index}", f" Text {index}")
     ]
-    task = load_task(DataArguments(**files_of(tmp_path, train=rows), validation_fraction=0.3))
+    task = load_rows(DataArguments(**files_of(tmp_path, train=rows), validation_fraction=0.3))
     numbers = [{text.split()[1] for text in split["text"]} for split in task.splits.values()]
     assert numbers[0].isdisjoint(numbers[1])
     assert warnings_of(caplog) == []

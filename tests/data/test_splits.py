@@ -21,12 +21,12 @@ from sase_hf.data import splits
 from sase_hf.data.arguments import DataArguments, PairArguments
 from sase_hf.data.labels import MULTI_LABEL
 from sase_hf.data.sources import scratch_file
-from sase_hf.data.splits import TaskData, encode_pairs, encode_task, load_pairs, load_task
+from sase_hf.data.splits import Rows, encode_pairs, encode_rows, load_pairs, load_rows
 from sase_hf.data.tokenizer import LenientTokenizer
 
 
-def load(**fields: Any) -> TaskData:
-    return load_task(DataArguments(**fields))
+def load(**fields: Any) -> Rows:
+    return load_rows(DataArguments(**fields))
 
 
 @pytest.fixture
@@ -39,15 +39,15 @@ def tokenizer() -> TokenizersBackend:
     return build_tokenizer(row["text"] for row in REVIEWS)
 
 
-def load_rows(folder: Path, rows: list[dict[str, Any]], **options: Any) -> TaskData:
+def load_written(folder: Path, rows: list[dict[str, Any]], **options: Any) -> Rows:
     return load(train_file=write_jsonl(folder / "rows.jsonl", rows), **options)
 
 
-def labels_of(task: TaskData, split: str = "train") -> list[Any]:
+def labels_of(task: Rows, split: str = "train") -> list[Any]:
     return task.splits[split]["label"][:]
 
 
-def test_load_task_splits_share_the_ids_of_the_train_split(tmp_path: Path, reviews: Path) -> None:
+def test_load_rows_splits_share_the_ids_of_the_train_split(tmp_path: Path, reviews: Path) -> None:
     """The ids do not depend on the format or order of a split, nor on a limit on its rows."""
     task = load(
         train_file=reviews,
@@ -61,7 +61,7 @@ def test_load_task_splits_share_the_ids_of_the_train_split(tmp_path: Path, revie
     assert [labels_of(task, name) for name in task.splits] == [[0, 2, 1], [2], [1, 0]]
 
 
-def test_load_task_matches_class_ids_by_name_between_splits(tmp_path: Path) -> None:
+def test_load_rows_matches_class_ids_by_name_between_splits(tmp_path: Path) -> None:
     """Two files may number the same classes differently, which ids alone would hide."""
     for name, classes in (("train", ["no", "yes", "maybe"]), ("dev", ["yes", "no"])):
         features = Features({"text": Value("string"), "label": ClassLabel(names=classes)})
@@ -93,7 +93,7 @@ TAGS = [["fun", "sad"], ["sad"], []]
     ],
     ids=["lists", "separated", "columns", "columns of words"],
 )
-def test_load_task_reads_several_labels_of_a_csv(
+def test_load_rows_reads_several_labels_of_a_csv(
     rows: list[dict[str, Any]], flags: dict[str, str], tmp_path: Path
 ) -> None:
     """As lists, with separators, or as columns in the order of the flag: the same labels."""
@@ -105,7 +105,7 @@ def test_load_task_reads_several_labels_of_a_csv(
     assert labels_of(task) == labels_of(task, "test") == expected
 
 
-def test_load_task_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path) -> None:
+def test_load_rows_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path) -> None:
     """Whose order may be another one; a file of rows to predict need not have them."""
     rows = [{"text": "a", "x": "1", "y": "0"}, {"text": "b", "x": "", "y": "0"}]
     path, new = write_csv(tmp_path / "a.csv", rows), write_csv(tmp_path / "b.csv", [{"text": "a"}])
@@ -121,7 +121,7 @@ def test_load_task_columns_of_labels_by_the_names_of_a_checkpoint(tmp_path: Path
         load(validation_file=path, **options)
 
 
-def test_load_task_for_prediction_needs_no_labels_and_no_train_split(
+def test_load_rows_for_prediction_needs_no_labels_and_no_train_split(
     tmp_path: Path, reviews: Path
 ) -> None:
     """A column may be missing or hold no label; a checkpoint brings the names it has learnt."""
@@ -137,12 +137,12 @@ def test_load_task_for_prediction_needs_no_labels_and_no_train_split(
     assert (task.label_names, labels_of(task, "validation")) == (("score",), [4.5, -1.0])
 
 
-def test_load_task_drops_unlabelled_rows_on_request(
+def test_load_rows_drops_unlabelled_rows_on_request(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SNLI has such rows, with "-"; the log says how many, and their texts need not be good."""
     rows = [{"text": "", "label": "-"}, REVIEWS[0], {"text": "x", "label": None}, REVIEWS[1]]
-    task = load_rows(tmp_path, rows, drop_unlabelled=True)
+    task = load_written(tmp_path, rows, drop_unlabelled=True)
     assert task.splits["train"]["text"][:] == [REVIEWS[0]["text"], REVIEWS[1]["text"]]
     source = task.sources["train"]
     assert source.keys() == {"file", "sha256", "rows"}
@@ -152,10 +152,10 @@ def test_load_task_drops_unlabelled_rows_on_request(
         with pytest.raises(
             ValueError, match=r"None is not a label; label the row, or .*--drop_unla"
         ):
-            load_rows(tmp_path, rows[1:], drop_unlabelled=asked)
+            load_written(tmp_path, rows[1:], drop_unlabelled=asked)
 
 
-def test_load_task_reads_empty_cells_as_sets_of_no_labels_if_asked_to(tmp_path: Path) -> None:
+def test_load_rows_reads_empty_cells_as_sets_of_no_labels_if_asked_to(tmp_path: Path) -> None:
     """A sheet of several labels has negative rows with empty cells, which are not to be dropped."""
     rows = [{"text": "a", "label": label} for label in ("fun;sad", "", "sad")]
     path = write_csv(tmp_path / "a.csv", rows)
@@ -173,7 +173,7 @@ def test_load_task_reads_empty_cells_as_sets_of_no_labels_if_asked_to(tmp_path: 
 
 
 @pytest.mark.parametrize("names", [("Text", "LABEL"), (" text", "label "), ("text", "Label")])
-def test_load_task_finds_columns_whose_names_differ_in_case(
+def test_load_rows_finds_columns_whose_names_differ_in_case(
     names: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of another file than the first: tools and people write them otherwise."""
@@ -193,7 +193,7 @@ def test_load_task_finds_columns_whose_names_differ_in_case(
         load(**files)
 
 
-def test_load_task_minus_is_a_class_beside_plus(tmp_path: Path) -> None:
+def test_load_rows_minus_is_a_class_beside_plus(tmp_path: Path) -> None:
     """Elsewhere it may be one too, which only the user knows."""
     rows = [{"text": f"text {index}", "mark": mark} for index, mark in enumerate("+-" * 3)]
     path = write_csv(tmp_path / "rows.csv", rows)
@@ -201,17 +201,17 @@ def test_load_task_minus_is_a_class_beside_plus(tmp_path: Path) -> None:
     assert (task.label_names, labels_of(task, "test")) == (("+", "-"), [0, 1] * 3)
     rows = [{"text": "a", "label": label} for label in "ox-"]
     with pytest.raises(ValueError, match=r"'-' is not a label; .*; if '-' is a class, list it in "):
-        load_rows(tmp_path, rows)
-    task = load_rows(tmp_path, rows, label_names=["o", "-", "x"])
+        load_written(tmp_path, rows)
+    task = load_written(tmp_path, rows, label_names=["o", "-", "x"])
     assert labels_of(task) == [0, 2, 1]
 
 
-def test_load_task_shuffles_by_seed_before_the_limit(tmp_path: Path) -> None:
+def test_load_rows_shuffles_by_seed_before_the_limit(tmp_path: Path) -> None:
     """Files are often sorted by label; the first rows would then be of one label only."""
     rows = [{"text": f"text {index}", "label": str(index // 50)} for index in range(100)]
 
     def first(seed: int | None) -> list[str]:
-        task = load_rows(tmp_path, rows, shuffle_seed=seed, max_train_samples=20)
+        task = load_written(tmp_path, rows, shuffle_seed=seed, max_train_samples=20)
         return task.splits["train"]["text"][:]
 
     assert first(1) == first(1)
@@ -219,25 +219,25 @@ def test_load_task_shuffles_by_seed_before_the_limit(tmp_path: Path) -> None:
     assert first(None) == [row["text"] for row in rows[:20]]
 
 
-def test_load_task_validation_fraction_keeps_the_proportions(tmp_path: Path) -> None:
+def test_load_rows_validation_fraction_keeps_the_proportions(tmp_path: Path) -> None:
     """The same seed gives the same rows, those of earlier records, and the record says so."""
     for labels in ("abcdefghij", [i / 2 for i in range(10)], [["a"]] * 10):
         rows = [{"text": f"text {index}", "label": label} for index, label in enumerate(labels)]
-        splits = load_rows(tmp_path, rows, validation_fraction=0.3).splits.values()
+        splits = load_written(tmp_path, rows, validation_fraction=0.3).splits.values()
         assert [split.num_rows for split in splits] == [7, 3], "single labels, numbers and lists"
     for label, picked in (("ab", ["3", "5", "6", "7", "9"]), ([["a"]], ["0", "1", "3", "6", "18"])):
         rows = [{"text": str(i), "label": label[(i % 5 == 0) % len(label)]} for i in range(20)]
-        task = load_rows(tmp_path, rows, validation_fraction=0.25)
+        task = load_written(tmp_path, rows, validation_fraction=0.25)
         assert task.splits["validation"]["text"][:] == picked
         assert {*task.splits["train"]["text"], *picked} == {row["text"] for row in rows}
     source = task.sources["validation"]
     assert (source["file"], source["split_off"], source["rows"]) == ("rows.jsonl", 0.25, 5)
-    other = load_rows(tmp_path, rows, validation_fraction=0.25, shuffle_seed=1)
+    other = load_written(tmp_path, rows, validation_fraction=0.25, shuffle_seed=1)
     assert other.splits["validation"]["text"][:] != picked
 
 
 @pytest.mark.parametrize("source", ["validation_file", "validation_fraction"])
-def test_load_task_of_soft_labels_validates_with_the_most_probable_class(
+def test_load_rows_of_soft_labels_validates_with_the_most_probable_class(
     source: str, tmp_path: Path
 ) -> None:
     """Only train rows have probabilities to learn; accuracy needs one class a row."""
@@ -246,22 +246,22 @@ def test_load_task_of_soft_labels_validates_with_the_most_probable_class(
     held_out: Any = 0.5
     if source == "validation_file":
         held_out = write_jsonl(tmp_path / "validation.jsonl", rows)
-    task = load_rows(tmp_path, rows, label_names=["no", "yes"], **{source: held_out})
+    task = load_written(tmp_path, rows, label_names=["no", "yes"], **{source: held_out})
     assert "probabilities" in task.splits["train"].column_names, "the premise"
     tokenizer = build_tokenizer(row["text"] for row in rows)
-    encoded = encode_task(task, tokenizer)
+    encoded = encode_rows(task, tokenizer)
     ids = {name: [int(text[5:]) % 2 for text in part["text"]] for name, part in task.splits.items()}
     to_learn = [[0.2, 0.8] if is_yes else [0.7, 0.3] for is_yes in ids["train"]]
     assert encoded["train"]["labels"][:] == to_learn
     assert encoded["validation"]["labels"][:] == ids["validation"]
 
 
-def test_load_task_validation_fraction_keeps_equal_texts_together(tmp_path: Path) -> None:
+def test_load_rows_validation_fraction_keeps_equal_texts_together(tmp_path: Path) -> None:
     """Accuracy on texts that were trained on says nothing about new ones."""
     counts = [1] * 60 + [2] * 30 + [5] * 15 + [30]
     texts = [f"text {index}" for index, count in enumerate(counts) for _ in range(count)]
     rows = [{"text": text, "label": "abc"[int(text[5:]) % 3]} for text in texts]
-    train, validation = load_rows(tmp_path, rows, validation_fraction=0.2).splits.values()
+    train, validation = load_written(tmp_path, rows, validation_fraction=0.2).splits.values()
     assert set(train["text"]).isdisjoint(validation["text"])
     assert sorted([*train["text"], *validation["text"]]) == sorted(texts)
     assert Counter(validation["label"]) == {0: 19, 1: 13, 2: 13}, "a fifth of each"
@@ -271,16 +271,16 @@ def test_load_task_validation_fraction_keeps_equal_texts_together(tmp_path: Path
     for fraction, side in ((0.2, "validate"), (0.6, "train")):
         message = f"{fraction} of 4 train rows leaves none to {side} .*; add rows with other texts"
         with pytest.raises(ValueError, match=message):
-            load_rows(tmp_path, rows, validation_fraction=fraction)
+            load_written(tmp_path, rows, validation_fraction=fraction)
     # One of the two texts of a pair may be on both sides: a premise has several hypotheses.
     rows = [{"text": f"{i // 4}", "text_pair": f"{i // 2}", "label": i % 2} for i in range(40)]
-    splits = load_rows(tmp_path, rows, validation_fraction=0.5).splits.values()
+    splits = load_written(tmp_path, rows, validation_fraction=0.5).splits.values()
     of_train, others = (set(zip(s["text"], s["text_pair"], strict=True)) for s in splits)
     assert of_train.isdisjoint(others)
     assert {first for first, _ in of_train} & {first for first, _ in others}
 
 
-def test_load_task_and_encode_task_leave_nothing_beside_the_rows_of_a_user(
+def test_load_rows_and_encode_task_leave_nothing_beside_the_rows_of_a_user(
     tmp_path: Path, reviews: Path, tokenizer: TokenizersBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of somebody's data is in a folder that ends with the process, and nowhere else."""
@@ -290,8 +290,8 @@ def test_load_task_and_encode_task_leave_nothing_beside_the_rows_of_a_user(
     load(train_file=reviews).splits.save_to_disk(tmp_path / "mine")
     before = set(tmp_path.rglob("*"))
     task = load(train_file=reviews, test_file=test, validation_fraction=0.5, shuffle_seed=1)
-    rows = encode_task(task, tokenizer)
-    mine = encode_task(replace(task, splits=load_from_disk(tmp_path / "mine")), tokenizer)
+    rows = encode_rows(task, tokenizer)
+    mine = encode_rows(replace(task, splits=load_from_disk(tmp_path / "mine")), tokenizer)
     assert mine["train"]["input_ids"][:] == [tokenizer(row["text"]).input_ids for row in REVIEWS]
     assert set(tmp_path.rglob("*")) == before
     folder = Path(scratch_file()).parent
@@ -299,7 +299,7 @@ def test_load_task_and_encode_task_leave_nothing_beside_the_rows_of_a_user(
         assert {Path(file["filename"]).parent for file in split.cache_files} == {folder}
 
 
-def test_load_task_in_forks_reads_the_rows_of_each(tmp_path: Path) -> None:
+def test_load_rows_in_forks_reads_the_rows_of_each(tmp_path: Path) -> None:
     """As processes that a notebook launches: they have inherited the folder of the rows."""
     paths = [tmp_path / f"{name}.jsonl" for name in "abc"]
     for path in paths:
@@ -315,7 +315,7 @@ def _first_text(path: Path) -> str:
     return str(task.splits["train"][0]["text"])
 
 
-def test_load_task_says_that_the_disk_is_full(tmp_path: Path, tokenizer: TokenizersBackend) -> None:
+def test_load_rows_says_that_the_disk_is_full(tmp_path: Path, tokenizer: TokenizersBackend) -> None:
     """A limit on the size of files stands for a full disk; the folder can be another one."""
     path = write_jsonl(tmp_path / "rows.jsonl", REVIEWS * 100)
     task = load(train_file=path)
@@ -323,7 +323,7 @@ def test_load_task_says_that_the_disk_is_full(tmp_path: Path, tokenizer: Tokeniz
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
     try:
-        for write in (lambda: load(train_file=path), lambda: encode_task(task, tokenizer)):
+        for write in (lambda: load(train_file=path), lambda: encode_rows(task, tokenizer)):
             with pytest.raises(OSError, match=r"rows do not fit into .*; free space"):
                 write()
     finally:
@@ -340,20 +340,20 @@ def test_load_task_says_that_the_disk_is_full(tmp_path: Path, tokenizer: Tokeniz
         ({"text": "a"}, "'label': None is not a label; label the row, or leave all such rows out"),
     ],
 )
-def test_load_task_names_bad_row_by_file_row_and_column(
+def test_load_rows_names_bad_row_by_file_row_and_column(
     tmp_path: Path, row: dict[str, Any], message: str
 ) -> None:
     """Otherwise a tensor error would follow much later, without the place."""
     place = r"row 1 \(counted from 0\) of .+rows\.jsonl, column "
     with pytest.raises(ValueError, match=place + message):
-        load_rows(tmp_path, [REVIEWS[0], row, REVIEWS[1]])
+        load_written(tmp_path, [REVIEWS[0], row, REVIEWS[1]])
 
 
-def test_load_task_counts_the_rows_without_a_text(tmp_path: Path) -> None:
+def test_load_rows_counts_the_rows_without_a_text(tmp_path: Path) -> None:
     """Those of a CSV file as a spreadsheet counts them; a text there may take several lines."""
     blank = {"text": " ", "label": "y"}
     with pytest.raises(ValueError, match=r"row 0 .*delete the row\. 2 rows .* fault: 0, 1$"):
-        load_rows(tmp_path, [blank, blank, *REVIEWS])
+        load_written(tmp_path, [blank, blank, *REVIEWS])
     rows = [{"text": "a\nb", "label": "x"}, *[blank] * 11]
     path = write_csv(tmp_path / "rows.csv", rows)
     place = r"row 3 of the sheet, line 4 of the file .*rows\.csv, .*\. 11 rows have such a fault: "
@@ -374,7 +374,7 @@ def test_load_task_counts_the_rows_without_a_text(tmp_path: Path) -> None:
         (REVIEWS, {"train_file": None}, "no train split to learn from; list the --label_names"),
     ],
 )
-def test_load_task_refuses_a_bad_validation_split_and_bad_arguments(
+def test_load_rows_refuses_a_bad_validation_split_and_bad_arguments(
     tmp_path: Path, reviews: Path, rows: list[Any], options: dict[str, Any], message: str
 ) -> None:
     dev = write_jsonl(tmp_path / "dev.jsonl", rows)
@@ -383,14 +383,14 @@ def test_load_task_refuses_a_bad_validation_split_and_bad_arguments(
         load(**{**files, **options})
 
 
-def test_encode_task_keeps_rows_and_labels_and_cuts_texts(reviews: Path) -> None:
+def test_encode_rows_keeps_rows_and_labels_and_cuts_texts(reviews: Path) -> None:
     """Predictions are matched with their texts by row. The tokenizer may have no limit."""
     task = load(train_file=reviews, test_file=reviews)
     for limit, max_length, longest in ((3, None, 3), (3, 5, 5), (10**30, None, 6)):
         tokenizer = build_tokenizer(task.splits["train"]["text"], model_max_length=limit)
         ids = [tokenizer(row["text"]).input_ids[:longest] for row in REVIEWS]
         assert max(map(len, ids)) == longest, "the premise"
-        for split, rows in encode_task(task, tokenizer, max_length).items():
+        for split, rows in encode_rows(task, tokenizer, max_length).items():
             assert set(rows.column_names) == {"input_ids", "labels"}, "the collator adds the mask"
             assert rows["labels"][:] == task.splits[split]["label"][:]
             assert rows["input_ids"][:] == ids
@@ -409,18 +409,18 @@ def test_pairs_have_standard_columns_and_token_types(tmp_path: Path) -> None:
     assert train.features["label"] == ClassLabel(names=list(task.label_names))
     tokenizer = build_tokenizer(train["text"])
     tokenizer.model_input_names = ["input_ids", "attention_mask"]
-    assert encode_task(task, tokenizer)["train"][0]["token_type_ids"] == [0] * 4 + [1] * 5
-    cut = encode_task(task, tokenizer, max_seq_length=4)["train"][0]
+    assert encode_rows(task, tokenizer)["train"][0]["token_type_ids"] == [0] * 4 + [1] * 5
+    cut = encode_rows(task, tokenizer, max_seq_length=4)["train"][0]
     assert cut["token_type_ids"] == [0, 0, 1, 1]
     words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     words.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:0")
     blind = TokenizersBackend(tokenizer_object=words, unk_token="[UNK]")
     with pytest.raises(ValueError, match="TokenizersBackend gives both texts of a pair the same"):
-        encode_task(task, blind)
+        encode_rows(task, blind)
 
 
 @pytest.mark.parametrize("form", ["texts", "pairs", "pairs apart", "translation"])
-def test_encode_task_makes_no_tokens_that_are_cut(
+def test_encode_rows_makes_no_tokens_that_are_cut(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A text of 20 MB would take gigabytes; its first tokens are the same without the rest."""
@@ -441,7 +441,7 @@ def test_encode_task_makes_no_tokens_that_are_cut(
     def encoded() -> list[dict[str, Any]]:
         if form == "translation":
             return encode_pairs(task, tokenizer)["train"].to_list()
-        return encode_task(task, tokenizer, apart=form == "pairs apart")["train"].to_list()
+        return encode_rows(task, tokenizer, apart=form == "pairs apart")["train"].to_list()
 
     sizes: list[int] = []
     encode_plus = LenientTokenizer._encode_plus

@@ -7,7 +7,7 @@ import pytest
 from rows import write_csv
 
 from sase_hf.data.arguments import DataArguments, PairArguments
-from sase_hf.data.splits import load_pairs, load_task
+from sase_hf.data.splits import load_pairs, load_rows
 from sase_hf.data.trained_columns import ROWS_NAME
 
 NEWS = [
@@ -27,43 +27,43 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("folder", [".", ".."])
-def test_load_task_reads_the_columns_of_the_training(
+def test_load_rows_reads_the_columns_of_the_training(
     folder: str, checkpoint: Path, tmp_path: Path
 ) -> None:
     """The usual names would choose `body` and `class`."""
     path = write_csv(tmp_path / "test.csv", NEWS)
     arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
-    task = load_task(arguments, checkpoint=str(checkpoint / folder))
+    task = load_rows(arguments, checkpoint=str(checkpoint / folder))
     assert (task.text_columns, task.label_columns) == (("headline",), ("mood",))
     arguments.text_column_names = ["body"]
-    asked = load_task(arguments, checkpoint=str(checkpoint / folder))
+    asked = load_rows(arguments, checkpoint=str(checkpoint / folder))
     assert asked.text_columns == ("body",), "a flag wins"
 
 
-def test_load_task_reads_the_columns_of_the_training_in_another_case(
+def test_load_rows_reads_the_columns_of_the_training_in_another_case(
     checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = [{name.upper(): value for name, value in row.items()} for row in NEWS]
     path = write_csv(tmp_path / "test.csv", rows)
     arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
-    task = load_task(arguments, checkpoint=str(checkpoint))
+    task = load_rows(arguments, checkpoint=str(checkpoint))
     assert (task.text_columns, task.label_columns) == (("HEADLINE",), ("MOOD",))
     assert "does not have" not in caplog.text
 
 
-def test_load_task_says_that_the_column_of_the_training_is_missing(
+def test_load_rows_says_that_the_column_of_the_training_is_missing(
     checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write_csv(tmp_path / "test.csv", [{"text": "Rain."}, {"text": "Sun."}])
     arguments = DataArguments(test_file=str(path), label_names=["sad", "glad"])
-    assert load_task(arguments, checkpoint=str(checkpoint)).text_columns == ("text",)
+    assert load_rows(arguments, checkpoint=str(checkpoint)).text_columns == ("text",)
     assert f"trained on headline, which {path} does not have; --text_column" in caplog.text
 
 
-def test_load_task_of_a_training_finds_its_own_columns(checkpoint: Path, tmp_path: Path) -> None:
+def test_load_rows_of_a_training_finds_its_own_columns(checkpoint: Path, tmp_path: Path) -> None:
     path = write_csv(tmp_path / "train.csv", NEWS)
     arguments = DataArguments(train_file=str(path), label_column_name="mood")
-    assert load_task(arguments, checkpoint=str(checkpoint)).text_columns == ("body",)
+    assert load_rows(arguments, checkpoint=str(checkpoint)).text_columns == ("body",)
 
 
 def test_load_pairs_keeps_the_direction_of_the_training(tmp_path: Path) -> None:

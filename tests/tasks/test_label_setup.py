@@ -140,7 +140,7 @@ def test_balanced_weights_choose_the_epoch_by_macro_f1(words: str, expected: str
     """Accuracy prefers the epoch that neglects the rare labels, which the weights are for."""
     task = parse_arguments(LabelTask, ["--train_file", "rows.csv", *words.split()])
     data = SimpleNamespace(problem_type="single_label_classification")
-    setup: Any = SimpleNamespace(rows={"train": SimpleNamespace(num_rows=9)}, task=data)
+    setup: Any = SimpleNamespace(tokens={"train": SimpleNamespace(num_rows=9)}, rows=data)
     complete_arguments(task, setup)
     assert task.run_args.metric_for_best_model == expected
     assert task.run_args.greater_is_better is (expected != "loss")
@@ -205,7 +205,7 @@ def test_setup_takes_a_ready_tokenizer_and_sets_its_length(
     model = {"model_name_or_path": checkpoint[0], "embedding_size": None}
     for setup in (ready, set_up(**reviews, **model, max_seq_length=3)):
         assert setup.tokenizer.model_max_length == 3
-        assert max(map(len, setup.rows["train"]["input_ids"])) == 3
+        assert max(map(len, setup.tokens["train"]["input_ids"])) == 3
 
 
 def test_checkpoint_is_evaluated_and_predicts_new_rows(

@@ -202,7 +202,7 @@ def test_training_rows_alone_are_cut_and_exchanged(
     flags: dict[str, Any], expected: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     words = words_for(tmp_path, **flags)
-    splits = parse_arguments(TranslationTask, words).assemble().task.splits
+    splits = parse_arguments(TranslationTask, words).assemble().rows.splits
     train = splits["train"]
     assert list(zip(train["text"], train["text_pair"], strict=True)) == expected
     assert len(splits["validation"]) == len(PAIRS)
@@ -218,10 +218,10 @@ def test_file_of_pairs_alone_is_enough(tmp_path: Path, monkeypatch: pytest.Monke
     folders = [one.run_args.output_dir for one in (task, ranker)]
     assert folders == ["runs/pairs-translator", "runs/pairs-ranker"]
     setup = task.assemble()
-    assert setup.task.text_columns == ("french", "en")
+    assert setup.rows.text_columns == ("french", "en")
     assert setup.model.num_parameters() < 5_000_000
     train, held = (
-        [{row["text"], row["text_pair"]} for row in setup.task.splits[name]]
+        [{row["text"], row["text_pair"]} for row in setup.rows.splits[name]]
         for name in ("train", "validation")
     )
     assert (len(train), len(held)) == (2 * (len(PAIRS) - 2), 2)

@@ -14,7 +14,7 @@ from rows import write_csv, write_jsonl
 from sase_hf.data.arguments import DataArguments
 from sase_hf.data.labels import MULTI_LABEL, REGRESSION, LabelColumn
 from sase_hf.data.rows import read_rows
-from sase_hf.data.splits import load_task
+from sase_hf.data.splits import load_rows
 from sase_hf.training.predictions import predicted_labels, write_predictions
 
 ROWS = [
@@ -46,7 +46,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 def add(file: Path, added: list[dict[str, Any]], folder: Path, **options: Any) -> Path:
     """Write columns beside those of a file."""
     arguments = DataArguments(test_file=str(file), label_names=["no", "yes"], **options)
-    return write_predictions(added, load_task(arguments), arguments, str(folder))
+    return write_predictions(added, load_rows(arguments), arguments, str(folder))
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "jsonl", "jsonl.gz", "json", "parquet"])
@@ -56,7 +56,7 @@ def test_predictions_keep_the_columns_and_the_form_of_their_file(
     """A name that is taken gets an underscore; nothing of the input is lost."""
     names = ["no", "yes"]
     arguments = DataArguments(test_file=write(tmp_path / f"New.Rows.{ending}"), label_names=names)
-    task = load_task(arguments)
+    task = load_rows(arguments)
     added = predicted_labels(LOGITS, task.labels)
     path = write_predictions(added, task, arguments, str(tmp_path / "out"))
     assert path == tmp_path / "out" / f"predictions.{ending}"

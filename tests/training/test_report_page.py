@@ -11,7 +11,7 @@ from rows import write_jsonl
 
 from sase_hf import build_tokenizer
 from sase_hf.data.arguments import DataArguments
-from sase_hf.data.splits import encode_task, load_task
+from sase_hf.data.splits import encode_rows, load_rows
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.training.report import write_report
 
@@ -29,7 +29,7 @@ def test_report_lists_bad_and_good_predictions_under_their_names(
     texts = ["text one", "text two", "text three", "text four"]
     rows = [{"text": t, "label": label} for t, label in zip(texts, labels, strict=True)]
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
-    task = load_task(DataArguments(train_file=path, validation_file=path))
+    task = load_rows(DataArguments(train_file=path, validation_file=path))
     tokenizer = build_tokenizer(texts)
     metrics = metrics_function(load_metrics(None, task.problem_type), task.problem_type)
     output = SimpleNamespace(predictions=np.array(outputs, dtype=np.float32), metrics={})
@@ -42,7 +42,7 @@ def test_report_lists_bad_and_good_predictions_under_their_names(
     )
     model = SimpleNamespace(config=SimpleNamespace(has_attention=False))
     setup: Any = SimpleNamespace(
-        task=task, rows=encode_task(task, tokenizer), tokenizer=tokenizer, model=model
+        rows=task, tokens=encode_rows(task, tokenizer), tokenizer=tokenizer, model=model
     )
     write_report(trainer, setup, {}, "train on more rows", "add rows")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -258,7 +258,7 @@ def test_run_infers_the_problem_type_from_the_labels(
 )
 def test_task_draws_an_arrow_to_what_is_learnt(names: Any, columns: Any, shown: str) -> None:
     task = SimpleNamespace(text_columns=["a", "b"], label_columns=columns, label_names=names)
-    lines = Task.describe(None, SimpleNamespace(task=task, rows={}))
+    lines = Task.describe(None, SimpleNamespace(rows=task, tokens={}))
     assert list(lines) == [f"rows:  ({shown})"]
 
 
@@ -375,7 +375,7 @@ def test_run_plans_fewer_epochs_for_more_rows_and_with_word_vectors(
     for words, epochs in (("", expected), ("--word_vectors v.txt", with_vectors)):
         task = parse_arguments(LabelTask, ["--train_file", "rows.csv", *words.split()])
         data = SimpleNamespace(problem_type="single_label_classification")
-        setup: Any = SimpleNamespace(rows=splits, task=data)
+        setup: Any = SimpleNamespace(tokens=splits, rows=data)
         assert complete_arguments(task, setup)["num_train_epochs"] == epochs
         assert task.run_args.num_train_epochs == epochs
 

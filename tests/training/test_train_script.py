@@ -157,7 +157,7 @@ def test_calibration_that_would_lie_leaves_the_logits(labels: list[int], repeats
     task = SimpleNamespace(problem_type="single_label_classification")
     config = SimpleNamespace(answer_error=0.05)
     model = SimpleNamespace(classifier=SimpleNamespace(output=output), config=config)
-    setup: Any = SimpleNamespace(task=task, rows={"validation": {"labels": labels}}, model=model)
+    setup: Any = SimpleNamespace(rows=task, tokens={"validation": {"labels": labels}}, model=model)
     trainer: Any = SimpleNamespace(predict=lambda *_, **__: SimpleNamespace(predictions=logits))
     found = calibrate(trainer, setup)
     assert (found["temperature"], output.weight.tolist()) == (1, before)
