@@ -25,7 +25,8 @@ from ..utils.files import write_text
 from ..utils.loading import load_checkpoint, load_config, may_be_on_the_hub
 from ..utils.text import one_line
 from ..visualization.picture import heatmap_svg
-from .push import HEATMAP_NAME, PLACEHOLDER, weight_files
+from .checks import weight_files
+from .push import HEATMAP_NAME, PLACEHOLDER
 
 MAX_NAME_LENGTH = 300
 MAX_OUTPUT_LENGTH = 500

@@ -34,7 +34,8 @@ from sase_hf.evaluation.calibration import expected_calibration_error
 from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.records import measured_record
-from sase_hf.hub.push import PUBLIC_NAMES, weight_files
+from sase_hf.hub.checks import weight_files
+from sase_hf.hub.push import PUBLIC_NAMES
 from sase_hf.utils.loading import load_checkpoint
 
 COMPARED = yaml.safe_load((LAB / "systems.yaml").read_text(encoding="utf-8"))
