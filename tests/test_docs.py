@@ -12,6 +12,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PAGES_WITH_RECORDS = [
+    f"model_cards/{name}.md" for name in ("README", "EXPLANATION", "RANKING", "SPEED")
+]
 # Figures with a decimal point or a thousands separator; "5 classes" is not measured.
 FIGURE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d+\.\d+)(?![\w.,])")
 
@@ -63,10 +66,11 @@ def test_figures_in_tables_come_from_records() -> None:
         else:
             lines = map(json.loads, text.splitlines())
             records |= {f"{name}#{record['run']}": record for record in lines}
-    linked = re.findall(r"\((records/[^)]*\.json[^)]*)\)", read("model_cards/README.md"))
-    assert linked
-    assert set(linked) <= records.keys()
-    assert figures_without_record(read("model_cards/README.md"), records) == []
+    for page in PAGES_WITH_RECORDS:
+        linked = re.findall(r"\((records/[^)]*\.json[^)]*)\)", read(page))
+        assert linked, page
+        assert set(linked) <= records.keys(), page
+        assert figures_without_record(read(page), records) == [], page
     # The means of README.md are those of the pages that the studies make from the records.
     pages = read("model_cards/EXPERIMENTS.md") + read("model_cards/TRANSLATION.md")
     experiments = set(re.findall(r"\d+\.\d+ ± \d+\.\d+", pages))
