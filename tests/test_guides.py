@@ -81,7 +81,6 @@ NOT_RUN = {
 # Few rows and steps, where the files of a guide are large or a preset trains for long.
 SHORTER = {
     "train": ["--max_train_samples=60", "--max_eval_samples=20"],
-    "search": ["--max_train_samples=60", "--max_eval_samples=20"],
     "train_retrieval": ["--max_steps=2"],
     "train_translation": ["--max_steps=2"],
 }
@@ -89,6 +88,7 @@ SHORTER = {
 EXAMPLES_NOT_RUN = {
     "serve(page)": "it serves until it is stopped; test_app_browser.py opens its page",
     "trainer = Trainer(": "tests/training/test_trainer.py trains with its loss",
+    "search = Trainer(": "it needs Optuna, which no extra installs",
     'folder = snapshot_download("OWNER/NAME", local_dir="renewed")': "it needs the Hub",
 }
 
@@ -166,8 +166,6 @@ def test_commands_in_help_have_flags_that_exist(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("runs/search").mkdir(parents=True)
-    Path("runs/search/best.yaml").write_text("seed: 1\n", encoding="utf-8")  # of search.py
     for line in commands_in_help(path):
         _, script, *words = shlex.split(line)
         with pytest.raises(Parsed):

@@ -42,7 +42,6 @@ OPTIONAL = {
     "onnx",
     "onnxruntime",
     "sklearn",
-    "optuna",
     "ray",
     "sentence_transformers",
     "gradio",

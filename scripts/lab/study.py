@@ -16,8 +16,8 @@ from the records alone, and the README's pictures with
 The record of the variant cnn_max in yelp5.yaml with seed 42 is the line yelp5/cnn_max-seed42 of
 model_cards/records/study.jsonl; translation.yaml, retrieval.yaml and explanation.yaml have files of
 their own. Some records of study.jsonl were added by hand: trials with scripts/train.py,
-tuning/TASK/TRIAL and precision/TASK, and those of scripts/search.py, search/TASK/MODEL. Programs in
-the commits of the records measured TF-IDF: TASK/linear, and in retrieval.jsonl TASK_tfidf.
+tuning/TASK/TRIAL and precision/TASK. Programs in the commits of the records searched for settings,
+search/TASK/MODEL, and measured TF-IDF: TASK/linear, and in retrieval.jsonl TASK_tfidf.
 """
 
 import argparse
