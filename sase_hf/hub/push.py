@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import (
+    CardData,
     CommitOperationAdd,
     CommitOperationDelete,
     HfApi,
@@ -29,8 +29,9 @@ from transformers.utils import (
 from ..evaluation.privacy import TOKEN
 from ..models import CHECKSUMS_NAME, FAMILIES
 from ..models.checked_files import sha256_of
+from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint
-from .checks import check_card, check_code, check_picture, text_of, weight_files
+from .checks import check_card, check_code, check_files, check_labels, check_picture, weight_files
 
 COMMIT_MESSAGE = "Upload model"
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until `push` knows the name of the repository
@@ -43,8 +44,10 @@ PUBLIC_NAMES = (
 )
 
 # Beside the graphs of an ONNX export.
-EXPORTED_NAMES = {"config.json", "export.json", "predictor.py", "text_limit.py"}
-EXPORTED_NAMES |= {"tokenizer.json", "tokenizer_config.json"}
+EXPORTED_NAMES = (
+    *("config.json", "export.json", "predictor.py", "text_limit.py"),
+    *("tokenizer.json", "tokenizer_config.json"),
+)
 
 # Weights that transformers would load. Old ones of another form must not stay beside new ones.
 # An export of old weights must not stay either.
@@ -69,11 +72,19 @@ ONNX_SECTION = """
 
 @dataclass(frozen=True)
 class Push:
-    """A checkpoint that is fit to be public; `commit` is None if nothing was sent."""
+    """A checkpoint that is fit to be public.
 
-    auto_class: str  # the Auto class that loads it; empty for a Space
-    files: dict[str, Path | bytes]  # the public files, by name
-    left_out: list[str]  # the other files and folders; a folder ends in a slash
+    Attributes:
+        auto_class: The Auto class that loads it; empty for a Space.
+        files: The public files, by name.
+        left_out: The other files and folders; a folder ends in a slash.
+        repo_id: The repository, `OWNER/NAME`.
+        commit: The SHA of the commit; None if nothing was sent.
+    """
+
+    auto_class: str
+    files: dict[str, Path | bytes]
+    left_out: list[str]
     repo_id: str = PLACEHOLDER
     commit: str | None = None
 
@@ -128,60 +139,80 @@ def push(
     """
     validate_repo_id(repo_id)
     about = about or {}
-    done = prepare(checkpoint, about, handler=handler)
+    repo_type = "model" if page is None else "space"
+    fit = prepare(checkpoint, about, handler=handler)
     if onnx is not None:
-        done.files.update(_exported_files(Path(onnx), Path(checkpoint), repo_id))
-    kind: Any = {"repo_type": "model" if page is None else "space"}
+        fit.files.update(_exported_files(Path(onnx), Path(checkpoint), repo_id))
     if not dry_run:
-        repo_id = create_repository(repo_id, private=private, token=token, **kind)
+        repo_id = create_repository(repo_id, private=private, token=token, repo_type=repo_type)
     card = ModelCard.load(Path(checkpoint, REPOCARD_NAME))
     vars(card.data).update({name: value for name, value in about.items() if value})
-    card.content += ONNX_SECTION * (onnx is not None)
-    done.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
-    done = replace(done, repo_id=repo_id)
+    if onnx is not None:
+        card.content += ONNX_SECTION
+    fit.files[REPOCARD_NAME] = str(card).replace(PLACEHOLDER, repo_id).encode()
+    fit = replace(fit, repo_id=repo_id)
     if page is not None:
-        done = replace(done, auto_class="", files=_files_of_space(card.data, repo_id, page))
+        fit = replace(fit, auto_class="", files=_files_of_space(card.data, repo_id, page))
     if dry_run:
-        return done
-    api = HfApi(token=token)
+        return fit
     with reraise_naming(repo_id):
-        if revision is not None:
-            api.create_branch(repo_id, branch=revision, exist_ok=True, **kind)
-        held = set(api.list_repo_files(repo_id, revision=revision, **kind)) - {*done.files}
-        if page is not None and (others := sorted(held - {".gitattributes"})):
-            raise ValueError(
-                f"the Space {repo_id} holds {len(others)} files that are not of a page: "
-                f"{', '.join(others[:5])}; delete them there, or name a new Space"
-            )
-        changes: list[Any] = [
-            *(CommitOperationAdd(name, file) for name, file in done.files.items()),
-            *(CommitOperationDelete(name) for name in filter(WEIGHTS.fullmatch, sorted(held))),
-        ]
-        # `upload_folder` is no choice: it splits an upload of some minutes into several commits.
-        commit = api.create_commit(
-            repo_id, changes, commit_message=commit_message, revision=revision, **kind
+        commit = _upload(HfApi(token=token), fit, repo_type, revision, commit_message)
+    return replace(fit, commit=commit)
+
+
+def _upload(
+    api: HfApi, fit: Push, repo_type: str, revision: str | None, commit_message: str
+) -> str:
+    """Send all files and delete old weights, as one commit; return its SHA.
+
+    Raises ValueError for a Space with other files.
+    """
+    if revision is not None:
+        api.create_branch(fit.repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
+    held = api.list_repo_files(fit.repo_id, revision=revision, repo_type=repo_type)
+    others = sorted(set(held) - fit.files.keys())
+    foreign = [name for name in others if name != ".gitattributes"]
+    if repo_type == "space" and foreign:
+        raise refusal(
+            f"the Space {fit.repo_id} holds {len(foreign)} files that are not of a page: "
+            f"{', '.join(foreign[:5])}",
+            "delete them there, or name a new Space",
         )
-    return replace(done, commit=commit.oid)
+    additions = [CommitOperationAdd(name, file) for name, file in fit.files.items()]
+    deletions = [CommitOperationDelete(name) for name in others if WEIGHTS.fullmatch(name)]
+    # `upload_folder` is no choice: it splits an upload of some minutes into several commits.
+    commit = api.create_commit(
+        fit.repo_id,
+        [*additions, *deletions],
+        commit_message=commit_message,
+        revision=revision,
+        repo_type=repo_type,
+    )
+    return commit.oid
 
 
 def _exported_files(exported: Path, folder: Path, repo_id: str) -> dict[str, Path | bytes]:
     """Return the files of an ONNX export; raise ValueError if other weights were exported."""
-    if not (exported / "export.json").is_file():
+    record_path = exported / "export.json"
+    if not record_path.is_file():
         raise ValueError(f"{exported} is no folder of an export: it has no export.json")
-    record = json.loads((exported / "export.json").read_text(encoding="utf-8"))
+    record = json.loads(record_path.read_text(encoding="utf-8"))
     checksum = record["checkpoint"].get("sha256", "no single file of weights")
     if checksum not in (folder / CHECKSUMS_NAME).read_text(encoding="utf-8"):
-        raise ValueError(f"{exported} is not an export of the weights in {folder}; export again")
+        raise refusal(f"{exported} is not an export of the weights in {folder}", "export again")
     for name, digest in record.get("sha256", {}).items():
-        if not (exported / name).is_file() or sha256_of(exported / name) != digest:
-            raise ValueError(f"{name} in {exported} is not as it was exported; export again")
-    names = sorted(EXPORTED_NAMES | record["files"].keys())
-    files: dict[str, Path | bytes] = {f"onnx/{name}": exported / name for name in names}
+        path = exported / name
+        if not path.is_file() or sha256_of(path) != digest:
+            raise refusal(f"{name} in {exported} is not as it was exported", "export again")
+    files: dict[str, Path | bytes] = {}
+    for name in sorted({*EXPORTED_NAMES, *record["files"]}):
+        files[f"onnx/{name}"] = exported / name
     record["checkpoint"]["name"] = repo_id  # not that of a folder of this machine
-    return files | {"onnx/export.json": (json.dumps(record, indent=2) + "\n").encode()}
+    files["onnx/export.json"] = (json.dumps(record, indent=2) + "\n").encode()
+    return files
 
 
-def _files_of_space(card: Any, repo_id: str, page: str) -> dict[str, Path | bytes]:
+def _files_of_space(card: CardData, repo_id: str, page: str) -> dict[str, Path | bytes]:
     """Return the files of a static Space: a page, and a README.md with the licence of the card."""
     licence = {name: card.get(name) for name in ("license", "license_name", "license_link")}
     front = SpaceCardData(sdk="static", title=repo_id.rpartition("/")[2], **licence).to_yaml()
@@ -195,12 +226,16 @@ def create_repository(
     """Create `OWNER/NAME`, or `NAME` of the user's own, unless it exists; return its full name."""
     api = HfApi(token=token)
     with reraise_naming(repo_id):
-        kind: Any = {"repo_type": repo_type}
-        sdk = "static" if repo_type == "space" else None
-        options: Any = {"private": private or None, "exist_ok": True, "space_sdk": sdk, **kind}
-        repo_id = api.create_repo(repo_id, **options).repo_id
-        if private and not api.repo_info(repo_id, **kind).private:  # `create_repo` leaves it
-            raise ValueError(f"{repo_id} exists and is public; make it private in its settings")
+        repo_id = api.create_repo(
+            repo_id,
+            repo_type=repo_type,
+            private=private or None,
+            exist_ok=True,
+            space_sdk="static" if repo_type == "space" else None,
+        ).repo_id
+        # `create_repo` leaves an existing repository as it is.
+        if private and not api.repo_info(repo_id, repo_type=repo_type).private:
+            raise refusal(f"{repo_id} exists and is public", "make it private in its settings")
     return repo_id
 
 
@@ -210,19 +245,22 @@ def reraise_naming(repo_id: str) -> Iterator[None]:
     try:
         yield
     except (errors.HTTPError, OSError, RuntimeError) as error:  # type: ignore[attr-defined]
-        # RuntimeError: a file could not be sent; its cause has the reason.
-        cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
+        cause: BaseException = error
+        if isinstance(error, RuntimeError) and error.__cause__:  # a file could not be sent
+            cause = error.__cause__
         status = getattr(getattr(cause, "response", None), "status_code", 0)
         way_out = _WAYS_OUT.get(status, "push again when the Hub can be reached")
         if isinstance(cause, errors.OfflineModeIsEnabled):
             way_out = "unset HF_HUB_OFFLINE, or give --dry_run, which needs no network"
         reason = TOKEN.sub("[token]", " ".join(str(cause).split())).rstrip(".")
         # The traceback of the original would show the request with its token.
-        raise OSError(f"cannot push to {repo_id}: {reason}. No file changed; {way_out}") from None
+        raise refusal(
+            f"cannot push to {repo_id}: {reason}. No file changed", way_out, OSError
+        ) from None
 
 
 def prepare(
-    checkpoint: str | Path, about: Mapping[str, Any] | None = None, *, handler: bool = False
+    checkpoint: str | Path, about: Mapping[str, str | None] | None = None, *, handler: bool = False
 ) -> Push:
     """Choose the public files of a checkpoint and check them, the card as if it held `about`, too.
 
@@ -235,31 +273,29 @@ def prepare(
     model, _ = load_checkpoint(str(checkpoint), strict=True)
     family = FAMILIES[model.config.model_type]
     if handler and model.can_generate():
-        raise ValueError(f"{checkpoint} translates, and the handler does not; leave --handler out")
-    names = [*PUBLIC_NAMES, *model.json_files, *family.files]
-    names += [GENERATION_CONFIG_NAME] * model.can_generate()
-    names = sorted([*weights, *(name for name in names if (folder / name).is_file())])
+        raise refusal(f"{checkpoint} translates, and the handler does not", "leave --handler out")
+    allowed = [*PUBLIC_NAMES, *model.json_files, *family.files]
+    if model.can_generate():
+        allowed.append(GENERATION_CONFIG_NAME)
+    names = sorted([*weights, *(name for name in allowed if (folder / name).is_file())])
     check_code(folder, model, family)
     check_card(folder / REPOCARD_NAME, about or {})
     if HEATMAP_NAME in names:
         check_picture(folder / HEATMAP_NAME)
-    has_labels = model.is_head and family.objective == "labels"
-    labels = (model.config.id2label or {}).values() if has_labels else ()
-    if unnamed := [name for name in labels if re.fullmatch(r"LABEL_\d+", name)]:
-        raise ValueError(
-            f"the labels are called {', '.join(unnamed[:3])}. Name them with --label_names when "
-            "training, or in model.config.id2label and label2id"
-        )
-    for name in names:
-        if not (folder / name).resolve().is_relative_to(folder.resolve()):
-            raise ValueError(f"{name} in {folder} is a link to a file elsewhere; put a copy there")
-        if TOKEN.search(text_of(folder / name)):
-            raise ValueError(f"{name} in {folder} holds a Hugging Face token; take it out")
+    check_labels(model, family)
+    check_files(folder, names)
     files: dict[str, Path | bytes] = {name: folder / name for name in names}
     if handler:
-        lines = metadata.requires("sase_hf") or ()
-        needed = [line for line in lines if re.match(r"(torch|transformers)\b(?!-)", line)]
-        files |= {"handler.py": HANDLER, "requirements.txt": "\n".join(needed).encode()}
-    others = (path for path in folder.iterdir() if path.name not in files)
-    left_out = sorted(f"{path.name}/" if path.is_dir() else path.name for path in others)
-    return Push(model._auto_class, files, left_out)
+        files["handler.py"] = HANDLER
+        files["requirements.txt"] = _requirements_of_handler().encode()
+    left_out = []
+    for path in folder.iterdir():
+        if path.name not in files:
+            left_out.append(f"{path.name}/" if path.is_dir() else path.name)
+    return Push(model._auto_class, files, sorted(left_out))
+
+
+def _requirements_of_handler() -> str:
+    """Return the lines on torch and transformers among the requirements of this package."""
+    lines = metadata.requires("sase_hf") or ()
+    return "\n".join(line for line in lines if re.match(r"(torch|transformers)\b(?!-)", line))

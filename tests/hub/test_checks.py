@@ -72,7 +72,7 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
             change_json(f / "config.json", id2label={"0": "LABEL_0"}, label2id=None),
             write_checksums(f),
         ),
-        r"labels are called LABEL_0\. .*--label_names.*id2label",
+        r"labels are called LABEL_0; .*--label_names.*id2label",
     ),
     "link to a file elsewhere": (
         lambda f: (f / "modules.json").symlink_to((f / "modules.json").rename(f.parent / "m")),
