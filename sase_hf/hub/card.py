@@ -9,31 +9,34 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, get_local_safetensors_metadata
 from huggingface_hub.constants import REPOCARD_NAME
 from jinja2 import Environment, FileSystemLoader
-from transformers import pipeline
+from transformers import PreTrainedConfig, TokenizersBackend, pipeline
 from yaml import YAMLError
 
 from ..models import FAMILIES, Family
 from ..models.checked_files import checksum_lines
+from ..models.checked_model import CheckedPreTrainedModel
+from ..utils.errors import refusal
 from ..utils.files import write_text
 from ..utils.loading import load_checkpoint, load_config, may_be_on_the_hub
 from ..utils.text import one_line
 from ..visualization.picture import heatmap_svg
 from .checks import weight_files
-from .push import HEATMAP_NAME, PLACEHOLDER
+from .push import HEATMAP_NAME, LICENCE_FIELDS, PLACEHOLDER
+
+JsonObject = Mapping[str, Any]
 
 MAX_NAME_LENGTH = 300
 MAX_OUTPUT_LENGTH = 500
 
 # Only the owner of a model knows these: entries of the front matter, prose in Markdown, and the
 # meanings of the labels.
-ABOUT_DATA = ("license", "license_name", "license_link", "language", "datasets")
+ABOUT_DATA = (*LICENCE_FIELDS, "language", "datasets")
 ABOUT_PROSE = ("summary", "task", "data", "limits")
 ABOUT = (*ABOUT_DATA, *ABOUT_PROSE, "labels")
 
@@ -42,18 +45,19 @@ HIDDEN = ("disable_tqdm", "logging_", "output_dir", "overwrite_", "push_to_", "h
 
 # Numbers that tell nothing about the answers of the model: the Hub lists the others as its results.
 NO_RESULTS = ("penalty", "rationale_cost", "calibration_error_before")
+NOT_NAMED = ("loss", "penalty")  # among the results of a card, to a reader
 
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent))  # Markdown, not HTML
 
 
 def model_card(
-    config: Any,
-    record: Mapping[str, Any] | None = None,
+    config: PreTrainedConfig,
+    record: JsonObject | None = None,
     *,
     name: str,
     num_parameters: int,
     repo_id: str | None = None,
-    about: Mapping[str, Any] | None = None,
+    about: JsonObject | None = None,
     checksums: str = "",
     example: Mapping[str, str] | None = None,
 ) -> str:
@@ -71,41 +75,52 @@ def model_card(
         checksums: The lines of the checkpoint's `SHA256SUMS`.
         example: `output`, the model's answer to the card's example, and `heatmap`, an SVG.
     """
-    record, about = record or {}, about or {}
-    if unknown := sorted(set(about) - set(ABOUT)):
-        raise ValueError(f"{', '.join(unknown)}: not a field of a card; use {', '.join(ABOUT)}")
+    record = record or {}
+    about = about or {}
+    unknown = sorted(set(about) - set(ABOUT))
+    if unknown:
+        raise refusal(f"{', '.join(unknown)}: not a field of a card", f"use {', '.join(ABOUT)}")
     family = FAMILIES[config.model_type]
-    classes = {cls.__name__: cls for cls in (family.base_model, *family.heads.values())}
-    model_class = classes[(config.architectures or [family.base_model.__name__])[0]]
-    labels = sorted((int(index), label) for index, label in (config.id2label or {}).items())
-    meanings = {str(label): meaning for label, meaning in about.get("labels", {}).items()}
-    settings = record.get("arguments", {}).items()
+    architectures = config.architectures or [family.base_model.__name__]
+    model_class = family.classes[architectures[0]]
+    settings = {
+        name: value
+        for name, value in record.get("arguments", {}).items()
+        if not name.startswith(HIDDEN)
+    }
     return _TEMPLATES.get_template(f"card_{config.model_type}.md").render(
         card_data=_front_matter(family, model_class, name, record, about).to_yaml(),
         config=config,
         family=family,
         model_class=model_class,
         title=_escape(name),
-        about={key: str(text).strip() for key, text in about.items()},
+        about={field: str(text).strip() for field, text in about.items()},
         text=json.dumps(_snippet_input(model_class)),
         example=example,
         heatmap=HEATMAP_NAME,
         checkpoint=json.dumps(repo_id or PLACEHOLDER),
         is_placeholder=repo_id is None,
-        labels=[(_escape(label), _escape(meanings.get(label))) for _, label in labels],
+        labels=_labels(config, about.get("labels", {})),
         num_parameters=num_parameters,
         checksums=checksums.strip(),
         record=_escape({**record, "metrics": _finite_metrics(record)}),
-        settings=_escape({key: value for key, value in settings if not key.startswith(HIDDEN)}),
+        settings=_escape(settings),
     )
+
+
+def _labels(config: PreTrainedConfig, meanings: Mapping[Any, str]) -> list[tuple[str, str | None]]:
+    """Return the labels in the order of the logits, each with its meaning, ready for Markdown."""
+    named = {str(label): meaning for label, meaning in meanings.items()}
+    labels = sorted((int(index), label) for index, label in (config.id2label or {}).items())
+    return [(_escape(label), _escape(named.get(label))) for _, label in labels]
 
 
 def write_model_card(
     checkpoint_dir: str | Path,
-    record: Mapping[str, Any] | None = None,
+    record: JsonObject | None = None,
     repo_id: str | None = None,
-    about: Mapping[str, Any] | None = None,
-    loaded: tuple[Any, Any] | None = None,
+    about: JsonObject | None = None,
+    loaded: tuple[CheckedPreTrainedModel, TokenizersBackend] | None = None,
 ) -> Path:
     """Write `README.md` and its heatmap into the folder of a checkpoint; return the former's path.
 
@@ -114,9 +129,13 @@ def write_model_card(
     The model reads the card's example, a fixed text, so no text of its training gets into the card.
     Raises as `load_checkpoint` does.
     """
-    folder, path = Path(checkpoint_dir), Path(checkpoint_dir, REPOCARD_NAME)
-    weight_files(folder)
-    old: Any = getattr(_read_card(path), "data", {})
+    folder = Path(checkpoint_dir)
+    weight_files(folder)  # raises if there are none
+    path = folder / REPOCARD_NAME
+    old_card = _read_card(path)
+    kept = {}
+    if old_card is not None:
+        kept = {field: old_card.data[field] for field in ABOUT_DATA if old_card.data.get(field)}
     example = _run_example(*(loaded or load_checkpoint(str(folder))))
     card = model_card(
         load_config(str(folder)),
@@ -124,11 +143,12 @@ def write_model_card(
         name=folder.resolve().name,
         num_parameters=sum(get_local_safetensors_metadata(folder).parameter_count.values()),
         repo_id=repo_id,
-        about={**{key: old[key] for key in ABOUT_DATA if old.get(key)}, **(about or {})},
+        about={**kept, **(about or {})},
         checksums=checksum_lines(folder),
         example=example,
     )
-    if heatmap := example.get("heatmap"):
+    heatmap = example.get("heatmap")
+    if heatmap:
         write_text(folder / HEATMAP_NAME, heatmap)
     else:
         (folder / HEATMAP_NAME).unlink(missing_ok=True)
@@ -136,7 +156,7 @@ def write_model_card(
     return path
 
 
-def _snippet_input(model_class: Any) -> str | dict[str, str]:
+def _snippet_input(model_class: type[CheckedPreTrainedModel]) -> str | dict[str, str]:
     """Return the text or pair that the examples of a card read, whatever the training texts."""
     if model_class.can_generate():
         return "A dog runs across a field."
@@ -145,26 +165,30 @@ def _snippet_input(model_class: Any) -> str | dict[str, str]:
     return "The room was small, but the breakfast was not bad at all."
 
 
-def _run_example(model: Any, tokenizer: Any) -> dict[str, str]:
+def _run_example(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) -> dict[str, str]:
     """Return the answer of a model to its snippet, as Python prints it, and the heatmap if any."""
     if not model.is_head:
         return {}
-    read: Any = partial(pipeline, model=model, tokenizer=tokenizer)
+
+    def run(task: Any, **options: Any) -> Any:
+        read = pipeline(task, model=model, tokenizer=tokenizer)
+        return read(_snippet_input(type(model)), **options)
+
     explain = FAMILIES[model.config.model_type].pipeline_task
-    text, attends = _snippet_input(type(model)), model.config.has_attention
+    attends = model.config.has_attention
     if model.can_generate():
-        result = read(explain)(text, num_beams=12, max_new_tokens=50, max_length=None)
-        answer: Any = [result["translation_text"]]
+        result = run(explain, num_beams=12, max_new_tokens=50, max_length=None)
+        answer = [result["translation_text"]]
     else:
-        result = read(explain)(text, truncation=True) if attends else None
-        answer = read("text-classification")(text, truncation=True)
-        for one in answer if isinstance(answer, list) else [answer]:
-            one["score"] = float(f"{one['score']:.4g}")
+        result = run(explain, truncation=True) if attends else None
+        answer = run("text-classification", truncation=True)
+        for label in answer if isinstance(answer, list) else [answer]:
+            label["score"] = float(f"{label['score']:.4g}")
     heatmap = heatmap_svg(result) if attends else ""
     return {"output": repr(answer)[:MAX_OUTPUT_LENGTH], "heatmap": heatmap}
 
 
-def card_facts(checkpoint: str, about: Mapping[str, Any] | None = None) -> dict[str, str]:
+def card_facts(checkpoint: str, about: JsonObject | None = None) -> dict[str, str]:
     """Return what the card of a checkpoint says on data, language, licence, results and limits.
 
     What the card does not say is empty. Without a card that can be read, there are no facts.
@@ -174,30 +198,43 @@ def card_facts(checkpoint: str, about: Mapping[str, Any] | None = None) -> dict[
     card = _read_card(folder / REPOCARD_NAME if folder.is_dir() else checkpoint)
     if card is None:
         return {}
-    data = vars(card.data) | {name: entry for name, entry in (about or {}).items() if entry}
-    measured: dict[str, list[str]] = {}
-    for x in data.get("eval_results") or ():
-        if x.metric_type not in ("loss", "penalty"):
-            rows = f"{x.dataset_split} rows of" if x.dataset_split else ""
-            name = f"{rows} {x.dataset_name}".strip()
-            measured.setdefault(name, []).append(f"{x.metric_type} {x.metric_value}")
-    facts = {
-        "Trained on": data.get("trained_on") or data.get("datasets"),
-        "Language": data.get("language"),
-        "Licence": [data[name] for name in ABOUT_DATA[:3] if data.get(name)],
-        "Measured": [f"{', '.join(x)} on {name}" for name, x in measured.items()],
+    replaced = {field: entry for field, entry in (about or {}).items() if entry}
+    data = {**vars(card.data), **replaced}
+    return {
+        "Trained on": _listed(data.get("trained_on") or data.get("datasets")),
+        "Language": _listed(data.get("language")),
+        "Licence": _listed([data[field] for field in LICENCE_FIELDS if data.get(field)]),
+        "Measured": _listed(_measurements(data.get("eval_results") or [])),
         "Limits": _limits(card.text),
     }
-    texts = (", ".join(map(str, x)) if isinstance(x, list) else x or "" for x in facts.values())
-    return dict(zip(facts, map(str, texts), strict=True))
+
+
+def _listed(entry: object) -> str:
+    """Return an entry of a front matter as text: the parts of a list, or what stands there."""
+    return ", ".join(map(str, entry)) if isinstance(entry, list) else str(entry or "")
+
+
+def _measurements(results: Sequence[EvalResult]) -> list[str]:
+    """Return for each dataset and split what was measured on it, but for the loss."""
+    numbers: dict[str, list[str]] = {}
+    for result in results:
+        if result.metric_type in NOT_NAMED:
+            continue
+        rows = result.dataset_name
+        if result.dataset_split:
+            rows = f"{result.dataset_split} rows of {rows}"
+        numbers.setdefault(rows, []).append(f"{result.metric_type} {result.metric_value}")
+    return [f"{', '.join(measured)} on {rows}" for rows, measured in numbers.items()]
 
 
 def _limits(text: str) -> str:
     """Return the limits that a card lists, a line for each, without the marks of Markdown."""
     section = text.partition("\n## Limits and biases\n")[2].partition("\n## ")[0]
-    items = re.split(r"\n\s*\n|^[*-] ", section, flags=re.MULTILINE)
-    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)|[*`]", r"\1", item) for item in items)
-    return "\n".join(filter(None, (" ".join(item.split()) for item in plain)))
+    limits = []
+    for item in re.split(r"\n\s*\n|^[*-] ", section, flags=re.MULTILINE):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)|[*`]", r"\1", item)
+        limits.append(" ".join(plain.split()))
+    return "\n".join(filter(None, limits))
 
 
 def _read_card(card: str | Path) -> ModelCard | None:
@@ -209,18 +246,21 @@ def _read_card(card: str | Path) -> ModelCard | None:
 
 
 def _front_matter(
-    family: Family, model_class: Any, name: str, record: Mapping[str, Any], about: Mapping[str, Any]
+    family: Family,
+    model_class: type[CheckedPreTrainedModel],
+    name: str,
+    record: JsonObject,
+    about: JsonObject,
 ) -> ModelCardData:
     """Return the data for the Hub: library, task, origins, and the results as a model index."""
     task = "feature-extraction" if model_class is family.base_model else family.hub_task
-    sources = record.get("sources", {})
     results = _results(task, record)
-    owned = {key: about[key] for key in ABOUT_DATA if key in about}
-    datasets = _datasets(sources, owned.pop("datasets", None) or [])
-    arguments = record.get("arguments", {})
-    start = arguments.get("encoder_name_or_path") or arguments.get("model_name_or_path") or ""
-    if trained_on := _trained_on(sources.get("train"), "" if datasets else about.get("data", "")):
-        owned["trained_on"] = trained_on
+    sources = record.get("sources", {})
+    fields = {field: about[field] for field in ABOUT_DATA if field in about}
+    datasets = _datasets(sources, fields.pop("datasets", None) or [])
+    trained_on = _trained_on(sources.get("train"), "" if datasets else about.get("data", ""))
+    if trained_on:
+        fields["trained_on"] = trained_on
     return ModelCardData(
         library_name="transformers",
         pipeline_tag=task,
@@ -228,23 +268,33 @@ def _front_matter(
         model_name=_name(name) if results else None,
         eval_results=results or None,
         datasets=datasets or None,
-        base_model=start if "/" in start and may_be_on_the_hub(start) else None,
-        **owned,
+        base_model=_base_model(record.get("arguments", {})),
+        **fields,
     )
 
 
-def _results(task: str, record: Mapping[str, Any]) -> list[EvalResult]:
+def _base_model(arguments: JsonObject) -> str | None:
+    """Return the model on the Hub that a run was built on; None if it is not certainly there.
+
+    Records cut the path of a folder elsewhere to its last part.
+    """
+    start = arguments.get("encoder_name_or_path") or arguments.get("model_name_or_path") or ""
+    return start if "/" in start and may_be_on_the_hub(start) else None
+
+
+def _results(task: str, record: JsonObject) -> list[EvalResult]:
     """Return the measurements of a record as entries of a model index."""
     split = record.get("split", "")
     source = record.get("sources", {}).get(split, {})
+    revision = source.get("revision") or ""
     measured_on = _name(source.get("dataset") or source.get("file") or "local data")
     return [
         EvalResult(
             task_type=task,
-            dataset_type=measured_on if source.get("revision") else "local",
+            dataset_type=measured_on if revision else "local",
             dataset_name=measured_on,
             dataset_split=_name(split) or None,
-            dataset_revision=_name(source.get("revision") or "") or None,
+            dataset_revision=_name(revision) or None,
             metric_type=_name(metric),
             metric_value=float(f"{value:.4g}"),
         )
@@ -253,27 +303,30 @@ def _results(task: str, record: Mapping[str, Any]) -> list[EvalResult]:
     ]
 
 
-def _datasets(sources: Mapping[str, Any], listed: str | Sequence[str]) -> list[str]:
-    """Return the datasets of the rows on the Hub, and those that the owner lists."""
+def _datasets(sources: JsonObject, listed: str | Sequence[str]) -> list[str]:
+    """Return the datasets of the rows on the Hub, and those that the owner lists, each once."""
     # Only a dataset loaded at a known commit is certainly the Hub's of that name.
-    known = [_name(one["dataset"]) for one in sources.values() if one.get("revision")]
-    others = [listed] if isinstance(listed, str) else listed
-    return list(dict.fromkeys([*known, *others]))
+    datasets = [_name(source["dataset"]) for source in sources.values() if source.get("revision")]
+    datasets += [listed] if isinstance(listed, str) else listed
+    return list(dict.fromkeys(datasets))
 
 
-def _trained_on(source: Mapping[str, Any] | None, data: str) -> str:
+def _trained_on(source: JsonObject | None, data: str) -> str:
     """Return a source of rows in words, or else the first paragraph about the data."""
     if source is None:
         return _name(data.strip().partition("\n\n")[0])
-    named = _name(source.get("file") or source.get("dataset") or "unnamed")
-    revision = f", revision {_name(source['revision'])}" if source.get("revision") else ""
-    return f"{named}{revision}: {source['rows']:,} rows"
+    origin = _name(source.get("file") or source.get("dataset") or "unnamed")
+    if source.get("revision"):
+        origin += f", revision {_name(source['revision'])}"
+    return f"{origin}: {source['rows']:,} rows"
 
 
-def _finite_metrics(record: Mapping[str, Any]) -> dict[str, float]:
+def _finite_metrics(record: JsonObject) -> dict[str, float]:
     """Return the metrics of a record that are numbers; a file holds null for those that are not."""
     metrics = record.get("metrics", {}).items()
-    return {name: float(x) for name, x in metrics if x is not None and math.isfinite(x)}
+    return {
+        name: float(value) for name, value in metrics if value is not None and math.isfinite(value)
+    }
 
 
 def _name(text: str) -> str:

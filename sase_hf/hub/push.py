@@ -36,6 +36,7 @@ from .checks import check_card, check_code, check_files, check_labels, check_pic
 COMMIT_MESSAGE = "Upload model"
 PLACEHOLDER = "ORGANISATION/NAME"  # in a card, until `push` knows the name of the repository
 HEATMAP_NAME = "heatmap.svg"  # the picture of the card
+LICENCE_FIELDS = ("license", "license_name", "license_link")  # of its front matter
 HANDLER = Path(__file__).parents[1] / "serving" / "endpoint_handler.py"
 # These files go up with the weights and the files of the family; predictions, logs, pickles stay.
 PUBLIC_NAMES = (
@@ -214,7 +215,7 @@ def _exported_files(exported: Path, folder: Path, repo_id: str) -> dict[str, Pat
 
 def _files_of_space(card: CardData, repo_id: str, page: str) -> dict[str, Path | bytes]:
     """Return the files of a static Space: a page, and a README.md with the licence of the card."""
-    licence = {name: card.get(name) for name in ("license", "license_name", "license_link")}
+    licence = {field: card.get(field) for field in LICENCE_FIELDS}
     front = SpaceCardData(sdk="static", title=repo_id.rpartition("/")[2], **licence).to_yaml()
     text = f"---\n{front}\n---\n\nA model in one HTML file: the browser reads the texts.\n"
     return {REPOCARD_NAME: text.encode(), "index.html": page.encode()}

@@ -11,11 +11,11 @@ from transformers import (
     AutoModelForSequenceClassification,
     Pipeline,
     PreTrainedConfig,
-    PreTrainedModel,
 )
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from .checked_files import CHECKSUMS_NAME
+from .checked_model import CheckedPreTrainedModel
 from .configuration_rnnsearch import RNNSearchConfig
 from .configuration_self_attentive import SelfAttentiveConfig
 from .modeling_rnnsearch import RNNSearchForConditionalGeneration, RNNSearchModel
@@ -40,10 +40,10 @@ class Family:
     """The facts of a model family that training, loading and cards read."""
 
     config: type[PreTrainedConfig]  # `config.model_type` is the key in `FAMILIES`
-    base_model: type[PreTrainedModel]  # the sentence encoder
+    base_model: type[CheckedPreTrainedModel]  # the sentence encoder
     objective: Literal["labels", "translation"]  # the task that the heads learn
     # The head that each `--task` trains; that of `RETRIEVAL` learns from pairs without labels.
-    heads: Mapping[str, type[PreTrainedModel]]
+    heads: Mapping[str, type[CheckedPreTrainedModel]]
     auto_class: Any  # the Auto class that loads the heads
     # Outputs of a head, one number per example, lower is better; their means are logged.
     logged_outputs: tuple[str, ...]
@@ -56,6 +56,11 @@ class Family:
     pipeline_class: type[Pipeline]
     hub_task: str  # the Hub's name for the task of the heads; `hub/card_FAMILY.md` is the card
     hub_tags: tuple[str, ...]  # of the models on the Hub
+
+    @property
+    def classes(self) -> dict[str, type[CheckedPreTrainedModel]]:
+        """The base model and the heads, by the name that a checkpoint's config has for them."""
+        return {cls.__name__: cls for cls in (self.base_model, *self.heads.values())}
 
     @property
     def flags(self) -> dict[str, str]:

@@ -32,7 +32,7 @@ def load_checkpoint(
     """
     config = load_config(checkpoint)
     family = FAMILIES[config.model_type]
-    classes = {cls.__name__: cls for cls in (family.base_model, *family.heads.values())}
+    classes = family.classes
     name = (config.architectures or [""])[0]
     fault = ""
     if name not in classes:
