@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +26,18 @@ LOCK_NAME = "sase_hf.lock"
 CLASSIFICATION = "pipeline_self_attentive.LimitedTextClassificationPipeline"
 # Limits of a request: they bound memory and time. For a relation network both grow with the square
 # of the length.
-MAX_CHARACTERS, MAX_RELATED_CHARACTERS, MAX_INPUTS = 100_000, 2_000, 256
+MAX_INPUTS = 256
+MAX_CHARACTERS = 100_000
+MAX_RELATED_CHARACTERS = 2_000
 
 
 class SentenceEmbeddingPipeline(FeatureExtractionPipeline):
     """Return the embedding of each text, a list of numbers."""
 
-    def postprocess(self, model_outputs: Any, return_tensors: Any = False, **_: Any) -> Any:
+    def postprocess(self, model_outputs: Any, return_tensors: Any = False, **_: Any) -> list[float]:
         """Return the embedding of one text."""
-        return model_outputs["sentence_embedding"][0].float().tolist()
+        embedding: list[float] = model_outputs["sentence_embedding"][0].float().tolist()
+        return embedding
 
 
 class EndpointHandler:
@@ -42,24 +45,17 @@ class EndpointHandler:
 
     def __init__(self, path: str = "") -> None:
         folder = path or str(Path(__file__).parent)
-        # All workers of a server copy the code of the checkpoint to one cache, where one could
-        # import what another has copied by half.
-        lock: Any = nullcontext()
-        with suppress(OSError):  # where nothing can be written, nothing is copied
-            Path(HF_MODULES_CACHE).mkdir(parents=True, exist_ok=True)
-            lock = WeakFileLock(Path(HF_MODULES_CACHE, LOCK_NAME))
-        with lock, _reraise_naming_the_cache():
+        with _lock_of_the_cache(), _reraise_naming_the_cache():
             config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
-            task: str = "text-classification"
-            pipeline_class: Any = None  # that of transformers
-            if config.architectures[0].endswith("Model"):  # an encoder without a head
-                task, pipeline_class = "feature-extraction", SentenceEmbeddingPipeline
-            else:
-                with suppress(AttributeError, OSError):  # a checkpoint of older code has none
-                    pipeline_class = get_class_from_dynamic_module(CLASSIFICATION, folder)
-            make_pipeline: Any = pipeline  # its overloads know only stock models
-            self.pipeline = make_pipeline(
-                task, model=folder, pipeline_class=pipeline_class, trust_remote_code=True
+            is_encoder = config.architectures[0].endswith("Model")  # without a head
+            pipeline_class: type = SentenceEmbeddingPipeline
+            if not is_encoder:
+                pipeline_class = get_class_from_dynamic_module(CLASSIFICATION, folder)
+            self.pipeline = pipeline(
+                "feature-extraction" if is_encoder else "text-classification",
+                model=folder,
+                pipeline_class=pipeline_class,
+                trust_remote_code=True,
             )
         is_related = getattr(config, "encoder", None) == "relation_network"
         self.max_length = MAX_RELATED_CHARACTERS if is_related else MAX_CHARACTERS
@@ -72,30 +68,59 @@ class EndpointHandler:
         """
         if not isinstance(data, dict):
             raise ValueError(f'the request is {data!r:.80}; it must be an object with "inputs"')
-        parameters: Any = data.get("parameters") or {}
-        if not isinstance(parameters, dict) or not parameters.keys() <= {"top_k", "truncation"}:
-            raise ValueError(f'"parameters" is {parameters!r:.80}; allowed are top_k, truncation')
-        top_k = parameters.get("top_k")
-        if top_k is not None and (type(top_k) is not int or top_k < 1):
-            raise ValueError(f'"top_k" is {top_k!r:.80}; it must be null or an integer from 1')
-        inputs: Any = data.get("inputs")
-        is_list = isinstance(inputs, list)
-        if is_list and len(inputs) > MAX_INPUTS:
-            raise ValueError(
-                f"inputs has {len(inputs):,} texts; max {MAX_INPUTS}, send several requests"
-            )
-        texts = {"text", "text_pair"} if self.pipeline.model.reads_pairs else {"text"}
-        for number, one in enumerate(inputs if is_list else [inputs]):
-            named = one if isinstance(one, dict) else {"text": one}
-            if named.keys() != texts or not all(isinstance(text, str) for text in named.values()):
-                form = '{"text": ..., "text_pair": ...}' if len(texts) == 2 else "a text"
-                raise ValueError(f"input {number} (from 0) is {one!r:.80}; it must be {form}")
-        if (length := len(json.dumps(inputs, ensure_ascii=False))) > self.max_length:
-            raise ValueError(f"inputs has {length:,} characters; max {self.max_length:,}")
-        inputs = [_repaired(one) for one in inputs] if is_list else _repaired(inputs)
+        parameters = data.get("parameters") or {}
+        _check_parameters(parameters)
+        inputs = data.get("inputs")
+        self._check_inputs(inputs)
         if inputs == []:
             return []
-        return self.pipeline(inputs, **({"truncation": True} | parameters))
+        return self.pipeline(_repaired(inputs), **{"truncation": True, **parameters})
+
+    def _check_inputs(self, inputs: object) -> None:
+        """Raise ValueError unless these are texts, or pairs for a model of pairs, and not too many.
+
+        One input comes alone or in a list. The limits are those of this file.
+        """
+        several = inputs if isinstance(inputs, list) else [inputs]
+        if len(several) > MAX_INPUTS:
+            raise ValueError(
+                f"inputs has {len(several):,} texts; max {MAX_INPUTS}, send several requests"
+            )
+        fields = {"text"}
+        form = "a text"
+        if self.pipeline.model.reads_pairs:
+            fields = {"text", "text_pair"}
+            form = '{"text": ..., "text_pair": ...}'
+        for number, value in enumerate(several):
+            texts = value if isinstance(value, dict) else {"text": value}
+            if texts.keys() != fields or not all(isinstance(text, str) for text in texts.values()):
+                raise ValueError(f"input {number} (from 0) is {value!r:.80}; it must be {form}")
+        length = len(json.dumps(inputs, ensure_ascii=False))
+        if length > self.max_length:
+            raise ValueError(f"inputs has {length:,} characters; max {self.max_length:,}")
+
+
+def _check_parameters(parameters: object) -> None:
+    """Raise ValueError for parameters that no request may have."""
+    if not isinstance(parameters, dict) or not parameters.keys() <= {"top_k", "truncation"}:
+        raise ValueError(f'"parameters" is {parameters!r:.80}; allowed are top_k, truncation')
+    top_k = parameters.get("top_k")
+    is_count = type(top_k) is int and top_k >= 1  # True is an int, too
+    if top_k is not None and not is_count:
+        raise ValueError(f'"top_k" is {top_k!r:.80}; it must be null or an integer from 1')
+
+
+def _lock_of_the_cache() -> AbstractContextManager[object]:
+    """Return a lock on the folder to which transformers copies the code of a checkpoint.
+
+    All workers of a server copy it there, where one could import what another has copied by half.
+    """
+    try:
+        Path(HF_MODULES_CACHE).mkdir(parents=True, exist_ok=True)
+    except OSError:  # where nothing can be written, nothing is copied
+        return nullcontext()
+    lock: AbstractContextManager[object] = WeakFileLock(Path(HF_MODULES_CACHE, LOCK_NAME))
+    return lock
 
 
 @contextmanager
@@ -112,8 +137,10 @@ def _reraise_naming_the_cache() -> Iterator[None]:
         ) from reason
 
 
-def _repaired(one: Any) -> Any:
+def _repaired(inputs: Any) -> Any:
     """Replace lone surrogates, which JSON can hold and the stock tokenizer fails on."""
-    if isinstance(one, dict):
-        return {name: _repaired(text) for name, text in one.items()}
-    return re.sub("[\ud800-\udfff]", "\ufffd", one)
+    if isinstance(inputs, list):
+        return [_repaired(text) for text in inputs]
+    if isinstance(inputs, dict):
+        return {name: _repaired(text) for name, text in inputs.items()}
+    return re.sub("[\ud800-\udfff]", "\ufffd", inputs)
