@@ -13,6 +13,7 @@ from transformers import Pipeline
 
 from ..hub.card import card_facts
 from ..models import TRANSLATION_TASK
+from ..utils.errors import refusal
 from ..visualization import alignment_fragment, attention_fragment, visible
 from ..visualization.attended_text import shortened
 from ..visualization.figures import MAX_TOKENS
@@ -24,6 +25,10 @@ except ImportError as error:
     raise ImportError(
         "the page needs gradio, which is not installed: pip install 'sase_hf[demo]'"
     ) from error
+
+# The fields of the form, by the names of the texts in the pipeline, with their labels.
+TEXT_FIELDS = {"text": "Text"}
+PAIR_FIELDS = {"text": "Premise", "text_pair": "Hypothesis"}
 
 STYLE_SHEET = Path(__file__).with_name("demo.css")
 TITLE = "What the model reads"
@@ -39,21 +44,11 @@ def build_page(
     `explain` is the `self-attention` or the `aligned-translation` pipeline. The `examples` are rows
     of one text, or of two for a model of pairs; by default neutral sentences.
     """
-    reads_pairs = explain.model.reads_pairs
-    fields = {"text": "Premise", "text_pair": "Hypothesis"} if reads_pairs else {"text": "Text"}
-    rows = [list(row) for row in examples or (PAIR_EXAMPLES if reads_pairs else EXAMPLES)]
-    if wrong := [row for row in rows if len(row) != len(fields)]:
-        raise ValueError(
-            f"the model reads {len(fields)} text(s) at a time, and the example {wrong[0]!r:.200} "
-            f"has {len(wrong[0])}; name {len(fields)} column(s) with --text_column_names"
-        )
+    fields = PAIR_FIELDS if explain.model.reads_pairs else TEXT_FIELDS
+    rows = _checked_examples(examples, len(fields))
+    labels = _labels_to_explain(explain)
 
-    model: Any = explain.model
-    labels: list[Any] = [None]
-    if hasattr(model, "classify"):  # neither rankers nor translators have labels to explain
-        labels += model.config.id2label.values()
-
-    def read(*values: Any) -> str:
+    def read(*values: str | int | None) -> str:
         return view_of_values(explain, labels, values)
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
@@ -64,9 +59,7 @@ def build_page(
                     gr.Textbox(text, label=label, lines=2, max_lines=12, elem_id=name)
                     for (name, label), text in zip(fields.items(), rows[0], strict=True)
                 ]
-                names = ["the predicted label", *(visible(str(label)) for label in labels[1:])]
-                targets = list(zip(names, range(len(names)), strict=True))
-                asked = gr.Dropdown(targets, value=0, label="Explain", visible=len(labels) > 2)
+                menu = _label_menu(labels)
                 button = gr.Button("Read", variant="primary")
             # The first example is read here and not when the page has loaded, which would
             # overwrite what a fast reader has typed by then.
@@ -74,19 +67,48 @@ def build_page(
             with gr.Column(elem_id="examples"):
                 lines = [" / ".join(row) for row in rows]
                 choices = gr.Examples(rows, boxes, example_labels=lines, cache_examples=False)
-        events = (button.click, asked.input, *(box.submit for box in boxes))
-        for event in (*events, choices.load_input_event.then):
-            event(read, [*boxes, asked], picture, api_visibility="private")
+        inputs = [*boxes, menu]
+        submits = [box.submit for box in boxes]
+        for event in (button.click, menu.input, *submits, choices.load_input_event.then):
+            event(read, inputs, picture, api_visibility="private")
         for box in boxes:  # as it is typed: of the keys during a reading only the last one counts
             box.input(
                 read,
-                [*boxes, asked],
+                inputs,
                 picture,
                 api_visibility="private",
                 trigger_mode="always_last",
                 show_progress="hidden",
             )
     return page
+
+
+def _checked_examples(examples: Sequence[Sequence[str]], num_texts: int) -> list[list[str]]:
+    """Return the examples, by default neutral ones; ValueError if one has other texts."""
+    if not examples:
+        examples = EXAMPLES if num_texts == 1 else PAIR_EXAMPLES
+    for row in examples:
+        if len(row) != num_texts:
+            raise refusal(
+                f"the model reads {num_texts} text(s) at a time, and the example {row!r:.200} has "
+                f"{len(row)}",
+                f"name {num_texts} column(s) with --text_column_names",
+            )
+    return [list(row) for row in examples]
+
+
+def _labels_to_explain(explain: Pipeline) -> list[str | None]:
+    """Return None for the predicted label, and all labels of a model that has some to explain."""
+    if hasattr(explain.model, "classify"):  # neither rankers nor translators have
+        return [None, *(explain.model.config.id2label or {}).values()]
+    return [None]
+
+
+def _label_menu(labels: Sequence[str | None]) -> gr.Dropdown:
+    """Return the menu of the label to explain, whose value is its place among the labels."""
+    names = ["the predicted label", *(visible(str(label)) for label in labels[1:])]
+    choices = [(name, place) for place, name in enumerate(names)]
+    return gr.Dropdown(choices, value=0, label="Explain", visible=len(labels) > 2)
 
 
 def serve(page: gr.Blocks, host: str | None = None, port: int | None = None) -> str:
@@ -113,12 +135,14 @@ def about(explain: Pipeline) -> str:
     checkpoint = explain.model.name_or_path  # empty for a model that was not loaded
     data = card_facts(checkpoint).get("Trained on", "") if checkpoint else ""
     data = shortened(visible(data), 300).rstrip(".")
-    unknown = "The model's card names no training data."
-    origin = f"It was trained on {data}." if data else unknown
-    return _note(f"{ALIGNMENT if explain.task == TRANSLATION_TASK else ATTENTION} {origin}")
+    origin = "The model's card names no training data."
+    if data:
+        origin = f"It was trained on {data}."
+    reading = ALIGNMENT if explain.task == TRANSLATION_TASK else ATTENTION
+    return _note(f"{reading} {origin}")
 
 
-def view_of_values(explain: Pipeline, labels: Sequence[Any], values: Sequence[Any]) -> str:
+def view_of_values(explain: Pipeline, labels: Sequence[str | None], values: Sequence[Any]) -> str:
     """Return the view of what the fields hold: the texts, and the place of the label to explain.
 
     A value is None where another program has sent null.
@@ -146,7 +170,7 @@ def view(explain: Pipeline, texts: Sequence[str], target: str | None = None) -> 
         if result["truncated"]:
             notes.append(_note(f"Only the first {MAX_TOKENS} tokens of the text are translated."))
         return "\n".join([*notes, alignment_fragment(result)])
-    inputs: Any = dict(zip(("text", "text_pair"), cut, strict=False))
+    inputs = dict(zip(PAIR_FIELDS, cut, strict=False))
     result = explain(inputs, truncation=True, target=target)
     return "\n".join([*notes, attention_fragment(result)])
 
