@@ -11,7 +11,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from .data.tokenizer import LenientTokenizer, build_tokenizer, build_translation_tokenizer
 from .data.word_vectors import load_word_vectors
-from .layers import GeneralizedPooling, SelfAttention
+from .layers import SelfAttention
 from .models import FAMILIES, Family
 from .models.configuration_rnnsearch import RNNSearchConfig
 from .models.configuration_self_attentive import SelfAttentiveConfig
@@ -65,7 +65,6 @@ PIPELINE_REGISTRY.supported_tasks["text-classification"]["impl"] = LimitedTextCl
 
 __all__ = [
     "AlignedTranslationPipeline",
-    "GeneralizedPooling",
     "RNNSearchConfig",
     "RNNSearchForConditionalGeneration",
     "RNNSearchModel",

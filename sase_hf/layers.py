@@ -1,9 +1,9 @@
-"""The attention as layers for other models: states and a mask in, sentence matrix out.
+"""The attention as a layer for other models: states and a mask in, sentence matrix out.
 
 Shapes: B sentences, T tokens, H width of the states, r hops.
 """
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +11,21 @@ from torch import Tensor, nn
 from .models.checked_model import check_one_per_token
 from .models.configuration_self_attentive import SelfAttentiveConfig
 from .models.packing_self_attentive import Packing
-from .models.pooling_self_attentive import POOLINGS, init_glorot_uniform
+from .models.pooling_self_attentive import PackedSelfAttention, init_glorot_uniform
 
 
-class _PoolingLayer(nn.Module):
-    """A pooling of the models of this package, for states that are padded anywhere."""
+class SelfAttention(nn.Module):
+    """Attention of several hops over the states of any model (Lin et al., 2017): M = A H.
 
-    _name: ClassVar[Literal["self_attention", "generalized"]]
+    By default A is the entmax of W_s2 tanh(W_s1 H^T) with normalised states H. The paper's takes
+    `attention_function="softmax", normalize_states=False, penalty="frobenius"`.
+
+    Args:
+        hidden_size: H.
+        attention_size: A field of `SelfAttentiveConfig`, as are all others.
+        num_hops: r.
+        **choices: `attention_function`, `normalize_states` and `penalty`.
+    """
 
     def __init__(
         self, hidden_size: int, attention_size: int = 150, num_hops: int = 10, **choices: Any
@@ -26,12 +34,11 @@ class _PoolingLayer(nn.Module):
         self.config = SelfAttentiveConfig(
             encoder="none",
             embedding_size=hidden_size,
-            pooling=self._name,
             attention_size=attention_size,
             num_hops=num_hops,
             **choices,
         )
-        self.pooling = POOLINGS[self._name](self.config)
+        self.pooling = PackedSelfAttention(self.config)
         with torch.no_grad():
             self.pooling.apply(init_glorot_uniform)
 
@@ -54,26 +61,3 @@ class _PoolingLayer(nn.Module):
         packed = packing.pack(states)
         matrix, attention, penalty, _ = self.pooling(packing.unpack(packed), packed, packing)
         return matrix, packing.restore(attention.mT).mT, penalty
-
-
-class SelfAttention(_PoolingLayer):
-    """Attention of several hops over the states of any model (Lin et al., 2017): M = A H.
-
-    By default A is the entmax of W_s2 tanh(W_s1 H^T) with normalised states H. The paper's takes
-    `attention_function="softmax", normalize_states=False, penalty="frobenius"`.
-
-    `hidden_size` is H, the other arguments are fields of `SelfAttentiveConfig`: `attention_size`,
-    `num_hops`, `attention_function`, `normalize_states` and `penalty`.
-    """
-
-    _name = "self_attention"
-
-
-class GeneralizedPooling(_PoolingLayer):
-    """Attention with a weight for every feature of a token (Chen, Ling and Zhu, 2018).
-
-    The arguments are those of `SelfAttention`, but the layer ignores `penalty`. The returned
-    attention is the mean over the features.
-    """
-
-    _name = "generalized"

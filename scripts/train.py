@@ -98,7 +98,7 @@ def next_commands(model: str, outcome: dict[str, Any], data_args: Any) -> Iterat
     """
     is_usual = shutil.which("python") == sys.executable
     command = ["python" if is_usual else os.path.relpath(sys.executable), "-m", "sase_hf"]
-    if outcome["record"]["config"].get("pooling") in ("self_attention", "generalized"):
+    if outcome["record"]["config"].get("pooling") == "self_attention":
         words = ["--text", "The room was small."]
         if outcome["reads_pairs"]:
             words += ["--text_pair", "The room was not large."]

@@ -243,24 +243,6 @@ def penalty(A: Tensor) -> Tensor:
     return P
 
 
-def generalized(H: Tensor, weights: Weights, config: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Weigh every feature of the tokens by itself (Chen, Ling and Zhu, 2018); return A, M and P.
-
-    A_i = softmax(W_i2 ReLU(W_i1 H^T + b_i1)) has a row for each feature; A is their mean.
-    P = sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2) knows the weights alone.
-    """
-    W_1, b_1, W_2 = (weights[name] for name in ("hidden_weight", "hidden_bias", "feature_weight"))
-    A, M, P = [], [], H.new_zeros(())
-    for i in range(len(W_1)):
-        hidden = torch.relu(W_1[i].T @ readable(H, config).T + b_1[i].unsqueeze(1))
-        A_i = weigh(W_2[i].T @ hidden, config)
-        A.append(A_i.mean(dim=0))
-        M.append(torch.stack([A_i[k] @ H[:, k] for k in range(H.shape[1])]))
-        for j in range(i):
-            P = P + (1 - ((W_1[i] - W_1[j]) ** 2).sum()).clamp(min=0)
-    return torch.stack(A), torch.stack(M), P
-
-
 def last(H: Tensor) -> Tensor:
     """Join the state of each direction after it has read the whole sentence."""
     u = H.shape[1] // 2
@@ -282,9 +264,6 @@ def encode(config: Any, weights: Weights, ids: Sequence[int]) -> Encoded:
         A = attention(H, part(weights, "pooling."), config)
         measure = {"frobenius": penalty, "cosine": cosine_penalty, "kl": kl_penalty}[config.penalty]
         return Encoded(H, A, A @ H, measure(A))
-    if config.pooling == "generalized":
-        A, M, P = generalized(H, part(weights, "pooling."), config)
-        return Encoded(H, A, M, P)
     row = POOLINGS[config.pooling](H) if len(ids) else H.new_zeros(H.shape[1])
     return Encoded(H, None, row.unsqueeze(0), H.new_zeros(()))
 
@@ -368,7 +347,7 @@ def classify_pair(
     hypothesis = encode(config, part(weights, "encoder."), hypothesis_ids)
     match, classify = MATCHINGS[config.matching], CLASSIFIERS[config.classifier]
     F_r = match(premise.M, hypothesis.M, part(weights, "matching."))
-    P = premise.P if config.pooling == "generalized" else premise.P + hypothesis.P
+    P = premise.P + hypothesis.P
     return targets(config, classify(F_r, part(weights, "classifier."))), P
 
 
@@ -480,8 +459,7 @@ def rank(
     total = scores.new_zeros(())
     for i, (q, d) in enumerate(zip(queries, documents, strict=True)):
         total = total + cross_entropy(scores[i] / config.score_temperature, i, 0.0)
-        P = q.P if config.pooling == "generalized" else q.P + d.P
-        total = total + config.penalty_coef * P
+        total = total + config.penalty_coef * (q.P + d.P)
     return scores, total / len(queries)
 
 

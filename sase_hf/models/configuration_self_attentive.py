@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
@@ -135,10 +135,9 @@ class SelfAttentiveConfig(CheckedConfig):
     relation_window: int | None = flag(
         None, "relation_network: furthest partner of a token, in tokens; all by default."
     )
-    pooling: Literal["self_attention", "generalized", "max", "mean", "last"] = flag(
+    pooling: Literal["self_attention", "max", "mean", "last"] = flag(
         "self_attention",
-        "Pooling from the states to the sentence matrix M; generalized has a weight for each "
-        "feature, max, mean and last make a single row.",
+        "Pooling from the states to the sentence matrix M; max, mean and last make a single row.",
     )
     attention_size: int = flag(150, "d_a, the hidden units of the attention MLP (equation 6).")
     num_hops: int = flag(10, "r, the rows of the attention matrix A and of M.")
@@ -154,8 +153,7 @@ class SelfAttentiveConfig(CheckedConfig):
     penalty: Literal["frobenius", "cosine", "kl"] = flag(
         "cosine",
         "Penalty on similar hops: the mean cosine of two hops, from 0 to 1; frobenius, equation 8, "
-        "which grows with the square of the hops; or kl, the mean divergence, with softmax only. "
-        "Generalized pooling has a penalty of its own.",
+        "which grows with the square of the hops; or kl, the mean divergence, with softmax only.",
     )
     penalty_coef: float | int = flag(0.02, "Weight of the penalty in the loss.")
     rationale_coef: float | int = flag(
@@ -221,6 +219,13 @@ class SelfAttentiveConfig(CheckedConfig):
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """Make a config of a file's fields and overrides; overridden derived numbers come last."""
+        known_poolings = get_args(cls.__annotations__["pooling"])
+        pooling = config_dict.get("pooling", cls.pooling)
+        if pooling not in known_poolings:
+            raise ValueError(
+                f"pooling is {pooling!r}, but this version knows {', '.join(known_poolings)}; "
+                "train anew with one of these, or load the model with the version that wrote it"
+            )
         config_dict = {k: v for k, v in config_dict.items() if k not in IMPLEMENTATIONS}
         maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
         kwargs |= {name: labels for name, labels in maps.items() if labels is not None}
@@ -275,7 +280,7 @@ class SelfAttentiveConfig(CheckedConfig):
     @property
     def has_attention(self) -> bool:
         """Whether the pooling weighs tokens, and so has hops, attention and a penalty."""
-        return self.pooling in ("self_attention", "generalized")
+        return self.pooling == "self_attention"
 
     @property
     def num_rows(self) -> int:

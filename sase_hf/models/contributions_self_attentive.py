@@ -86,13 +86,7 @@ def explain(
         gradient = path.gradient(labels)  # (..., r, H)
         attention = read.attentions[0].detach()  # (..., r, T)
         states = read.last_hidden_state.to(attention.dtype)  # (..., T, H)
-        if model.config.pooling == "generalized":
-            is_real = attention.sum(-2) > 0  # (..., T)
-            pooling = model.base_model.pooling
-            weights = pooling.feature_attention(read.last_hidden_state, is_real).detach()
-            contributions = torch.einsum("...rth,...th,...rh->...rt", weights, states, gradient)
-        else:
-            contributions = attention * (gradient @ states.mT)
+        contributions = attention * (gradient @ states.mT)
         (slope,) = torch.autograd.grad(contributions.sum(), vectors)
     if hop_labels is None:
         hop_labels = _labels_of_interest(logits, labels)
@@ -123,7 +117,7 @@ def check_explainable(model: Any) -> None:
     if not (hasattr(model, "classify") and model.config.has_attention):
         raise ValueError(
             f"a {type(model).__name__} with pooling={model.config.pooling!r} has no contributions; "
-            "they need a classifier of texts or pairs with pooling self_attention or generalized"
+            "they need a classifier of texts or pairs with pooling='self_attention'"
         )
     for name, module in model.named_modules():
         is_read = {"classifier", "matching"} & set(name.split("."))

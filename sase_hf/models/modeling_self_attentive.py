@@ -26,7 +26,7 @@ from .checked_model import CheckedPreTrainedModel, check_one_per_token
 from .configuration_self_attentive import SelfAttentiveConfig
 from .encoders_self_attentive import ENCODERS
 from .packing_self_attentive import Packing
-from .pooling_self_attentive import POOLINGS, PackedGeneralizedPooling, init_glorot_uniform
+from .pooling_self_attentive import POOLINGS, init_glorot_uniform
 
 if TYPE_CHECKING:  # transformers copies every file that an import names; only others run these
     from .multi_vector_self_attentive import SentenceRows  # noqa: F401
@@ -58,15 +58,13 @@ class SelfAttentiveModelOutput(ModelOutput):
     sentence_embedding: Tensor | None = None  # the sentence matrix M, row by row, (B, r * H)
     # Of each sentence, without `penalty_coef`, float32, (B,). By default the mean cosine between
     # hops; for `frobenius` ||A A^T - I||_F^2 (equation 8), which is r for a sentence without
-    # tokens. Zero for poolings without attention. For `generalized` pooling, the penalty of the
-    # weights, equal for all sentences.
+    # tokens. Zero for poolings without attention.
     penalty: Tensor | None = None
     # With `rationale`, -log of the mean attention on the marked tokens, without `rationale_coef`,
     # zero without marks, float32, (B,).
     rationale_cost: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None  # word vectors (B, T, d), states (B, T, H)
-    # One tensor A (B, r, T); its mean over the features for `generalized` pooling; None for the
-    # poolings without attention.
+    # One tensor A (B, r, T); None for the poolings without attention.
     attentions: tuple[Tensor, ...] | None = None
     # With `attentions`, the weights that a relation network gives each pair of tokens, t down and
     # t' across, (B, T, T); None for other encoders and for `relation_weights="none"`.
@@ -470,7 +468,7 @@ class SelfAttentivePreTrainedModel(CheckedPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """Start matrices Glorot uniform and biases at zero; the rest as transformers does."""
-        if isinstance(module, nn.Linear | GatedMatching | PrunedMLP | PackedGeneralizedPooling):
+        if isinstance(module, nn.Linear | GatedMatching | PrunedMLP):
             init_glorot_uniform(module)
         else:
             super()._init_weights(module)
@@ -835,8 +833,6 @@ def encode_pairs(
     pairs.penalty = pairs.penalty.sum(1)
     if rationale is not None:
         pairs.rationale_cost = pairs.rationale_cost.sum(1)
-    if encoder.config.pooling == "generalized":
-        pairs.penalty = pairs.penalty / 2  # it depends on the weights alone, which both sides share
     return pairs
 
 

@@ -77,8 +77,8 @@ def kl_penalty(attention: Tensor, log_attention: Tensor) -> Tensor:
 def rationale_cost(weights: Tensor, scores: Tensor, rationale: Tensor | None) -> Tensor | None:
     """Return -log of the mean weight of the marked tokens, times the mark: 0 without marks, (B,).
 
-    `weights` and `scores` (B, S, width) are of r hops or r * H features; `rationale` (B, S) is 0 on
-    other tokens and on padding. The cost is least where all hops lie on marked tokens.
+    `weights` and `scores` have the shape (B, S, r); `rationale` (B, S) is 0 on other tokens and on
+    padding. The cost is least where all hops lie on marked tokens.
     """
     if rationale is None:
         return None
@@ -123,63 +123,6 @@ class PackedSelfAttention(nn.Module):
             is_cosine = self.config.penalty == "cosine"
             penalty = (cosine_penalty if is_cosine else attention_penalty)(attention)
         return matrix, attention, penalty, cost
-
-
-class PackedGeneralizedPooling(nn.Module):
-    """Attention with a weight for every feature of a token (Chen, Ling and Zhu, 2018).
-
-    Hop i weighs the tokens by A_i = softmax(W_i2 ReLU(W_i1 H^T + b_i1)), H x S, separately for each
-    of the H features, so that the plain attention is the case in which all rows of A_i are equal.
-    (A bias of W_i2, the same for all tokens, would cancel in the softmax.) The memory grows with
-    T * r * H, so long texts with many hops need much of it.
-    """
-
-    def __init__(self, config: SelfAttentiveConfig) -> None:
-        super().__init__()
-        self.config = config
-        r, a, width = config.num_hops, config.attention_size, config.hidden_size
-        self.hidden_weight = nn.Parameter(torch.empty(r, width, a))  # W_i1
-        self.hidden_bias = nn.Parameter(torch.empty(r, a))  # b_i1
-        self.feature_weight = nn.Parameter(torch.empty(r, a, width))  # W_i2
-
-    def forward(
-        self, states: Tensor, packed: Tensor, packing: Packing, rationale: Tensor | None = None
-    ) -> Pooled:
-        """Return M, the mean of A over the features, the penalty, and the cost of the marks.
-
-        The penalty is the same for every sentence.
-        """
-        scores = self._scores(packed)
-        rows = _rows_of_scores(scores.flatten(1), packing)
-        weights = _attend(rows, self.config.attention_function) * packing.real.unsqueeze(-1)
-        cost = rationale_cost(weights, rows, rationale)
-        attention = weights.unflatten(2, scores.shape[1:])  # (B, S, r, H)
-        matrix = torch.einsum("bsrh,bsh->brh", attention.to(states.dtype), states)
-        penalty = self.penalty().expand(states.shape[0])
-        return _zero_if_empty(matrix, packing), attention.mean(-1).mT, penalty, cost
-
-    def feature_attention(self, states: Tensor, real: Tensor) -> Tensor:
-        """Return A by features (..., r, T, H) from states (..., T, H), real tokens (..., T)."""
-        scores = self._scores(states.flatten(0, -2)).unflatten(0, states.shape[:-1])
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        is_padding = ~real.unsqueeze(-1).unsqueeze(-1)  # (..., T, 1, 1)
-        rows = scores.masked_fill(is_padding, torch.finfo(scores.dtype).min).movedim(-3, -1)
-        attention = _attend(rows.flatten(0, -2).unsqueeze(-1), self.config.attention_function)
-        return attention.view(rows.shape).mT * real.unsqueeze(-1).unsqueeze(-3)
-
-    def _scores(self, states: Tensor) -> Tensor:
-        """Return the scores (N, r, H) of N states (N, H)."""
-        states = _normalized(states, self.config)
-        hidden = F.relu(torch.einsum("ph,rha->pra", states, self.hidden_weight) + self.hidden_bias)
-        return torch.einsum("pra,rah->prh", hidden, self.feature_weight)
-
-    def penalty(self) -> Tensor:
-        """Return sum over i < j of max(0, 1 - ||W_i1 - W_j1||_F^2), in float32 or wider.
-
-        The penalty acts only on hops with weights closer than 1; new weights are farther apart.
-        """
-        weight = self.hidden_weight.to(torch.promote_types(self.hidden_weight.dtype, torch.float32))
-        return (1 - F.pdist(weight.flatten(1)).square()).clamp(min=0).sum()
 
 
 class BaselinePooling(nn.Module):
@@ -270,13 +213,13 @@ def _attend(scores: Tensor, function: str) -> Tensor:
     if function == "softmax":
         return scores.softmax(1)
     alpha = {"entmax15": 1.5, "sparsemax": 2.0}[function]
-    shifted = (scores - scores.detach().amax(1, keepdim=True)).mT  # (B, width, S)
+    shifted = (scores - scores.detach().amax(1, keepdim=True)).mT  # (B, r, S)
     weigh = _sparse_weights if is_tracing(scores) else _SparseWeights.apply
     return weigh(shifted, alpha).mT
 
 
 def _rows_of_scores(scores: Tensor, packing: Packing) -> Tensor:
-    """Put scores into left-aligned rows: (P, width) -> (B, S, width), in at least float32.
+    """Put scores into left-aligned rows: (P, r) -> (B, S, r), in at least float32.
 
     Padding gets the lowest score, so every function of `_attend` gives padding the weight 0, except
     in an empty sentence.
@@ -298,7 +241,6 @@ def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
 
 POOLINGS: dict[str, type[nn.Module]] = {
     "self_attention": PackedSelfAttention,
-    "generalized": PackedGeneralizedPooling,
     "max": BaselinePooling,
     "mean": BaselinePooling,
     "last": BaselinePooling,

@@ -32,7 +32,7 @@ PART_SIZE = 3 * 2**18  # bytes, decoded at a time
 SIDES, VECTORS = ("forward", "backward"), "encoder.embeddings.weight"
 # What the browser reads of the config.
 ENCODER_FIELDS = ("hidden_size", "num_lstm_layers", "lstm_shortcuts")
-POOLING_FIELDS = ("pooling", "attention_function", "normalize_states", "num_hops")
+POOLING_FIELDS = ("attention_function", "normalize_states", "num_hops")
 PAGE_LIMITS = ("MAX_LABELS", "TOP_WORDS", "MIN_TOP_WEIGHT")
 TEXT_LIMITS = ("MIN_ADDED", "FULL_STRENGTH", "MIN_RATIO", "EVEN_ENTROPY", "READS_EVENLY")
 MAX_DRAWN = 100_000  # words times hops, beyond which no single hop can be chosen
@@ -170,13 +170,8 @@ def _tensors(model: Any, num_words: int, kind: str, *, int8: bool) -> dict[str, 
         tensors[f"lstm.{run}"] = torch.cat(weights, 1).T[None]
         bias = state[f"{prefix}bias_ih_l0"] + state[f"{prefix}bias_hh_l0"]
         tensors[f"lstm.{run}.bias"] = bias[None]
-    if config.pooling == "generalized":
-        tensors |= {"pooling.hidden": pooling.hidden_weight, "pooling.bias": pooling.hidden_bias}
-        tensors["pooling.output"] = pooling.feature_weight
-    else:
-        tensors["pooling.hidden"] = pooling.projection.weight.T[None]
-        tensors["pooling.bias"] = torch.zeros(1, config.attention_size)
-        tensors["pooling.output"] = pooling.hops.weight.T[None]
+    tensors["pooling.hidden"] = pooling.projection.weight.T[None]
+    tensors["pooling.output"] = pooling.hops.weight.T[None]
     if config.classifier == "mlp":
         tensors["hidden"] = head.hidden.weight.T[None]
     else:

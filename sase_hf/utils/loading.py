@@ -43,7 +43,7 @@ def load_checkpoint(
         fault = "it was made without attention; name one with has_attention=True"
         if hasattr(config, "pooling"):
             fault = f"it has pooling={config.pooling!r}, which attends to nothing; name a "
-            fault += "checkpoint with pooling='self_attention' or 'generalized'"
+            fault += "checkpoint with pooling='self_attention'"
     if fault:
         raise ValueError(f"cannot load {checkpoint}: {fault}")
     return _load(classes[name], checkpoint, config, strict=strict)

@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "retrieval": (SelfAttentiveForRetrieval, {}),
     "cnn": (
         SelfAttentiveForSequenceClassification,
-        {**RATINGS, "encoder": "cnn", "cnn_kernel_sizes": [2, 3], "pooling": "generalized"},
+        {**RATINGS, "encoder": "cnn", "cnn_kernel_sizes": [2, 3]},
     ),
 }
 

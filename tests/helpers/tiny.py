@@ -60,7 +60,7 @@ BERT |= {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 
 BERT |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 BERT |= {"max_position_embeddings": 64}
 ON_BERT = {"encoder": "auto_model", "encoder_config": BERT, "embedding_size": 8}
-POOLINGS = ("self_attention", "generalized", "max", "mean", "last")
+POOLINGS = ("self_attention", "max", "mean", "last")
 # The attention of the paper; the default is another.
 PAPER = {"attention_function": "softmax", "normalize_states": False, "penalty": "frobenius"}
 # All combinations that are allowed: only a BiLSTM has a last state.
@@ -72,7 +72,6 @@ ARCHITECTURES = (
         if pooling != "last" or encoder["encoder"] == "bilstm"
     ),
     PAPER,
-    {**PAPER, "pooling": "generalized"},
     {**PAPER, "penalty": "kl"},
     {"attention_function": "sparsemax"},
 )
@@ -80,7 +79,7 @@ ARCHITECTURES = (
 OWN_MODELS: tuple[tuple[type[Any], dict[str, Any]], ...] = (
     *((SelfAttentiveModel, {"pooling": pooling}) for pooling in POOLINGS),
     *((SelfAttentiveModel, {**encoder, "num_lstm_layers": 2}) for encoder in ENCODERS[1:]),
-    (SelfAttentiveForNLI, {"encoder": "relation_network", "pooling": "generalized"}),
+    (SelfAttentiveForNLI, {"encoder": "relation_network"}),
     (SelfAttentiveForSequenceClassification, {"encoder": "cnn", "pooling": "max"}),
     (SelfAttentiveForSequenceClassification, {"classifier": "mlp", "num_lstm_layers": 2}),
     (SelfAttentiveForSequenceClassification, {"classifier": "pruned_mlp"}),

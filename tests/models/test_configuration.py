@@ -11,7 +11,7 @@ import pytest
 import tiny
 import torch
 from huggingface_hub.errors import StrictDataclassClassValidationError
-from transformers import PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig
 
 from sase_hf import RNNSearchConfig, SelfAttentiveConfig, SelfAttentiveModel
 
@@ -31,7 +31,7 @@ def test_config_derives_widths_and_writes_them(
     fields: dict[str, Any], width: int, tmp_path: Path
 ) -> None:
     """SentenceTransformer and others read `hidden_size` and `projection_dim` from config.json."""
-    for pooling, rows in (("self_attention", 3), ("generalized", 3), ("mean", 1)):
+    for pooling, rows in (("self_attention", 3), ("mean", 1)):
         config = tiny.tiny_config(**fields, pooling=pooling)
         assert config.has_attention is (rows == 3)
         config.save_pretrained(tmp_path)
@@ -65,6 +65,15 @@ def test_config_survives_saving_and_loading(tmp_path: Path) -> None:
     assert loaded.cnn_kernel_sizes == (2, 7), "a list in JSON, a tuple in every config"
     del fields["cnn_kernel_sizes"]
     assert {name: getattr(loaded, name) for name in fields} == fields
+
+
+def test_config_of_a_file_refuses_a_pooling_of_another_version(tmp_path: Path) -> None:
+    SelfAttentiveConfig().save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"self_attention"', '"generalized"'))
+    message = "pooling is 'generalized'.* self_attention, max, mean, last; train anew .* or load"
+    with pytest.raises(ValueError, match=message):
+        AutoConfig.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize(

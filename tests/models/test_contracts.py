@@ -56,7 +56,7 @@ def test_a_row_has_the_same_result_in_every_batch(
 )
 @pytest.mark.parametrize(
     "fields",
-    [tiny.PAPER, {}, {"attention_function": "sparsemax"}, {"pooling": "generalized"}],
+    [tiny.PAPER, {}, {"attention_function": "sparsemax"}],
     ids=tiny.name_of,
 )
 @pytest.mark.parametrize("model_class", MODELS)
@@ -66,9 +66,8 @@ def test_attention_sums_to_one_over_real_tokens_and_is_zero_on_padding(
     """In every precision, and also when saturated scores leave one token."""
     rng = random.Random(0)
     model = tiny.tiny_model(model_class, **fields)
-    scored_by = "feature_weight" if fields.get("pooling") else "hops.weight"
     with torch.no_grad():
-        model.base_model.pooling.get_parameter(scored_by).mul_(scale)
+        model.base_model.pooling.hops.weight.mul_(scale)
     pairs = [*(tiny.random_pair(rng) for _ in range(6)), ([], [])]
     batch = tiny.pair_batch(pairs, "holed", rng, extra=5)
     outputs = model.to(dtype)(**batch, output_attentions=True)
@@ -92,9 +91,7 @@ def test_an_empty_text_has_an_answer_and_finite_gradients(
     empty = dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), torch.zeros(1, 0))
     alone = model(**empty, **EVERYTHING)
     sides = (2,) if model_class is SelfAttentiveForNLI else ()
-    is_generalized = model.config.pooling == "generalized"  # its penalty is that of its weights
-    penalty = model.base_model.pooling.penalty().item() if is_generalized else 0
-    assert alone.penalty.tolist() == [penalty], "no hop of an empty text is like another"
+    assert alone.penalty.tolist() == [0], "no hop of an empty text is like another"
     assert alone.hidden_states[-1].shape == (1, *sides, 0, 8)
     assert alone.attentions is None or alone.attentions[0].shape == (1, *sides, 3, 0)
     assert result(model, empty).isfinite().all()

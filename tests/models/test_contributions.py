@@ -29,8 +29,8 @@ HEADS: tuple[dict[str, Any], ...] = (
     {"classifier": "pruned_mlp", **REGRESSION},
     {"matching": "concat", "attention_function": "softmax"},
     {"matching": "gated", "classifier": "pruned_mlp"},
-    {"matching": "gated", "pooling": "generalized"},
-    {"pooling": "generalized", "encoder": "dilated_cnn"},
+    {"matching": "gated"},
+    {"encoder": "dilated_cnn"},
     {
         "matching": "concat",
         "classifier": "pruned_mlp",

@@ -95,7 +95,6 @@ def assert_head_agrees(
     ("head", "fields"),
     [
         (SelfAttentiveForSequenceClassification, {"pooling": "self_attention"}),
-        (SelfAttentiveForSequenceClassification, {"pooling": "generalized"}),
         (SelfAttentiveForSequenceClassification, {"pooling": "max"}),
         (SelfAttentiveForNLI, {"matching": "gated"}),
         (SelfAttentiveForNLI, {"matching": "concat"}),
@@ -141,10 +140,9 @@ def test_head_is_the_papers(
         assert_head_agrees(model, batch, pairs, labels, marks if has_marks else ())
 
 
-@pytest.mark.parametrize("pooling", ["self_attention", "generalized"])
-def test_rows_without_marks_cost_nothing(pooling: str) -> None:
+def test_rows_without_marks_cost_nothing() -> None:
     """Loss and gradients are those of a batch without marks, bit for bit; also of an empty text."""
-    model = tiny.tiny_model(SelfAttentiveForNLI, pooling=pooling).train()
+    model = tiny.tiny_model(SelfAttentiveForNLI).train()
     batch, labels = tiny.pair_batch([([1, 2, 3], [4, 5]), ([6], [])]), torch.tensor([0, 1])
     found = []
     for marks in ({}, {"rationale": torch.zeros(2, 5)}):
@@ -371,7 +369,7 @@ RANKED = [([1, 2, 3], [4, 5, 6, 7]), ([8, 9], [10, 11, 12]), ([13], [14, 15, 1])
 
 
 @pytest.mark.parametrize("padding", tiny.PADDINGS)
-@pytest.mark.parametrize("pooling", ["self_attention", "generalized", "mean"])
+@pytest.mark.parametrize("pooling", ["self_attention", "mean"])
 @pytest.mark.parametrize("score_mode", ["rows", "flat"])
 def test_retrieval_head_is_the_reference(score_mode: str, pooling: str, padding: str) -> None:
     """Scores of all pairs, of the own pairs, loss and every gradient."""

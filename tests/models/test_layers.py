@@ -16,7 +16,6 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoConfig, AutoModel, pipeline
 
 from sase_hf import (
-    GeneralizedPooling,
     SelfAttention,
     SelfAttentiveModel,
     build_on_encoder,
@@ -28,7 +27,6 @@ from sase_hf.utils.loading import load_any_model
 WORDS = (
     "the a meal room was were and but not very service table cold warm slow quick poor fine great"
 )
-LAYERS = (SelfAttention, GeneralizedPooling)
 # As in its config.json; three of these its config class does not declare.
 DEBERTA_V3 = {
     "relative_attention": True,
@@ -46,13 +44,10 @@ def bert(**fields: Any) -> Any:
     return AutoModel.from_config(AutoConfig.for_model(**{**tiny.BERT, **fields})).eval()
 
 
-@pytest.mark.parametrize("layer_class", LAYERS)
 @pytest.mark.parametrize("fields", [{}, tiny.PAPER], ids=tiny.name_of)
-def test_layer_on_the_states_of_bert_is_the_references(
-    layer_class: type[Any], fields: dict[str, Any]
-) -> None:
+def test_layer_on_the_states_of_bert_is_the_references(fields: dict[str, Any]) -> None:
     """Whatever stands on padding, right, left and in holes."""
-    model, layer = bert(), layer_class(8, 5, 3, **fields)
+    model, layer = bert(), SelfAttention(8, 5, 3, **fields)
     mask = tiny.MASK.long()
     states = model(torch.randint(1, 23, mask.shape), mask).last_hidden_state
     states = states.masked_fill(mask.unsqueeze(-1) == 0, torch.nan)
@@ -60,22 +55,17 @@ def test_layer_on_the_states_of_bert_is_the_references(
     own = {name: weight.double() for name, weight in layer.pooling.state_dict().items()}
     for row, real in enumerate(tiny.MASK[:-1]):
         H = states[row, real].double()
-        if layer_class is SelfAttention:
-            A = reference.attention(H, own, layer.config)
-            measure = reference.penalty if fields else reference.cosine_penalty
-            M, P = A @ H, measure(A)
-        else:
-            A, M, P = reference.generalized(H, own, layer.config)
+        A = reference.attention(H, own, layer.config)
+        measure = reference.penalty if fields else reference.cosine_penalty
         tiny.assert_agree(attention[row][:, real], A)
-        tiny.assert_agree(matrix[row], M)
-        tiny.assert_agree(penalty[row], P)
+        tiny.assert_agree(matrix[row], A @ H)
+        tiny.assert_agree(penalty[row], measure(A))
     assert attention.masked_select(~tiny.MASK.unsqueeze(1)).abs().max() == 0
     assert matrix[-1].abs().max() == 0, "no tokens, no sentence"
 
 
-@pytest.mark.parametrize("layer_class", LAYERS)
-def test_layer_without_a_mask_reads_all_and_trains_what_is_below(layer_class: type[Any]) -> None:
-    layer, states = layer_class(8, 5, 3), torch.randn(2, 6, 8, requires_grad=True)
+def test_layer_without_a_mask_reads_all_and_trains_what_is_below() -> None:
+    layer, states = SelfAttention(8, 5, 3), torch.randn(2, 6, 8, requires_grad=True)
     found = layer(states)
     torch.testing.assert_close(found, layer(states, torch.ones(2, 6)))
     (found[0].square().mean() + 0.1 * found[2].mean()).backward()

@@ -42,9 +42,7 @@ def assert_scores_are_those_by_rows(encoder: Any, folder: Path) -> None:
     torch.testing.assert_close(scores, expected, rtol=0, atol=3e-6)
 
 
-@pytest.mark.parametrize(
-    "fields", [{}, {"score_mode": "flat"}, {"pooling": "generalized"}, {"pooling": "max"}], ids=str
-)
+@pytest.mark.parametrize("fields", [{}, {"score_mode": "flat"}, {"pooling": "max"}], ids=str)
 def test_multi_vector_encoder_gives_the_scores_by_rows(
     tmp_path: Path, fields: dict[str, Any]
 ) -> None:

@@ -58,9 +58,9 @@ HEADS: tuple[dict[str, Any], ...] = (
     {"attention_function": "softmax", "normalize_states": False},
     {**SEVERAL, "num_lstm_layers": 3, "lstm_shortcuts": True},
     {**REGRESSION, "target_deviation": [3, 0.5], "num_lstm_layers": 2, "classifier": "pruned_mlp"},
-    {"pooling": "generalized", "attention_function": "sparsemax", "level": "character"},
+    {"attention_function": "sparsemax", "level": "character"},
     {"matching": "concat", "attention_function": "sparsemax"},
-    {"matching": "gated", "classifier": "pruned_mlp", "pooling": "generalized"},
+    {"matching": "gated", "classifier": "pruned_mlp"},
 )
 ANSWERS = """texts => JSON.stringify(JSON.parse(texts).map(own => {
   const steps = read(own), spans = marked => marked.map(one => [one.start, one.end]);

@@ -48,7 +48,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "classifier": {"num_lstm_layers": 2, "lstm_shortcuts": True, "id2label": NAMES},
     "nli": {"encoder": "cnn", "matching": "concat", "is_pair": True},
     "encoder": {"encoder": "cnn", "pooling": "max"},
-    "dilated": {"encoder": "dilated_cnn", "pooling": "generalized"},
+    "dilated": {"encoder": "dilated_cnn"},
     "gates": {"encoder": "relation_network", "relation_weights": "sigmoid", "pooling": "mean"},
     "window": {**PAPER, "encoder": "relation_network", "relation_window": 2},
     "bert": {**ON_BERT, "encoder_config": {**BERT, "max_position_embeddings": 300}},

@@ -104,9 +104,9 @@ function back(matrix, y) {
   return affine(zeros(inputs), transposed.get(matrix), y);
 }
 
-/* Add a vector to y, times one factor or one for each feature. */
-function add(y, x, factors = [1]) {
-  for (let k = 0; k < y.length; k++) y[k] += x[k] * (factors.length > 1 ? factors[k] : factors[0]);
+/* Add a vector to y, times a factor. */
+function add(y, x, factor = 1) {
+  for (let k = 0; k < y.length; k++) y[k] += x[k] * factor;
 }
 
 const joined = (vectors) => Float64Array.from(vectors.flatMap((vector) => Array.from(vector)));
@@ -214,18 +214,16 @@ function sparse(scores, alpha) {
 
 const ATTENTION = { softmax, entmax15: (scores) => sparse(scores, 1.5), sparsemax: (scores) => sparse(scores, 2) };
 
-/* Return the weights of each hop: (T, 1) for self-attention, (T, H) for generalized pooling. */
+/* Return the weights of the tokens in each hop (r, T). */
 function* weigh(states) {
-  const bend = model.pooling === "generalized" ? (x) => Math.max(0, x) : Math.tanh, scores = [];
-  const [first, bias, second] = ["hidden", "bias", "output"].map((name) => weights[`pooling.${name}`]);
-  const nothing = zeros(second[0].length / bias[0].length);
+  const [[hidden], [output]] = [weights["pooling.hidden"], weights["pooling.output"]];
+  const [ofHidden, ofHops] = [zeros(hidden.length / model.hidden_size), zeros(model.num_hops)];
+  const scores = [], hops = [];
   for (const state of states.map(asAttended))
-    yield scores.push(joined(first.map((matrix, k) => affine(nothing, second[k], affine(bias[k], matrix, state).map(bend)))));
-  const columns = [], weighed = ATTENTION[model.attention_function];
-  for (const place of scores[0].keys()) yield columns.push(weighed(Float64Array.from(scores, (own) => own[place])));
-  const size = columns.length / model.num_hops;
-  return times(model.num_hops, (hop) =>
-    states.map((_, token) => columns.slice(hop * size, (hop + 1) * size).map((column) => column[token])));
+    yield scores.push(affine(ofHops, output, affine(ofHidden, hidden, state).map(Math.tanh)));
+  for (let hop = 0; hop < model.num_hops; hop++)
+    yield hops.push(ATTENTION[model.attention_function](scores.map((own) => own[hop])));
+  return hops;
 }
 
 // ---- head: logits, and the gradient of contributions_self_attentive.py ---------------------------
@@ -276,7 +274,7 @@ function classify(matrices) {
     return sides.map((rows, side) => joined(rows.map((row, i) => {
       const slope = zeros(H), other = sides[1 - side]?.[i];
       if (isConcat || !v) add(slope, first[i].subarray(side * H));
-      if (isConcat) add(slope, first[i].subarray(2 * H), row.map((x, k) => Math.sign(x - other[k])));
+      if (isConcat) add(slope, first[i].subarray(2 * H).map((x, k) => x * Math.sign(row[k] - other[k])));
       const ofProduct = second[i].subarray(W - H).map((x, k) => v && (x * gated[1 - side][i][k]) / 2);
       if (v) add(slope, gate(side, i) ? back(gate(side, i), ofProduct) : ofProduct);
       return slope;
@@ -295,20 +293,19 @@ function* read(texts, target = null) {
   for (const [side, points] of pointsOfTexts.entries()) {
     const tokens = withWholeCharacters(points, tokensOfTexts[side]);
     const encoded = yield* encode(tokens.map((token) => token.id)), states = encoded.levels.at(-1);
-    const hops = tokens.length ? yield* weigh(states) : times(r, () => []);
+    const attention = tokens.length ? yield* weigh(states) : times(r, () => []);
     const matrix = zeros(r * model.hidden_size), rows = split(matrix, r);
-    hops.forEach((hop, i) => hop.forEach((own, token) => add(rows[i], states[token], own)));
-    const attention = hops.map((hop) => hop.map((own) => sum(own) / own.length));
+    attention.forEach((hop, i) => hop.forEach((weight, token) => add(rows[i], states[token], weight)));
     const total = tokens.map((_, token) => sum(attention.map((hop) => hop[token]))), all = sum(total) || 1;
-    sides.push({ points, tokens, truncated: truncated[side], encoded, hops, matrix, attention, overall: total.map((x) => x / all) });
+    sides.push({ points, tokens, truncated: truncated[side], encoded, matrix, attention, overall: total.map((x) => x / all) });
   }
   const { logits, gradients } = classify(sides.map((side) => side.matrix)), scores = Array.from(SCORES[model.kind](logits));
   const best = scores.indexOf(Math.max(...scores)), explained = target ?? best;
   for (const [number, gradient] of gradients(explained).entries()) {
     const side = sides[number], [vectors, states] = [side.encoded.levels[0], side.encoded.levels.at(-1)];
     const slopes = states.map((state) => zeros(state.length)), rows = split(gradient, r);
-    side.contributions = side.hops.map((hop, i) => hop.map((own, token) => {
-      const slope = rows[i].map((x, k) => x * (own[k] ?? own[0]));
+    side.contributions = side.attention.map((hop, i) => hop.map((weight, token) => {
+      const slope = rows[i].map((x) => x * weight);
       add(slopes[token], slope);
       return dot(slope, states[token]);
     }));
