@@ -11,9 +11,10 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers import TokenizersBackend
 from transformers.utils import CONFIG_NAME
 
 from ..data.labels import MULTI_LABEL, REGRESSION
@@ -31,6 +33,8 @@ from ..evaluation.dataset import describe_checkpoint
 from ..evaluation.records import describe_hardware, write_record
 from ..models import text_limit
 from ..models.checked_files import sha256_of
+from ..models.checked_model import CheckedPreTrainedModel
+from ..utils.errors import refusal
 from ..utils.files import FilePath
 from ..utils.loading import load_checkpoint
 from . import onnx_predictor
@@ -58,37 +62,23 @@ def export(
     `if __name__ == "__main__":`.
     """
     folder = Path(folder).resolve()
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise ImportError(f"exporting needs {', '.join(missing)}: pip install 'sase_hf[onnx]'")
-    if folder.exists() and (folder == Path.cwd() or not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"{folder} exists and is not empty; name a new folder, or empty it")
+    _check_packages()
+    _check_folder(folder)
     model, tokenizer = load_checkpoint(checkpoint)
     if model.config.is_encoder_decoder:  # torch.export fails in the encoder, too
-        fault = f"{checkpoint} is a {type(model).__name__}, which has no ONNX export"
-        raise ValueError(f"{fault}; scripts/predict.py translates with it")
+        raise refusal(
+            f"{checkpoint} is a {type(model).__name__}, which has no ONNX export",
+            "scripts/predict.py translates with it",
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
         draft = Path(scratch, folder.name)
         draft.mkdir()
         graph = _Graph(model).eval()
-        try:
+        with _reraise_naming(checkpoint):
             _in_fresh_process(_write_graphs, checkpoint, draft, int8)
             files = {path.name: _compare(graph, path) for path in sorted(draft.glob("*.onnx"))}
-        except BrokenProcessPool as reason:
-            raise ValueError(
-                f"cannot export {checkpoint}: the process that writes the graphs ended early; "
-                "nothing was written. It imports the script that exports, so call export() there "
-                'under `if __name__ == "__main__":`; if that is done, it lacked memory'
-            ) from reason
-        except Exception as reason:  # of the exporter, onnx or onnxruntime
-            raise ValueError(
-                f"cannot export {checkpoint}: {reason!s:.300}; nothing was written. The versions "
-                "in constraints.txt are known to export it"
-            ) from reason
-        tokenizer.save_pretrained(draft)
-        (draft / CONFIG_NAME).write_text(_config_of(model, tokenizer), encoding="utf-8")
-        shutil.copyfile(Path(onnx_predictor.__file__), draft / "predictor.py")
-        shutil.copyfile(Path(text_limit.__file__), draft / "text_limit.py")
+        _write_other_files(draft, model, tokenizer)
         report = {
             "checkpoint": describe_checkpoint(checkpoint),
             "architecture": type(model).__name__,
@@ -111,7 +101,52 @@ def export(
     return report
 
 
-def _config_of(model: Any, tokenizer: Any) -> str:
+def _check_packages() -> None:
+    """Raise ImportError if a package that exports is not installed."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise ImportError(f"exporting needs {', '.join(missing)}: pip install 'sase_hf[onnx]'")
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise FileExistsError unless a folder is new or empty, and not the working directory."""
+    if not folder.exists():
+        return
+    if folder == Path.cwd() or not folder.is_dir() or any(folder.iterdir()):
+        raise refusal(
+            f"{folder} exists and is not empty", "name a new folder, or empty it", FileExistsError
+        )
+
+
+@contextmanager
+def _reraise_naming(checkpoint: str) -> Iterator[None]:
+    """Raise the errors of writing and comparing graphs as ValueError, with a way out."""
+    try:
+        yield
+    except BrokenProcessPool as reason:
+        raise ValueError(
+            f"cannot export {checkpoint}: the process that writes the graphs ended early; nothing "
+            "was written. It imports the script that exports, so call export() there under "
+            '`if __name__ == "__main__":`; if that is done, it lacked memory'
+        ) from reason
+    except Exception as reason:  # of the exporter, onnx or onnxruntime
+        raise ValueError(
+            f"cannot export {checkpoint}: {reason!s:.300}; nothing was written. The versions in "
+            "constraints.txt are known to export it"
+        ) from reason
+
+
+def _write_other_files(
+    folder: Path, model: CheckedPreTrainedModel, tokenizer: TokenizersBackend
+) -> None:
+    """Write what an export has beside its graphs: tokenizer, config, and code that reads texts."""
+    tokenizer.save_pretrained(folder)
+    (folder / CONFIG_NAME).write_text(_config_of(model, tokenizer), encoding="utf-8")
+    shutil.copyfile(Path(onnx_predictor.__file__), folder / "predictor.py")
+    shutil.copyfile(Path(text_limit.__file__), folder / "text_limit.py")
+
+
+def _config_of(model: CheckedPreTrainedModel, tokenizer: TokenizersBackend) -> str:
     """Return the config of an export: without local paths, and without code to load."""
     fields = json.loads(model.config.to_json_string(use_diff=False))
     for name in ("_name_or_path", "auto_map", "custom_pipelines"):
@@ -122,7 +157,7 @@ def _config_of(model: Any, tokenizer: Any) -> str:
     return json.dumps(fields, indent=2, sort_keys=True) + "\n"
 
 
-def _in_fresh_process(work: Any, *args: Any) -> None:
+def _in_fresh_process(work: Callable[..., None], *args: object) -> None:
     """Run a function in another process; a caller's script must not call it when imported."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         pool.submit(work, *args).result()
@@ -138,7 +173,7 @@ def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
     logging.disable(logging.WARNING)
     graph = _Graph(load_checkpoint(checkpoint)[0]).eval()
     free = {0: torch.export.Dim("B"), 1: torch.export.Dim("T")}
-    program: Any = torch.onnx.export(
+    program = torch.onnx.export(
         graph,
         tuple(torch.ones(3, 16, dtype=torch.long) for _ in graph.inputs),
         dynamo=True,
@@ -147,6 +182,7 @@ def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
         output_names=graph.outputs,
         verbose=False,
     )
+    assert program is not None  # as with `dynamo`
     for node in program.model.graph.all_nodes():
         node.metadata_props.clear()  # stack traces, with the paths of this machine
     program.save(folder / MODEL, external_data=False)
@@ -163,22 +199,22 @@ def _write_graphs(checkpoint: str, folder: Path, int8: bool) -> None:
 class _Graph(nn.Module):
     """A model in the form that the exporter needs: tensors in, a tuple of tensors out."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: CheckedPreTrainedModel) -> None:
         super().__init__()
         self.model = model
         # Tensors (B, T); only a model of pairs reads token types.
         self.inputs = INPUTS if model.reads_pairs else INPUTS[:2]
         # `logits` (B, num_labels) or `sentence_embedding` (B, r * H). If the model attends, then
         # `attentions`, A (B, r, T), or (B, 2, r, T) for pairs.
-        first = "logits" if model.is_head else "sentence_embedding"
-        self.outputs = (first, "attentions") if model.config.has_attention else (first,)
+        answer = "logits" if model.is_head else "sentence_embedding"
+        self.outputs = (answer, "attentions") if model.config.has_attention else (answer,)
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         """Return the tensors that `outputs` names."""
-        found = self.model(input_ids, attention_mask, token_type_ids, output_attentions=True)
-        return (found[self.outputs[0]], *(found.attentions or ()))
+        outputs = self.model(input_ids, attention_mask, token_type_ids, output_attentions=True)
+        return (outputs[self.outputs[0]], *(outputs.attentions or ()))
 
 
 def _compare(graph: _Graph, path: Path) -> dict[str, float]:
@@ -191,9 +227,10 @@ def _compare(graph: _Graph, path: Path) -> dict[str, float]:
         feed = dict(zip(graph.inputs, batch, strict=False))
         with torch.inference_mode():
             expected = graph(**feed)
-        found = session.run(graph.outputs, {name: part.numpy() for name, part in feed.items()})
-        for one, other in zip(found, expected, strict=True):
-            largest = max(largest, relative_difference(one, other.numpy()))
+        inputs = {name: tensor.numpy() for name, tensor in feed.items()}
+        outputs = session.run(graph.outputs, inputs)
+        for output, tensor in zip(outputs, expected, strict=True):
+            largest = max(largest, relative_difference(output, tensor.numpy()))
     if path.name == MODEL and largest > TOLERANCE:
         raise ValueError(f"{MODEL} differs from the model by {largest:.1e}; max {TOLERANCE:.0e}")
     return {"bytes": path.stat().st_size, "largest_difference": largest}
@@ -205,44 +242,46 @@ def random_batches(vocab_size: int) -> Iterator[tuple[Tensor, ...]]:
     The padding is on the right or in holes; the last row of a larger batch is padding only.
     """
     generator = torch.Generator().manual_seed(0)
-    for shape in ((1, 1), (1, 37), (2, 5), (7, 64), (4, 150)):
-        lengths = torch.randint(shape[1] + 1, (shape[0], 1), generator=generator)
-        lengths[-1] = 0 if shape[0] > 1 else shape[1]
-        on_the_right = torch.arange(shape[1]) < lengths
-        shuffled = torch.randperm(shape[1], generator=generator)
+    for num_rows, length in ((1, 1), (1, 37), (2, 5), (7, 64), (4, 150)):
+        lengths = torch.randint(length + 1, (num_rows, 1), generator=generator)
+        lengths[-1] = 0 if num_rows > 1 else length
+        on_the_right = torch.arange(length) < lengths
+        shuffled = torch.randperm(length, generator=generator)
         for mask in (on_the_right, on_the_right[:, shuffled]):
-            ids = torch.randint(vocab_size, shape, generator=generator)
-            second = mask.cumsum(1) > lengths * torch.rand(shape[0], 1, generator=generator)
-            yield ids, mask.long(), second.long()
+            ids = torch.randint(vocab_size, (num_rows, length), generator=generator)
+            starts = lengths * torch.rand(num_rows, 1, generator=generator)  # of the second texts
+            yield ids, mask.long(), (mask.cumsum(1) > starts).long()
 
 
-def _compare_on_rows(folder: Path, name: str, model: Any, task: Rows) -> dict[str, float]:
+def _compare_on_rows(
+    folder: Path, name: str, model: CheckedPreTrainedModel, task: Rows
+) -> dict[str, float]:
     """Return how well an ONNX file agrees with the model on the rows of a task.
 
     For labels this is the share of rows with equal labels, for embeddings the mean cosine.
     """
     rows = task.splits["test"]
-    columns = [name for name in ("text", "text_pair") if name in rows.column_names]
+    columns = [column for column in ("text", "text_pair") if column in rows.column_names]
     texts = rows.select_columns(columns).to_list()
     predictor = Predictor(folder, int8=name == INT8_MODEL)
-    found = predictor.read(texts)
-    expected = np.empty_like(found)
+    exported = predictor.read(texts)
+    expected = np.empty_like(exported)
     for numbers, feed in predictor.batches(texts):
         with torch.inference_mode():
-            outputs = model(**{name: torch.from_numpy(part) for name, part in feed.items()})
+            outputs = model(**{name: torch.from_numpy(array) for name, array in feed.items()})
         expected[numbers] = outputs[predictor.output]
-    agreement = {}
+    comparison = {"largest_difference": relative_difference(exported, expected)}
     if not model.is_head:
-        cosine = nn.functional.cosine_similarity(torch.tensor(found), torch.tensor(expected))
-        agreement["cosine_similarity"] = float(cosine.mean())
+        cosine = nn.functional.cosine_similarity(torch.tensor(exported), torch.tensor(expected))
+        comparison["cosine_similarity"] = float(cosine.mean())
     elif model.config.problem_type == MULTI_LABEL:
-        agreement["agreement"] = float(((found > 0) == (expected > 0)).all(1).mean())
+        comparison["agreement"] = float(((exported > 0) == (expected > 0)).all(1).mean())
     elif model.config.problem_type != REGRESSION:
-        agreement["agreement"] = float((found.argmax(1) == expected.argmax(1)).mean())
-    return {"largest_difference": relative_difference(found, expected), **agreement}
+        comparison["agreement"] = float((exported.argmax(1) == expected.argmax(1)).mean())
+    return comparison
 
 
-def relative_difference(found: Array, expected: Array) -> float:
+def relative_difference(values: Array, expected: Array) -> float:
     """Return the largest difference divided by the largest number, or by 1 if that is larger."""
-    difference = np.nan_to_num(np.abs(found - expected), nan=np.inf)  # NaN must not pass as small
+    difference = np.nan_to_num(np.abs(values - expected), nan=np.inf)  # NaN must not pass as small
     return float(difference.max() / max(np.abs(expected).max(), 1))
