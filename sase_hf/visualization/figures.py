@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import unicodedata
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, pairwise, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ..utils.errors import refusal
 from ..utils.files import atomic_write
 from ..utils.text import visible
 from .attended_text import (
@@ -39,46 +41,85 @@ DOTS_PER_INCH = 200
 MAX_WORDS = MAX_TOKENS = 200
 MAX_HOPS = 40
 MAX_WORD_LENGTH = 20
-WORD_SIZE, SMALL_SIZE = 10, 9  # in points
+
+# In points: the words above cells, and all other texts.
+WORD_SIZE = 10
+SMALL_SIZE = 9
 
 # In inches: the words of a line, an average letter, the names of the hops beside the words.
-FULL_WIDTH, MIN_WIDTH = 9.0, 3.6
+FULL_WIDTH = 9.0
+MIN_WIDTH = 3.6
 LETTER_WIDTH = 0.085
 MARGIN = 1.0
-ROW_HEIGHT, TEXT_HEIGHT = 0.24, 0.2
-CELL, MARGIN_OF_GRID = 0.26, 1.3
+ROW_HEIGHT = 0.24
+TEXT_HEIGHT = 0.2
+CELL = 0.26
+MARGIN_OF_GRID = 1.3
 
 Grid = tuple[list[list[float]], list[str], list[str]]  # weights, words down, words across
 
-# By theme the paper, the ink, the colours of weights from an even share to the strongest, and those
-# of contributions from against to for. The colour-blind and a printer see one hue gain strength as
-# everyone does, and tell blue from red.
+
+class _Theme(NamedTuple):
+    """The colours of a figure.
+
+    The colour-blind and a printer see one hue gain strength as everyone does, and tell blue from
+    red.
+
+    Attributes:
+        paper: Behind all, and between the cells.
+        ink: Of all texts.
+        weights: From an even share to the strongest weight.
+        added: Contributions, from against to for.
+    """
+
+    paper: str
+    ink: str
+    weights: tuple[str, str, str]
+    added: tuple[str, str, str]
+
+
 THEMES = {
-    "light": (
-        "#ffffff",
-        "#1f2328",
-        ("#f8f2ea", "#f7a44a", "#a34400"),
-        ("#b3261e", "#f4f2ee", "#0b5fb0"),
+    "light": _Theme(
+        paper="#ffffff",
+        ink="#1f2328",
+        weights=("#f8f2ea", "#f7a44a", "#a34400"),
+        added=("#b3261e", "#f4f2ee", "#0b5fb0"),
     ),
-    "dark": (
-        "#0d1117",
-        "#e6edf3",
-        ("#1b2028", "#8f4a0a", "#ffb65f"),
-        ("#ff8a7a", "#1b2028", "#6cb6ff"),
+    "dark": _Theme(
+        paper="#0d1117",
+        ink="#e6edf3",
+        weights=("#1b2028", "#8f4a0a", "#ffb65f"),
+        added=("#ff8a7a", "#1b2028", "#6cb6ff"),
     ),
 }
 
 
-class _Line(NamedTuple):
-    """Words side by side above their cells: a row for all hops together, then one for each hop."""
+@dataclass
+class _Line:
+    """Words side by side above their cells: a row for all hops together, then one for each hop.
+
+    Attributes:
+        heading: The text above the words.
+        names: The names of the rows.
+        words: The words.
+        edges: In inches: the start of each word, and the end of the last.
+        strengths: Of each word, a number for each row.
+        added: By each word to the logit of the target; empty if it is not known.
+        note: The text below the cells.
+    """
 
     heading: str
-    words: list[str]
-    edges: list[float]  # in inches: the start of each word, and the end of the last
-    strengths: list[tuple[float, ...]]  # of each word, a number for each row
-    names: list[str]  # of the rows
-    added: list[float]  # by each word to the logit of the target; empty if it is not known
+    names: list[str]
+    words: list[str] = field(default_factory=list)
+    edges: list[float] = field(default_factory=lambda: [0.0])
+    strengths: list[tuple[float, ...]] = field(default_factory=list)
+    added: list[float] = field(default_factory=list)
     note: str = ""
+
+    @property
+    def all_names(self) -> list[str]:
+        """The names of the rows, and of the last one, which shows what each word added."""
+        return [*self.names, "why"] if self.added else self.names
 
 
 def attention_figure(result: Result, title: str = "", *, theme: str = "light") -> Figure:
@@ -103,52 +144,70 @@ def comparison_figure(
     name of each model; the `theme` is "light" or "dark", or ValueError is raised.
     """
     if theme not in THEMES:
-        raise ValueError(f"theme is {theme!r}; allowed are {', '.join(THEMES)}")
-    paper, ink, *colours = THEMES[theme]
-    whose = {name: f"the result of {name!r}" if name else "the result" for name in results}
-    texts = [parse_result(own, whose[name]) for name, own in results.items()]
-    named = zip(results.items(), texts, strict=True)
-    models = [_lines(*one, own_texts, FULL_WIDTH / len(results)) for one, own_texts in named]
-    lines, num_lines = list(chain(*models)), max(map(len, models))
+        raise refusal(f"theme is {theme!r}", f"allowed are {', '.join(THEMES)}")
+    colours = THEMES[theme]
+    texts: list[AttendedText] = []
+    models: list[list[_Line]] = []
+    for name, result in results.items():
+        texts_of_model = parse_result(result, f"the result of {name!r}" if name else "the result")
+        texts += texts_of_model
+        models.append(_lines(name, result, texts_of_model, FULL_WIDTH / len(results)))
+    low, high, full = scale_ends(texts)
+    lines = list(chain(*models))
     width = max(MIN_WIDTH, *(line.edges[-1] for line in lines))
-    num_rows = max(len(line.names) + bool(line.added) for line in lines)
-    num_texts = sum(line.heading.count("\n") + 1 for line in models[0]) + 4
-    height = num_lines * (num_rows * ROW_HEIGHT + TEXT_HEIGHT) + num_texts * TEXT_HEIGHT
 
-    figure = new_figure(len(models) * (width + MARGIN), height)
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-
-    figure.set_facecolor(paper)
-    figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
-    panels = figure.subplots(num_lines, len(models), squeeze=False)
-    low, high, full = scale_ends([*chain(*texts)])
-    ramps = [LinearSegmentedColormap.from_list("", own) for own in colours]
-    scale = ScalarMappable(Normalize(0, 1), ramps[0])
-    signed_scale = ScalarMappable(Normalize(-full, full), ramps[1])
-    for model, column in zip(models, panels.T, strict=True):
-        for axes, line in zip_longest(column, model):
+    figure = new_figure(len(models) * (width + MARGIN), _height(models))
+    figure.set_facecolor(colours.paper)
+    _draw_title(figure, title)
+    panels = figure.subplots(max(map(len, models)), len(models), squeeze=False)
+    scale = _scale(colours.weights, 0, 1)
+    signed_scale = _scale(colours.added, -full, full)
+    for lines_of_model, column in zip(models, panels.T, strict=True):
+        for axes, line in zip_longest(column, lines_of_model):
             if line is None:
                 axes.remove()
             else:
-                _draw_line(axes, line, width, paper, (scale, signed_scale))
+                _draw_line(axes, line, width, colours.paper, scale, signed_scale)
     if any(line.words for line in lines):
         drawn = figure.axes
         if full:
             ends = (f"against: {signed(-full)} or less", f"for: {signed(full)} or more")
             _draw_scale(figure, drawn, signed_scale, ends, "why")
         _draw_scale(figure, drawn, scale, (low, high), "attention")
-    draw_literally(figure, ink)
+    draw_literally(figure, colours.ink)
     return figure
+
+
+def _height(models: Sequence[Sequence[_Line]]) -> float:
+    """Return the height in inches of the lines of all models, side by side."""
+    num_lines = max(map(len, models))
+    num_rows = max(len(line.all_names) for line in chain(*models))
+    num_headings = sum(line.heading.count("\n") + 1 for line in models[0])
+    # The title, the scales and their names need the height of four more texts.
+    return num_lines * (num_rows * ROW_HEIGHT + TEXT_HEIGHT) + (num_headings + 4) * TEXT_HEIGHT
+
+
+def _scale(colours: Sequence[str], low: float, high: float) -> ScalarMappable:
+    """Return the scale that runs through some colours from a low number to a high one."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    return ScalarMappable(Normalize(low, high), LinearSegmentedColormap.from_list("", colours))
 
 
 def _draw_scale(
     figure: Figure, panels: list[Axes], scale: ScalarMappable, ends: tuple[str, str], name: str
 ) -> None:
     """Draw the bar of colours below the panels, with the meaning of its ends."""
-    shrink = MIN_WIDTH / (figure.get_figwidth() - MARGIN)
-    place: dict[str, Any] = {"location": "bottom", "anchor": (0, 0), "aspect": 36, "pad": 0.02}
-    bar = figure.colorbar(scale, ax=panels, shrink=shrink, **place)
+    bar = figure.colorbar(
+        scale,
+        ax=panels,
+        shrink=MIN_WIDTH / (figure.get_figwidth() - MARGIN),
+        location="bottom",
+        anchor=(0, 0),
+        aspect=36,
+        pad=0.02,
+    )
     bar.set_ticks(scale.get_clim(), labels=ends, size=SMALL_SIZE)
     left, right = bar.ax.get_xticklabels()
     left.set_horizontalalignment("left")
@@ -161,15 +220,18 @@ def _draw_scale(
 def _lines(name: str, result: Result, texts: Sequence[AttendedText], width: float) -> list[_Line]:
     """Return the texts of a result as lines of up to a width in inches."""
     titles = [name] if name else []
-    score = f" ({result['score']:.3f})" * ("labels" not in result)
-    titles.append(f"predicted{score}: {predicted_text(result)}")
+    predicted = "predicted"
+    if "labels" not in result:
+        predicted += f" ({result['score']:.3f})"
+    titles.append(f"{predicted}: {predicted_text(result)}")
     if "true_label" in result:
         titles.append(f"true label: {label_text(result['true_label'])}")
     if result.get("target", result["label"]) != result["label"]:
         titles.append(f"explained: {label_text(result['target'])}")
     lines = []
     for text, ordinal in zip(texts, ("First", "Second"), strict=False):
-        titles += [f"{ordinal} text"] if len(texts) > 1 else []
+        if len(texts) > 1:
+            titles.append(f"{ordinal} text")
         heading = "\n".join(plain(title, int(width / LETTER_WIDTH)) for title in titles)
         lines += wrapped(text, width, heading)
         titles = []
@@ -178,25 +240,34 @@ def _lines(name: str, result: Result, texts: Sequence[AttendedText], width: floa
 
 def wrapped(text: AttendedText, width: float, heading: str) -> list[_Line]:
     """Cut a text into lines of up to a width in inches; an empty text has one line."""
-    views = range(len(text.views))[: MAX_HOPS + 1]
+    views = range(min(len(text.views), MAX_HOPS + 1))
     evenly = [text.reads_evenly(view) for view in views]
-    names = [f"hop {k}" if k else "all hops" for k in views]
-    names = [name + " (even)" * even for name, even in zip(names, evenly, strict=True)]
-    strengths = list(zip(*(text.strengths(view) for view in views), strict=True))
-    lines = [_Line(heading, [], [0.0], [], names, [])]
-    added = text.added or []
-    for place, (span, own) in enumerate(zip(text.words[:MAX_WORDS], strengths, strict=False)):
+    names = [_row_name(view, is_even) for view, is_even in enumerate(evenly)]
+    strengths_of_words = list(zip(*(text.strengths(view) for view in views), strict=True))
+    line = _Line(heading, names)
+    lines = [line]
+    for number, span in enumerate(text.words[:MAX_WORDS]):
         word = plain(text.part(*span), MAX_WORD_LENGTH)
-        end = lines[-1].edges[-1] + (room := (num_cells(word) + 1.2) * LETTER_WIDTH)
-        if lines[-1].words and end > width:
-            lines.append(_Line("", [], [0.0], [], names, []))
-        lines[-1].words.append(word)
-        lines[-1].edges.append(lines[-1].edges[-1] + room)
-        lines[-1].strengths.append(own)
-        lines[-1].added.extend(added[place : place + 1])
-    notes = [f"(even): {READS_EVENLY}."] * any(evenly) + _notes(text)
-    lines[-1] = lines[-1]._replace(note="\n".join(notes))
+        word_width = (num_cells(word) + 1.2) * LETTER_WIDTH
+        if line.words and line.edges[-1] + word_width > width:
+            line = _Line("", names)
+            lines.append(line)
+        line.words.append(word)
+        line.edges.append(line.edges[-1] + word_width)
+        line.strengths.append(strengths_of_words[number])
+        if text.added:
+            line.added.append(text.added[number])
+    notes = _notes(text)
+    if any(evenly):
+        notes.insert(0, f"(even): {READS_EVENLY}.")
+    line.note = "\n".join(notes)
     return lines
+
+
+def _row_name(view: int, is_even: bool) -> str:
+    """Return the name of the row of a view, and whether it reads all words about equally."""
+    name = f"hop {view}" if view else "all hops"
+    return f"{name} (even)" if is_even else name
 
 
 def _notes(text: AttendedText) -> list[str]:
@@ -214,9 +285,14 @@ def _notes(text: AttendedText) -> list[str]:
 
 
 def _draw_line(
-    axes: Axes, line: _Line, width: float, paper: str, scales: Sequence[ScalarMappable]
+    axes: Axes,
+    line: _Line,
+    width: float,
+    paper: str,
+    scale: ScalarMappable,
+    signed_scale: ScalarMappable,
 ) -> None:
-    """Draw one line of words and its cells, on the scales of the attention and of "why"."""
+    """Draw one line of words and its cells; the last row, "why", has a scale of its own."""
     axes.set_title(line.heading, loc="left", size=SMALL_SIZE)
     axes.set_xlabel(line.note, loc="left", size=SMALL_SIZE, style="italic")
     axes.set_facecolor("none")
@@ -226,20 +302,40 @@ def _draw_line(
     axes.set_yticks([])
     if not line.words:
         return
-    names = line.names + ["why"] * bool(line.added)
-    num_rows, num_views = len(names), len(line.names)
-    parts: list[Any] = [(range(num_views + 1), list(zip(*line.strengths, strict=True)))]
-    parts += [((num_views, num_rows), [line.added])] * bool(line.added)
-    for (edges, rows), scale in zip(parts, scales, strict=False):
-        colours: dict[str, Any] = {"cmap": scale.cmap, "norm": scale.norm, "edgecolors": paper}
-        axes.pcolormesh(line.edges, edges, rows, linewidth=1.5, **colours)
+    num_views = len(line.names)
+    num_rows = len(line.all_names)
+    rows = list(zip(*line.strengths, strict=True))
+    _draw_cells(axes, line.edges, range(num_views + 1), rows, scale, paper)
+    if line.added:
+        edges_of_row = (num_views, num_rows)
+        _draw_cells(axes, line.edges, edges_of_row, [line.added], signed_scale, paper)
     for row in (1, num_views):
         axes.axhline(row, color=paper, linewidth=4)
     axes.set_xlim(0, width)
     axes.set_ylim(num_rows, 0)
     centres = [sum(edges) / 2 for edges in pairwise(line.edges)]
     axes.set_xticks(centres, line.words, size=WORD_SIZE)
-    axes.set_yticks([row + 0.5 for row in range(num_rows)], names, size=SMALL_SIZE)
+    axes.set_yticks([row + 0.5 for row in range(num_rows)], line.all_names, size=SMALL_SIZE)
+
+
+def _draw_cells(
+    axes: Axes,
+    columns: Sequence[float],
+    rows: Sequence[float],
+    values: Sequence[Sequence[float]],
+    scale: ScalarMappable,
+    paper: str,
+) -> None:
+    """Draw rows of cells, each coloured by its value, between the edges of columns and of rows."""
+    axes.pcolormesh(
+        columns,
+        rows,
+        values,
+        cmap=scale.cmap,
+        norm=scale.norm,  # type: ignore[arg-type]  # the base class, which its stub leaves out
+        edgecolors=paper,
+        linewidth=1.5,
+    )
 
 
 def pair_figure(result: Result, title: str = "") -> Figure:
@@ -251,19 +347,22 @@ def pair_figure(result: Result, title: str = "") -> Figure:
     """
     parse_result(result)
     if "pair_attention" not in result:
-        raise ValueError(
-            "the result has no pair_attention; its model must have encoder='relation_network' and "
-            "relation_weights='softmax' or 'sigmoid'"
+        raise refusal(
+            "the result has no pair_attention",
+            "its model must have encoder='relation_network' and relation_weights='softmax' or "
+            "'sigmoid'",
         )
-    fields = result["pair_attention"], result["tokens"]
+    sides: Iterable[tuple[list[list[float]], list[str]]]
+    if isinstance(result["text"], str):
+        sides = [(result["pair_attention"], result["tokens"])]
+    else:
+        sides = zip(result["pair_attention"], result["tokens"], strict=True)
     grids = []
-    for weights, tokens in (
-        [fields] if isinstance(result["text"], str) else zip(*fields, strict=True)
-    ):
+    for weights, tokens in sides:
         names = [visible(token) for token in tokens[:MAX_TOKENS]]
         grids.append(([list(row[:MAX_TOKENS]) for row in weights[:MAX_TOKENS]], names, names))
-    largest = max((weight for grid, _, _ in grids for row in grid for weight in row), default=1)
-    return grid_figure(grids, title, largest)
+    drawn = chain.from_iterable(row for weights, _, _ in grids for row in weights)
+    return grid_figure(grids, title, max(drawn, default=1))
 
 
 def grid_figure(grids: Sequence[Grid], title: str, largest: float) -> Figure:
@@ -271,16 +370,19 @@ def grid_figure(grids: Sequence[Grid], title: str, largest: float) -> Figure:
     width = max(len(across) for _, _, across in grids)
     heights = [max(CELL * len(down), CELL) + MARGIN_OF_GRID for _, down, _ in grids]
     figure = new_figure(CELL * width + MARGIN_OF_GRID, sum(heights))
-    figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
+    _draw_title(figure, title)
     panels = figure.subplots(len(grids), squeeze=False, height_ratios=heights)
     for axes, (weights, down, across) in zip(panels[:, 0], grids, strict=True):
         axes.imshow(weights or [[0.0]], cmap="gray", vmin=0, vmax=largest, interpolation="nearest")
-        names = [[plain(word, MAX_WORD_LENGTH) for word in side] for side in (across, down)]
-        axes.set_xticks(range(len(across)), names[0], rotation=90, size=9)
-        axes.set_yticks(range(len(down)), names[1], size=9)
+        axes.set_xticks(range(len(across)), _short(across), rotation=90, size=SMALL_SIZE)
+        axes.set_yticks(range(len(down)), _short(down), size=SMALL_SIZE)
         axes.tick_params(length=0, labeltop=True, labelbottom=False)
     draw_literally(figure)
     return figure
+
+
+def _short(words: Sequence[str]) -> list[str]:
+    return [plain(word, MAX_WORD_LENGTH) for word in words]
 
 
 def num_cells(text: str) -> int:
@@ -304,6 +406,10 @@ def draw_literally(figure: Figure, ink: str | None = None) -> None:
             text.set_color(ink)
 
 
+def _draw_title(figure: Figure, title: str) -> None:
+    figure.suptitle(plain(title), x=0.01, ha="left", weight="bold", size=12)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of a size in inches."""
     return _figure_class()(figsize=(width, height), layout="constrained")
@@ -312,7 +418,7 @@ def new_figure(width: float, height: float) -> Figure:
 def check_figure_path(path: str | os.PathLike[str]) -> None:
     """Raise ValueError or ImportError if no figure can be written to a file of this name."""
     if Path(path).suffix.lower() not in FIGURE_ENDINGS:
-        raise ValueError(f"the figure is {Path(path).name!r}; the name must end in .png or .svg")
+        raise refusal(f"the figure is {Path(path).name!r}", "the name must end in .png or .svg")
     _figure_class()
 
 
@@ -324,13 +430,16 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     check_figure_path(path)
     from matplotlib import rc_context
 
-    kind = Path(path).suffix.lower()[1:]
-    unwanted = ("Creator", "Date") if kind == "svg" else ("Software",)
+    # The date, and the version of matplotlib, which differ between equal figures.
+    metadata = {"Software": None}
+    if Path(path).suffix.lower() == ".svg":
+        metadata = {"Creator": None, "Date": None}
     hashsalt = rc_context({"svg.hashsalt": "sase_hf"})
     with hashsalt, warnings.catch_warnings(), atomic_write(path) as draft:
         # matplotlib draws a box for a character that the font lacks, and warns.
         warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support")
-        figure.savefig(draft, format=kind, dpi=DOTS_PER_INCH, metadata=dict.fromkeys(unwanted))
+        ending = Path(path).suffix.lower().removeprefix(".")
+        figure.savefig(draft, format=ending, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
 def _figure_class() -> type[Figure]:
