@@ -41,7 +41,6 @@ OPTIONAL = {
     "captum",
     "onnx",
     "onnxruntime",
-    "sklearn",
     "ray",
     "sentence_transformers",
     "gradio",

@@ -1,114 +1,140 @@
 """Simple models beside a trained one: the most frequent label, and a linear model over words.
 
-They need no scikit-learn. Shapes: B rows, C labels or outputs, V words.
+Shapes: B rows, C labels or outputs.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import torch
 from datasets import Dataset
-from torch import Tensor
-from torch.nn import functional as F
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import Ridge, SGDClassifier
+from sklearn.pipeline import FeatureUnion
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 
-LOSSES: dict[str, Callable[..., Tensor]] = {
-    SINGLE_LABEL: F.cross_entropy,
-    MULTI_LABEL: F.binary_cross_entropy_with_logits,
-    REGRESSION: F.mse_loss,
-}
-MIN_STEPS = 200
-EPOCHS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 8, 256, 0.05, 6e-3
+MAX_ROWS = 100_000  # of training; more are not worth the time and memory of a report
+MAX_WEIGHTS = 4_000_000  # words and pairs of words, times labels
+STRENGTH = 3.0  # scikit-learn's C: the larger, the less regularisation
+NO_WORD = -1
+
+# The token ids that a linear model reads of a row: one list, or the four of `_compared`.
+Fields = Sequence[Sequence[int]]
 
 
-def label_tensor(rows: Dataset, problem_type: str, num_labels: int) -> Tensor:
+def label_array(rows: Dataset, problem_type: str, num_labels: int) -> np.ndarray:
     """Return the labels of rows: ids of the (most probable) class (B,), or floats (B, C)."""
-    labels = torch.tensor(rows["labels"][:])
+    labels = np.array(rows["labels"][:])
     if problem_type == SINGLE_LABEL:
         return labels if labels.ndim == 1 else labels.argmax(1)
-    return labels.float().view(-1, num_labels)
+    return labels.astype(np.float32).reshape(-1, num_labels)
 
 
-def most_frequent(train: Dataset, num_rows: int, problem_type: str, num_labels: int) -> Tensor:
+def most_frequent(train: Dataset, num_rows: int, problem_type: str, num_labels: int) -> np.ndarray:
     """Return logits (B, C), the same in each row, that predict from the training labels alone.
 
     The prediction is the most frequent label; for sets of labels, the labels that most rows have;
     for numbers, their mean.
     """
-    labels = label_tensor(train, problem_type, num_labels)
+    labels = label_array(train, problem_type, num_labels)
     if problem_type == SINGLE_LABEL:
-        logits = labels.bincount(minlength=num_labels).float()
+        logits = np.bincount(labels, minlength=num_labels)
+    elif problem_type == MULTI_LABEL:
+        logits = labels.mean(0) - 0.5
     else:
-        logits = labels.mean(0) - (0.5 if problem_type == MULTI_LABEL else 0)
-    return logits.expand(num_rows, -1)
+        logits = labels.mean(0)
+    return np.tile(logits.astype(np.float32), (num_rows, 1))
 
 
-def bag_of_words(
+def linear_model(
     train: Dataset, rows: Dataset, vocab_size: int, problem_type: str, num_labels: int
-) -> Tensor:
-    """Return the logits (B, C) of a linear model over TF-IDF word counts for `rows`.
+) -> np.ndarray:
+    """Return the logits (B, C) of a linear model over TF-IDF of words and pairs of words.
 
-    The two texts of a pair have separate counts. Settings are fixed, not tuned on the evaluated
-    rows; a fixed seed draws the order of the batches.
+    One logistic regression for each label, or a ridge regression of numbers. The settings are
+    fixed, not tuned on the evaluated rows, and a fixed seed draws the order of the rows. The model
+    learns from at most `MAX_ROWS` rows, evenly spaced. It has at most `MAX_WEIGHTS` weights, those
+    of the most frequent words and pairs.
     """
-    bags = _Bags(train, vocab_size)
-    weights = torch.zeros(len(bags.idf), num_labels, requires_grad=True)
-    bias = torch.zeros(num_labels, requires_grad=True)
-    labels = label_tensor(train, problem_type, num_labels)
-    center, scale = torch.zeros(num_labels), torch.ones(num_labels)
-    if problem_type == REGRESSION:  # few steps do not reach targets such as 1000
-        center, scale = labels.mean(0), labels.std(0, correction=0)
-        scale[scale == 0] = 1
-        labels = (labels - center) / scale
-    per_epoch = -(-train.num_rows // BATCH_SIZE)
-    epochs = max(EPOCHS, MIN_STEPS // per_epoch)
-    optimizer = torch.optim.Adam([weights, bias], LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, epochs * per_epoch)
-    order = np.random.default_rng(0)
-    for _ in range(epochs):
-        for numbers in np.array_split(order.permutation(train.num_rows), per_epoch):
-            logits = bags.logits(numbers, weights, bias)
-            loss = LOSSES[problem_type](logits, labels[torch.from_numpy(numbers)])
-            optimizer.zero_grad()
-            (loss + WEIGHT_DECAY * weights.square().sum() / BATCH_SIZE).backward()
-            optimizer.step()
-            schedule.step()
-    others = _Bags(rows, vocab_size, bags.idf)
-    parts = np.split(np.arange(rows.num_rows), range(1024, rows.num_rows, 1024))
-    with torch.no_grad():
-        logits = torch.cat([others.logits(part, weights, bias) for part in parts])
-    return logits * scale + center
+    if train.num_rows > MAX_ROWS:
+        train = train.select(np.linspace(0, train.num_rows - 1, MAX_ROWS).astype(int))
+    train_fields = list(_fields_of(train))
+    num_fields = len(train_fields[0])
+    weigh_words = FeatureUnion(
+        [
+            (
+                f"field {field}",
+                TfidfVectorizer(
+                    analyzer=partial(_features, field=field, vocab_size=vocab_size),
+                    min_df=min(2, train.num_rows),
+                    max_features=max(MAX_WEIGHTS // (num_labels * num_fields), 1),
+                    sublinear_tf=True,
+                ),
+            )
+            for field in range(num_fields)
+        ]
+    )
+    known = weigh_words.fit_transform(train_fields)
+    asked = weigh_words.transform(list(_fields_of(rows)))
+    labels = label_array(train, problem_type, num_labels)
+    if problem_type == REGRESSION:
+        return Ridge().fit(known, labels).predict(asked).reshape(rows.num_rows, num_labels)
+    if problem_type == SINGLE_LABEL:
+        labels = labels[:, None] == np.arange(num_labels)
+    return np.stack([_log_odds(known, applies > 0, asked) for applies in labels.T], axis=1)
 
 
-class _Bags:
-    """The distinct words of all rows, row by row, and their TF-IDF weights of length 1 per row."""
+def _log_odds(known: Any, applies: np.ndarray, asked: Any) -> np.ndarray:
+    """Return the logits of a label for `asked` rows (B,), learnt from whether it `applies` (N,).
 
-    def __init__(self, rows: Dataset, vocab_size: int, idf: np.ndarray | None = None) -> None:
-        """Weigh the words by `idf` (V,), or by the IDF of these rows."""
-        ids = rows["input_ids"][:]
-        lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
-        words = np.fromiter((word for row in ids for word in row), np.int64, int(lengths.sum()))
-        width = vocab_size
-        if "token_type_ids" in rows.column_names:
-            sides = (side for row in rows["token_type_ids"][:] for side in row)
-            words += vocab_size * np.fromiter(sides, np.int64, len(words))
-            width *= 2
-        keys = np.repeat(np.arange(len(ids)), lengths) * width + words
-        keys, counts = np.unique(keys, return_counts=True)
-        numbers, self.words = np.divmod(keys, width)
-        self.starts = np.searchsorted(numbers, np.arange(len(ids) + 1))
-        frequency = np.bincount(self.words, minlength=width)
-        self.idf = np.log((1 + len(ids)) / (1 + frequency)) + 1 if idf is None else idf
-        weights = (1 + np.log(counts)) * self.idf[self.words]
-        squares = np.bincount(numbers, weights**2, minlength=len(ids))
-        self.weights = weights / np.sqrt(squares)[numbers]
+    `known` and `asked` are sparse matrices of N and B rows of features.
+    """
+    num_asked = asked.shape[0]
+    if applies.all():
+        return np.full(num_asked, np.inf)
+    if not applies.any():
+        return np.full(num_asked, -np.inf)
+    penalty = 1 / (STRENGTH * len(applies))
+    regression = SGDClassifier(loss="log_loss", alpha=penalty, random_state=0)
+    return regression.fit(known, applies).decision_function(asked)
 
-    def logits(self, numbers: np.ndarray, weights: Tensor, bias: Tensor) -> Tensor:
-        """Return the logits (B, C) of some rows, by their numbers (B,)."""
-        starts, lengths = self.starts[numbers], np.diff(self.starts)[numbers]
-        offsets = np.concatenate([[0], lengths.cumsum()[:-1]])
-        places = np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())
-        words, first = torch.from_numpy(self.words[places]), torch.from_numpy(offsets)
-        own = torch.from_numpy(self.weights[places].astype(np.float32))
-        return F.embedding_bag(words, weights, first, mode="sum", per_sample_weights=own) + bias
+
+def _fields_of(rows: Dataset) -> Iterator[Fields]:
+    """Yield the tokens of each row; of a pair of texts, what a linear model can compare."""
+    if "token_type_ids" not in rows.column_names:
+        for row in rows:
+            yield [row["input_ids"]]
+        return
+    for row in rows:
+        first: list[int] = []
+        second: list[int] = []
+        for token, side in zip(row["input_ids"], row["token_type_ids"], strict=True):
+            (second if side else first).append(token)
+        yield _compared(first, second)
+
+
+def _compared(first: Sequence[int], second: Sequence[int]) -> Fields:
+    """Return the second text, and the words that only it, that both, and that only the first has.
+
+    A linear model over the words of both texts cannot see which words they share.
+    """
+    in_first = set(first)
+    in_second = set(second)
+    new = [word for word in second if word not in in_first]
+    shared = [word for word in second if word in in_first]
+    gone = [word for word in first if word not in in_second]
+    return second, new, shared, gone
+
+
+def _features(fields: Fields, field: int, vocab_size: int) -> list[int]:
+    """Return the ids of the words of a field, and those of its pairs of neighbouring words.
+
+    Those of pairs begin at `vocab_size`. `NO_WORD` is in every row, since scikit-learn refuses rows
+    that all are empty.
+    """
+    words = fields[field]
+    pairs = [(first + 1) * vocab_size + second for first, second in pairwise(words)]
+    return [NO_WORD, *words, *pairs]

@@ -16,7 +16,7 @@ from transformers import EvalPrediction
 
 from ..data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..utils.text import Table
-from .baselines import bag_of_words, label_tensor, most_frequent
+from .baselines import MAX_WEIGHTS, label_array, linear_model, most_frequent
 
 logger = logging.getLogger(__name__)
 
@@ -24,10 +24,10 @@ MAX_MATRIX = 8  # labels of a confusion matrix that fits a terminal
 MAX_CONFUSED = 10
 FEW_ROWS = 100
 THIS_MODEL = "this model"
+LINEAR_MODEL = "linear model"
 CONSTANT_MODELS = ("most frequent label", "mean")
 SIGNS = {"accuracy": 1, "macro_f1": 1, "mse": -1}  # whether more is better
 SHARES = {"accuracy": "accuracy", "macro_f1": "macro F1"}  # metrics from 0 to 1, in words
-MAX_WEIGHTS = 4_000_000  # of the linear model; more take too long for a report
 
 
 class ClassScore(NamedTuple):
@@ -69,24 +69,23 @@ def measure_report(
     linear one if it has more than `MAX_WEIGHTS`. `compute_metrics` is that of a `Trainer`.
     """
     num_labels = len(label_names)
-    labels = label_tensor(rows, problem_type, num_labels)
+    labels = torch.from_numpy(label_array(rows, problem_type, num_labels))
     own = torch.from_numpy(np.asarray(logits)).view(rows.num_rows, -1)
     systems = {}
     if train is not None:
         name = "mean" if problem_type == REGRESSION else "most frequent label"
         systems[name] = most_frequent(train, rows.num_rows, problem_type, num_labels)
         if vocab_size * num_labels <= MAX_WEIGHTS:
-            words = bag_of_words(train, rows, vocab_size, problem_type, num_labels)
-            systems["bag of words"] = words
+            systems[LINEAR_MODEL] = linear_model(train, rows, vocab_size, problem_type, num_labels)
         else:
             logger.warning(
-                f"the report has no bag of words: {vocab_size} words times {num_labels} labels "
+                f"the report has no {LINEAR_MODEL}: {vocab_size} words times {num_labels} labels "
                 f"exceed the limit of {MAX_WEIGHTS} weights"
             )
     given = np.array(rows["labels"][:])
     metrics = {
-        name: compute_metrics(EvalPrediction(outputs.numpy(), given))
-        for name, outputs in {**systems, THIS_MODEL: own}.items()
+        name: compute_metrics(EvalPrediction(outputs, given))
+        for name, outputs in {**systems, THIS_MODEL: own.numpy()}.items()
     }
     wrong, right = _by_error(own, labels, problem_type)
     classes, confusion = _class_scores(own, labels, problem_type, label_names)

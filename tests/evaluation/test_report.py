@@ -43,7 +43,7 @@ def test_report_counts_the_confusions_of_labels() -> None:
     assert sorted(report.right) == [0, 3]
     assert report.systems["this model"]["accuracy"] == 0.4
     assert report.systems["most frequent label"]["accuracy"] == 0.6
-    assert "bag of words" in report.systems
+    assert "linear model" in report.systems
 
 
 def test_remarks_name_few_rows_better_simple_models_and_labels_never_predicted() -> None:
@@ -66,8 +66,8 @@ def test_remarks_advise_weights_for_rare_labels_only() -> None:
     assert missed == "never predicted: hot; try --class_weights balanced"
 
 
-WORDS_WIN = {"most frequent label": 0.3, "bag of words": 0.6, "this model": 0.5}
-CONSTANT_WINS = {"most frequent label": 0.7, "bag of words": 0.6, "this model": 0.65}
+WORDS_WIN = {"most frequent label": 0.3, "linear model": 0.6, "this model": 0.5}
+CONSTANT_WINS = {"most frequent label": 0.7, "linear model": 0.6, "this model": 0.65}
 
 
 @pytest.mark.parametrize(
@@ -77,30 +77,30 @@ CONSTANT_WINS = {"most frequent label": 0.7, "bag of words": 0.6, "this model": 
             "accuracy",
             WORDS_WIN,
             52,  # above one standard error
-            "10.0 points of accuracy behind the bag of words: train; until then, the bag of words",
+            "10.0 points of accuracy behind the linear model: train; until then, the linear model",
         ),
         (
             "accuracy",
             WORDS_WIN,
             48,
-            "no better than the bag of words (10.0 points of accuracy behind, which can be chance)",
+            "no better than the linear model (10.0 points of accuracy behind, which can be chance)",
         ),
         ("accuracy", CONSTANT_WINS, 5000, "no better than the most frequent label: train"),
         (
             "macro_f1",
             WORDS_WIN,
             100,
-            "10.0 points of macro F1 behind the bag of words: train; until then, the bag of words",
+            "10.0 points of macro F1 behind the linear model: train; until then, the linear model",
         ),
         (
             "mse",
-            {"mean": 3.0, "bag of words": 1.0, "this model": 1.5},
+            {"mean": 3.0, "linear model": 1.0, "this model": 1.5},
             100,
-            "an mse of 0.5 behind the bag of words: train; until then, the bag of words is better",
+            "an mse of 0.5 behind the linear model: train; until then, the linear model is better",
         ),
         (
             "mse",
-            {"mean": 1.0, "bag of words": 2.0, "this model": 1.5},
+            {"mean": 1.0, "linear model": 2.0, "this model": 1.5},
             100,
             "no better than the me",
         ),
@@ -114,10 +114,10 @@ CONSTANT_WINS = {"most frequent label": 0.7, "bag of words": 0.6, "this model": 
             "accuracy",
             {**WORDS_WIN, "this model": 0.6},
             99,
-            "no better than the bag of words: train",
+            "no better than the linear model: train",
         ),
         ("accuracy", {**WORDS_WIN, "this model": 0.61}, 100, None),
-        ("mse", {"mean": 3.0, "bag of words": 1.0, "this model": 0.9}, 100, None),
+        ("mse", {"mean": 3.0, "linear model": 1.0, "this model": 0.9}, 100, None),
         ("accuracy", {"this model": 0.1}, 100, None),  # without training rows
         ("rouge", WORDS_WIN, 100, None),
     ],
@@ -137,12 +137,12 @@ def test_remarks_compare_with_the_best_simple_model(
         assert found[0].startswith(f"this model is {expected}")
 
 
-def test_report_says_where_it_leaves_the_bag_of_words_out(
+def test_report_says_where_it_leaves_the_linear_model_out(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sase_hf.evaluation.report.MAX_WEIGHTS", 11)
     found = make_report([[3, 0, 0]], [0], "single_label_classification", NAMES)
-    assert "bag of words" not in found.systems
+    assert "linear model" not in found.systems
     assert "4 words times 3 labels exceed the limit of 11 weights" in caplog.text
 
 

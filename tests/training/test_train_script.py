@@ -74,7 +74,7 @@ def test_train_file_alone_trains_evaluates_reports_and_says_what_to_do_next(
     assert [entry["epoch"] for entry in state["log_history"] if "eval_loss" in entry] == [1, 2]
     assert state["best_metric"] is not None
     page = (run / "report.html").read_text()
-    for part in ("bag of words", "most frequent label", "true label, by predicted", "recall"):
+    for part in ("linear model", "most frequent label", "true label, by predicted", "recall"):
         assert part in page
     assert "<script>" not in page
 
@@ -259,7 +259,7 @@ def test_train_learns_targets_far_from_zero(tmp_path: Path) -> None:
     main(flags(**options, **files, **dropout))
     results = results_of(tmp_path / "run")
     assert results["eval_mse"] < 300  # of 6,667 for their mean
-    [simple] = re.findall(r"bag of words.*?([\d,.]+)", (tmp_path / "run/report.html").read_text())
+    [simple] = re.findall(r"linear model.*?([\d,.]+)", (tmp_path / "run/report.html").read_text())
     assert float(simple.replace(",", "")) < 6000
 
 
