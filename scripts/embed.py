@@ -67,9 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--normalize", action="store_true", help="scale every embedding to length 1")
     add("--dtype", choices=DTYPES, help=f"type of the stored numbers (default: {default.dtype})")
     note = (
-        "precision of the computation; auto measures for a second whether bf16 is faster on this "
-        "device, logs the gain and the difference, and keeps the precision of an output folder "
-        f"that already exists (default: {default.precision})"
+        "precision of the computation (default: that of the output folder; of a new one bf16, if "
+        "the device computes faster in it)"
     )
     add("--precision", choices=PRECISIONS, help=note)
     note = f"max tokens in a batch, padding included (default: {default.batch_tokens})"

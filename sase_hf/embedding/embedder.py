@@ -4,16 +4,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.benchmark import Timer
 
 from ..data.batching import batches_by_length
 from ..data.tokenizer import cut_texts, truncation
@@ -28,7 +25,6 @@ _UNRELATED_FIELDS = {"_name_or_path", "architectures", "auto_map", "custom_pipel
 _UNRELATED_FIELDS |= {"score_mode", "score_temperature", "transformers_version"}
 
 TORCH_DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
-TIMED_SECONDS = 1.0  # of `compare_precisions`, both precisions together
 
 Embeddings = npt.NDArray[np.floating]
 
@@ -129,22 +125,3 @@ def _own_device() -> torch.device:
         return torch.device("cpu")
     number = int(os.environ.get("LOCAL_RANK", 0)) % torch.accelerator.device_count()
     return torch.device(accelerator.type, number)
-
-
-def compare_precisions(embedder: Embedder, texts: Sequence[str]) -> tuple[float, Tensor]:
-    """Embed n texts in float32 and in bfloat16, again and again for about a second.
-
-    Returns the speed of bfloat16 as a multiple, tokenizing included, and the cosines of the two
-    embeddings of each text, shape (n,). The embedder computes in float32 before and afterwards.
-    """
-    coarse = copy(embedder)
-    coarse.model = deepcopy(embedder.model).bfloat16()
-    seconds, found = [], []
-    for one in (embedder, coarse):
-        found.append(torch.from_numpy(one(texts)).double())  # the first call also prepares
-        timer = Timer("one(texts)", globals=locals(), num_threads=torch.get_num_threads())
-        # Other work of the machine makes a round longer, never shorter.
-        seconds.append(min(timer.blocked_autorange(min_run_time=TIMED_SECONDS / 2).times))
-    is_same = (found[0] == found[1]).all(dim=1)  # zeros for texts without tokens
-    cosines = F.cosine_similarity(found[0], found[1]).masked_fill(is_same, 1.0)
-    return seconds[0] / seconds[1], cosines

@@ -12,17 +12,15 @@ from typing import Any
 import numpy as np
 from transformers.utils import logging
 
+from ..utils.process import is_fast_in_bfloat16
 from .corpus import Corpus, identify, open_files, open_hub_split
-from .embedder import DEFAULT_BATCH_TOKENS, TORCH_DTYPES, Embedder, compare_precisions
+from .embedder import DEFAULT_BATCH_TOKENS, TORCH_DTYPES, Embedder
 from .shards import COLUMN, Shard, list_shards, read_manifest, write_manifest
 
 logger = logging.get_logger(__name__)
 
 DTYPES = ("float32", "float16")
-AUTO = "auto"  # the precision that is faster here
-PRECISIONS = (*TORCH_DTYPES, AUTO)
-MIN_SPEEDUP = 1.1  # `auto` chooses bfloat16 from here on
-MAX_TIMED_TEXTS = 64
+PRECISIONS = tuple(TORCH_DTYPES)
 # Sizes of shards by default: enough shards to share among processes, each with enough rows to fill
 # batches with texts of similar length, and with embeddings that fit into memory.
 NUM_SHARDS, MIN_ROWS, MAX_ROWS = 16, 1_000, 100_000
@@ -32,6 +30,8 @@ SETTINGS = (
     *("text_column_names", "keep_columns", "max_seq_length", "normalize", "dtype"),
     *("precision", "rows_per_shard"),
 )
+# Of these, a run may leave these to the folder, and the first run of a folder chooses them.
+LEFT_TO_THE_FOLDER = ("precision", "rows_per_shard")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class EmbeddingJob:
     max_seq_length: int | None = None
     normalize: bool = False
     dtype: str = DTYPES[0]
-    precision: str = "float32"
+    precision: str | None = None
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     rows_per_shard: int | None = None
     device: str | None = None
@@ -65,9 +65,11 @@ class EmbeddingJob:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"--{name} is {value}; it must be 1 or more")
-        for name, allowed in (("dtype", DTYPES), ("precision", PRECISIONS)):
-            if (value := getattr(self, name)) not in allowed:
-                raise ValueError(f"--{name} is {value!r}; allowed are {', '.join(allowed)}")
+        for name, allowed in (("dtype", DTYPES), ("precision", (None, *PRECISIONS))):
+            value = getattr(self, name)
+            if value not in allowed:
+                names = ", ".join(filter(None, allowed))
+                raise ValueError(f"--{name} is {value!r}; allowed are {names}")
 
 
 class EmbeddingRun:
@@ -84,21 +86,19 @@ class EmbeddingRun:
             self.corpus, source = open_hub_split(
                 job.dataset_name, job.dataset_config_name, job.dataset_revision, job.split
             )
-        # The folder decides what the job leaves open.
-        is_open = {"precision": job.precision == AUTO, "rows_per_shard": job.rows_per_shard is None}
-        given = {name: getattr(job, name) for name in SETTINGS if not is_open.get(name)}
+        left_open = [name for name in LEFT_TO_THE_FOLDER if getattr(job, name) is None]
+        given = {name: getattr(job, name) for name in SETTINGS if name not in left_open}
         wanted = {"model": self.embedder.identity, "input": source, "settings": given}
-        chosen: dict[str, Any] = {}
         # If processes start at the same time, the first to write decides for all.
         while (manifest := read_manifest(job.output, wanted)) is None:
             description = self._describe()
-            chosen = {**self._choose(), **given}
-            write_manifest(job.output, {**description, **wanted, "settings": chosen})
-        found = manifest["settings"]
-        if job.precision == AUTO and chosen.get("precision") != found["precision"]:
-            logger.info(f"precision: {found['precision']}, the precision of {job.output}")
-        self.embedder.set_precision(found["precision"])
-        self.shards = list_shards(job.output, manifest["rows"], found["rows_per_shard"])
+            settings = {**self._choose(), **given}
+            write_manifest(job.output, {**description, **wanted, "settings": settings})
+        settings = manifest["settings"]
+        if job.precision is None:
+            logger.info(f"precision: {settings['precision']}")
+        self.embedder.set_precision(settings["precision"])
+        self.shards = list_shards(job.output, manifest["rows"], settings["rows_per_shard"])
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -123,24 +123,13 @@ class EmbeddingRun:
         return {"rows": self.corpus.num_rows, "embedding_size": size, "checkpoint": checkpoint}
 
     def _choose(self) -> dict[str, Any]:
-        """Return the settings of a new folder that the job leaves open."""
+        """Return what a job may leave open of the settings of a new folder."""
         bytes_per_row = self.embedder.size * self.embedder.dtype.itemsize
         rows = max(math.ceil(self.corpus.num_rows / NUM_SHARDS), MIN_ROWS)
         rows = max(min(rows, MAX_ROWS, MAX_BYTES // bytes_per_row), 1)
-        if self.job.precision != AUTO:
-            return {"precision": self.job.precision, "rows_per_shard": rows}
-        num_texts, column = min(MAX_TIMED_TEXTS, self.corpus.num_rows), self.job.text_column_names
-        texts = self.corpus.read(0, num_texts, [column])[column].to_pylist()
-        speedup, cosines = compare_precisions(self.embedder, texts)
-        if speedup < MIN_SPEEDUP:
-            logger.info(f"precision: float32; bf16 is {speedup:.2f} times as fast here")
-            return {"precision": "float32", "rows_per_shard": rows}
-        logger.info(
-            f"precision: bf16, {speedup:.2f} times as fast here as float32; the cosine between the "
-            f"two embeddings of a text is {cosines.mean():.5f} on average and "
-            f"{cosines.min():.5f} or more, for the first {len(cosines)}"
-        )
-        return {"precision": "bf16", "rows_per_shard": rows}
+        is_on_cpu = self.embedder.model.device.type == "cpu"
+        precision = "bf16" if is_fast_in_bfloat16(use_cpu=is_on_cpu) else "float32"
+        return {"precision": precision, "rows_per_shard": rows}
 
     def make(self, shard: Shard, progress: Callable[[int], object] | None = None) -> int:
         """Embed the rows of a shard and write it; return their number."""
@@ -150,7 +139,7 @@ class EmbeddingRun:
         bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
         if bad.size:
             place = f"row {shard.start + bad[0]} of the input (counted from 0)"
-            advice = "name another --output and leave --dtype and --precision at their defaults"
+            advice = "name another --output with --precision float32, and leave --dtype out"
             fault = f"its embedding is not finite in {self.job.dtype}"
             raise FloatingPointError(f"{place}: {fault}; {advice}")
         shard.write(table.select(kept), embeddings)

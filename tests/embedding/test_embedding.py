@@ -3,7 +3,6 @@
 import gzip
 import json
 import shutil
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from checkpoints import change_weights, save_checkpoint
 from corpora import (
     NUM_ROWS,
@@ -31,7 +29,6 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from sase_hf.embedding import Embedder, corpus
-from sase_hf.embedding.embedder import compare_precisions
 
 CORPUS = make_corpus()
 TEXTS = [row["text"] for row in CORPUS]
@@ -126,25 +123,6 @@ def test_embedder_tokenizes_no_more_of_a_long_text_than_it_reads(
     monkeypatch.setattr(type(embed.tokenizer), "__call__", spy)
     np.testing.assert_array_equal(embed([text]), expected)
     assert 0 < max(sizes) < 10_000
-
-
-def test_compare_precisions_gives_speedup_and_cosines(checkpoint: str, monkeypatch: Any) -> None:
-    """With bfloat16 held up for long; a text without tokens changes nothing."""
-    embed_batch = Embedder._embed
-
-    def embed_and_wait(embedder: Embedder, ids: list[torch.Tensor]) -> np.ndarray:
-        time.sleep(0.2 if embedder.model.dtype == torch.bfloat16 else 0)
-        return embed_batch(embedder, ids)
-
-    monkeypatch.setattr(Embedder, "_embed", embed_and_wait)
-    embedder = Embedder(checkpoint)
-    before = embedder(TEXTS)
-    speedup, cosines = compare_precisions(embedder, TEXTS)
-    assert speedup < 1
-    assert cosines.shape == (NUM_ROWS,)
-    assert cosines[3] == 1.0, "the empty one"
-    assert 0.999 < cosines.min() < 1.0
-    np.testing.assert_array_equal(embedder(TEXTS), before)
 
 
 @pytest.mark.parametrize("ending", ["jsonl.gz", "csv", "parquet"])

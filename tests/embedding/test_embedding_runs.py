@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-import torch
 from checkpoints import change_weights, save_checkpoint
 from corpora import ROWS_PER_SHARD, contents, embed, make_corpus, shard_files
 from rows import write_jsonl
@@ -67,7 +66,7 @@ def test_embed_script_processes_share_shards_and_continue_after_a_kill(
     """Every shard is whole or missing, none is made twice."""
     output = tmp_path / "out"
     script = str(ROOT / "scripts" / "embed.py")
-    words = [script, inputs.checkpoint, inputs.file, f"--output={output}"]
+    words = [script, inputs.checkpoint, inputs.file, f"--output={output}", "--precision=float32"]
     processes = [
         subprocess.Popen(
             [sys.executable, *launcher, *words, f"--rows_per_shard={ROWS_PER_SHARD}"],
@@ -91,8 +90,13 @@ def test_embed_script_processes_share_shards_and_continue_after_a_kill(
 
 
 def job_of(inputs: Inputs, output: Path) -> EmbeddingJob:
-    files = (inputs.file,)
-    return EmbeddingJob(inputs.checkpoint, output, inputs=files, rows_per_shard=ROWS_PER_SHARD)
+    return EmbeddingJob(
+        inputs.checkpoint,
+        output,
+        inputs=(inputs.file,),
+        precision="float32",
+        rows_per_shard=ROWS_PER_SHARD,
+    )
 
 
 def test_embed_corpus_makes_damaged_shards_again(
@@ -183,55 +187,58 @@ def test_embed_corpus_refuses_to_continue_with_other_settings_model_or_input(
         embed(inputs.checkpoint, inputs.file, begun)
 
 
-@pytest.mark.parametrize(("speedup", "precision"), [(3.0, "bf16"), (1.05, "float32")])
-def test_embed_corpus_takes_bf16_by_auto_only_where_it_is_faster(
-    speedup: float,
+@pytest.mark.parametrize(("is_fast", "precision"), [(True, "bf16"), (False, "float32")])
+def test_embed_corpus_computes_in_bf16_where_the_processor_is_fast_in_it(
+    is_fast: bool,
     precision: str,
     inputs: Inputs,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The log says what that changes; a run that continues does not measure again."""
     caplog.set_level("INFO", logger=run.__name__)
-    answers = [(speedup, torch.tensor([0.99, 0.98]))]
-    monkeypatch.setattr(run, "compare_precisions", lambda *_: answers.pop())
-    embed(inputs.checkpoint, inputs.file, tmp_path / "auto", precision="auto")
-    assert f"precision: {precision}" in caplog.text
-    if precision == "bf16":
-        assert "is 0.98500 on average and 0.98000 or more, for the first 2" in caplog.text
-    embed(inputs.checkpoint, inputs.file, tmp_path / "given", precision=precision)
-    expected = contents(tmp_path / "given")
-    assert contents(tmp_path / "auto") == expected
-    name = shard_files(tmp_path / "auto")[0].name
-    assert (expected[name] == inputs.expected[name]) is (precision == "float32")
+    asked: list[bool] = []
 
-    shard_files(tmp_path / "auto")[0].unlink()
-    embed(inputs.checkpoint, inputs.file, tmp_path / "auto", precision="auto")
-    assert contents(tmp_path / "auto") == expected
-    assert f"precision: {precision}, the precision of {tmp_path / 'auto'}" in caplog.text
-    other = "float32" if precision == "bf16" else "bf16"
-    with pytest.raises(
-        ValueError, match=rf"settings\.precision was '{precision}' and is '{other}'"
-    ):
-        embed(inputs.checkpoint, inputs.file, tmp_path / "auto", precision=other)
+    def is_fast_here(use_cpu: bool) -> bool:
+        asked.append(use_cpu)
+        return is_fast
+
+    monkeypatch.setattr(run, "is_fast_in_bfloat16", is_fast_here)
+    embed(inputs.checkpoint, inputs.file, tmp_path / "open", precision=None, device="cpu")
+    assert asked == [True]
+    assert f"precision: {precision}" in caplog.text
+    embed(inputs.checkpoint, inputs.file, tmp_path / "named", precision=precision)
+    assert contents(tmp_path / "open") == contents(tmp_path / "named")
+    shard = shard_files(tmp_path / "open")[0].name
+    is_exact = contents(tmp_path / "open")[shard] == inputs.expected[shard]
+    assert is_exact is not is_fast
+
+
+def test_embed_corpus_keeps_the_precision_of_its_folder(
+    inputs: Inputs, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "is_fast_in_bfloat16", lambda use_cpu: True)
+    shard_files(begun)[0].unlink()
+    embed(inputs.checkpoint, inputs.file, begun, precision=None)
+    assert contents(begun) == inputs.expected
+    with pytest.raises(ValueError, match=r"settings\.precision was 'float32' and is 'bf16'"):
+        embed(inputs.checkpoint, inputs.file, begun, precision="bf16")
 
 
 def test_embed_corpus_processes_take_the_precision_of_the_first(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here a second process finds bf16 slower while the first one measures that it is faster."""
-    output = tmp_path / "out"
+    """Here the second process is slow in bf16, and the first to write."""
+    job = replace(job_of(inputs, tmp_path / "out"), precision=None)
 
-    def measure(*_: object) -> tuple[float, torch.Tensor]:
-        monkeypatch.setattr(run, "compare_precisions", lambda *_: (0.5, torch.ones(1)))
+    def is_fast(use_cpu: bool) -> bool:
+        monkeypatch.setattr(run, "is_fast_in_bfloat16", lambda use_cpu: False)
         run.embed_corpus(job, process=1, processes=2)
-        return 3.0, torch.ones(1)
+        return True
 
-    monkeypatch.setattr(run, "compare_precisions", measure)
-    job = replace(job_of(inputs, output), precision="auto")
+    monkeypatch.setattr(run, "is_fast_in_bfloat16", is_fast)
     run.embed_corpus(job, process=0, processes=2)
-    assert contents(output) == inputs.expected, "all in float32"
+    assert contents(job.output) == inputs.expected, "all in float32"
 
 
 def test_embed_corpus_makes_shards_for_several_processes_and_keeps_their_size(

@@ -44,10 +44,13 @@ def write_parquet(path: Path, rows: Sequence[Row], **options: Any) -> str:
 
 
 def embed(checkpoint: str, file: str | Sequence[str], output: Path, **settings: Any) -> pa.Table:
-    """Embed files in this process; return all shards as one table, in the order of their names."""
+    """Embed files in this process; return all shards as one table, in the order of their names.
+
+    The precision is float32, whatever is faster on the machine of the test.
+    """
     files = (file,) if isinstance(file, str) else tuple(file)
-    settings = {"inputs": files, "rows_per_shard": ROWS_PER_SHARD, **settings}
-    embed_corpus(EmbeddingJob(checkpoint, output, **settings))
+    defaults = {"inputs": files, "rows_per_shard": ROWS_PER_SHARD, "precision": "float32"}
+    embed_corpus(EmbeddingJob(checkpoint, output, **{**defaults, **settings}))
     return pa.concat_tables([pq.read_table(path) for path in shard_files(output)])
 
 

@@ -81,6 +81,7 @@ def test_rank_finds_the_documents_that_embed_wrote(
     queries = str(write_jsonl(folder / "queries.jsonl", [{"text": "the owl"}, {"text": ""}]))
     documents = str(folder / "embedded")
     options = ["--text_column_names", "document", "--rows_per_shard", "5", "--output", documents]
+    options += ["--precision", "float32"]  # that of SentenceTransformer
     script_main("embed")([model, str(folder / "pairs.jsonl"), *options])
     words = [model, "--queries", queries, "--documents", documents, "--top_k", "3"]
     script_main("rank")(words)
