@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from copy import deepcopy
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,14 @@ from torch import Tensor
 from ..data.labels import MULTI_LABEL, REGRESSION
 from ..data.tokenizer import built_settings, truncation
 from ..hub.card import card_facts
+from ..models.checked_model import CheckedPreTrainedModel
+from ..models.configuration_self_attentive import SelfAttentiveConfig
+from ..models.modeling_self_attentive import (
+    SelfAttentiveForNLI,
+    SelfAttentiveForSequenceClassification,
+)
+from ..models.pipeline_self_attentive import MIN_RATIO
+from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint, name_checkpoints
 from ..utils.text import INVISIBLE, visible
 from ..visualization import attended_text, page
@@ -28,14 +36,29 @@ from ..visualization.rendering import render
 from .examples import EXAMPLES, MAX_CHARACTERS, PAIR_EXAMPLES
 from .onnx_export import random_batches, relative_difference
 
+Classifier = SelfAttentiveForSequenceClassification | SelfAttentiveForNLI
+
 PART_SIZE = 3 * 2**18  # bytes, decoded at a time
-SIDES, VECTORS = ("forward", "backward"), "encoder.embeddings.weight"
-# What the browser reads of the config.
-ENCODER_FIELDS = ("hidden_size", "num_lstm_layers", "lstm_shortcuts")
-POOLING_FIELDS = ("attention_function", "normalize_states", "num_hops")
-PAGE_LIMITS = ("MAX_LABELS", "TOP_WORDS", "MIN_TOP_WEIGHT")
-TEXT_LIMITS = ("MIN_ADDED", "FULL_STRENGTH", "MIN_RATIO", "EVEN_ENTROPY", "READS_EVENLY")
 MAX_DRAWN = 100_000  # words times hops, beyond which no single hop can be chosen
+VECTORS = "encoder.embeddings.weight"
+
+
+class _Place(NamedTuple):
+    """Where a list of matrices or vectors lies among the weights of a page.
+
+    Attributes:
+        name: Its name in `live_model.js`.
+        dtype: The type of its numbers, by the name in numpy.
+        start: Its first byte.
+        size: How many numbers it has.
+        num_parts: How many matrices or vectors they are.
+    """
+
+    name: str
+    dtype: str
+    start: int
+    size: int
+    num_parts: int
 
 
 def live_page(
@@ -55,71 +78,61 @@ def live_page(
     """
     model, tokenizer = load_checkpoint(checkpoint)
     settings = built_settings(tokenizer)
-    if fault := _fault(model, settings):
-        way_out = "export it to ONNX (name a folder instead of an .html file), or serve it with "
-        way_out += "scripts/app.py"
+    obstacle = _obstacle(model, settings)
+    if obstacle is not None:
+        way_out = (
+            "export it to ONNX (name a folder instead of an .html file), or serve it with "
+            "scripts/app.py"
+        )
         if model.config.is_encoder_decoder:
             way_out = "scripts/predict.py translates with it"
-        raise ValueError(f"{checkpoint} {fault}, which a page cannot compute; {way_out}")
-    vocabulary, config = tokenizer.get_vocab(), model.config
+        raise refusal(f"{checkpoint} {obstacle}, which a page cannot compute", way_out)
+    model_of_page = model if float32 else rounded(model)
+    vocabulary = tokenizer.get_vocab()
     words = sorted(vocabulary, key=vocabulary.__getitem__)
-    exact, model = model, model if float32 else rounded(model)
-    kind = {REGRESSION: "values", MULTI_LABEL: "shares"}.get(config.problem_type, "probabilities")
-    width = model.matching.row_width if model.reads_pairs else config.hidden_size
-    groups = [("rows", width, 1), ("columns", 1, width)]
-    content, tensors = _packed(_tensors(model, len(words), kind, int8=not float32))
-    values: dict[str, Any] = {
-        **{field: getattr(config, field) for field in ENCODER_FIELDS + POOLING_FIELDS},
-        "matching": config.matching if model.reads_pairs else "none",
-        "row_width": width,
-        # Matrices of hidden units: the step in M from one to the next, and between its inputs.
-        "groups": [("hidden", 0, 1)] if config.classifier == "mlp" else groups,
-        "kind": kind,
-        "labels": [visible(label) for _, label in sorted(config.id2label.items())],
+    kind = _kind(model.config)
+    weights, places = _packed(_tensors(model_of_page, len(words), kind, int8=not float32))
+    values = {
+        **_values_of_model(model, kind),
         "tokenizer": {**(settings or {}), "unknown": tokenizer.unk_token_id},
         "words": words,
-        "tensors": tensors,
+        "tensors": places,
         "examples": PAIR_EXAMPLES if model.reads_pairs else EXAMPLES,
-        # Python's pattern in JavaScript's spelling, without its comments.
-        "invisible": re.sub(
-            r"\\U0*(\w+)", r"\\u{\1}", re.sub(r"(?m)^\s*#.*$|\s|P(?=<)", "", INVISIBLE.pattern)
-        ),
+        "invisible": _in_javascript(INVISIBLE.pattern),
         "max_characters": MAX_CHARACTERS,
         "max_tokens": truncation(tokenizer, None).get("max_length"),  # as in training; or None
         "cuts_left": tokenizer.truncation_side == "left",
         "max_drawn": MAX_DRAWN,
-        **{name.lower(): getattr(page, name) for name in PAGE_LIMITS},
-        **{name.lower(): getattr(attended_text, name) for name in TEXT_LIMITS},
+        "max_labels": page.MAX_LABELS,
+        "top_words": page.TOP_WORDS,
+        "min_top_weight": page.MIN_TOP_WEIGHT,
+        "min_added": attended_text.MIN_ADDED,
+        "full_strength": attended_text.FULL_STRENGTH,
+        "min_ratio": MIN_RATIO,
+        "even_entropy": attended_text.EVEN_ENTROPY,
+        "reads_evenly": attended_text.READS_EVENLY,
     }
-    title = title or next(iter(name_checkpoints([checkpoint])))
-    weights_end, content = len(content), content + json.dumps(values).encode()
-    starts = range(0, len(content), PART_SIZE)
+    content = weights + json.dumps(values).encode()
+    parts = [content[start : start + PART_SIZE] for start in range(0, len(content), PART_SIZE)]
     rendered = render(
         "live.html",
-        **{**values, "title": title, "about": card_facts(checkpoint, about)},
+        **values,
+        title=title or next(iter(name_checkpoints([checkpoint]))),
+        about=card_facts(checkpoint, about),
         layout="page.html",
         full=1.0,
         float32=float32,
         scale_ends=attended_text.scale_ends([]),
-        num_views=config.num_hops + 1,
-        weights_end=weights_end,
+        num_views=model.config.num_hops + 1,
+        weights_end=len(weights),
         num_bytes=len(content),
         checksum=zlib.adler32(content),
-        parts=[base64.b64encode(content[k : k + PART_SIZE]).decode() for k in starts],
+        parts=[_base64(part) for part in parts],
     )
-    for tag in ("script", "style"):  # the policy stands before all that others wrote
-        element = rendered.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
-        digest = base64.b64encode(hashlib.sha256(element.encode()).digest()).decode()
-        rendered = rendered.replace(f"hash-of-{tag}", f"'sha256-{digest}'", 1)
-    with torch.inference_mode():
-        difference = max(
-            relative_difference(*(one(*batch).logits.numpy() for one in (model, exact)))
-            for batch in random_batches(len(words))
-        )
-    return rendered, difference
+    return _with_hashes(rendered), _difference(model_of_page, model, len(words))
 
 
-def _fault(model: Any, settings: Mapping[str, Any] | None) -> str | None:
+def _obstacle(model: CheckedPreTrainedModel, settings: Mapping[str, Any] | None) -> str | None:
     """Return what a checkpoint has that the script of the page cannot compute; None if nothing."""
     config = model.config
     if not hasattr(model, "classify"):
@@ -128,10 +141,73 @@ def _fault(model: Any, settings: Mapping[str, Any] | None) -> str | None:
         return f"has encoder={config.encoder!r}"
     if not config.has_attention:
         return f"has pooling={config.pooling!r}"
-    return "has a tokenizer that build_tokenizer did not make" if settings is None else None
+    if settings is None:
+        return "has a tokenizer that build_tokenizer did not make"
+    return None
 
 
-def rounded(model: Any) -> Any:
+def _kind(config: SelfAttentiveConfig) -> str:
+    """Return what the page calls its scores."""
+    if config.problem_type == REGRESSION:
+        return "values"
+    return "shares" if config.problem_type == MULTI_LABEL else "probabilities"
+
+
+def _values_of_model(model: Classifier, kind: str) -> dict[str, Any]:
+    """Return what the browser reads of a model beside its weights."""
+    config = model.config
+    row_width = model.matching.row_width if model.reads_pairs else config.hidden_size
+    # Matrices of hidden units: the step in M from one to the next, and between its inputs.
+    groups = [("hidden", 0, 1)]
+    if config.classifier == "pruned_mlp":
+        groups = [("rows", row_width, 1), ("columns", 1, row_width)]
+    return {
+        "hidden_size": config.hidden_size,
+        "num_lstm_layers": config.num_lstm_layers,
+        "lstm_shortcuts": config.lstm_shortcuts,
+        "attention_function": config.attention_function,
+        "normalize_states": config.normalize_states,
+        "num_hops": config.num_hops,
+        "matching": config.matching if model.reads_pairs else "none",
+        "row_width": row_width,
+        "groups": groups,
+        "kind": kind,
+        "labels": [visible(label) for _, label in sorted((config.id2label or {}).items())],
+    }
+
+
+def _in_javascript(pattern: str) -> str:
+    """Return a verbose pattern of Python in JavaScript's spelling, without its comments."""
+    compact = re.sub(r"(?m)^\s*#.*$|\s|P(?=<)", "", pattern)
+    return re.sub(r"\\U0*(\w+)", r"\\u{\1}", compact)
+
+
+def _with_hashes(rendered: str) -> str:
+    """Return a page whose policy allows its own script and style, by their hashes."""
+    for tag in ("script", "style"):  # the policy stands before all that others wrote
+        element = rendered.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        digest = _base64(hashlib.sha256(element.encode()).digest())
+        rendered = rendered.replace(f"hash-of-{tag}", f"'sha256-{digest}'", 1)
+    return rendered
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _difference(model: Classifier, exact: Classifier, num_words: int) -> float:
+    """Return the largest difference between the logits of two models for random texts.
+
+    It is a share of the largest logit.
+    """
+    with torch.inference_mode():
+        return max(
+            relative_difference(model(*batch).logits.numpy(), exact(*batch).logits.numpy())
+            for batch in random_batches(num_words)
+        )
+
+
+def rounded(model: Classifier) -> Classifier:
     """Return a copy of a model with the rounded weights of a page.
 
     The vector of a word is int8 times a scale; other matrices are float16, but for those of the
@@ -153,52 +229,77 @@ def _scales(vectors: Tensor) -> Tensor:
     return (vectors.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
 
 
-def _tensors(model: Any, num_words: int, kind: str, *, int8: bool) -> dict[str, Tensor]:
+def _tensors(model: Classifier, num_words: int, kind: str, *, int8: bool) -> dict[str, Tensor]:
     """Return the weights of a page by the names of `live_model.js`: lists of matrices or vectors.
 
-    A matrix is inputs x outputs. The last layer has the units of the targets of a regression and,
-    for one label per text, logits of mean 0.
+    A matrix is inputs x outputs.
     """
-    state, config, head = model.state_dict(), model.config, model.classifier
-    tensors, pooling = {"vectors": state[VECTORS][:num_words]}, model.base_model.pooling
+    state = model.state_dict()
+    tensors = {"vectors": state[VECTORS][:num_words]}
     if int8:
-        tensors["scales"] = scales = _scales(tensors["vectors"])
+        scales = _scales(tensors["vectors"])
         tensors["vectors"] = (tensors["vectors"] / scales).round().to(torch.int8)
-    for run, (layer, side) in enumerate(product(range(config.num_lstm_layers), SIDES)):
-        prefix = f"encoder.token_encoder.layers.{layer}.{side}_lstm."
-        weights = [state[f"{prefix}weight_{part}_l0"] for part in ("ih", "hh")]
-        tensors[f"lstm.{run}"] = torch.cat(weights, 1).T[None]
-        bias = state[f"{prefix}bias_ih_l0"] + state[f"{prefix}bias_hh_l0"]
-        tensors[f"lstm.{run}.bias"] = bias[None]
-    tensors["pooling.hidden"] = pooling.projection.weight.T[None]
-    tensors["pooling.output"] = pooling.hops.weight.T[None]
-    if config.classifier == "mlp":
-        tensors["hidden"] = head.hidden.weight.T[None]
+        tensors["scales"] = scales
+    tensors.update(_lstm_tensors(state, model.config.num_lstm_layers))
+    tensors["pooling.hidden"] = state["encoder.pooling.projection.weight"].T[None]
+    tensors["pooling.output"] = state["encoder.pooling.hops.weight"].T[None]
+    if model.config.classifier == "mlp":
+        tensors["hidden"] = state["classifier.hidden.weight"].T[None]
     else:
-        tensors |= {"rows": head.row_weight, "columns": head.column_weight}
+        tensors["rows"] = state["classifier.row_weight"]
+        tensors["columns"] = state["classifier.column_weight"]
+    output, output_bias = _output_layer(state, model.config, kind)
+    tensors["output"] = output[None]
+    tensors["output.bias"] = output_bias[None]
+    tensors["hidden.bias"] = model.classifier.bias().detach()[None]
+    if model.reads_pairs and model.config.matching == "gated":
+        gates = [state["matching.premise_weight"], state["matching.hypothesis_weight"]]
+        tensors["matching"] = torch.cat(gates)
+    return tensors
+
+
+def _lstm_tensors(state: Mapping[str, Tensor], num_layers: int) -> dict[str, Tensor]:
+    """Return the weights and the bias of each run of the BiLSTM: forward and backward by layers."""
+    tensors = {}
+    for run, (layer, side) in enumerate(product(range(num_layers), ("forward", "backward"))):
+        prefix = f"encoder.token_encoder.layers.{layer}.{side}_lstm"
+        weights = [state[f"{prefix}.weight_ih_l0"], state[f"{prefix}.weight_hh_l0"]]
+        bias = state[f"{prefix}.bias_ih_l0"] + state[f"{prefix}.bias_hh_l0"]
+        tensors[f"lstm.{run}"] = torch.cat(weights, 1).T[None]
+        tensors[f"lstm.{run}.bias"] = bias[None]
+    return tensors
+
+
+def _output_layer(
+    state: Mapping[str, Tensor], config: SelfAttentiveConfig, kind: str
+) -> tuple[Tensor, Tensor]:
+    """Return the weight and the bias of the last layer.
+
+    They have the units of the targets of a regression and, for one label per text, logits of mean
+    0.
+    """
     scale = torch.tensor(config.target_deviation or [1.0])
-    output, bias = head.output.weight.T * scale, head.output.bias * scale
-    bias = bias + torch.tensor(config.target_mean or [0.0])
+    weight = state["classifier.output.weight"].T * scale
+    bias = state["classifier.output.bias"] * scale + torch.tensor(config.target_mean or [0.0])
     if kind == "probabilities":
-        output, bias = output - output.mean(1, keepdim=True), bias - bias.mean()
-    tensors |= {"output": output[None], "output.bias": bias[None], "hidden.bias": head.bias()[None]}
-    if model.reads_pairs and config.matching == "gated":
-        gates = model.matching
-        tensors["matching"] = torch.cat([gates.premise_weight, gates.hypothesis_weight])
-    return {name: tensor.detach() for name, tensor in tensors.items()}
+        weight = weight - weight.mean(1, keepdim=True)
+        bias = bias - bias.mean()
+    return weight, bias
 
 
-def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[tuple[str, str, int, int, int]]]:
-    """Return tensors as bytes; and the name, type, first byte, length and count of each list.
+def _packed(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[_Place]]:
+    """Return tensors as bytes, and where each list lies in them.
 
     What float16 holds exactly is float16.
     """
-    content, places = b"", []
+    content = b""
+    places = []
     for name, tensor in tensors.items():
         half = tensor.half()
-        is_half = tensor.is_floating_point() and half.float().equal(tensor)
-        array = (half if is_half else tensor).contiguous().numpy()
-        places.append((name, array.dtype.name, len(content), array.size, len(array)))
+        if tensor.is_floating_point() and half.float().equal(tensor):
+            tensor = half
+        array = tensor.contiguous().numpy()
+        places.append(_Place(name, array.dtype.name, len(content), array.size, len(array)))
         content += array.astype(array.dtype.newbyteorder("<")).tobytes()
         content += bytes(-len(content) % 4)  # where a float32 may begin
     return content, places
