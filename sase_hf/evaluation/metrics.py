@@ -12,11 +12,13 @@ from typing import Any
 import datasets
 import evaluate
 import numpy as np
+from sklearn.metrics import accuracy_score, f1_score
 from transformers import EvalPrediction
 
 from ..data.labels import IGNORED_LABEL, MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from ..data.splits import TRANSLATION
 from ..models import RETRIEVAL
+from ..utils.errors import refusal
 
 # What an evaluation measures beside the loss, by type of problem; the first chooses the best model.
 DEFAULT_METRICS = {
@@ -35,41 +37,41 @@ class _RowMetric(evaluate.Metric):  # type: ignore[misc]
 
     def _info(self) -> evaluate.MetricInfo:
         value = datasets.Value(self.dtype)
-        kinds = (datasets.List(value), value)  # several values in a row, and one
-        features = [datasets.Features(predictions=kind, references=kind) for kind in kinds]
+        several_values = datasets.List(value)
+        features = [
+            datasets.Features(predictions=row, references=row) for row in (several_values, value)
+        ]
         return evaluate.MetricInfo(description=self.__doc__ or "", citation="", features=features)
 
     def _compute(self, predictions: list[Any], references: list[Any]) -> dict[str, float]:
-        predicted, true = np.array(predictions), np.array(references)
-        if predicted.shape != true.shape:  # NumPy would repeat the shorter rows
+        predicted = np.array(predictions)
+        true = np.array(references)
+        if predicted.shape != true.shape:  # scikit-learn would not say which is which
             raise ValueError(f"predictions have shape {predicted.shape}, references {true.shape}")
-        return {self.name: float(self._score(predicted, true))}
+        return {self.name: float(self._score(true, predicted))}
 
-    def _score(self, predicted: np.ndarray, true: np.ndarray) -> Any:
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
         raise NotImplementedError
 
 
 class Accuracy(_RowMetric):
     """Share of rows with all labels predicted right (subset accuracy), from 0 to 1."""
 
-    def _score(self, predicted: np.ndarray, true: np.ndarray) -> Any:
-        return (predicted == true).reshape(len(true), -1).all(axis=1).mean()
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
+        return accuracy_score(true, predicted)
 
 
 class MacroF1(_RowMetric):
     """Plain mean over classes of F1 = 2 TP / (2 TP + FP + FN), from 0 to 1.
 
-    As scikit-learn's `f1_score(..., average="macro")`: a class counts if it is predicted or true,
-    and every label of a multi-label problem counts, with 0 if it is neither.
+    A class counts if it is predicted or true. Every label of a multi-label problem counts, with 0
+    if it is neither.
     """
 
-    def _score(self, predicted: np.ndarray, true: np.ndarray) -> Any:
-        if predicted.ndim == 1:
-            classes = np.union1d(predicted, true)
-            predicted, true = predicted[:, None] == classes, true[:, None] == classes
-        hits = (predicted.astype(bool) & true.astype(bool)).sum(axis=0)
-        total = predicted.sum(axis=0) + true.sum(axis=0)  # 2 TP + FP + FN
-        return np.mean(2 * hits / np.maximum(total, 1))
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
+        if true.ndim == 2 and true.shape[1] == 1:  # scikit-learn would count its absence, too
+            return f1_score(true[:, 0], predicted[:, 0], zero_division=0)
+        return f1_score(true, predicted, average="macro", zero_division=0)
 
 
 class Mse(_RowMetric):
@@ -77,8 +79,8 @@ class Mse(_RowMetric):
 
     dtype = "float64"
 
-    def _score(self, predicted: np.ndarray, true: np.ndarray) -> Any:
-        return np.square(predicted - true).mean()
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
+        return float(np.square(predicted - true).mean())
 
 
 class Pearson(_RowMetric):
@@ -89,13 +91,16 @@ class Pearson(_RowMetric):
 
     dtype = "float64"
 
-    def _score(self, predicted: np.ndarray, true: np.ndarray) -> Any:
+    def _score(self, true: np.ndarray, predicted: np.ndarray) -> float:
         # Compared, not computed: the mean of equal numbers may differ from them by rounding.
-        flat = (predicted == predicted[0]).all(axis=0) | (true == true[0]).all(axis=0)
-        predicted, true = predicted - predicted.mean(axis=0), true - true.mean(axis=0)
-        product = (predicted * true).sum(axis=0)
-        norms = np.linalg.norm(predicted, axis=0) * np.linalg.norm(true, axis=0)
-        return np.where(flat, np.nan, product / np.where(flat, 1, norms)).mean()
+        is_flat = (predicted == predicted[0]).all(axis=0) | (true == true[0]).all(axis=0)
+        predicted_deviations = predicted - predicted.mean(axis=0)
+        true_deviations = true - true.mean(axis=0)
+        covariances = (predicted_deviations * true_deviations).sum(axis=0)
+        norms = np.linalg.norm(predicted_deviations, axis=0) * np.linalg.norm(
+            true_deviations, axis=0
+        )
+        return float(np.where(is_flat, np.nan, covariances / np.where(is_flat, 1, norms)).mean())
 
 
 class Bleu(_RowMetric):
@@ -147,11 +152,14 @@ def _load_metric(name: str, problem_type: str, fitting: Sequence[str]) -> evalua
         try:
             return evaluate.load(name)
         except (OSError, ImportError) as reason:
-            fault = f"is not one of {', '.join(METRICS)}, and evaluate cannot load it: {reason}"
-            raise ValueError(f"metric {name!r} {fault}") from reason
+            raise ValueError(
+                f"metric {name!r} is not one of {', '.join(METRICS)}, and evaluate cannot load it: "
+                f"{reason}"
+            ) from reason
     if name not in fitting:
-        allowed = " or ".join(fitting)
-        raise ValueError(f"--metric_name {name} does not fit {problem_type}; use {allowed}")
+        raise refusal(
+            f"--metric_name {name} does not fit {problem_type}", f"use {' or '.join(fitting)}"
+        )
     # Without a folder, a metric makes one in the user's cache even if it keeps nothing.
     with tempfile.TemporaryDirectory() as scratch:
         return METRICS[name](keep_in_memory=True, cache_dir=scratch)
@@ -173,10 +181,12 @@ def metrics_function(
         logits = np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
         labels = np.asarray(evaluated.label_ids)
         if problem_type == SINGLE_LABEL:
-            counted = labels != IGNORED_LABEL
-            predictions, labels = logits.argmax(-1)[counted], labels[counted]
+            is_counted = labels != IGNORED_LABEL
+            predictions = logits.argmax(-1)[is_counted]
+            labels = labels[is_counted]
         elif problem_type == MULTI_LABEL:
-            predictions, labels = (logits > 0).astype(int), labels.astype(int)
+            predictions = (logits > 0).astype(int)
+            labels = labels.astype(int)
         else:
             predictions = logits.reshape(labels.shape)
         results = combined.compute(predictions=predictions, references=labels)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from datasets import Dataset
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from torch import Tensor
 from transformers import EvalPrediction
 
@@ -25,7 +26,8 @@ MAX_CONFUSED = 10
 FEW_ROWS = 100
 THIS_MODEL = "this model"
 LINEAR_MODEL = "linear model"
-CONSTANT_MODELS = ("most frequent label", "mean")
+MOST_FREQUENT = "most frequent label"
+MEAN = "mean"
 SIGNS = {"accuracy": 1, "macro_f1": 1, "mse": -1}  # whether more is better
 SHARES = {"accuracy": "accuracy", "macro_f1": "macro F1"}  # metrics from 0 to 1, in words
 
@@ -41,15 +43,23 @@ class ClassScore(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The results of `measure_report`."""
+    """The results of `measure_report`.
+
+    systems: the metrics of the simple models, and of `this model`.
+    classes: the scores of each label; none for numbers.
+    confusion: the number of rows by true and predicted label (C, C), for one label per row.
+    facts: further numbers, such as the loss without the penalty.
+    wrong: the wrong rows, the worst first; for numbers, the worse half.
+    right: the other rows, in random order.
+    """
 
     num_rows: int
-    systems: Mapping[str, Mapping[str, float]]  # metrics of the simple models and `this model`
-    classes: Sequence[ClassScore]  # of each label; empty for numbers
-    confusion: np.ndarray | None  # rows by true and predicted label (C, C), for one label per row
-    facts: Mapping[str, float]  # further numbers, such as the loss without the penalty
-    wrong: Sequence[int]  # wrong rows, the worst first; for numbers, the worse half
-    right: Sequence[int]  # the other rows, in random order
+    systems: Mapping[str, Mapping[str, float]]
+    classes: Sequence[ClassScore]
+    confusion: np.ndarray | None
+    facts: Mapping[str, float]
+    wrong: Sequence[int]
+    right: Sequence[int]
 
 
 def measure_report(
@@ -70,26 +80,35 @@ def measure_report(
     """
     num_labels = len(label_names)
     labels = torch.from_numpy(label_array(rows, problem_type, num_labels))
-    own = torch.from_numpy(np.asarray(logits)).view(rows.num_rows, -1)
-    systems = {}
+    model_outputs = torch.from_numpy(np.asarray(logits)).view(rows.num_rows, -1)
+    outputs = {}
     if train is not None:
-        name = "mean" if problem_type == REGRESSION else "most frequent label"
-        systems[name] = most_frequent(train, rows.num_rows, problem_type, num_labels)
-        if vocab_size * num_labels <= MAX_WEIGHTS:
-            systems[LINEAR_MODEL] = linear_model(train, rows, vocab_size, problem_type, num_labels)
-        else:
-            logger.warning(
-                f"the report has no {LINEAR_MODEL}: {vocab_size} words times {num_labels} labels "
-                f"exceed the limit of {MAX_WEIGHTS} weights"
-            )
-    given = np.array(rows["labels"][:])
+        outputs = _simple_outputs(train, rows, vocab_size, problem_type, num_labels)
+    outputs[THIS_MODEL] = model_outputs.numpy()
+    references = np.array(rows["labels"][:])
     metrics = {
-        name: compute_metrics(EvalPrediction(outputs, given))
-        for name, outputs in {**systems, THIS_MODEL: own.numpy()}.items()
+        system: compute_metrics(EvalPrediction(predictions, references))
+        for system, predictions in outputs.items()
     }
-    wrong, right = _by_error(own, labels, problem_type)
-    classes, confusion = _class_scores(own, labels, problem_type, label_names)
+    wrong, right = _by_error(model_outputs, labels, problem_type)
+    classes, confusion = _class_scores(model_outputs, labels, problem_type, label_names)
     return Report(rows.num_rows, metrics, classes, confusion, facts, wrong, right)
+
+
+def _simple_outputs(
+    train: Dataset, rows: Dataset, vocab_size: int, problem_type: str, num_labels: int
+) -> dict[str, np.ndarray]:
+    """Return the outputs (B, C) of the simple models, by their names in a report."""
+    constant_model = MEAN if problem_type == REGRESSION else MOST_FREQUENT
+    outputs = {constant_model: most_frequent(train, rows.num_rows, problem_type, num_labels)}
+    if vocab_size * num_labels > MAX_WEIGHTS:
+        logger.warning(
+            f"the report has no {LINEAR_MODEL}: {vocab_size} words times {num_labels} labels "
+            f"exceed the limit of {MAX_WEIGHTS} weights"
+        )
+        return outputs
+    outputs[LINEAR_MODEL] = linear_model(train, rows, vocab_size, problem_type, num_labels)
+    return outputs
 
 
 def report_tables(
@@ -101,36 +120,62 @@ def report_tables(
     than `max_labels`, only the most frequent ones have a row of scores.
     """
     noun = "row" if report.num_rows == 1 else "rows"
-    title = f"{report.num_rows:,} validation {noun}"
-    shown = "{:.3f}".format
-    heads = list(report.systems[THIS_MODEL])
-    rows = [[system, *map(shown, own.values())] for system, own in report.systems.items()]
-    yield Table(title, ["", *heads], rows)
+    metrics = list(report.systems[THIS_MODEL])
+    rows = [
+        [system, *map(_three_digits, values.values())] for system, values in report.systems.items()
+    ]
+    yield Table(f"{report.num_rows:,} validation {noun}", ["", *metrics], rows)
     if report.facts:
-        facts = [[name, shown(value)] for name, value in report.facts.items()]
+        facts = [[name, _three_digits(value)] for name, value in report.facts.items()]
         yield Table(THIS_MODEL, ["", ""], facts)
     if report.classes:
-        classes = report.classes
-        if max_labels is not None and len(classes) > max_labels:
-            classes = sorted(classes, key=lambda score: -score.rows)[:max_labels]
-        rows = [[name, *map(shown, shares), f"{n:,}"] for name, *shares, n in classes]
-        yield Table("label", ["", "precision", "recall", "F1", "rows"], rows)
-    if report.confusion is not None:
-        yield _confusion_table(report, report.confusion, max_matrix)
+        yield _score_table(report.classes, max_labels)
+    if report.confusion is None:
+        return
+    names = [score.name for score in report.classes]
+    if len(names) > max_matrix:
+        yield _worst_confusions(names, report.confusion)
+    else:
+        yield _confusion_matrix(names, report.confusion)
 
 
-def _confusion_table(report: Report, confusion: np.ndarray, max_matrix: int) -> Table:
-    """Return the confusions (C, C), or the worst ones of more than `max_matrix` labels."""
-    labels, counts = [score.name for score in report.classes], confusion.tolist()
-    if len(labels) > max_matrix:
-        mistakes = confusion - np.diag(confusion.diagonal())
-        worst = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_CONFUSED]
-        places = zip(*np.unravel_index(worst, mistakes.shape), strict=True)
-        rows = [[labels[t], labels[p], f"{mistakes[t, p]:,}"] for t, p in places if mistakes[t, p]]
-        return Table("most confused, true label", ["", "predicted", "rows"], rows)
-    shares = [[count / max(sum(row), 1) for count in row] for row in counts]
-    rows = [[name, *(f"{n:,}" for n in row)] for name, row in zip(labels, counts, strict=True)]
-    return Table("true label, by predicted", ["", *labels], rows, shares)
+def _three_digits(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _score_table(classes: Sequence[ClassScore], max_labels: int | None) -> Table:
+    """Return the scores of labels, of more than `max_labels` those of the most frequent ones."""
+    if max_labels is not None and len(classes) > max_labels:
+        classes = sorted(classes, key=lambda score: -score.rows)[:max_labels]
+    rows = []
+    for name, precision, recall, f1, num_rows in classes:
+        shares = map(_three_digits, (precision, recall, f1))
+        rows.append([name, *shares, f"{num_rows:,}"])
+    return Table("label", ["", "precision", "recall", "F1", "rows"], rows)
+
+
+def _confusion_matrix(names: Sequence[str], confusion: np.ndarray) -> Table:
+    """Return the confusions (C, C), shaded by their share of the rows of the true label."""
+    rows = []
+    shares = []
+    for name, counts in zip(names, confusion.tolist(), strict=True):
+        num_rows = max(sum(counts), 1)
+        rows.append([name, *(f"{count:,}" for count in counts)])
+        shares.append([count / num_rows for count in counts])
+    return Table("true label, by predicted", ["", *names], rows, shares)
+
+
+def _worst_confusions(names: Sequence[str], confusion: np.ndarray) -> Table:
+    """Return the most frequent ones of the confusions (C, C)."""
+    mistakes = confusion - np.diag(confusion.diagonal())
+    worst_first = np.argsort(-mistakes, axis=None, kind="stable")
+    rows = []
+    for place in worst_first[:MAX_CONFUSED]:
+        true, predicted = np.unravel_index(place, mistakes.shape)
+        count = mistakes[true, predicted]
+        if count:
+            rows.append([names[true], names[predicted], f"{count:,}"])
+    return Table("most confused, true label", ["", "predicted", "rows"], rows)
 
 
 def remarks(
@@ -149,10 +194,8 @@ def remarks(
         points = round(100 / report.num_rows, 1)
         yield f"validation rows: {report.num_rows}; one row is {points:g} points of accuracy"
     measured = [name for name in SIGNS if name in report.systems[THIS_MODEL]]
-    if metric in measured:
-        measured = [metric]
     if measured and len(report.systems) > 1:
-        yield from _lag(report, measured[0], way_out)
+        yield from _lag(report, metric if metric in measured else measured[0], way_out)
     missed = _missed_rare_labels(report)
     if missed:
         yield f"never predicted: {', '.join(missed[:10])}; {rare_way_out}"
@@ -164,24 +207,31 @@ def _lag(report: Report, metric: str, way_out: str) -> Iterator[str]:
     A difference of shares is one if it is above its standard error, that of two independent
     shares; that of a macro F1 is larger.
     """
-    values = {system: values[metric] for system, values in report.systems.items()}
-    own = values.pop(THIS_MODEL)
-    best = max(values, key=lambda system: SIGNS[metric] * values[system])
-    behind = SIGNS[metric] * (values[best] - own)
+    results = {system: values[metric] for system, values in report.systems.items()}
+    model_result = results.pop(THIS_MODEL)
+    best = max(results, key=lambda system: SIGNS[metric] * results[system])
+    behind = SIGNS[metric] * (results[best] - model_result)
     if behind < 0:
         return
-    by, error = f"an {metric} of {behind:.3g}", 0.0
     if metric in SHARES:
-        by = f"{100 * behind:.1f} points of {SHARES[metric]}"
-        variance = sum(share * (1 - share) for share in (own, values[best]))
-        error = math.sqrt(variance / report.num_rows)
-    if behind == 0 or best in CONSTANT_MODELS:
-        yield f"this model is no better than the {best}: {way_out}"
-    elif behind > error:
-        yield f"this model is {by} behind the {best}: {way_out}; until then, the {best} is better"
+        distance = f"{100 * behind:.1f} points of {SHARES[metric]}"
+        variance = sum(share * (1 - share) for share in (model_result, results[best]))
+        standard_error = math.sqrt(variance / report.num_rows)
     else:
-        lag = f"{by} behind, which can be chance"
-        yield f"this model is no better than the {best} ({lag}): {way_out}"
+        distance = f"an {metric} of {behind:.3g}"
+        standard_error = 0.0
+    if behind == 0 or best in (MOST_FREQUENT, MEAN):
+        yield f"this model is no better than the {best}: {way_out}"
+    elif behind > standard_error:
+        yield (
+            f"this model is {distance} behind the {best}: {way_out}; until then, the {best} is "
+            "better"
+        )
+    else:
+        yield (
+            f"this model is no better than the {best} ({distance} behind, which can be chance): "
+            f"{way_out}"
+        )
 
 
 def _missed_rare_labels(report: Report) -> list[str]:
@@ -189,10 +239,12 @@ def _missed_rare_labels(report: Report) -> list[str]:
     if report.confusion is None:
         return []
     even_share = report.num_rows / len(report.classes)
-    counts = zip(report.classes, report.confusion.sum(0), strict=True)
-    return [
-        label.name for label, predicted in counts if 0 < label.rows < even_share and predicted == 0
-    ]
+    missed = []
+    for label, num_predictions in zip(report.classes, report.confusion.sum(0), strict=True):
+        is_rare = 0 < label.rows < even_share
+        if is_rare and num_predictions == 0:
+            missed.append(label.name)
+    return missed
 
 
 def _by_error(logits: Tensor, labels: Tensor, problem_type: str) -> tuple[list[int], list[int]]:
@@ -218,13 +270,16 @@ def _class_scores(
     if problem_type == REGRESSION:
         return [], None
     confusion = None
+    class_ids = list(range(len(names)))
     if problem_type == SINGLE_LABEL:
-        places = labels * len(names) + logits.argmax(-1)
-        confusion = places.bincount(minlength=len(names) ** 2).view(len(names), -1).numpy()
-        hits, true, predicted = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
+        true = labels.numpy()
+        predicted = logits.argmax(-1).numpy()
+        confusion = confusion_matrix(true, predicted, labels=class_ids)
     else:
-        chosen, applies = (logits > 0).numpy(), (labels > 0).numpy()
-        hits, true, predicted = (chosen & applies).sum(0), applies.sum(0), chosen.sum(0)
-    shares = hits / np.maximum([predicted, true, (true + predicted) / 2], 1)
-    columns = zip(names, *shares.tolist(), true.tolist(), strict=True)
-    return [ClassScore(*column) for column in columns], confusion
+        true = (labels > 0).numpy()
+        predicted = (logits > 0).numpy()
+        if len(names) == 1:  # scikit-learn would take the column for two classes
+            true, predicted, class_ids = true[:, 0], predicted[:, 0], [1]
+    columns = precision_recall_fscore_support(true, predicted, labels=class_ids, zero_division=0)
+    scores = zip(names, *(column.tolist() for column in columns), strict=True)
+    return [ClassScore(*score) for score in scores], confusion
