@@ -12,7 +12,7 @@ network. A model of pairs gets two fields. `--examples` takes examples from a fi
 from collections.abc import Sequence
 from typing import Any
 
-from sase_hf.evaluation.dataset import read_file
+from sase_hf.data.rows_for_model import rows_for_model
 from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser
 from sase_hf.utils.loading import load_pipeline
 
@@ -37,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.examples is not None:
             model: Any = explain.model
             columns = flags.text_column_names
-            task = read_file(flags.checkpoint, model, flags.examples, columns, label_column_name="")
+            task = rows_for_model(
+                flags.checkpoint, model, flags.examples, columns, label_column_name=""
+            )
             examples = [list(row.values()) for row in task.splits["test"].to_list()]
         page = build_page(explain, flags.title or TITLE, examples)
         address = serve(page, flags.host, flags.port)

@@ -24,7 +24,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sase_hf.evaluation.dataset import read_file
+from sase_hf.data.rows_for_model import rows_for_model
 from sase_hf.serving.html_export import live_page
 from sase_hf.serving.onnx_export import export
 from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser
@@ -62,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         if flags.data is not None:  # read before the export, which takes longer
             model, _ = load_checkpoint(flags.checkpoint)
             columns = flags.text_column_names
-            task = read_file(flags.checkpoint, model, flags.data, columns, label_column_name="")
+            task = rows_for_model(
+                flags.checkpoint, model, flags.data, columns, label_column_name=""
+            )
         report = export(flags.checkpoint, flags.output, int8=flags.int8, task=task)
     print(*lines(report, flags.output), sep="\n")
 

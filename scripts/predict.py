@@ -22,13 +22,13 @@ import torch
 from sase_hf.data.labels import SINGLE_LABEL, LabelColumn
 from sase_hf.data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
 from sase_hf.data.splits import TEXT_COLUMNS
-from sase_hf.evaluation.translation import translate
 from sase_hf.models.pipeline_self_attentive import warn_of_truncation
 from sase_hf.models.text_limit import encode_within_limit
 from sase_hf.training.predictions import flat_row, json_line, predicted_labels, write_csv
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_not_stdout
 from sase_hf.utils.loading import load_checkpoint
+from sase_hf.utils.translate import translate
 
 logger = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from sase_hf.embedding.corpus import open_files
-from sase_hf.evaluation.translation import translate
+from sase_hf.embedding.corpus import read_texts
 from sase_hf.retrieval.documents import DocumentRanker, Ranking
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output, write_text
 from sase_hf.utils.loading import load_checkpoint
+from sase_hf.utils.translate import translate
 from sase_hf.visualization import attention_html, attention_text, visible
 from sase_hf.visualization.attended_text import shortened
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         inputs = [flags.queries, flags.checkpoint, flags.translate_with]
         check_output(flags.output, inputs)
         ranker = DocumentRanker(flags.checkpoint, flags.documents, flags.score_mode)
-        queries = read_queries(flags.queries, flags.text_column_names)
+        queries = read_texts(flags.queries, flags.text_column_names)
         originals: list[str | None] = [None] * len(queries)
         if flags.translate_with is not None:
             originals, queries = [*queries], translate_queries(flags.translate_with, queries)
@@ -64,14 +64,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             text = "".join(map(json_line, rankings, originals))
         write_text(flags.output, text)
         print(flags.output)
-
-
-def read_queries(file: str, text_column_name: str) -> list[str]:
-    """Return the texts of a column; raise ValueError if a row has none, or there is no column."""
-    corpus = open_files([file], text_column_name, [])
-    corpus.check_columns(text_column_name, [])
-    table = corpus.read(0, corpus.num_rows, [text_column_name])
-    return list(table[text_column_name].to_pylist())
 
 
 def translate_queries(checkpoint: str, queries: Sequence[str]) -> list[str]:

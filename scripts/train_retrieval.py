@@ -3,9 +3,9 @@
 A recipe holds every setting of a run; flags after the recipe override its entries. The first two
 commands make the pairs, each a sentence and the review that it was taken from:
 
-    python scripts/retrieval_pairs.py data/yelp5.train.jsonl.gz
+    python scripts/lab/retrieval_pairs.py data/yelp5.train.jsonl.gz
         runs/pairs/yelp5.similar.train.jsonl.gz --draws 4 --similar_together
-    python scripts/retrieval_pairs.py data/yelp5.dev.jsonl.gz runs/pairs/yelp5.dev.jsonl.gz
+    python scripts/lab/retrieval_pairs.py data/yelp5.dev.jsonl.gz runs/pairs/yelp5.dev.jsonl.gz
         --max_rows 2000
     python scripts/train_retrieval.py scripts/recipes/retrieval/yelp5.yaml
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sase_hf import visualization
-from sase_hf.evaluation.dataset import read_file
+from sase_hf.data.rows_for_model import rows_for_model
 from sase_hf.models import TRANSLATION_TASK
 from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output, write_text
@@ -159,7 +159,7 @@ def given_rows(flags: Namespace) -> list[Row]:
 def file_rows(model: Any, flags: Namespace) -> list[Row]:
     """Return the texts or pairs of a file, the shortest first, with the true labels they have."""
     columns = flags.text_column_names, flags.label_column_name
-    task = read_file(flags.checkpoint, model, flags.file, *columns)
+    task = rows_for_model(flags.checkpoint, model, flags.file, *columns)
     rows: list[Row] = []
     for row in task.splits["test"].to_list():
         label = row.pop("label", None)

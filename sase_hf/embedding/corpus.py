@@ -172,3 +172,11 @@ def _unified(schemas: Sequence[pa.Schema]) -> pa.Schema:
     except pa.ArrowException as reason:
         fault = f"the columns do not go together: {reason}"
         raise ValueError(f"{fault}; leave this one out with --keep_columns") from reason
+
+
+def read_texts(file: str, text_column_name: str) -> list[str]:
+    """Return the texts of a column; raise ValueError if a row has none, or there is no column."""
+    corpus = open_files([file], text_column_name, [])
+    corpus.check_columns(text_column_name, [])
+    table = corpus.read(0, corpus.num_rows, [text_column_name])
+    return list(table[text_column_name].to_pylist())

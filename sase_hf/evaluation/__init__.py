@@ -1,1 +1,1 @@
-"""Measuring a model: metrics, records, attention statistics, faithfulness."""
+"""Measuring a model: metrics, reports beside simple models, calibration, records."""

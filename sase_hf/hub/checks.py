@@ -12,11 +12,11 @@ from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 
-from ..evaluation.privacy import TOKEN
 from ..models import CHECKSUMS_NAME, Family
 from ..models.checked_files import checksum_lines
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
+from ..utils.privacy import TOKEN
 
 # Fields that the front matter of a public card must have, each with an example.
 _REQUIRED_FIELDS = {"license": "apache-2.0", "language": "en"}

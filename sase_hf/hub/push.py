@@ -26,11 +26,11 @@ from transformers.utils import (
     GENERATION_CONFIG_NAME,
 )
 
-from ..evaluation.privacy import TOKEN
 from ..models import CHECKSUMS_NAME, FAMILIES
 from ..models.checked_files import sha256_of
 from ..utils.errors import refusal
 from ..utils.loading import load_checkpoint
+from ..utils.privacy import TOKEN
 from .checks import check_card, check_code, check_files, check_labels, check_picture, weight_files
 
 COMMIT_MESSAGE = "Upload model"

@@ -29,14 +29,13 @@ from transformers.utils import CONFIG_NAME
 
 from ..data.labels import MULTI_LABEL, REGRESSION
 from ..data.splits import Rows
-from ..evaluation.dataset import describe_checkpoint
 from ..evaluation.records import describe_hardware, write_record
 from ..models import text_limit
 from ..models.checked_files import sha256_of
 from ..models.checked_model import CheckedPreTrainedModel
 from ..utils.errors import refusal
 from ..utils.files import FilePath
-from ..utils.loading import load_checkpoint
+from ..utils.loading import describe_checkpoint, load_checkpoint
 from . import onnx_predictor
 from .onnx_predictor import INT8_MODEL, MODEL, Array, Predictor
 

@@ -19,9 +19,9 @@ from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
 
 from ..data.trained_columns import ROWS_NAME
-from ..evaluation.privacy import redact
 from ..models.checked_files import sha256_of
 from ..utils.files import FilePath, flush_to_disk, write_text
+from ..utils.privacy import redact
 
 logger = logging.getLogger(__name__)
 

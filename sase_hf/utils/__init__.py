@@ -1,4 +1,4 @@
-"""Shared by all folders above it: loading checkpoints, writing files, the frame of the scripts.
+"""Shared by all folders above it: checkpoints, files, texts, privacy, the frame of commands.
 
 May import `models`.
 """

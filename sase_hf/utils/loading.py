@@ -9,10 +9,13 @@ from typing import Any
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, TokenizersBackend, pipeline
+from transformers.utils import SAFE_WEIGHTS_NAME
 
 from ..models import FAMILIES, RETRIEVAL
+from ..models.checked_files import sha256_of
 from ..models.checked_model import is_of_model
 from ..models.configuration_self_attentive import IMPLEMENTATIONS
+from .files import FilePath
 
 # Other ways to compute, which a config may name, can be code that transformers fetches.
 EAGER = dict.fromkeys(IMPLEMENTATIONS, "eager")
@@ -243,3 +246,10 @@ def name_checkpoints(
         fault = f"{len(checkpoints)} checkpoints are called {', '.join(names)}"
         raise ValueError(f"{fault}; give each a name of its own with --names")
     return dict(zip(names, checkpoints, strict=True))
+
+
+def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
+    """Return the `name` of a checkpoint, and for a folder the `sha256` of its weights."""
+    weights = Path(checkpoint, SAFE_WEIGHTS_NAME)
+    digest = {"sha256": sha256_of(weights)} if weights.is_file() else {}
+    return {"name": str(checkpoint), **digest}

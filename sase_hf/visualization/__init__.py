@@ -1,13 +1,12 @@
 """Attention as a page, a figure, terminal text or notebook output.
 
 All functions take results of the `self-attention` pipeline, or of `aligned-translation` where the
-name says alignment, and raise ValueError for others; those of `charts` take measurements. Figures
-need matplotlib, the extra `viz`, or raise ImportError.
+name says alignment, and raise ValueError for others. Figures need matplotlib, the extra `viz`, or
+raise ImportError.
 """
 
 from ..utils.text import visible
 from .alignment import alignment_figure, alignment_fragment, alignment_html, alignment_text
-from .charts import curves_figure, lines_figure, statistics_figure
 from .figures import (
     attention_figure,
     check_figure_path,
@@ -33,11 +32,8 @@ __all__ = [
     "comparison_figure",
     "comparison_html",
     "comparison_text",
-    "curves_figure",
-    "lines_figure",
     "pair_figure",
     "save_figure",
     "select_predictions",
-    "statistics_figure",
     "visible",
 ]

@@ -22,6 +22,7 @@ import torch
 import yaml
 from baselines import processor_seconds
 from datasets import DatasetDict
+from explanations.dataset import EvaluationDataset
 from records import Record, read_record
 from runner import LAB, SCRIPTS, Run, call
 from transformers import EvalPrediction
@@ -31,7 +32,6 @@ from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.data.rows import read_rows
 from sase_hf.data.splits import Rows, encode_rows, load_rows
 from sase_hf.evaluation.calibration import expected_calibration_error
-from sase_hf.evaluation.dataset import EvaluationDataset
 from sase_hf.evaluation.metrics import load_metrics, metrics_function
 from sase_hf.evaluation.records import measured_record
 from sase_hf.hub.checks import weight_files

@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from explanations.agreement import measure_agreement
+from explanations.attention import DISTRIBUTIONS, measure_attention, read_word_list
+from explanations.dataset import EvaluationDataset, load_evaluation_dataset
+from explanations.faithfulness import measure_faithfulness
 from records import Record
 from torch import Tensor
 
 from sase_hf.data.batching import token_counts
 from sase_hf.data.labels import SINGLE_LABEL
 from sase_hf.data.splits import TRANSLATION, load_pairs
-from sase_hf.evaluation.agreement import measure_agreement
-from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
-from sase_hf.evaluation.dataset import EvaluationDataset, load_evaluation_dataset
-from sase_hf.evaluation.faithfulness import measure_faithfulness
 from sase_hf.evaluation.metrics import load_metrics
-from sase_hf.evaluation.translation import translate
 from sase_hf.tasks import LabelTask, TranslationTask
 from sase_hf.tasks.labels import ModelArguments
 from sase_hf.training.command_line import parse_arguments
 from sase_hf.utils.loading import load_checkpoint, load_pipeline
+from sase_hf.utils.translate import translate
 
 # The text that a model translates for the figure, by the column that it reads.
 EXAMPLES = {

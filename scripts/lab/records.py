@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sase_hf.evaluation.privacy import redact
 from sase_hf.utils.files import write_text
+from sase_hf.utils.privacy import redact
 
 CARDS = Path("model_cards")
 RECORDS = CARDS / "records"

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import yaml
+from charts import Panels, lines_figure
 from figures import Points, accuracy_figure, points_figure
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leaderboard import SETS, SYSTEMS
@@ -26,8 +27,7 @@ from torch.nn.utils import parameters_to_vector
 import sase_hf
 from sase_hf.hub import model_card
 from sase_hf.models import FAMILIES
-from sase_hf.visualization import alignment_figure, lines_figure
-from sase_hf.visualization.charts import Panels
+from sase_hf.visualization import alignment_figure
 
 LAB = Path(__file__).parent
 SHOWN = yaml.safe_load((LAB / "tables.yaml").read_text(encoding="utf-8"))

@@ -8,8 +8,10 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 def load_script(name: str) -> ModuleType:
-    """Import a script by its name without `.py`; that alone must run nothing."""
-    spec = importlib.util.spec_from_file_location(f"{name}_script", SCRIPTS / f"{name}.py")
+    """Import a script by its path below `scripts` without `.py`; that alone must run nothing."""
+    spec = importlib.util.spec_from_file_location(
+        f"{Path(name).name}_script", SCRIPTS / f"{name}.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)

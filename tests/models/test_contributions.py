@@ -7,14 +7,14 @@ import peft
 import pytest
 import reference
 import torch
-from tiny import name_of, pair_batch, reference_weights, text_batch, tiny_model
-
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
-from sase_hf.evaluation.attributions import (
+from explanations.attributions import (
     gradient_times_input,
     integrated_gradients,
     probability,
 )
+from tiny import name_of, pair_batch, reference_weights, text_batch, tiny_model
+
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
 from sase_hf.models import contributions_self_attentive
 from sase_hf.models.contributions_self_attentive import explain
 

@@ -13,9 +13,9 @@ from tiny_translation import KINDS, tiny_translator
 from transformers import DynamicCache, pipeline
 
 from sase_hf import RNNSearchForConditionalGeneration, build_translation_tokenizer
-from sase_hf.evaluation.translation import translate
 from sase_hf.models import pipeline_rnnsearch
 from sase_hf.models.modeling_rnnsearch import CACHE_NAME, CACHE_NAMES, RNNSearchCache
+from sase_hf.utils.translate import translate
 
 END, LONGEST, BEAMS = 2, 8, 3
 SOURCES = [[3, 4, 5, 6, 7], [8], [9, 3, 12], [22, 21, 20, 19], [5, 5], [17, 3, 11, 10, 4, 6]]

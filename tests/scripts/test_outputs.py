@@ -12,15 +12,8 @@ from synthetic import write_corpus
     [
         "visualize runs/a --file page.html --output page.html",
         "visualize runs/a --compare runs/b --text x --output runs/b/heatmap.svg",
-        "measure attention runs/a runs/b --file rows.csv --record rows.csv",
-        "measure attention runs/a --file rows.csv --word_list words.svg --plot words.svg",
-        "measure faithfulness runs/a --file rows.csv --record new.svg --plot new.svg",
-        "measure agreement runs/a --file rows.csv --record runs/a/config.json",
-        "nearest_neighbours runs/a --file rows.csv --record rows.csv",
-        "nearest_neighbours runs/a --file rows.csv --record new.svg --plot new.svg",
         "rank runs/a --queries rows.jsonl --documents emb --output rows.jsonl",
         "rank runs/a --queries rows.csv --documents emb --translate_with t.html --output t.html",
-        "retrieval_pairs rows.jsonl rows.jsonl",
         "export page.html page.html",
     ],
 )

@@ -1,7 +1,6 @@
 """Runs that learn to rank, from the pairs to a ranking with the words that met."""
 
 import json
-import random
 import re
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ from tiny_translation import tiny_translator
 from tokenizers.processors import TemplateProcessing
 
 from sase_hf import build_tokenizer, build_translation_tokenizer
-from sase_hf.evaluation.translation import translate
 from sase_hf.tasks import RetrievalTask
 from sase_hf.training import run
 from sase_hf.training.command_line import parse_arguments
+from sase_hf.utils.translate import translate
 
 ANIMALS = "dog cat owl fox hen cow pig bee ant elk emu yak".split()  # noqa: SIM905
 PAIRS = [
@@ -175,62 +174,6 @@ def test_texts_of_pairs_are_read_as_embed_reads_each(tmp_path: Path) -> None:
     for kind, text in enumerate(PAIRS[-1].values()):
         ids = [i for i, k in zip(row["input_ids"], row["token_type_ids"], strict=True) if k == kind]
         assert ids == tokenizer(text, truncation=True, max_length=6).input_ids
-
-
-def test_pairs_are_a_sentence_and_the_text_without_it(tmp_path: Path) -> None:
-    long = "one two three four five six seven eight nine."
-    texts = [f"A b. {long} C d! E f? G h.", "Too few. Sentences.", "No. Long. One. At. All."]
-    rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in texts * 2])
-    output = tmp_path / "pairs.jsonl"
-    script_main("retrieval_pairs")([str(rows), str(output), "--max_rows", "1"])
-    assert read_lines(output) == [{"query": long, "document": "A b. C d! E f? G h."}]
-    rows.write_text("{")
-    with pytest.raises(SystemExit, match=r"cannot read '.*rows\.jsonl': line 1, "):
-        script_main("retrieval_pairs")([str(rows), str(output)])
-
-
-def test_pairs_of_similar_texts_stand_together(tmp_path: Path) -> None:
-    """Texts of two subjects alternate; each draw writes every text once, subject after subject."""
-    rng = random.Random(0)
-    words = {subject: [f"{subject}{i}" for i in range(400)] for subject in ("ship", "rose")}
-    texts = [
-        " ".join(f"{subject} {' '.join(rng.choices(words[subject], k=8))}." for _ in range(6))
-        for _ in range(70)
-        for subject in words
-    ]
-    rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in texts])
-    output = tmp_path / "pairs.jsonl"
-    flags = ["--draws", "2", "--similar_together"]
-    script_main("retrieval_pairs")([str(rows), str(output), *flags])
-    pairs = read_lines(output)
-    subjects = [pair["document"].split()[0] for pair in pairs]
-    halves = [{*subjects[start : start + 70]} for start in range(0, 280, 70)]
-    assert len(pairs) == 280
-    assert all(len(half) == 1 for half in halves)
-    for draw in (pairs[:140], pairs[140:]):
-        drawn = sorted(sorted(f"{p['query']} {p['document']}".split()) for p in draw)
-        assert drawn == sorted(sorted(text.split()) for text in texts)
-    assert {p["query"] for p in pairs[:140]} != {p["query"] for p in pairs[140:]}
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (
-            ["Three. Sentences. Q r s t u v w x y."],
-            r"rows\.jsonl gives a pair; a text needs 5 sent",
-        ),
-        (["A b. C d e f g h i j k. L! M? N."] * 3, "the 3 texts share no words that tell subjects"),
-    ],
-)
-def test_pairs_that_cannot_be_made_are_refused(
-    tmp_path: Path, texts: list[str], message: str
-) -> None:
-    rows = write_jsonl(tmp_path / "rows.jsonl", [{"text": text} for text in texts])
-    output = tmp_path / "pairs.jsonl"
-    with pytest.raises(SystemExit, match=message):
-        script_main("retrieval_pairs")([str(rows), str(output), "--similar_together"])
-    assert not output.exists()
 
 
 def test_retrieval_has_no_flags_that_it_could_not_follow(tmp_path: Path) -> None:

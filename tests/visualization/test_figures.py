@@ -3,7 +3,6 @@
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any
 
 import pytest
 from matplotlib.colors import to_rgb
@@ -15,7 +14,6 @@ from sase_hf.visualization import (
     attention_figure,
     comparison_figure,
     save_figure,
-    statistics_figure,
 )
 from sase_hf.visualization.figures import MAX_HOPS, MAX_WORDS, plain
 from sase_hf.visualization.picture import heatmap_svg
@@ -133,17 +131,3 @@ def test_figures_without_matplotlib_name_the_extra(monkeypatch: pytest.MonkeyPat
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r"need matplotlib: pip install 'sase_hf\[viz\]'"):
         attention_figure(result("fine"))
-
-
-def test_statistics_figure_has_a_line_for_each_checkpoint() -> None:
-    """Two checkpoints with different numbers of hops, and names that matplotlib might obey."""
-
-    def statistics(*medians: float) -> dict[str, Any]:
-        hops = [{"p50": median} for median in medians]
-        return {name: {"hops": hops} for name in ("entropy", "cosine")}
-
-    figure = statistics_figure({"_$a$": statistics(0.3, 0.5), "b": statistics(0.6)})
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["_$a$", "b"]
-    for axes in figure.axes:
-        drawn = [(*line.get_xdata(), *line.get_ydata()) for line in axes.get_lines()]
-        assert drawn == [(1, 2, 0.3, 0.5), (1, 0.6)]

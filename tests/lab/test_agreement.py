@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from checkpoints import save_checkpoint, script_main
+from explanations.agreement import agreement, by_length, measure_agreement, words_of
+from explanations.dataset import load_evaluation_dataset
 from rows import write_csv, write_jsonl
-
-from sase_hf.evaluation.agreement import agreement, by_length, measure_agreement, words_of
-from sase_hf.evaluation.dataset import load_evaluation_dataset
 
 MARKED = [
     {"text": "The soup was cold, and nobody came.", "rationale": [[13, 18], [23, 29]]},
@@ -86,7 +85,7 @@ def test_measure_agreement_leaves_texts_without_marks_out(tmp_path: Path) -> Non
 
 def test_measure_agreement_refuses_what_it_cannot_compare(tmp_path: Path) -> None:
     checkpoint = save_checkpoint(tmp_path / "tiny")
-    agree = script_main("measure")
+    agree = script_main("lab/measure")
     none = write_jsonl(tmp_path / "none.jsonl", [{"text": "Good!"}])
     for name, flags in (("rationale", []), ("x", ["--rationale_column_name=x"])):
         with pytest.raises(SystemExit, match=rf"none\.jsonl has no column '{name}'; it has 'text'"):
@@ -107,7 +106,7 @@ def test_measure_writes_a_record_of_agreement(
     file, listed = write_jsonl(tmp_path / "marked.jsonl", MARKED), tmp_path / "words.tsv"
     listed.write_text("word\tsentiment\nCold\t-0.8\nfriendly\t0.9\n", encoding="utf-8")
     words = [f"--file={file}", f"--word_list={listed}", "--integrated_gradients_steps=2"]
-    script_main("measure")(["agreement", checkpoint, *words, f"--record={record}"])
+    script_main("lab/measure")(["agreement", checkpoint, *words, f"--record={record}"])
     written = json.loads(record.read_text(encoding="utf-8"))
     found = written["intervals"]["attention_average_precision"]
     assert found["mean"] == written["metrics"]["attention_average_precision"]

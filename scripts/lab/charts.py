@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .figures import draw_literally, new_figure, plain
+from sase_hf.visualization.figures import draw_literally, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

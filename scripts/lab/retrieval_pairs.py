@@ -1,8 +1,9 @@
 """Make pairs of a query and its document from texts: a sentence, and the text without it.
 
-    python scripts/retrieval_pairs.py reviews.jsonl.gz pairs.jsonl.gz
-    python scripts/retrieval_pairs.py dev.jsonl.gz dev_pairs.jsonl.gz --max_rows 2000
-    python scripts/retrieval_pairs.py reviews.jsonl.gz pairs.jsonl.gz --draws 4 --similar_together
+    python scripts/lab/retrieval_pairs.py reviews.jsonl.gz pairs.jsonl.gz
+    python scripts/lab/retrieval_pairs.py dev.jsonl.gz dev_pairs.jsonl.gz --max_rows 2000
+    python scripts/lab/retrieval_pairs.py reviews.jsonl.gz pairs.jsonl.gz --draws 4
+        --similar_together
 
 The sentence has 8 to 40 words and is drawn at random among those of its text. A text without one,
 or with fewer than five sentences, is left out. The columns are `query` and `document`. The pairs of
@@ -23,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rank import read_queries
 
+from sase_hf.embedding.corpus import read_texts
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import atomic_write, check_output
 
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(argv)
     with errors_in_one_line(__file__):
         check_output(flags.output, [flags.texts])
-        texts = read_queries(flags.texts, flags.text_column_names)
+        texts = read_texts(flags.texts, flags.text_column_names)
         seeds = range(flags.seed, flags.seed + flags.draws)
         drawn = [[*islice(draw_pairs(texts, seed), flags.max_rows)] for seed in seeds]
         if not drawn[0]:

@@ -13,14 +13,9 @@ import pytest
 import torch
 from checkpoints import save_checkpoint
 from datasets import Dataset
-from numpy.polynomial.legendre import leggauss
-from tiny import NEIGHBOUR_TOLERANCE, pair_batch, random_pair, text_batch, tiny_model
-from transformers import AutoTokenizer
-
-from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
-from sase_hf.evaluation.attributions import integrated_gradients, leaving_out
-from sase_hf.evaluation.dataset import EvaluationDataset
-from sase_hf.evaluation.faithfulness import (
+from explanations.attributions import integrated_gradients, leaving_out
+from explanations.dataset import EvaluationDataset
+from explanations.faithfulness import (
     DIRECTIONS,
     MEASURES,
     PERCENTS,
@@ -30,6 +25,11 @@ from sase_hf.evaluation.faithfulness import (
     probability_curves,
     ranks_of,
 )
+from numpy.polynomial.legendre import leggauss
+from tiny import NEIGHBOUR_TOLERANCE, pair_batch, random_pair, text_batch, tiny_model
+from transformers import AutoTokenizer
+
+from sase_hf import SelfAttentiveForNLI, SelfAttentiveForSequenceClassification
 
 LABELS = {"problem_type": "single_label_classification", "num_labels": 3}
 TEXTS = [[4, 9, 2, 17, 5, 8, 8, 1], [3], [], [7, 2], [11, 5, 20, 6, 2]]

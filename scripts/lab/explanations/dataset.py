@@ -2,21 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 from transformers import DataCollatorWithPadding, PreTrainedModel, TokenizersBackend
-from transformers.utils import SAFE_WEIGHTS_NAME, logging
+from transformers.utils import logging
 
-from ..data.arguments import RATIONALE, DataArguments
-from ..data.batching import longest_first
-from ..data.splits import Rows, encode_rows, load_rows
-from ..models.checked_files import sha256_of
-from ..utils.files import FilePath
-from ..utils.loading import load_checkpoint
+from sase_hf.data.batching import longest_first
+from sase_hf.data.rows_for_model import rows_for_model
+from sase_hf.data.splits import encode_rows
+from sase_hf.utils.loading import load_checkpoint
 
 Batch = dict[str, Tensor]
 
@@ -50,48 +47,6 @@ class EvaluationDataset:
                 bar.update(len(numbers))
 
 
-class _FileArguments(DataArguments):
-    """Rows whose command has no flag for those without a label."""
-
-    advises_flags = False
-
-
-def read_file(
-    checkpoint: str,
-    model: PreTrainedModel,
-    file: str,
-    text_column_names: list[str] | None = None,
-    label_column_name: str | None = None,
-    rationale_column_name: str = RATIONALE,
-    with_marks: bool = False,
-) -> Rows:
-    """Read the rows of a file for a model, as a test split, which may lack labels.
-
-    Columns that are None are found by name; a `label_column_name` of "" reads no labels. Marks are
-    read on request. Errors name the `checkpoint` of the model. Raises ValueError if the rows do not
-    fit the model.
-    """
-    labels: Any = model.config.id2label
-    task = load_rows(
-        _FileArguments(
-            test_file=file,
-            text_column_names=text_column_names,
-            label_column_name=label_column_name,
-            rationale_column_name=rationale_column_name,
-            problem_type=model.config.problem_type,
-            label_names=[name for _, name in sorted(labels.items())],
-        ),
-        against=with_marks,
-        checkpoint=checkpoint,
-    )
-    if model.reads_pairs and len(task.text_columns) != 2:
-        raise ValueError(
-            f"{checkpoint} compares two texts; name two columns, such as "
-            "--text_column_names premise,hypothesis"
-        )
-    return task
-
-
 def load_evaluation_dataset(
     checkpoint: str,
     file: str,
@@ -106,27 +61,21 @@ def load_evaluation_dataset(
     """Load a head with attention and `max_samples` rows of a file, drawn at random.
 
     Records name the rows by `split`. A text, or a pair, is cut after `max_seq_length` tokens, by
-    default the limit of the tokenizer. The `columns` are those of `read_file`. Only rows that have
-    marks come `with_marks`; ValueError if the file has no such column, or the model reads pairs.
+    default the limit of the tokenizer. The `columns` are those of `rows_for_model`. Only rows that
+    have marks come `with_marks`; ValueError if the file has no such column, or the model reads
+    pairs.
     """
     model, tokenizer = load_checkpoint(checkpoint, must_attend=True)
     if model.can_generate():
         raise ValueError(f"{checkpoint} translates; scripts/visualize.py draws its alignment")
-    task = read_file(checkpoint, model, file, with_marks=with_marks, **columns)
-    rows = encode_rows(task, tokenizer, max_seq_length)["test"]
+    of_file = rows_for_model(checkpoint, model, file, with_marks=with_marks, **columns)
+    rows = encode_rows(of_file, tokenizer, max_seq_length)["test"]
     if with_marks:
-        if len(task.text_columns) == 2:
+        if len(of_file.text_columns) == 2:
             raise ValueError(f"{checkpoint} compares two texts; marks need a classifier of one")
-        rows = concatenate_datasets([rows, task.splits["test"]], axis=1)
+        rows = concatenate_datasets([rows, of_file.splits["test"]], axis=1)
         rows = rows.select([row for row, spans in enumerate(rows["spans"]) if spans])
     order = np.random.default_rng(seed).permutation(rows.num_rows)[:max_samples]
     rows = rows.select(order)
-    source = {**task.sources["test"], "rows": rows.num_rows}
+    source = {**of_file.sources["test"], "rows": rows.num_rows}
     return EvaluationDataset(model, tokenizer, rows, {split: source})
-
-
-def describe_checkpoint(checkpoint: FilePath) -> dict[str, str]:
-    """Return the `name` of a checkpoint, and for a folder the `sha256` of its weights."""
-    weights = Path(checkpoint, SAFE_WEIGHTS_NAME)
-    digest = {"sha256": sha256_of(weights)} if weights.is_file() else {}
-    return {"name": str(checkpoint), **digest}

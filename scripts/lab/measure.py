@@ -1,10 +1,10 @@
 """Measure which words the hops read, and which scores of words explain the predictions.
 
-    python scripts/measure.py attention runs/penalty runs/no_penalty --file dev.jsonl
+    python scripts/lab/measure.py attention runs/penalty runs/no_penalty --file dev.jsonl
         --word_list opinion_words.tsv --record attention.json --plot attention.png
-    python scripts/measure.py faithfulness runs/yelp5 --file data/yelp5.dev.jsonl.gz
+    python scripts/lab/measure.py faithfulness runs/yelp5 --file data/yelp5.dev.jsonl.gz
         --max_samples 500 --record faithfulness.json --plot faithfulness.svg
-    python scripts/measure.py agreement runs/yelp5 --file marked.jsonl
+    python scripts/lab/measure.py agreement runs/yelp5 --file marked.jsonl
         --word_list opinion_words.tsv --record agreement.json
 
 `attention` compares checkpoints, such as one trained with --penalty_coef 1 and one with 0. Entropy
@@ -24,7 +24,7 @@ with those that people marked in a column `rationale`, [[start, end], ...] in ch
 
 `--plot` needs `pip install 'sase_hf[viz]'`. In seconds, on the model of scripts/quickstart.py:
 
-    python scripts/measure.py attention runs/quickstart/model --max_samples 100
+    python scripts/lab/measure.py attention runs/quickstart/model --max_samples 100
         --file runs/quickstart/corpus/reviews.test.jsonl
 """
 
@@ -36,15 +36,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sase_hf.data.arguments import RATIONALE, SPLITS
-from sase_hf.evaluation.agreement import AGREEMENT, measure_agreement
-from sase_hf.evaluation.attention import DISTRIBUTIONS, measure_attention, read_word_list
-from sase_hf.evaluation.dataset import (
+from charts import curves_figure, statistics_figure
+from explanations.agreement import AGREEMENT, measure_agreement
+from explanations.attention import DISTRIBUTIONS, measure_attention, read_word_list
+from explanations.dataset import (
     EvaluationDataset,
-    describe_checkpoint,
     load_evaluation_dataset,
 )
-from sase_hf.evaluation.faithfulness import MEASURES, measure_faithfulness
+from explanations.faithfulness import MEASURES, measure_faithfulness
+
+from sase_hf.data.arguments import RATIONALE, SPLITS
 from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.utils.cli import (
     add_text_column_names,
@@ -54,8 +55,8 @@ from sase_hf.utils.cli import (
     positive_int,
 )
 from sase_hf.utils.files import check_output
-from sase_hf.utils.loading import name_checkpoints
-from sase_hf.visualization import check_figure_path, curves_figure, save_figure, statistics_figure
+from sase_hf.utils.loading import describe_checkpoint, name_checkpoints
+from sase_hf.visualization import check_figure_path, save_figure
 
 KINDS = (*DISTRIBUTIONS, "lift")
 ROWS = ("file", "split", "text_column_names", "label_column_name", "max_seq_length", "max_samples")

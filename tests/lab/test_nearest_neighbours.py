@@ -76,7 +76,7 @@ def test_nearest_neighbours_script_measures_the_encoder_of_a_translator(
     flags = ["--file", pairs, "--text_column_names", "a,b"]
     flags += ["--record", str(tmp_path / "r.json"), "--plot", str(tmp_path / "f.svg")]
     flags += ["--random_weights"] * random_weights
-    script_main("nearest_neighbours")([str(tmp_path / "both"), *flags])
+    script_main("lab/nearest_neighbours")([str(tmp_path / "both"), *flags])
     record = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["both"]
     assert list(record["accuracy"]) == ["layer 0", "layer 1", "sentence"]
     assert all(ways["none"] == [1, 1] for ways in record["accuracy"].values())

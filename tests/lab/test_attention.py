@@ -8,10 +8,9 @@ import pytest
 import torch
 from checkpoints import PAIRS, TEXTS, save_checkpoint
 from datasets import Dataset
+from explanations.attention import hop_cosine, measure_attention, read_word_list
+from explanations.dataset import EvaluationDataset
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
-
-from sase_hf.evaluation.attention import hop_cosine, measure_attention, read_word_list
-from sase_hf.evaluation.dataset import EvaluationDataset
 
 
 def dataset_of(checkpoint: str, *columns: list[str]) -> EvaluationDataset:

@@ -1,6 +1,6 @@
 """How many sentences lie nearest to their translation, layer by layer?
 
-    python scripts/nearest_neighbours.py runs/both --file data/multi30k_en_fr.dev.jsonl.gz
+    python scripts/lab/nearest_neighbours.py runs/both --file data/multi30k_en_fr.dev.jsonl.gz
         --text_column_names en,fr --record neighbours.json --plot neighbours.svg
 
 The command measures any model that AutoModel loads, or the encoder of an encoder-decoder, without
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from charts import lines_figure
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoTokenizer, set_seed
 from transformers.utils import logging
@@ -28,7 +29,7 @@ from sase_hf.evaluation.records import measured_record, write_record
 from sase_hf.utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
 from sase_hf.utils.loading import EAGER, load_any_model, name_checkpoints, reraise_naming
-from sase_hf.visualization import check_figure_path, lines_figure, save_figure
+from sase_hf.visualization import check_figure_path, save_figure
 
 SEED = 42
 BLOCK = 512  # source rows that are compared at once

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data.rationales import marked_tokens
-from ..data.tokenizer import truncation
+from sase_hf.data.rationales import marked_tokens
+from sase_hf.data.tokenizer import truncation
+
 from .attributions import UNSIGNED, Attributions, attributions
 from .dataset import EvaluationDataset
 from .faithfulness import mean_with_interval

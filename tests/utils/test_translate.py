@@ -6,7 +6,7 @@ import torch
 from tiny_translation import tiny_translator
 
 from sase_hf import build_translation_tokenizer
-from sase_hf.evaluation.translation import translate
+from sase_hf.utils.translate import translate
 
 SOURCES = ["a b c", "d e f g h i", "a z"]
 

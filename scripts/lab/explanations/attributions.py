@@ -18,12 +18,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ..data.labels import SINGLE_LABEL
-from ..models.contributions_self_attentive import (
+from sase_hf.data.labels import SINGLE_LABEL
+from sase_hf.models.contributions_self_attentive import (
     backward_in_evaluation_mode,
     check_label_ids,
     explain,
 )
+
 from .dataset import Batch, EvaluationDataset
 
 MAX_GRADIENT_BATCH = 256  # texts times steps of the integral in one batch; bounds the memory

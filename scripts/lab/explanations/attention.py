@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..data.rows import text_lines, wrap_read_errors
-from ..utils.files import FilePath
+from sase_hf.data.rows import text_lines, wrap_read_errors
+from sase_hf.utils.files import FilePath
+
 from .dataset import Batch, EvaluationDataset
 
 QUANTILES = (5, 25, 50, 75, 95)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from transformers.trainer_utils import IntervalStrategy
 
-from sase_hf.evaluation.privacy import PRIVATE_KEYS, redact
+from sase_hf.utils.privacy import PRIVATE_KEYS, redact
 
 
 @pytest.mark.parametrize(

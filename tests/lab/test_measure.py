@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from checkpoints import save_checkpoint, script_main, write_texts
+from explanations.dataset import EvaluationDataset
 from rows import write_jsonl
 from tiny_translation import tiny_translator
 
 from sase_hf import build_translation_tokenizer
 from sase_hf.data.labels import MULTI_LABEL, SINGLE_LABEL
-from sase_hf.evaluation.dataset import EvaluationDataset, read_file
+from sase_hf.data.rows_for_model import rows_for_model
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_measure_refuses_mistakes_in_one_line_before_it_measures(
     given = [word.format(folder=tmp_path) for word in words]
     given[1:1] = [save_checkpoint(tmp_path / "tiny")]
     with pytest.raises(SystemExit, match=rf"^measure\.py: .*{re.escape(message)}"):
-        script_main("measure")([*given, f"--file={write_texts(tmp_path)}"])
+        script_main("lab/measure")([*given, f"--file={write_texts(tmp_path)}"])
 
 
 def test_measure_says_what_shows_the_attention_of_a_translator(tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_measure_says_what_shows_the_attention_of_a_translator(tmp_path: Path) -
     tokenizer.save_pretrained(tmp_path / "tiny")
     words = ["attention", str(tmp_path / "tiny"), f"--file={write_texts(tmp_path)}"]
     with pytest.raises(SystemExit, match=r"tiny translates; scripts/visualize\.py draws its al"):
-        script_main("measure")(words)
+        script_main("lab/measure")(words)
 
 
 @pytest.mark.slow
@@ -56,7 +57,7 @@ def test_measure_compares_the_attention_of_checkpoints(
     listed.write_text("good\n", encoding="utf-8")
     words = [f"--file={write_texts(tmp_path)}", f"--record={output}", f"--plot={plot}"]
     words += ["--names", "on", "off", f"--word_list={listed}"]
-    script_main("measure")(["attention", *folders, *words])
+    script_main("lab/measure")(["attention", *folders, *words])
     text = output.read_text(encoding="utf-8")
     assert str(tmp_path) not in text
     records: dict[str, Any] = json.loads(text)
@@ -78,7 +79,9 @@ def test_measure_writes_a_record_of_faithfulness(
     record, plot = tmp_path / "record.json", tmp_path / "curves.png"
     words = [f"--file={write_texts(tmp_path, is_pair=True)}", "--max_samples=2", "--seed=7"]
     words += ["--text_column_names=premise,hypothesis", "--integrated_gradients_steps=4"]
-    script_main("measure")(["faithfulness", folder, *words, f"--record={record}", f"--plot={plot}"])
+    script_main("lab/measure")(
+        ["faithfulness", folder, *words, f"--record={record}", f"--plot={plot}"]
+    )
     text = record.read_text(encoding="utf-8")
     assert str(tmp_path) not in text
     written = json.loads(text)
@@ -108,4 +111,4 @@ def test_read_file_advises_no_flag_that_its_command_lacks(
     model: Any = SimpleNamespace(config=config, reads_pairs=False)
     ending = "; to predict without labels, add --label_column_name ''"
     with pytest.raises(ValueError, match=f"None is not a label; label the row{advice}{ending}$"):
-        read_file("model", model, str(path))
+        rows_for_model("model", model, str(path))
