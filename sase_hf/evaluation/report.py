@@ -280,6 +280,9 @@ def _class_scores(
         predicted = (logits > 0).numpy()
         if len(names) == 1:  # scikit-learn would take the column for two classes
             true, predicted, class_ids = true[:, 0], predicted[:, 0], [1]
-    columns = precision_recall_fscore_support(true, predicted, labels=class_ids, zero_division=0)
+    *shares, num_rows = precision_recall_fscore_support(
+        true, predicted, labels=class_ids, zero_division=0
+    )
+    columns = [*shares, num_rows.astype(int)]  # floats where no row is right
     scores = zip(names, *(column.tolist() for column in columns), strict=True)
     return [ClassScore(*score) for score in scores], confusion

@@ -146,6 +146,22 @@ def test_report_says_where_it_leaves_the_linear_model_out(
     assert "4 words times 3 labels exceed the limit of 11 weights" in caplog.text
 
 
+def test_report_of_sets_of_one_label_scores_that_label() -> None:
+    """Not its absence, which is no label."""
+    report = make_report(
+        [[1], [1], [-1], [-1]], [[1.0], [0.0], [0.0], [1.0]], "multi_label_classification", ("a",)
+    )
+    [score] = report.classes
+    assert score == ("a", 0.5, 0.5, 0.5, 2)
+    assert report.systems["this model"]["macro_f1"] == 0.5
+
+
+def test_report_counts_the_rows_of_labels_where_no_row_is_right() -> None:
+    report = make_report([[0, 3, 0]] * 2, [0, 2], "single_label_classification", NAMES)
+    table = next(table for table in report_tables(report) if table.title == "label")
+    assert [row[-1] for row in table.rows] == ["1", "0", "1"]
+
+
 def test_report_of_sets_and_of_numbers_has_no_confusion() -> None:
     sets = make_report(
         [[1, -1], [1, 1]], [[1.0, 0.0], [0.0, 1.0]], "multi_label_classification", ("a", "b")
