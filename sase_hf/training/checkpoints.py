@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from accelerate.utils import broadcast_object_list
+from filelock import FileLock, Timeout
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 from transformers.utils import CONFIG_NAME
@@ -82,32 +83,41 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
 def locked(output_dir: FilePath, process: int = 0) -> Iterator[None]:
     """Keep other runs out of a folder, on every machine that sees it; all processes call this.
 
-    Process 0 locks the file `.lock`. The lock ends with process 0, also if process 0 is killed. A
-    process that process 0 forks does not hold the lock. Two runs in one process share the lock. All
-    processes raise ValueError if another run is in the folder or it cannot be written.
-    """
-    faults: list[str | None] = [None]
-    with ExitStack() as stack:
-        if process == 0:
-            try:
-                Path(output_dir).mkdir(parents=True, exist_ok=True)
-                file = stack.enter_context(Path(output_dir, ".lock").open("w"))
-            except OSError as reason:
-                faults = [f"--output_dir {output_dir}: {reason.strerror}; name another folder"]
-            else:
-                try:
-                    import fcntl
+    Process 0 locks the file `.lock`. The lock ends with process 0 and the processes that it forks,
+    also if they are killed; the workers of a data loader end a few seconds after process 0. Two
+    runs in one process share the lock. A file system without locks keeps nobody out.
 
-                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    way_out = "wait until it ends, stop it, or choose another --output_dir"
-                    faults = [f"another run is writing in {output_dir}; {way_out}"]
-                except (ImportError, OSError):
-                    pass  # Windows, or a file system without locks
-        broadcast_object_list(faults)
-        if faults[0] is not None:
-            raise ValueError(faults[0])
+    Raises:
+        ValueError: In all processes, if another run is in the folder or it cannot be written.
+    """
+    with ExitStack() as stack:
+        reasons: list[str | None] = [None]
+        if process == 0:
+            reasons = [_why_not_locked(Path(output_dir), stack)]
+        broadcast_object_list(reasons)
+        if reasons[0] is not None:
+            raise ValueError(reasons[0])
         yield
+
+
+def _why_not_locked(folder: Path, stack: ExitStack) -> str | None:
+    """Lock a folder until `stack` ends; return the reason if that is not possible."""
+    lock = FileLock(folder / ".lock", timeout=0, thread_local=False, is_singleton=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        Path(lock.lock_file).touch()
+    except OSError as reason:
+        return f"--output_dir {folder}: {reason.strerror}; name another folder"
+    try:
+        stack.enter_context(lock)
+    except Timeout:
+        return (
+            f"another run is writing in {folder}; wait until it ends, stop it, or choose another "
+            "--output_dir"
+        )
+    except (NotImplementedError, OSError):
+        logger.debug("the file system of %s has no locks", folder)
+    return None
 
 
 def _was_complete(checkpoint: Path) -> bool:

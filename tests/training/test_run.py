@@ -102,7 +102,7 @@ def test_run_refuses_a_folder_in_which_another_run_is_writing(
     checkpoint = tmp_path / "checkpoint-1"
     checkpoint.mkdir()  # being written
     where = re.escape(str(tmp_path))
-    lock = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)"
+    lock = "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire()"
     words = [sys.executable, "-c", f"{lock}; print(flush=True); input()", str(tmp_path / ".lock")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -131,7 +131,7 @@ def test_run_predicts_into_no_folder_of_another_run(
     reviews: dict[str, str], tmp_path: Path
 ) -> None:
     """Of two predictions at once, one would be lost."""
-    lock = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX)"
+    lock = "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire()"
     words = [sys.executable, "-c", f"{lock}; print(flush=True); input()", str(tmp_path / ".lock")]
     options = {"model_name_or_path": "never loaded", "test_file": reviews["test_file"]}
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
