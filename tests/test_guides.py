@@ -25,7 +25,7 @@ from loopback_hub import OWNER
 from notebook import NOTEBOOK, notebook_text
 from rows import write_csv, write_jsonl
 from runs import pair_rows, review_rows
-from script_files import load_script
+from script_files import load_command, load_script
 from tiny import BERT, tiny_model
 from tiny_translation import tiny_translator
 from transformers import BertConfig, BertModel
@@ -126,7 +126,8 @@ def parsed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def script_of(path: str) -> Any:
-    return load_script(path.removeprefix("scripts/").removesuffix(".py"))
+    name = path.removeprefix("scripts/").removesuffix(".py")
+    return load_script(name) if name.startswith("lab/") else load_command(name)
 
 
 def here(word: str) -> str:
@@ -142,7 +143,7 @@ def commands_in_help(path: Path) -> list[str]:
     found: list[str] = []
     goes_on = False
     for line in text.replace("\n#", "\n").splitlines():
-        if re.match(r" {3,4}python scripts/", line):
+        if re.match(r" {3,4}(python scripts/|sase_hf )", line):
             found.append(line.strip())
             goes_on = True
         elif goes_on and re.match(r" {7,8}\S", line):
@@ -154,8 +155,13 @@ def commands_in_help(path: Path) -> list[str]:
 
 WITH_HELP = [
     path
-    for pattern in ("*.py", "lab/*.py", "recipes/**/*.yaml", "lab/recipes/*.yaml")
-    for path in sorted((ROOT / "scripts").glob(pattern))
+    for pattern in (
+        "sase_hf/commands/*.py",
+        "scripts/lab/*.py",
+        "scripts/recipes/**/*.yaml",
+        "scripts/lab/recipes/*.yaml",
+    )
+    for path in sorted(ROOT.glob(pattern))
     if commands_in_help(path)
 ]
 
@@ -167,9 +173,10 @@ def test_commands_in_help_have_flags_that_exist(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for line in commands_in_help(path):
-        _, script, *words = shlex.split(line)
+        program, name, *words = shlex.split(line)
+        command = load_command(name) if program == "sase_hf" else script_of(name)
         with pytest.raises(Parsed):
-            script_of(script).main(list(map(here, words)))
+            command.main(list(map(here, words)))
 
 
 @pytest.mark.parametrize("line", NOT_RUN)

@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from transformers.dynamic_module_utils import get_imports, get_relative_imports
 
+from sase_hf.__main__ import COMMANDS
 from sase_hf.models import FAMILIES
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +29,7 @@ ORDER = (
     {"retrieval", "hub"},
     {"training", "serving"},
     {"tasks"},
+    {"commands"},
 )
 TRAVELLING = {path: family for family in FAMILIES.values() for path in family.files.values()}
 TRAVELLING_IMPORTS = {"torch", "transformers", "huggingface_hub", *sys.stdlib_module_names}
@@ -81,15 +83,16 @@ def test_folders_import_one_way() -> None:
     assert folders == allowed
 
 
-def test_wheel_holds_every_folder_of_the_package_and_the_scripts() -> None:
+def test_wheel_holds_every_folder_of_the_package() -> None:
     """Without these a user who installed it could not run `python -m sase_hf`."""
     listed = SETTINGS["tool"]["setuptools"]["packages"]
-    scripts = (ROOT / "scripts").rglob("*.*")
-    files = [("sase_hf" / path.relative_to(ROOT)) for path in scripts]
-    folders = {path.parent.as_posix() for path in files if not {"lab", "guide"} & {*path.parts}}
-    folders |= {path.parent.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.*")}
-    wanted = {folder.replace("/", ".") for folder in folders if "__pycache__" not in folder}
-    assert set(listed) == wanted
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.*")}
+    assert set(listed) == {name.replace("/", ".") for name in folders if "__pycache__" not in name}
+
+
+def test_scripts_of_a_clone_are_the_commands_of_the_package() -> None:
+    scripts = {path.stem for path in (ROOT / "scripts").glob("*.py")}
+    assert scripts == set(COMMANDS)
 
 
 @pytest.mark.parametrize("path", TRAVELLING, ids=lambda path: path.name)

@@ -35,16 +35,12 @@ from typing import Any
 import torch
 from transformers import pipeline
 
+from sase_hf.commands import embed, train
+from sase_hf.commands.synthetic import write_corpus
 from sase_hf.evaluation.records import describe_environment, write_record
 from sase_hf.serving.endpoint_handler import EndpointHandler
 from sase_hf.utils.cli import errors_in_one_line, make_parser, positive_int
 from sase_hf.utils.files import check_output
-
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # of the scripts that are killed
-
-import embed
-import train
-from synthetic import write_corpus
 
 KILLED = ("with evaluations", "in parts", "by epochs")  # variants of soak.yaml
 RESULTS = ("model.safetensors", "*.parquet", "manifest.json")  # that a kill must not change

@@ -9,7 +9,7 @@ import pytest
 import torch
 from rows import write_jsonl
 from safetensors.torch import load_file, save_file
-from script_files import load_script
+from script_files import load_command, load_script
 from tiny import tiny_model
 
 from sase_hf import (
@@ -98,7 +98,9 @@ def write_texts(folder: Path, *, is_pair: bool = False) -> str:
 
 
 def script_main(name: str) -> Callable[[list[str]], None]:
-    entry: Callable[[list[str]], None] = load_script(name).main
+    """Return the main of a command, or of a script of the laboratory (`lab/NAME`)."""
+    load = load_script if name.startswith("lab/") else load_command
+    entry: Callable[[list[str]], None] = load(name).main
     return entry
 
 

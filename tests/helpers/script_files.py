@@ -1,10 +1,16 @@
-"""The scripts as modules, for tests that call their functions."""
+"""Commands and scripts as modules, for tests that call their functions."""
 
+import importlib
 import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+def load_command(name: str) -> ModuleType:
+    """Import a command of the package."""
+    return importlib.import_module(f"sase_hf.commands.{name}")
 
 
 def load_script(name: str) -> ModuleType:

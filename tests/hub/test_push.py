@@ -10,7 +10,7 @@ from checkpoints import change_weights
 from huggingface_hub import HfApi, RepoCard, constants
 from loopback_hub import DROP, OWNER, TOKEN, Hub
 from safetensors.torch import load_file
-from script_files import load_script
+from script_files import load_command
 from tiny import exports, tiny_config
 
 from sase_hf import SelfAttentiveForSequenceClassification, build_tokenizer
@@ -51,7 +51,7 @@ def test_push_dry_run_lists_everything_and_needs_no_network(
     folder: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / ".env").write_text(TOKEN, encoding="utf-8")
-    load_script("push").main([str(folder), NAME, "--dry_run", "--handler"])
+    load_command("push").main([str(folder), NAME, "--dry_run", "--handler"])
     lines = capsys.readouterr().out.splitlines()
     size = (folder / "config.json").stat().st_size
     assert f"goes up     config.json ({size:,} bytes)" in lines
@@ -67,13 +67,13 @@ def test_push_space_sends_a_page_and_its_readme_alone(
     folder: Path, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / ".env").write_text(TOKEN, encoding="utf-8")
-    load_script("push").main([str(folder), NAME, "--space", "--dry_run"])
+    load_command("push").main([str(folder), NAME, "--space", "--dry_run"])
     assert not hub.requests
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("stays here")] == ["stays here  .env"]
     assert any("index.html" in line and "holds the weights and all words" in line for line in lines)
     about = ["--license", "cc0-1.0", "--language", "fr"]
-    load_script("push").main([str(folder), NAME, "--space", *about])
+    load_command("push").main([str(folder), NAME, "--space", *about])
     assert capsys.readouterr().out.endswith(f"{hub.address}/spaces/{NAME}\n")
     held = hub.files(SPACE)
     assert held.keys() == {"README.md", "index.html", ".gitattributes"}
@@ -89,7 +89,7 @@ def test_push_space_sends_a_page_and_its_readme_alone(
         (["--output", str(folder)], "model exists and is not empty; name a new folder"),
     ):
         with pytest.raises(SystemExit, match=message):
-            load_script("push").main([str(folder), NAME, "--space", *flags])
+            load_command("push").main([str(folder), NAME, "--space", *flags])
 
 
 def test_push_space_deletes_nothing_of_a_space(folder: Path, hub: Hub) -> None:
@@ -124,7 +124,7 @@ def test_push_space_keeps_the_terms_of_the_card(folder: Path, hub: Hub) -> None:
 def test_push_onnx_sends_an_export_of_these_weights(folder: Path, hub: Hub, tmp_path: Path) -> None:
     """And `--output` writes what would be sent; a graph of other weights never stays or goes up."""
     output = tmp_path / "repository"
-    load_script("push").main([str(folder), NAME, "--onnx", "--output", str(output)])
+    load_command("push").main([str(folder), NAME, "--onnx", "--output", str(output)])
     assert not hub.requests
     written = {path.relative_to(output).as_posix() for path in output.rglob("*.*")}
     (output / "onnx" / "notes.txt").write_text("private")
@@ -149,8 +149,8 @@ def test_push_script_prints_code_that_loads_what_was_pushed(
     card = folder / "README.md"
     card.write_text(card.read_text().replace("license: mit\n", ""))
     with pytest.raises(SystemExit, match=r"license: apache-2\.0; add them, or give --license"):
-        load_script("push").main([str(folder), NAME])
-    load_script("push").main([str(folder), NAME, "--license", "apache-2.0"])
+        load_command("push").main([str(folder), NAME])
+    load_command("push").main([str(folder), NAME, "--license", "apache-2.0"])
     assert b"\nlicense: apache-2.0\n" in hub.files(NAME)["README.md"]
     lines = capsys.readouterr().out.splitlines()
     commit = hub.repositories[NAME].branches["main"]

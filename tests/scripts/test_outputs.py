@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from checkpoints import script_main
-from synthetic import write_corpus
+
+from sase_hf.commands.synthetic import write_corpus
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from checkpoints import save_kinds
-from script_files import load_script
+from script_files import load_command
 from transformers import pipeline
 
 from sase_hf.__main__ import main as run_command
@@ -41,7 +41,7 @@ def test_predict_prints_what_the_pipeline_finds(
     os.write(write, content)
     os.close(write)
     os.dup2(read, 0)
-    load_script("predict").main([model, source, "--per_device_eval_batch_size=3"])
+    load_command("predict").main([model, source, "--per_device_eval_batch_size=3"])
     os.dup2(usual, 0)
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["text"] for row in rows] == TEXTS
@@ -56,7 +56,7 @@ def test_predict_answers_the_lines_that_have_come_when_the_input_pauses(
     read, write = os.pipe()
     usual = os.dup(0)
     os.dup2(read, 0)
-    script, model = load_script("predict"), load_checkpoint(str(checkpoints / "classifier"))
+    script, model = load_command("predict"), load_checkpoint(str(checkpoints / "classifier"))
     os.write(write, b"good\nbread\nsoup\n")
     parts = script.arriving(script.read_lines("-"), 32)
     rows = script.predict(*model, parts)
@@ -75,7 +75,7 @@ def test_predict_counts_the_tokens_that_it_does_not_read(
     """The part that is read is that of the pipeline."""
     model, text = str(checkpoints / "classifier"), "good bread and cold soup " * 30
     (tmp_path / "new.txt").write_text(f"{text}\ngood\n \n", encoding="utf-8")
-    load_script("predict").main([model, str(tmp_path / "new.txt"), "--format=jsonl"])
+    load_command("predict").main([model, str(tmp_path / "new.txt"), "--format=jsonl"])
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     said = "\n".join(caplog.messages)
     assert [row["truncated"] for row in rows] == [130, 0, 0]
@@ -89,7 +89,7 @@ def test_predict_counts_the_tokens_that_it_does_not_read(
 def test_predict_blames_only_reading_on_the_input(
     checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = load_script("predict")
+    script = load_command("predict")
     (tmp_path / "new.txt").write_text("good\n", encoding="utf-8")
 
     def fail(*_: Any) -> None:
@@ -121,14 +121,14 @@ def test_predict_ends_without_a_line_where_its_reader_has_enough(
     with open(write, "w", encoding="utf-8") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
         with pytest.raises(SystemExit) as stopped:
-            load_script("predict").main(words)
+            load_command("predict").main(words)
     assert stopped.value.code == 141
 
 
 def test_predict_says_how_to_convert_a_text_of_windows(checkpoints: Path, tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_bytes("Zoë".encode("cp1252"))
     with pytest.raises(SystemExit, match=r"cannot read .*new\.txt.*: iconv .*/new-utf8\.txt"):
-        load_script("predict").main([str(checkpoints / "classifier"), str(tmp_path / "new.txt")])
+        load_command("predict").main([str(checkpoints / "classifier"), str(tmp_path / "new.txt")])
 
 
 def test_command_runs_the_script_that_it_names(
@@ -145,7 +145,7 @@ def test_command_runs_the_script_that_it_names(
     lines.write_text("Two dogs sleep.\tNo dog.\nOne cat.\n")
     for words, message in (
         (("predict", model, str(lines), "--format=jsonl", "--per_device_eval_batch_size=1"), "tab"),
-        (("predict", model, "new.csv"), r"new\.csv has columns; .* train\.py --test_file"),
+        (("predict", model, "new.csv"), r"new\.csv has columns; .* train --test_file"),
         (("nothing",), r"no command 'nothing'\n.*\n\n  app "),
         (("predict", "--help"), "0"),
     ):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from script_files import SCRIPTS, load_script
+from script_files import SCRIPTS, load_command
 
 # The way it takes is that of `make quickstart`; the model is too small to learn anything on it.
 TINY = (
@@ -65,5 +65,5 @@ def test_quickstart_deletes_no_other_files(tmp_path: Path, place: str) -> None:
     (tmp_path / "corpus/README.md").write_text("synthetic", encoding="utf-8")
     (tmp_path / place).write_text("four years", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"quickstart.py: --output_dir .* holds other files"):
-        load_script("quickstart").main(["--output_dir", str(tmp_path)])
+        load_command("quickstart").main(["--output_dir", str(tmp_path)])
     assert (tmp_path / place).read_text("utf-8") == "four years"

@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from synthetic import write_corpus
+
+from sase_hf.commands.synthetic import write_corpus
 
 SIZES = {"train": 300, "validation": 60, "test": 60}
 # A change of the grammar or of the drawing changes it, and with it every number that was measured.

@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from pages import PAIR, save_tiny
-from script_files import load_script
+from script_files import load_command
 from tiny_translation import tiny_translator
 from transformers import pipeline
 
@@ -77,7 +77,7 @@ def test_app_reads_examples_from_a_file(
     path = tmp_path / "pairs.csv"
     path.write_text("premise,label,hypothesis\nA,0,B\nC,1,D\n", encoding="utf-8")
     flags = ["--examples", str(path), "--text_column_names", "premise,hypothesis"]
-    load_script("app").main([str(root / "pairs"), *flags, "--title", "Entailment"])
+    load_command("app").main([str(root / "pairs"), *flags, "--title", "Entailment"])
     assert build.call_args.args[1:] == ("Entailment", [["A", "B"], ["C", "D"]])
     assert "http://here" in capsys.readouterr().out
 
@@ -85,7 +85,7 @@ def test_app_reads_examples_from_a_file(
 def test_app_names_what_it_cannot_use(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    main, checkpoint = load_script("app").main, str(root / "texts")
+    main, checkpoint = load_command("app").main, str(root / "texts")
     path = tmp_path / "texts.csv"
     path.write_text("sentence\nA\n", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"^app\.py: .*no column 'text'"):

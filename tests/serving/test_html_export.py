@@ -14,10 +14,8 @@ import pytest
 import torch
 from checkpoints import save_checkpoint
 from pages import browser_context
-from script_files import load_script
+from script_files import load_command
 from shown import PAYLOADS
-from synthetic.grammar import Draw
-from synthetic.reviews import STARS, draw_review
 from tiny import name_of, tiny_model
 from tiny_translation import tiny_translator
 from transformers import AutoTokenizer, pipeline
@@ -29,6 +27,8 @@ from sase_hf import (
     build_tokenizer,
     build_translation_tokenizer,
 )
+from sase_hf.commands.synthetic.grammar import Draw
+from sase_hf.commands.synthetic.reviews import STARS, draw_review
 from sase_hf.data.tokenizer import built_settings
 from sase_hf.models.pipeline_self_attentive import _with_whole_characters
 from sase_hf.serving.html_export import live_page, rounded
@@ -441,7 +441,7 @@ def test_export_refuses_what_a_page_cannot_compute(tmp_path: Path, make: Any, fa
     way_out = r"export it to ONNX .*, or serve it with scripts/app"
     way_out = "scripts/predict" if make is tiny_translator else way_out
     with pytest.raises(SystemExit, match=rf"^export\.py: .*model {fault}, which .*; {way_out}"):
-        load_script("export").main([str(tmp_path / "model"), str(tmp_path / "page.html")])
+        load_command("export").main([str(tmp_path / "model"), str(tmp_path / "page.html")])
     assert not (tmp_path / "page.html").exists()
 
 
@@ -449,7 +449,7 @@ def test_export_prints_the_sizes_of_a_page_and_refuses_flags_of_the_other_form(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint, path = save_checkpoint(tmp_path / "model"), str(tmp_path / "page.html")
-    export, sizes = load_script("export").main, []
+    export, sizes = load_command("export").main, []
     for flags in ([], ["--float32"]):
         export([checkpoint, path, *flags])
         sizes.append(Path(path).stat().st_size)

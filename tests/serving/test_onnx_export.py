@@ -26,7 +26,7 @@ from checkpoints import (
 )
 from isolated import run_isolated
 from rows import write_jsonl
-from script_files import load_script
+from script_files import load_command
 from tiny import BERT, ON_BERT, PAPER, exports, pair_batch, random_pair
 from tiny_translation import tiny_translator
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
@@ -81,7 +81,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for name in KINDS:
             flags = ["--int8", "--data", str(data)] if name == "classifier" else []
-            load_script("export").main([str(root / name), str(root / "onnx" / name), *flags])
+            load_command("export").main([str(root / name), str(root / "onnx" / name), *flags])
     return root
 
 
@@ -137,11 +137,11 @@ def test_export_names_a_full_folder_and_a_missing_package(
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"^export\.py: .* exists and is not empty; name a new"):
-        load_script("export").main([str(root / "classifier"), str(tmp_path)])
+        load_command("export").main([str(root / "classifier"), str(tmp_path)])
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     monkeypatch.setattr(onnx_export, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match=r"needs onnx, onnxruntime, onnxscript: pip install 'sase"):
-        load_script("export").main([str(root / "classifier"), str(tmp_path / "onnx")])
+        load_command("export").main([str(root / "classifier"), str(tmp_path / "onnx")])
 
 
 def test_export_names_the_command_of_a_translation_model(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_export_and_predictor_follow_the_problem_type(
     write_checksums(other)
     use_graph(monkeypatch, root / "onnx" / name / "model.onnx")
     flags = ["--data", str(root / "rows.jsonl.gz")]
-    load_script("export").main([str(other), str(tmp_path / "onnx" / name), *flags])
+    load_command("export").main([str(other), str(tmp_path / "onnx" / name), *flags])
     result = report_of(tmp_path, name)["measured"]["results"]["model.onnx"]
     assert result.pop("largest_difference") <= 1e-5
     assert result == dict.fromkeys(measured, pytest.approx(1))
@@ -291,7 +291,7 @@ def test_predictor_embeds_in_order_and_respects_the_token_budget(root: Path) -> 
 def test_export_prints_a_command_that_works_without_torch(root: Path) -> None:
     """A server needs onnxruntime, tokenizers and numpy only."""
     folder = root / "onnx" / "nli"
-    *_, line = load_script("export").lines(report_of(root, "nli"), str(folder))
+    *_, line = load_command("export").lines(report_of(root, "nli"), str(folder))
     assert line == f"python {folder}/predictor.py 'a text' 'another text'"
     absent = dict.fromkeys(("torch", "transformers", "sase_hf", "datasets", "huggingface_hub"))
     code = f"import runpy, sys; sys.modules |= {absent}; del sys.argv[0]; "

@@ -33,7 +33,7 @@ from runs import (
     train_tiny,
     write_splits,
 )
-from script_files import SCRIPTS, load_script
+from script_files import SCRIPTS, load_command
 from tiny import tiny_config
 from torch import Tensor
 from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
@@ -292,7 +292,7 @@ def test_train_on_two_machines_equals_one_process(tmp_path: Path) -> None:
         "logging_steps": 1,
     }
     alone = {"per_device_train_batch_size": 12, "output_dir": tmp_path / "one"}
-    load_script("train").main(flags(**options, **alone))
+    load_command("train").main(flags(**options, **alone))
     expected = logged(tmp_path / "one")
     assert len(expected) == 5, "the premise: 4 updates and an evaluation"
 

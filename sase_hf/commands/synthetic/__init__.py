@@ -5,7 +5,7 @@ solve them (negation, contrast, degree, word order; roles, quantifiers, what was
 and a small sentence encoder learns them in a minute. They show that the tools work from end to end;
 a score on them says nothing about real text.
 
-Write them with `python scripts/synthetic_corpus.py FOLDER`.
+Write them with `sase_hf synthetic_corpus FOLDER`.
 """
 
 import json

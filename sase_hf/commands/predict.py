@@ -1,0 +1,157 @@
+"""Predict the labels of lines of text, and print them as they come.
+
+    echo "The room was small, but not bad." | sase_hf predict runs/quickstart/model
+    sase_hf predict runs/reviews new.txt > labels.csv
+    sase_hf predict runs/reviews new.txt --format jsonl > labels.jsonl
+
+Each line of the file, or of the standard input, is a text; for a model of pairs, a tab divides it.
+A translation model prints translations. `sase_hf train --test_file` reads files with columns.
+"""
+
+import io
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any
+
+import torch
+
+from ..data.labels import SINGLE_LABEL, LabelColumn
+from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
+from ..data.splits import TEXT_COLUMNS
+from ..models.pipeline_self_attentive import warn_of_truncation
+from ..models.text_limit import encode_within_limit
+from ..training.predictions import flat_row, json_line, predicted_labels, write_csv
+from ..utils.cli import errors_in_one_line, make_parser, positive_int
+from ..utils.files import check_not_stdout
+from ..utils.loading import load_checkpoint
+from ..utils.translate import translate
+
+logger = logging.getLogger(__name__)
+
+PAUSE = 0.1  # seconds without a new line, after which the lines that have come are answered
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print a row for each line."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("checkpoint", help="a folder or a name on the Hub")
+    add("file", nargs="?", default="-", help="a text file (default: -, the standard input)")
+    add("--format", choices=("csv", "jsonl"), default="csv", help="(default: %(default)s)")
+    size = "lines that are read and printed at once, at most (default: %(default)s)"
+    add("--per_device_eval_batch_size", type=positive_int, default=32, help=size)
+    flags = parser.parse_args(argv)
+    with errors_in_one_line(__file__):
+        if flags.file.lower().endswith(ENDINGS):
+            raise ValueError(
+                f"{flags.file} has columns; predict its rows by sase_hf train --test_file"
+            )
+        check_not_stdout(flags.file)
+        model, tokenizer = load_checkpoint(flags.checkpoint)
+        if not model.is_head:
+            raise ValueError(f"{flags.checkpoint} has no labels; sase_hf embed embeds texts")
+        if isinstance(sys.stdout, io.TextIOWrapper):  # what other programs read is UTF-8
+            sys.stdout.reconfigure(encoding="utf-8")
+        parts = arriving(read_lines(flags.file), flags.per_device_eval_batch_size)
+        rows = predict(model, tokenizer, parts)
+        try:
+            if flags.format == "csv":
+                form = CsvForm(",", "\n", "utf-8", "", None)
+                write_csv(sys.stdout, map(flat_row, rows), form)
+            for row in rows:
+                print(json_line(row))
+        except BrokenPipeError:  # the reader, such as head, has enough: end as SIGPIPE would
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(141)
+
+
+def read_lines(file: str) -> Iterator[str]:
+    """Yield the lines of a text file, or of the standard input, without their ends."""
+    with wrap_read_errors(file, endings=("",)):
+        for line in text_lines(0 if file == "-" else file):
+            yield line.rstrip("\r\n")
+
+
+def arriving(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Yield lines as they come: up to `size` at once, and fewer when no other comes for `PAUSE`."""
+    queue: Queue[str | BaseException | None] = Queue(2 * size)
+
+    def read() -> None:
+        try:
+            for line in lines:
+                queue.put(line)
+        except BaseException as error:  # raised where the lines are read
+            queue.put(error)
+        queue.put(None)
+
+    Thread(target=read, daemon=True).start()
+    part: list[str] = []
+    while True:
+        try:
+            arrived = queue.get(timeout=PAUSE if part else None)
+        except Empty:
+            yield part
+            part = []
+            continue
+        if isinstance(arrived, str):
+            part.append(arrived)
+        if part and (len(part) == size or not isinstance(arrived, str)):
+            yield part
+            part = []
+        if arrived is None:
+            return
+        if isinstance(arrived, BaseException):
+            raise arrived
+
+
+@torch.inference_mode()
+def predict(model: Any, tokenizer: Any, parts: Iterable[list[str]]) -> Iterator[dict[str, Any]]:
+    """Yield the text or texts of each line with the columns of the prediction.
+
+    `truncated` counts the tokens after the limit of the training, which the model does not read.
+    """
+    has_warned_of_truncation = has_warned_of_nothing = False
+    for lines in parts:
+        rows = [texts_of(line, model) for line in lines]
+        encoded = [encode_within_limit(tokenizer, texts, truncation=True) for texts in rows]
+        num_cut = [sum(counts) for _, counts in encoded]
+        if any(num_cut) and not has_warned_of_truncation:
+            has_warned_of_truncation = True
+            first = next(row for row, count in enumerate(num_cut) if count)
+            warn_of_truncation(num_cut[first], len(encoded[first][0]["input_ids"]))
+        has_nothing = not all(any(text.strip() for text in texts) for texts in rows)
+        if has_nothing and not has_warned_of_nothing:
+            has_warned_of_nothing = True
+            logger.warning("A line is empty: its answer rests on no word.")
+        if model.can_generate():
+            translations = translate(model, tokenizer, lines, batch_size=len(lines))
+            answers: Any = [{"translation": text} for text in translations]
+        else:
+            answers = classify(model, tokenizer, [encoding for encoding, _ in encoded])
+        for texts, answer, count in zip(rows, answers, num_cut, strict=True):
+            yield dict(zip(TEXT_COLUMNS, texts, strict=False)) | answer | {"truncated": count}
+        sys.stdout.flush()
+
+
+def texts_of(line: str, model: Any) -> list[str]:
+    """Return the text of a line, or the two that a tab divides, for a model of pairs."""
+    if not model.reads_pairs:
+        return [line]
+    texts = line.split("\t")
+    if len(texts) != 2:
+        raise ValueError(f"{texts!r:.80} must be two texts with a tab between: a pair")
+    return texts
+
+
+def classify(model: Any, tokenizer: Any, encodings: list[Any]) -> list[dict[str, Any]]:
+    """Return the columns of the prediction for each tokenized row."""
+    names = tuple(name for _, name in sorted((model.config.id2label or {}).items()))
+    labels = LabelColumn(model.config.problem_type or SINGLE_LABEL, names)
+    batch = tokenizer.pad([dict(encoding) for encoding in encodings], return_tensors="pt")
+    # Rows without a token come back as floats.
+    batch = {name: tensor.long() for name, tensor in batch.items()}
+    return predicted_labels(model(**batch).logits, labels, model.config.answer_threshold)

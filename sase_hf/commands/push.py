@@ -1,0 +1,90 @@
+"""Check a checkpoint and publish it on the Hugging Face Hub.
+
+    sase_hf push runs/mine OWNER/NAME --license apache-2.0 --language en --dry_run
+    sase_hf push runs/mine OWNER/NAME
+
+Before anything is sent, the model is loaded and checked: finite weights, named labels, the code of
+this package, a card with a licence and a language, no tokens. Only the files of a model go up, as
+one commit; the output lists the other files. The last lines printed load exactly the pushed model.
+--space publishes a page that holds the model, as `export.py` writes it, instead of the checkpoint;
+a Space that holds other files is refused. --onnx adds what `export.py` writes for ONNX Runtime.
+--output writes the repository to a folder instead of sending it. Log in first with `hf auth login`.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub.constants import ENDPOINT
+
+from ..hub import Push, push
+from ..hub.push import COMMIT_MESSAGE
+from ..serving.html_export import live_page
+from ..serving.onnx_export import export
+from ..utils.cli import errors_in_one_line, make_parser
+from ..utils.text import one_line
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Push, and print the uploaded files, the other files, and how to load the model."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("checkpoint", help="a folder with a model, its tokenizer and its README.md")
+    add("repo_id", metavar="OWNER/NAME", help="the repository, created if it does not exist")
+    add("--private", action="store_true", help="make the repository private")
+    add("--revision", metavar="BRANCH", help="the branch, created if need be (default: main)")
+    add("--commit_message", default=COMMIT_MESSAGE, help="(default: %(default)s)")
+    either = parser.add_mutually_exclusive_group()
+    serves = "add what serves it on Inference Endpoints"
+    either.add_argument("--handler", action="store_true", help=serves)
+    space = "publish one HTML file that holds the model, as a static Space of nothing else"
+    either.add_argument("--space", action="store_true", help=space)
+    add("--onnx", action="store_true", help="add an export for ONNX Runtime, as onnx/")
+    for name, example in (("license", "apache-2.0"), ("language", "en")):
+        note = f"such as {example}: an entry of the published card (default: that of the card)"
+        add(f"--{name}", help=note)
+    check = "check and list everything, send nothing"
+    add("--dry_run", "--dry-run", action="store_true", help=check)
+    add("--output", type=Path, metavar="FOLDER", help="write the files to it, and send nothing")
+    flags = vars(parser.parse_args(argv))
+    with errors_in_one_line(__file__), tempfile.TemporaryDirectory() as scratch:
+        done = publish(scratch, **flags)
+        for name, file in done.files.items():
+            size = file.stat().st_size if isinstance(file, Path) else len(file)
+            note = "; holds the weights and all words" if name == "index.html" else ""
+            print(f"{'goes up':<12}{name} ({size:,} bytes{note})")
+    for name in done.left_out:
+        print(f"{'stays here':<12}{one_line(name)}")
+    if done.commit is None:
+        place = "nothing was sent" if flags["output"] is None else f"written to {flags['output']}"
+        print(f"{'checked':<12}fit for {done.repo_id}; {place}")
+    else:
+        if not flags["space"]:  # of which `loading_code` is the address
+            print(f"{'page':<12}{ENDPOINT}/{done.repo_id}")
+        print(f"{'commit':<12}{done.commit} of {done.repo_id}", done.loading_code, sep="\n")
+
+
+def publish(scratch: str, *, space: bool, onnx: bool, output: Path | None, **flags: Any) -> Push:
+    """Push a checkpoint or its page, or write that to a folder; `scratch` is for the export."""
+    page = exported = None
+    about = {name: flags.pop(name) for name in ("license", "language")}
+    if space and onnx:
+        raise ValueError("--onnx adds files to a model, and --space has none; leave one out")
+    if output is not None:
+        flags["dry_run"] = True
+        if output.exists() and (not output.is_dir() or any(output.iterdir())):
+            raise FileExistsError(f"--output {output} exists and is not empty; name a new folder")
+    if space:
+        name = flags["repo_id"].rpartition("/")[2]  # not that of a folder of this machine
+        page, _ = live_page(flags["checkpoint"], title=name, about=about)
+    if onnx:
+        exported = Path(scratch, "onnx")
+        export(flags["checkpoint"], exported)
+    done = push(**flags, page=page, onnx=exported, about=about)
+    if output is not None:
+        for name, file in done.files.items():
+            path = output / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file if isinstance(file, bytes) else file.read_bytes())
+    return done

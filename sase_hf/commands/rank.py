@@ -1,0 +1,97 @@
+"""Rank embedded documents for short queries, and show which words of both match.
+
+    sase_hf embed runs/retrieval/yelp5 reviews.jsonl.gz --output runs/reviews
+    sase_hf rank runs/retrieval/yelp5 --queries queries.csv --documents runs/reviews
+
+Any checkpoint with a sentence matrix can rank; sase_hf train_retrieval trains one to rank. The
+terminal shows the best documents of each query with the words that match most. --output page.html
+writes both texts with their attention; choosing a hop there colours the words of a row of the query
+and of the most similar row of the document. --output ranking.jsonl writes one line for each query:
+`query`, `documents` (rows of the input of embed.py, from 0) and `scores`.
+
+--translate_with runs/translation/bpe, a checkpoint of sase_hf train_translation, translates the
+queries first.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+from ..embedding.corpus import read_texts
+from ..retrieval.documents import DocumentRanker, Ranking
+from ..utils.cli import errors_in_one_line, make_parser, positive_int
+from ..utils.files import check_output, write_text
+from ..utils.loading import load_checkpoint
+from ..utils.translate import translate
+from ..visualization import attention_html, attention_text, visible
+from ..visualization.attended_text import shortened
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Rank, and print or write the documents of each query."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("checkpoint", help="a folder or a name on the Hub")
+    add("--queries", required=True, help="CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
+    add("--text_column_names", default="text", metavar="NAME", help="of queries (default: text)")
+    add("--documents", type=Path, required=True, metavar="FOLDER", help="what embed.py wrote")
+    add("--top_k", type=positive_int, default=10, help="documents of a query (default: 10)")
+    add("--score_mode", choices=("rows", "flat"), help="(default: that of the checkpoint)")
+    add("--translate_with", metavar="CHECKPOINT", help="the translation checkpoint for the queries")
+    add("--output", type=Path, help="a page (.html) or the ranking alone (.jsonl)")
+    flags = parser.parse_args(argv)
+    with errors_in_one_line(__file__):
+        if flags.output is not None and flags.output.suffix not in (".html", ".jsonl"):
+            raise ValueError(f"--output is {flags.output}; it must end in .html or .jsonl")
+        inputs = [flags.queries, flags.checkpoint, flags.translate_with]
+        check_output(flags.output, inputs)
+        ranker = DocumentRanker(flags.checkpoint, flags.documents, flags.score_mode)
+        queries = read_texts(flags.queries, flags.text_column_names)
+        originals: list[str | None] = [None] * len(queries)
+        if flags.translate_with is not None:
+            originals, queries = [*queries], translate_queries(flags.translate_with, queries)
+        rankings = ranker.rank(queries, flags.top_k)
+        if flags.output is None:
+            for ranking, original in zip(rankings, originals, strict=True):
+                print(*terminal_lines(ranker, ranking, original), sep="\n")
+            return
+        if flags.output.suffix == ".html":
+            results = [result for ranking in rankings for result in ranker.explain(ranking)]
+            text = attention_html(results, "Documents for queries")
+        else:
+            text = "".join(map(json_line, rankings, originals))
+        write_text(flags.output, text)
+        print(flags.output)
+
+
+def translate_queries(checkpoint: str, queries: Sequence[str]) -> list[str]:
+    """Translate queries by a checkpoint of sase_hf train_translation, with 5 beams."""
+    model, tokenizer = load_checkpoint(checkpoint)
+    if not model.can_generate():
+        raise ValueError(
+            f"--translate_with {checkpoint} holds a {type(model).__name__}; name a checkpoint of "
+            "sase_hf train_translation"
+        )
+    return translate(model, tokenizer, queries, batch_size=64, num_beams=5)
+
+
+def terminal_lines(ranker: DocumentRanker, ranking: Ranking, original: str | None) -> Iterator[str]:
+    """Yield a query, and its documents with the words that match."""
+    yield from (f'"{visible(text)}"' for text in (original, ranking.query) if text is not None)
+    can_explain = ranking.texts is not None and ranker.model.config.has_attention
+    results: Iterator[Any] = ranker.explain(ranking) if can_explain else iter(())
+    for n, (place, score) in enumerate(zip(ranking.documents, ranking.scores, strict=True)):
+        text = "" if ranking.texts is None else f"  {shortened(ranking.texts[n])}"
+        yield visible(f"{n + 1:>3}  {score:.3f}  document {place}{text}")
+        if (result := next(results, None)) is not None:
+            yield indent(attention_text(result), " " * 5)
+    yield ""
+
+
+def json_line(ranking: Ranking, original: str | None) -> str:
+    """Return a ranking as a line of JSON, with the query before its translation if it had one."""
+    kept = {name: getattr(ranking, name) for name in ("query", "documents", "scores")}
+    kept |= {} if original is None else {"original": original}
+    return json.dumps(kept, ensure_ascii=False) + "\n"

@@ -1,0 +1,84 @@
+"""The frame of the commands that train: run a task, print the results and what to do next."""
+
+import logging
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..evaluation.records import NO_RESULTS
+from ..training import Task, run
+from ..training.command_line import parse_arguments
+from ..training.report import REPORT_NAME
+from ..utils.cli import errors_in_one_line
+from ..utils.text import one_line, table_lines
+
+LESS_MEMORY = (
+    "halve --per_device_train_batch_size and double --gradient_accumulation_steps, or lower "
+    "--max_batch_tokens, --max_seq_length or the sizes of the model, such as --num_hops"
+)
+
+
+def run_script(
+    script: str, description: str | None, argv: Sequence[str] | None, task_class: type[Task]
+) -> None:
+    """Run the steps of a task that the command line names, and print the results."""
+    with errors_in_one_line(script, on_out_of_memory=LESS_MEMORY):
+        logging.basicConfig(format="%(message)s")
+        logging.getLogger("sase_hf.training.command_line").setLevel(logging.INFO)
+        task = parse_arguments(task_class, argv, description)
+        training_args = task.run_args
+        is_first_process = training_args.process_index == 0
+        if is_first_process:
+            logging.getLogger("sase_hf.training.run").setLevel(logging.INFO)
+        outcome = run(task)
+    if not is_first_process:
+        return
+    for table in outcome["report"]:
+        print("", *table_lines(table), sep="\n")
+    folder = outcome["output_dir"]
+    if not outcome["report"]:
+        for name, value in outcome["metrics"].items():
+            if not name.endswith(NO_RESULTS):
+                print(f"{name:<32}{value:.4g}")
+    files = {
+        "model": folder if training_args.do_train else None,
+        "report": Path(folder, REPORT_NAME) if outcome["report"] else None,
+        "predictions": outcome["predictions"],
+        "record": training_args.record,
+    }
+    print()
+    for name, file in files.items():
+        if file is not None:
+            print(f"{name:<32}{file}")
+    if outcome["report"]:
+        model = folder if training_args.do_train else task.model_args.model_name_or_path
+        commands = next_commands(model, outcome, task.data_args)
+        print("\nNext:", *map(one_line, commands), sep="\n  ")
+
+
+def next_commands(model: str, outcome: dict[str, Any], data_args: Any) -> Iterator[str]:
+    """Yield the commands that look into the model and predict new rows.
+
+    The first works as it stands: it shows some of the rows that the run has read, or a sentence if
+    they came from the Hub.
+    """
+    is_usual = shutil.which("python") == sys.executable
+    command = ["python" if is_usual else os.path.relpath(sys.executable), "-m", "sase_hf"]
+    if outcome["record"]["config"].get("pooling") == "self_attention":
+        words = ["--text", "The room was small."]
+        if outcome["reads_pairs"]:
+            words += ["--text_pair", "The room was not large."]
+        rows = data_args.validation_file or data_args.train_file
+        if rows is not None:
+            words = ["--file", rows, "--select=random"]
+            words += ["--text_column_names", ",".join(outcome["text_columns"])]
+            if data_args.label_column_name is not None:
+                words += ["--label_column_name", data_args.label_column_name]
+        yield shlex.join([*command, "visualize", model, *words, "--output=page.html"])
+    words = ["--model_name_or_path", model, "--test_file", "new.csv"]
+    words += ["--text_column_names", ",".join(outcome["text_columns"])]
+    yield shlex.join([*command, "train", *words])

@@ -1,0 +1,168 @@
+"""Show the attention of a checkpoint in the terminal, as a page for the browser, or as a figure.
+
+    sase_hf visualize runs/quickstart/model --text "The room was small, but not bad."
+    sase_hf visualize runs/mine --compare runs/other --file dev.csv --output both.html
+    sase_hf visualize runs/translation/bpe --text "A dog runs." --output alignment.html
+
+With --file, it shows five rows of each predicted label, drawn among those with a score of 0.8 or
+more, as in the paper's Figure 2, or mistakes with `--select wrong`. A figure, .png or .svg, shows
+one text: its hops by its words or, with --pairs, the weights that a relation network gives pairs of
+tokens. Figures need `pip install 'sase_hf[viz]'`.
+"""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import visualization
+from ..data.rows_for_model import rows_for_model
+from ..models import TRANSLATION_TASK
+from ..utils.cli import add_text_column_names, errors_in_one_line, make_parser, positive_int
+from ..utils.files import check_output, write_text
+from ..utils.loading import load_pipeline, name_checkpoints
+from ..visualization.figures import FIGURE_ENDINGS
+from ..visualization.selection import SELECT, Row, check_select, read_rows
+
+PAGE_ENDINGS = (".html", ".htm")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read the texts with each checkpoint, and print or write the attention."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("checkpoint", help="a folder or a name on the Hub")
+    add("--compare", action="append", default=[], metavar="CHECKPOINT", help="another; repeatable")
+    add("--text", action="append", help="a text; repeatable")
+    add("--text_pair", action="append", help="the second text of a pair, one for each --text")
+    add("--file", help="rows instead: CSV, TSV, JSON, JSON Lines (all also .gz) or Parquet")
+    add_text_column_names(parser)
+    add("--label_column_name", help="of labels, may be missing (default: found by name)")
+    add("--select", choices=SELECT, default=SELECT[0], help="which rows (default: %(default)s)")
+    add("--per_label", type=positive_int, default=5, help="rows per label (default: %(default)s)")
+    add("--min_score", type=float, help="lowest score of a row (default: 0.8 if confident, else 0)")
+    add("--seed", type=int, default=0, help="seed of the selection (default: %(default)s)")
+    add("--max_seq_length", type=positive_int, help="tokens after which a text, or a pair, is cut")
+    batch_size = "--per_device_eval_batch_size"
+    add(batch_size, type=positive_int, default=32, help="rows in a batch (default: %(default)s)")
+    add("--target", metavar="LABEL", help="the label to explain (default: the predicted one)")
+    add("--pairs", action="store_true", help="draw the weights of pairs of tokens")
+    add("--title", help="the heading of the page or figure")
+    add("--output", type=Path, help="a file: .html, .png or .svg (default: the terminal)")
+    flags = parser.parse_args(argv)
+    with errors_in_one_line(__file__):
+        ending = check(flags)
+        named = name_checkpoints([flags.checkpoint, *flags.compare])
+        readers = {name: load_pipeline(checkpoint) for name, checkpoint in named.items()}
+        if flags.text and not flags.text_pair:
+            for name, reader in readers.items():
+                if reader.model.reads_pairs:
+                    raise ValueError(f"{name} compares two texts; give --text_pair for each --text")
+        translates = any(reader.task == TRANSLATION_TASK for reader in readers.values())
+        shown = (show_alignment if translates else show_attention)(readers, flags, ending)
+        if not ending:
+            print(shown)
+            return
+        if ending in PAGE_ENDINGS:
+            write_text(flags.output, shown)
+        else:
+            visualization.save_figure(shown, flags.output)
+        print(flags.output)
+
+
+def check(flags: Namespace) -> str:
+    """Return the ending of the output, "" for the terminal; refuse flags that contradict."""
+    ending = "" if flags.output is None else flags.output.suffix.lower()
+    if (flags.text is None) == (flags.file is None):
+        raise ValueError("give either --text, once or several times, or --file")
+    num_texts, num_pairs = len(flags.text or []), len(flags.text_pair or [])
+    if num_pairs not in (0, num_texts):
+        raise ValueError(f"{num_pairs} --text_pair for {num_texts} --text; give one for each")
+    check_output(flags.output, [flags.file, flags.checkpoint, *flags.compare])
+    if flags.output is not None and ending not in PAGE_ENDINGS + FIGURE_ENDINGS:
+        endings = ", ".join(PAGE_ENDINGS + FIGURE_ENDINGS)
+        raise ValueError(f"--output {flags.output} must end in one of {endings}")
+    if flags.pairs and (flags.compare or ending not in FIGURE_ENDINGS):
+        raise ValueError("--pairs draws one checkpoint; give --output a name in .png or .svg")
+    if ending in FIGURE_ENDINGS:
+        visualization.check_figure_path(flags.output)
+        if num_texts != 1:
+            page = flags.output.with_suffix(".html")
+            raise ValueError(f"a figure shows one text; give one --text, or --output {page}")
+    return ending
+
+
+def show_alignment(readers: dict[str, Any], flags: Namespace, ending: str) -> Any:
+    """Translate the texts; return the alignments as a page, a figure or text for the terminal."""
+    refused = (flags.text_pair, flags.pairs or None, flags.max_seq_length, flags.target)
+    if len(readers) > 1 or flags.text is None or any(flag is not None for flag in refused):
+        raise ValueError(
+            "alignments are shown for one checkpoint and --text, once or several times, "
+            "without --text_pair, --pairs, --max_seq_length and --target"
+        )
+    [translate] = readers.values()
+    results = translate(flags.text, batch_size=flags.per_device_eval_batch_size)
+    if ending in PAGE_ENDINGS:
+        return visualization.alignment_html(results, flags.title or "Alignment")
+    if ending in FIGURE_ENDINGS:
+        return visualization.alignment_figure(results[0], flags.title or "")
+    return "\n\n".join(map(visualization.alignment_text, results))
+
+
+def show_attention(readers: dict[str, Any], flags: Namespace, ending: str) -> Any:
+    """Read the texts with each checkpoint; return the attention as `show_alignment` does."""
+    check_labels(readers)
+    first = next(iter(readers.values()))
+    size = (flags.per_device_eval_batch_size, flags.max_seq_length)
+    rows = given_rows(flags) if flags.file is None else file_rows(first.model, flags)
+    if flags.file is not None:
+        check_select(flags.select, first.model, rows, flags.file)
+        drawn_by = (flags.select, flags.per_label, flags.min_score, flags.seed)
+        drawn = visualization.select_predictions(read_rows(first, rows, *size), *drawn_by)
+        rows = [rows[place] for place in drawn]
+    names = list(readers) if len(readers) > 1 else [""]
+    read = [read_rows(reader, rows, *size, flags.target) for reader in readers.values()]
+    results = dict(zip(names, read, strict=True))
+    if ending in PAGE_ENDINGS and len(readers) == 1:
+        return visualization.attention_html(results[""], flags.title or "Attention")
+    if ending in PAGE_ENDINGS:
+        return visualization.comparison_html(results, flags.title or "Attention compared")
+    if flags.pairs:
+        return visualization.pair_figure(results[""][0], flags.title or "")
+    if ending in FIGURE_ENDINGS:
+        first_of = {name: own[0] for name, own in results.items()}
+        return visualization.comparison_figure(first_of, flags.title or "")
+    return visualization.comparison_text(results)
+
+
+def check_labels(readers: dict[str, Any]) -> None:
+    """Raise ValueError if checkpoints have different labels."""
+    labels = {name: [*reader.model.config.id2label.values()] for name, reader in readers.items()}
+    first, *others = labels
+    for other in others:
+        if set(labels[other]) != set(labels[first]):
+            mine, its = (", ".join(labels[name]) for name in (first, other))
+            raise ValueError(
+                f"the labels of {first} are {mine:.200}, and those of {other} are {its:.200}; "
+                "compare checkpoints with the same labels, or write a page for each"
+            )
+
+
+def given_rows(flags: Namespace) -> list[Row]:
+    """Return the texts or pairs of the command line."""
+    if flags.text_pair is None:
+        return [(text, {}) for text in flags.text]
+    pairs = zip(flags.text, flags.text_pair, strict=True)
+    return [({"text": text, "text_pair": pair}, {}) for text, pair in pairs]
+
+
+def file_rows(model: Any, flags: Namespace) -> list[Row]:
+    """Return the texts or pairs of a file, the shortest first, with the true labels they have."""
+    columns = flags.text_column_names, flags.label_column_name
+    task = rows_for_model(flags.checkpoint, model, flags.file, *columns)
+    rows: list[Row] = []
+    for row in task.splits["test"].to_list():
+        label = row.pop("label", None)
+        known = {} if label is None else {"true_label": task.labels.decode(label)}
+        rows.append((row if len(row) > 1 else row["text"], known))
+    return sorted(rows, key=lambda row: len(str(row[0])))
