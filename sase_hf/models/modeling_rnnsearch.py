@@ -42,10 +42,14 @@ if TYPE_CHECKING:  # transformers copies every file that an import names; only `
 IGNORED_LABEL = -100
 # Bounds of a generation_config.json: more would take hours or all memory.
 GENERATION_BOUNDS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("num_beams", "num_return_sequences"), (1, 64)),
-    **dict.fromkeys(("max_length", "max_new_tokens"), (1, 10_000)),
-    **dict.fromkeys(("min_length", "min_new_tokens"), (0, 10_000)),
-    **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size"), (0, 10_000)),
+    "num_beams": (1, 64),
+    "num_return_sequences": (1, 64),
+    "max_length": (1, 10_000),
+    "max_new_tokens": (1, 10_000),
+    "min_length": (0, 10_000),
+    "min_new_tokens": (0, 10_000),
+    "no_repeat_ngram_size": (0, 10_000),
+    "encoder_no_repeat_ngram_size": (0, 10_000),
     "top_k": (0, MAX_VOCAB_SIZE),
     "length_penalty": (-10.0, 10.0),
     "max_time": (0.0, 1e6),  # seconds
@@ -55,6 +59,7 @@ CALLER_ONLY = ("is_assistant", "watermarking_config", "exponential_decay_length_
 # The names of a cache among the outputs of transformers: the second one up to version 5.23.
 CACHE_NAMES = ("cache", "past_key_values")
 CACHE_NAME = next(name for name in CACHE_NAMES if name in Seq2SeqLMOutput.__dataclass_fields__)
+WITH_THE_STATE = f"give {CACHE_NAME} as the model returned it, or all words from the start"
 
 
 @dataclass
@@ -137,6 +142,14 @@ class RNNSearchCache(Cache):
                 "in a way that this model does not know. Call generate with use_cache=False"
             )
 
+    def check_batch(self, words: Tensor) -> None:
+        """Raise ValueError unless the state, if there is one, has as many rows as words (B, L)."""
+        if self.state is not None and len(self.state) != len(words):
+            raise ValueError(
+                f"{CACHE_NAME} is of a batch of {len(self.state)}, the target words are of a batch "
+                f"of {len(words)}; give the cache that the model returned for these sources"
+            )
+
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Take the states of the beams that go on."""
         if self.state is None or self.words is None:
@@ -154,25 +167,59 @@ def decoder_cache(caches: Mapping[str, Any]) -> RNNSearchCache | None:
         ValueError: If a cache has another kind and is not empty, or has a fixed size, or if there
             are two.
     """
-    given = {name: cache for name, cache in caches.items() if cache is not None}
-    for name, cache in given.items():
+    decoder_caches: dict[str, RNNSearchCache] = {}
+    for name, cache in caches.items():
         if isinstance(cache, RNNSearchCache):
-            continue
-        if getattr(cache, "is_compileable", False):
+            decoder_caches[name] = cache
+        elif cache is not None:
+            _check_stock_cache(name, cache)
+    if len(decoder_caches) > 1:
+        raise ValueError(f"{' and '.join(decoder_caches)} are two caches; give one")
+    return next(iter(decoder_caches.values()), None)
+
+
+def _check_stock_cache(name: str, cache: object) -> None:
+    """Raise ValueError unless a cache of transformers is empty and may grow."""
+    if getattr(cache, "is_compileable", False):
+        raise ValueError(
+            f"{name} is a cache of fixed size; this model keeps a cache of its own, so leave "
+            "cache_implementation out"
+        )
+    if not isinstance(cache, Cache) or cache.get_seq_length() > 0:
+        raise ValueError(
+            f"{name} is a {type(cache).__name__}; it must be the RNNSearchCache that this "
+            f"model returned as {CACHE_NAME}"
+        )
+
+
+def check_generation_config(config: GenerationConfig, vocab_size: int) -> None:
+    """Raise ValueError for a number out of range, or a setting that only a caller may give."""
+    bounds = dict(GENERATION_BOUNDS)
+    for name in vars(config):
+        if name.endswith(("_token_id", "suppress_tokens")):
+            bounds[name] = (0, vocab_size - 1)
+    for name, (least, most) in bounds.items():
+        value = getattr(config, name, None)
+        takes_list = name.startswith(("eos_", "forced_eos_")) or name.endswith("_tokens")
+        numbers = value if takes_list and isinstance(value, list) else [value]
+        if not all(_is_unset_or_within(number, least, most) for number in numbers):
             raise ValueError(
-                f"{name} is a cache of fixed size; this model keeps a cache of its own, so leave "
-                "cache_implementation out"
+                f"{name} in generation_config is {value!r:.80}; it must be from {least} to {most}"
             )
-        is_empty = isinstance(cache, Cache) and cache.get_seq_length() == 0
-        if not is_empty:
+    for name in CALLER_ONLY:
+        value = getattr(config, name, None)
+        if value:
             raise ValueError(
-                f"{name} is a {type(cache).__name__}; it must be the RNNSearchCache that this "
-                f"model returned as {CACHE_NAME}"
+                f"{name} in generation_config is {value!r:.80}; leave it out and pass it to "
+                "generate"
             )
-    own = [cache for cache in given.values() if isinstance(cache, RNNSearchCache)]
-    if len(own) > 1:
-        raise ValueError(f"{' and '.join(given)} are two caches; give one")
-    return own[0] if own else None
+
+
+def _is_unset_or_within(number: object, least: float, most: float) -> bool:
+    """Return whether a number is None, or from `least` to `most` and whole if these are."""
+    if number is None:
+        return True
+    return isinstance(number, int | type(least)) and least <= number <= most
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -255,12 +302,14 @@ class Decoder(nn.Module):
     def read(self, encoded: RNNSearchModelOutput) -> RNNSearchSource:
         """Return the encoded source with the products that every step uses."""
         states = self.dropout(encoded.last_hidden_state)
-        last: Any = encoded.sentence_embedding
+        last = encoded.sentence_embedding
         if self.alignment is None:
             last = self.dropout(last)
-            keys, values = None, self.context(last).unsqueeze(1)
+            keys = None
+            values = self.context(last).unsqueeze(1)
         else:
-            keys, values = self.alignment(states)[0], self.context(states)
+            keys, _, _ = self.alignment(states)
+            values = self.context(states)
         return RNNSearchSource(states, last, encoded.hidden_states, keys, values)
 
     def forward(
@@ -277,8 +326,10 @@ class Decoder(nn.Module):
         with s_0 of the source. The result is the maxout layer t (B, L, l), the last state s_L
         (B, n), and alpha (B, L, T), float32.
         """
-        h, last = source.last_hidden_state, source.sentence_embedding
-        keys, values = source.alignment_keys, source.gate_values
+        h = source.last_hidden_state
+        last = source.sentence_embedding
+        keys = source.alignment_keys
+        values = source.gate_values
         words = self.dropout(self.embeddings(input_ids))
         inputs, *weights = self.unit(words, mask)
         weights = [weight.unsqueeze(0) for weight in weights]
@@ -290,7 +341,8 @@ class Decoder(nn.Module):
         shut = torch.zeros(h.shape[:2], dtype=wide(h.dtype), device=h.device)
         if source_mask is not None:
             shut = shut.masked_fill(~source_mask, torch.finfo(shut.dtype).min)
-        states, alphas = [state], []
+        states = [state]
+        alphas = []
         for x in inputs.unbind(1):
             context = values
             if self.alignment is not None:
@@ -299,14 +351,16 @@ class Decoder(nn.Module):
                 context = torch.bmm(alphas[-1].unsqueeze(1).to(values.dtype), values)
             x = (x + context.squeeze(1)).unsqueeze(0)
             states.append(next_state(x, states[-1].unsqueeze(0), *weights).squeeze(0))
-        alignment, contexts = None, last.unsqueeze(1).expand(-1, inputs.shape[1], -1)
+        alignment = None
+        contexts = last.unsqueeze(1).expand(-1, inputs.shape[1], -1)
         if alphas:
             alignment = torch.stack(alphas, 1)
             if source_mask is not None:  # a row without any token would be read evenly
                 alignment = alignment * source_mask.unsqueeze(1)
             contexts = torch.bmm(alignment.to(h.dtype), h)
-        read = torch.cat([torch.stack(states[:-1], 1), words, contexts], -1)
-        pairs = self.readout(read).unflatten(-1, (-1, 2))
+        states_before = torch.stack(states[:-1], 1)
+        readout = self.readout(torch.cat([states_before, words, contexts], -1))
+        pairs = readout.unflatten(-1, (-1, 2))
         maxout = self.dropout(torch.maximum(pairs[..., 0], pairs[..., 1]))
         return maxout, states[-1], alignment
 
@@ -433,11 +487,13 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
                 have another shape.
         """
         words = self.dropout(self.embed(input_ids, inputs_embeds))
-        x, tokens, mask = words, words.shape[1], None
+        x = words
+        num_tokens = words.shape[1]
+        mask = None
         if attention_mask is not None:
             check_one_per_token("attention_mask", attention_mask, words)
             mask = attention_mask != 0
-        if tokens == 0:  # read one token of padding, so that there is a last state
+        if num_tokens == 0:  # read one token of padding, so that there is a last state
             x = F.pad(x, (0, 0, 0, 1))
             mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
         projected, *weights = zip(*(unit(x, mask) for unit in self.units), strict=True)
@@ -453,8 +509,8 @@ class RNNSearchModel(RNNSearchPreTrainedModel):
         annotations = torch.cat([forwards, *(h.flip(1) for h in backwards)], -1)
         if mask is not None:
             annotations = annotations.masked_fill(~mask.unsqueeze(-1), 0)
-        annotations = annotations[:, :tokens]
-        shows_states = self.asked_outputs(None, output_hidden_states)[1]
+        annotations = annotations[:, :num_tokens]
+        _, shows_states = self.asked_outputs(None, output_hidden_states)
         return RNNSearchModelOutput(
             last_hidden_state=annotations,
             sentence_embedding=state.transpose(0, 1).flatten(1),
@@ -493,21 +549,8 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
 
     @generation_config.setter
     def generation_config(self, config: GenerationConfig) -> None:
-        names = [] if config is None else vars(config)  # generate() takes None, too
-        tokens = [name for name in names if name.endswith(("_token_id", "suppress_tokens"))]
-        ids = dict.fromkeys(tokens, (0, self.config.vocab_size - 1))
-        for name, (least, most) in (GENERATION_BOUNDS | ids).items():
-            value = getattr(config, name, None)
-            takes_list = name.startswith(("eos_", "forced_eos_")) or name.endswith("_tokens")
-            for one in value if takes_list and isinstance(value, list) else [value]:
-                fits = isinstance(one, int | type(least)) and least <= one <= most
-                if one is not None and not fits:
-                    fault = f"{name} in generation_config is {value!r:.80}"
-                    raise ValueError(f"{fault}; it must be from {least} to {most}")
-        for name in CALLER_ONLY:
-            if value := getattr(config, name, None):
-                fault = f"{name} in generation_config is {value!r:.80}"
-                raise ValueError(f"{fault}; leave it out and pass it to generate")
+        if config is not None:  # generate() takes None, too
+            check_generation_config(config, self.config.vocab_size)
         self._generation_config = config
 
     def get_encoder(self, modality: str | None = None) -> SourceReader:
@@ -593,31 +636,22 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
                 "Trainer did not pass the labels to the model, which computes its own loss. Set "
                 "config.label_smoothing instead of label_smoothing_factor, and no compute_loss_func"
             )
-        source: Any = encoder_outputs
-        if source is None:
-            inputs = (input_ids, attention_mask, inputs_embeds, output_hidden_states)
-            source = self.get_encoder()(*inputs)
-        elif not isinstance(source, RNNSearchSource):
-            source = self.decoder.read(source)
-        words = self._target_words(decoder_input_ids, labels, source)
+        if encoder_outputs is None:
+            encode = self.get_encoder()
+            source = encode(input_ids, attention_mask, inputs_embeds, output_hidden_states)
+        elif isinstance(encoder_outputs, RNNSearchSource):
+            source = encoder_outputs
+        else:
+            source = self.decoder.read(encoder_outputs)
+        words = self._target_words(decoder_input_ids, labels, len(source.last_hidden_state))
         decoded = self._decoded(cache, past_key_values, kwargs)
-        source_mask = None if attention_mask is None else attention_mask != 0
-        mask = decoder_attention_mask
-        if mask is None and labels is not None:
-            mask = (labels != IGNORED_LABEL).long().cummax(1).values
-        if mask is not None:
-            check_two_dimensions("decoder_attention_mask", mask)
-            mask = mask[:, -words.shape[1] :] != 0
-            check_one_per_token("decoder_attention_mask", mask, words)
+        mask = self._target_mask(words, decoder_attention_mask, labels)
         if decoded is None:
             self._check_start(words, mask, decoder_attention_mask)
-        state = None if decoded is None else decoded.state
-        if state is not None and len(state) != len(words):
-            raise ValueError(
-                f"{CACHE_NAME} is of a batch of {len(state)}, the target words are of a batch of "
-                f"{len(words)}; give the cache that the model returned for these sources"
-            )
-        hidden, state, alignment = self.decoder(words, source, source_mask, mask, state)
+            decoded = RNNSearchCache()
+        decoded.check_batch(words)
+        source_mask = None if attention_mask is None else attention_mask != 0
+        hidden, state, alignment = self.decoder(words, source, source_mask, mask, decoded.state)
         logits = self.lm_head(hidden)
         loss = nll = None
         if labels is not None:
@@ -627,8 +661,6 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if use_cache is None:
             use_cache = self.config.use_cache and labels is None
         if use_cache:
-            if decoded is None:
-                decoded = RNNSearchCache()
             decoded.read(words, state)
         returned: dict[str, Any] = {CACHE_NAME: decoded if use_cache else None}
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
@@ -645,8 +677,23 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         )
 
     @staticmethod
+    def _target_mask(words: Tensor, mask: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        """Return True on the real ones of target words, (B, L); None if all are.
+
+        `mask` is what the caller gave; without it the labels tell.
+        """
+        if mask is None:
+            if labels is None:
+                return None
+            mask = (labels != IGNORED_LABEL).long().cummax(1).values
+        check_two_dimensions("decoder_attention_mask", mask)
+        is_real = mask[:, -words.shape[1] :] != 0
+        check_one_per_token("decoder_attention_mask", is_real, words)
+        return is_real
+
+    @staticmethod
     def _decoded(
-        cache: Any, past_key_values: Any, others: Mapping[str, Any]
+        cache: Cache | None, past_key_values: Cache | None, others: Mapping[str, object]
     ) -> RNNSearchCache | None:
         """Return the cache among the arguments of `forward`; refuse one of an unknown name."""
         for name, value in others.items():
@@ -662,12 +709,11 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
 
         `mask` (B, L) is True on the real ones of these words; `whole_mask` is what the caller gave.
         """
-        way_out = f"give {CACHE_NAME} as the model returned it, or all words from the start"
         if whole_mask is not None and whole_mask.shape[1] > words.shape[1]:
             raise ValueError(
                 f"decoder_attention_mask has {whole_mask.shape[1]} entries a row for "
                 f"{words.shape[1]} words, but the state after the words before these is missing; "
-                f"{way_out}"
+                f"{WITH_THE_STATE}"
             )
         if words.shape[1] > 1:
             return
@@ -678,30 +724,32 @@ class RNNSearchForConditionalGeneration(RNNSearchPreTrainedModel, GenerationMixi
         if is_later.any():
             raise ValueError(
                 f"decoder_input_ids are one word a row and not the first, {start}, but the state "
-                f"after the words before is missing; {way_out}"
+                f"after the words before is missing; {WITH_THE_STATE}"
             )
 
     def _target_words(
-        self, decoder_input_ids: Tensor | None, labels: Tensor | None, source: Any
+        self, decoder_input_ids: Tensor | None, labels: Tensor | None, num_sources: int
     ) -> Tensor:
         """Return y_0 to y_{L-1}, shape (B, L): the given ids, or those of the labels."""
-        name, given = "decoder_input_ids", decoder_input_ids
-        if given is None:
-            name, given = "labels", labels
-        if given is None:
-            raise ValueError("give decoder_input_ids or labels; got neither")
-        check_two_dimensions(name, given)
-        sources = source.last_hidden_state.shape[0]
-        if given.shape[0] != sources or given.shape[1] == 0:
-            raise ValueError(
-                f"{name} has shape {tuple(given.shape)}; it must have a row of at least one word "
-                f"for each of the {sources} sources"
-            )
         if decoder_input_ids is None:
-            return self.prepare_decoder_input_ids_from_labels(given)
-        if labels is not None and labels.shape != given.shape:
+            if labels is None:
+                raise ValueError("give decoder_input_ids or labels; got neither")
+            _check_rows_of_words("labels", labels, num_sources)
+            return self.prepare_decoder_input_ids_from_labels(labels)
+        _check_rows_of_words("decoder_input_ids", decoder_input_ids, num_sources)
+        if labels is not None and labels.shape != decoder_input_ids.shape:
             raise ValueError(
                 f"labels has shape {tuple(labels.shape)}; it must have that of decoder_input_ids, "
-                f"{tuple(given.shape)}"
+                f"{tuple(decoder_input_ids.shape)}"
             )
-        return given
+        return decoder_input_ids
+
+
+def _check_rows_of_words(name: str, ids: Tensor, num_sources: int) -> None:
+    """Raise ValueError unless ids have a row of at least one word for each source."""
+    check_two_dimensions(name, ids)
+    if ids.shape[0] != num_sources or ids.shape[1] == 0:
+        raise ValueError(
+            f"{name} has shape {tuple(ids.shape)}; it must have a row of at least one word "
+            f"for each of the {num_sources} sources"
+        )
