@@ -102,7 +102,8 @@ class OutputLayer(nn.Linear):
 
     def __init__(self, config: SelfAttentiveConfig, width: int) -> None:
         super().__init__(width, len(config.id2label or {}))
-        self.mean, self.deviation = config.target_mean, config.target_deviation
+        self.mean = config.target_mean
+        self.deviation = config.target_deviation
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return logits (B, num_labels), or as many targets, from hidden units (B, width)."""
@@ -185,6 +186,9 @@ class PrunedMLP(nn.Module):
         return torch.cat([self.row_bias.flatten(), self.column_bias.flatten()])
 
 
+CLASSIFIERS: dict[str, type[MLP | PrunedMLP]] = {"mlp": MLP, "pruned_mlp": PrunedMLP}
+
+
 # ---- matching: two sentence matrices -> one ------------------------------------------------------
 
 
@@ -201,10 +205,10 @@ class GatedMatching(nn.Module):
 
     def forward(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
         """Return (B, r, H) from two matrices (B, r, H)."""
-        sides = (premise, self.premise_weight), (hypothesis, self.hypothesis_weight)
-        first, second = (
-            torch.einsum("brh,rhk->brk", side, weight.to(side.dtype)) for side, weight in sides
-        )
+        premise_weight = self.premise_weight.to(premise.dtype)
+        hypothesis_weight = self.hypothesis_weight.to(hypothesis.dtype)
+        first = torch.einsum("brh,rhk->brk", premise, premise_weight)
+        second = torch.einsum("brh,rhk->brk", hypothesis, hypothesis_weight)
         return first * second
 
     def shares(self, premise: Tensor, hypothesis: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,7 +225,8 @@ class ConcatMatching(nn.Module):
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
-        self.row_width, self.linear_width = 4 * config.hidden_size, 3 * config.hidden_size
+        self.row_width = 4 * config.hidden_size
+        self.linear_width = 3 * config.hidden_size
 
     def forward(self, premise: Tensor, hypothesis: Tensor) -> Tensor:
         """Return (B, r, 4H) from two matrices (B, r, H)."""
@@ -233,11 +238,18 @@ class ConcatMatching(nn.Module):
 
         (B, r, 4H) each; those of a distance add up to it.
         """
-        sign, product = (premise - hypothesis).sign(), premise * hypothesis
+        sign = (premise - hypothesis).sign()
+        product = premise * hypothesis
         nothing = torch.zeros_like(product)
         of_premise = [premise, nothing, sign * premise, product]
         of_hypothesis = [nothing, hypothesis, -sign * hypothesis, product]
         return torch.cat(of_premise, dim=-1), torch.cat(of_hypothesis, dim=-1)
+
+
+MATCHINGS: dict[str, type[GatedMatching | ConcatMatching]] = {
+    "gated": GatedMatching,
+    "concat": ConcatMatching,
+}
 
 
 # ---- ranking: the matrices of queries and documents -> scores ------------------------------------
@@ -313,49 +325,70 @@ def _task_losses(
     logits: Tensor, labels: Tensor, config: SelfAttentiveConfig
 ) -> tuple[Tensor, Tensor]:
     """Return the loss of each label, and where one counts: (B, 1) or (B, num_labels)."""
-    problem_type = config.problem_type or "single_label_classification"
     # Transformers takes floats for sets of labels; they can also be targets, or probabilities.
     if config.problem_type is None and labels.is_floating_point():
         raise ValueError(
             f"labels are {labels.dtype}; set config.problem_type to what they are: "
             '"multi_label_classification", "regression" or "single_label_classification"'
         )
-    rows, outputs = logits.shape
-    is_single = problem_type == "single_label_classification"
-    allowed = [(rows,), (rows, 1)] if is_single or outputs == 1 else [(rows, outputs)]
-    is_soft = is_single and labels.is_floating_point() and labels.shape == logits.shape
-    if not is_soft and tuple(labels.shape) not in allowed:
+    is_single = config.problem_type in (None, "single_label_classification")
+    if is_single and labels.is_floating_point() and labels.shape == logits.shape:
+        return _losses_of_probabilities(logits, labels.to(logits.dtype), config)
+    _check_shape_of_labels(logits, labels, config)
+    if is_single:
+        classes = labels.view(-1, 1).long()
+        losses = _cross_entropy(logits, classes.squeeze(1), config)
+        return losses.unsqueeze(1), classes != IGNORED_LABEL
+    targets = labels.view_as(logits).to(logits.dtype)
+    counted = targets != IGNORED_LABEL
+    if config.problem_type == "multi_label_classification":
+        return F.binary_cross_entropy_with_logits(logits, targets, reduction="none"), counted
+    if config.target_deviation is not None:  # before the squares, which might overflow
+        deviation = logits.new_tensor(config.target_deviation)
+        logits = logits / deviation
+        targets = targets / deviation
+    return F.mse_loss(logits, targets, reduction="none"), counted
+
+
+def _losses_of_probabilities(
+    logits: Tensor, labels: Tensor, config: SelfAttentiveConfig
+) -> tuple[Tensor, Tensor]:
+    """Return the loss of each row, and whether it counts, once for each label: (B, num_labels)."""
+    counted = (labels != IGNORED_LABEL).all(1, keepdim=True)  # (B, 1)
+    probabilities = labels.where(counted, 0.0)
+    sums = probabilities.sum(1, keepdim=True)[counted]
+    if bool((probabilities < 0).any()) or bool(((sums - 1).abs() > 0.01).any()):
+        raise ValueError("float labels of one class per row must be probabilities, sum 1")
+    losses = _cross_entropy(logits, probabilities, config)
+    return losses.unsqueeze(1).expand_as(labels), counted.expand_as(labels)
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor, config: SelfAttentiveConfig) -> Tensor:
+    """Return the loss of each row (B,); labels are class ids (B,) or probabilities."""
+    weights = config.class_weights
+    return F.cross_entropy(
+        logits,
+        labels,
+        weight=None if weights is None else logits.new_tensor(weights),
+        ignore_index=IGNORED_LABEL,
+        label_smoothing=config.label_smoothing,
+        reduction="none",
+    )
+
+
+def _check_shape_of_labels(logits: Tensor, labels: Tensor, config: SelfAttentiveConfig) -> None:
+    """Raise ValueError unless labels have a shape that fits logits (B, num_labels)."""
+    problem_type = config.problem_type or "single_label_classification"
+    num_rows, num_outputs = logits.shape
+    allowed: list[tuple[int, ...]] = [(num_rows, num_outputs)]
+    if problem_type == "single_label_classification" or num_outputs == 1:
+        allowed = [(num_rows,), (num_rows, 1)]
+    if tuple(labels.shape) not in allowed:
         raise ValueError(
             f"labels have shape {tuple(labels.shape)}; {problem_type} with logits of shape "
             f"{tuple(logits.shape)} needs {' or '.join(map(str, allowed))}. If these are other "
             "labels, set config.problem_type"
         )
-    if is_single:
-        labels = labels.to(logits.dtype) if is_soft else labels.view(-1, 1).long()
-        counted = (labels != IGNORED_LABEL).all(1, keepdim=True)  # (B, 1)
-        if is_soft:
-            labels = labels.where(counted, 0.0)
-            sums = labels.sum(1, keepdim=True)[counted]
-            if bool((labels < 0).any()) or bool(((sums - 1).abs() > 0.01).any()):
-                raise ValueError("float labels of one class per row must be probabilities, sum 1")
-        weights = config.class_weights
-        losses = F.cross_entropy(
-            logits,
-            labels if is_soft else labels.squeeze(1),
-            weight=None if weights is None else logits.new_tensor(weights),
-            ignore_index=IGNORED_LABEL,
-            label_smoothing=config.label_smoothing,
-            reduction="none",
-        )
-        return losses.unsqueeze(1).expand_as(labels), counted.expand_as(labels)
-    labels = labels.view_as(logits).to(logits.dtype)
-    inputs, targets = logits, labels
-    if config.target_deviation is not None:  # before the squares, which might overflow
-        scale = logits.new_tensor(config.target_deviation)
-        inputs, targets = logits / scale, labels / scale
-    is_regression = problem_type == "regression"
-    loss = F.mse_loss if is_regression else F.binary_cross_entropy_with_logits
-    return loss(inputs, targets, reduction="none"), labels != IGNORED_LABEL
 
 
 # Outputs from which callers compute losses of their own, and the costs that the loss of the model
@@ -537,9 +570,10 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
             ValueError: If not exactly one of ids and word vectors is given, if they, the mask or
                 the marks have another shape, or if there are marks but no attention.
         """
-        word_vectors = embeds = self.embed(input_ids, inputs_embeds)
+        word_vectors = self.embed(input_ids, inputs_embeds)
+        embeds = word_vectors
         mask = self.real_tokens(embeds, input_ids, attention_mask)
-        tokens = embeds.shape[1]
+        num_tokens = embeds.shape[1]
         if rationale is not None:
             check_one_per_token("rationale", rationale, embeds)
             if not self.config.has_attention:
@@ -547,8 +581,9 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
                     f"pooling is {self.config.pooling!r}, which has no attention that could learn "
                     "from marks; choose 'self_attention', or leave rationale out"
                 )
-        if tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
-            embeds, mask = F.pad(embeds, (0, 0, 0, 1)), F.pad(mask, (0, 1))
+        if num_tokens == 0:  # an LSTM refuses sequences of length 0: read one token of padding
+            embeds = F.pad(embeds, (0, 0, 0, 1))
+            mask = F.pad(mask, (0, 1))
             rationale = None if rationale is None else F.pad(rationale, (0, 1))
         packing = Packing(mask, embeds.dtype)
         vectors = self.dropout(packing.pack(embeds))
@@ -561,15 +596,15 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel):
         attends, shows_states = self.asked_outputs(output_attentions, output_hidden_states)
         attentions = hidden_states = pairs = None
         if attends and attention is not None:
-            attentions = (packing.restore(attention.mT)[:, :tokens].mT,)
+            attentions = (packing.restore(attention.mT)[:, :num_tokens].mT,)
         if attends and self.config.relation_weights != "none":
             weights = self.token_encoder.attend(vectors, packing)  # type: ignore[operator]
-            pairs = packing.restore_pairs(weights)[:, :tokens, :tokens]
+            pairs = packing.restore_pairs(weights)[:, :num_tokens, :num_tokens]
         if shows_states:
-            restored = (packing.restore(packing.unpack(layer))[:, :tokens] for layer in layers)
+            restored = (packing.restore(packing.unpack(layer))[:, :num_tokens] for layer in layers)
             hidden_states = (word_vectors, *restored)
         return SelfAttentiveModelOutput(
-            last_hidden_state=packing.restore(states)[:, :tokens],
+            last_hidden_state=packing.restore(states)[:, :num_tokens],
             sentence_embedding=matrix.flatten(1),
             penalty=penalty,
             rationale_cost=cost,
@@ -600,11 +635,9 @@ class _Classifier(SelfAttentivePreTrainedModel):
         self.encoder = SelfAttentiveModel(config)
         row_width = config.hidden_size
         if self.reads_pairs:
-            is_gated = config.matching == "gated"
-            self.matching = (GatedMatching if is_gated else ConcatMatching)(config)
+            self.matching = MATCHINGS[config.matching](config)
             row_width = self.matching.row_width
-        is_pruned = config.classifier == "pruned_mlp"
-        self.classifier = (PrunedMLP if is_pruned else MLP)(config, row_width)
+        self.classifier = CLASSIFIERS[config.classifier](config, row_width)
         self.post_init()
 
     def read(self, *inputs: Any, **options: Any) -> Any:
@@ -655,15 +688,23 @@ class _Classifier(SelfAttentivePreTrainedModel):
         logits = self.classify(matrices)
         # Marks are part of the loss in training alone: their weight says nothing about other rows.
         cost = outputs.rationale_cost if self.training else None
-        loss, config = None, self.config
+        loss = None
         if labels is not None:
-            loss = penalised_loss(logits, labels, outputs.penalty, config, num_items_in_batch, cost)
-        inner = ("last_hidden_state", "sentence_embedding")
-        shared = {name: value for name, value in outputs.items() if name not in inner}
-        output = SelfAttentiveHeadOutput(loss=loss, logits=logits, **shared)
+            loss = penalised_loss(
+                logits, labels, outputs.penalty, self.config, num_items_in_batch, cost
+            )
+        output = SelfAttentiveHeadOutput(
+            loss=loss,
+            logits=logits,
+            penalty=outputs.penalty,
+            rationale_cost=outputs.rationale_cost,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+            pair_attentions=outputs.pair_attentions,
+        )
         if self.training and labels is None:
             # `Trainer` keeps the labels for `label_smoothing_factor` and `compute_loss_func`.
-            watch_own_loss(output, config, is_trainer=num_items_in_batch is not None)
+            watch_own_loss(output, self.config, is_trainer=num_items_in_batch is not None)
         return output
 
 
@@ -702,10 +743,15 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         config = deepcopy(config)
-        config.problem_type, config.label_smoothing = "regression", 0.0
-        config.class_weights = config.target_mean = config.target_deviation = None
-        config.answer_threshold, config.answer_error = None, 0.05
-        config.id2label, config.label2id = {0: "score"}, {"score": 0}
+        config.problem_type = "regression"
+        config.label_smoothing = 0.0
+        config.class_weights = None
+        config.target_mean = None
+        config.target_deviation = None
+        config.answer_threshold = None
+        config.answer_error = 0.05
+        config.id2label = {0: "score"}
+        config.label2id = {"score": 0}
         config.validate()
         super().__init__(config)
         self.encoder = SelfAttentiveModel(config)
@@ -742,24 +788,27 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
         )
-        embeddings = outputs.sentence_embedding.unbind(1)
-        queries, documents = (unit_rows(part, self.config) for part in embeddings)
+        query_embedding, document_embedding = outputs.sentence_embedding.unbind(1)
+        queries = unit_rows(query_embedding, self.config)
+        documents = unit_rows(document_embedding, self.config)
         with torch.autocast(queries.device.type, enabled=False):
             cosines = queries @ documents.mT  # (B, r, r)
         attentions = outputs.attentions
         if match_rows and attentions is not None and self.config.score_mode == "rows":
-            places = cosines.argmax(2)  # (B, r)
-            query, document = attentions[0].unbind(1)
-            met = document.take_along_dim(places.unsqueeze(2), 1)
-            attentions = (torch.stack([query, met], 1),)
+            most_similar = cosines.argmax(2)  # (B, r)
+            of_query, of_document = attentions[0].unbind(1)  # (B, r, T) each
+            of_document = of_document.take_along_dim(most_similar.unsqueeze(2), 1)
+            attentions = (torch.stack([of_query, of_document], 1),)
+        if return_loss is None:
+            return_loss = self.training
         loss = None
-        if self.training if return_loss is None else return_loss:
+        if return_loss:
             loss = self.ranking_loss(queries, documents, outputs.penalty)
         output = SelfAttentiveHeadOutput(
             loss=loss,
             logits=cosines.amax(2).mean(1, keepdim=True),
-            query_embedding=embeddings[0],
-            document_embedding=embeddings[1],
+            query_embedding=query_embedding,
+            document_embedding=document_embedding,
             penalty=outputs.penalty,
             hidden_states=outputs.hidden_states,
             attentions=attentions,
@@ -787,15 +836,15 @@ class SelfAttentiveForRetrieval(SelfAttentivePreTrainedModel):
             first = dist.get_rank() * len(documents)
             documents = torch.cat(all_gather(documents))
         scores = row_scores(queries, documents) / self.config.score_temperature
-        own = torch.arange(len(queries), device=scores.device) + first
-        return F.cross_entropy(scores, own) + self.config.penalty_coef * penalty.mean()
+        own_document = torch.arange(len(queries), device=scores.device) + first
+        return F.cross_entropy(scores, own_document) + self.config.penalty_coef * penalty.mean()
 
     def score(self, queries: Tensor, documents: Tensor) -> Tensor:
         """Return the scores (Q, D) of every query and document, -1 to 1.
 
         The arguments are each `sentence_embedding` by the base model, (Q, r * H) and (D, r * H).
         """
-        return row_scores(*(unit_rows(part, self.config) for part in (queries, documents)))
+        return row_scores(unit_rows(queries, self.config), unit_rows(documents, self.config))
 
 
 def encode_pairs(
@@ -829,7 +878,8 @@ def encode_pairs(
         return_dict=True,
         **options,
     )
-    pairs: Any = SelfAttentiveModelOutput(**{n: _unfold(value) for n, value in outputs.items()})
+    of_both = {name: _unfold(value) for name, value in outputs.items()}
+    pairs: Any = SelfAttentiveModelOutput(**of_both)
     pairs.penalty = pairs.penalty.sum(1)
     if rationale is not None:
         pairs.rationale_cost = pairs.rationale_cost.sum(1)

@@ -24,6 +24,7 @@ Pooled = tuple[Tensor, Tensor | None, Tensor, Tensor | None]
 # Where entmax or sparsemax gives all marked tokens exactly 0, the logarithm of their weight has no
 # gradient. This share of the weight is a softmax of the same scores, which gives no token 0.
 SOFTMAX_SHARE = 0.01
+ALPHAS = {"entmax15": 1.5, "sparsemax": 2.0}
 
 
 def init_glorot_uniform(module: nn.Module) -> None:
@@ -111,17 +112,21 @@ class PackedSelfAttention(nn.Module):
         self, states: Tensor, packed: Tensor, packing: Packing, rationale: Tensor | None = None
     ) -> Pooled:
         """Return M, A in at least float32, the penalty, and the cost of the marks."""
-        scores = self.hops(torch.tanh(self.projection(_normalized(packed, self.config))))  # (P, r)
+        if self.config.normalize_states:
+            packed = F.layer_norm(packed, packed.shape[-1:])
+        scores = self.hops(torch.tanh(self.projection(packed)))  # (P, r)
         rows = _rows_of_scores(scores, packing)
         real = packing.real.unsqueeze(-1)  # (B, S, 1); matters for sentences without tokens alone
         weights = _attend(rows, self.config.attention_function) * real
-        cost, attention = rationale_cost(weights, rows, rationale), weights.mT
+        cost = rationale_cost(weights, rows, rationale)
+        attention = weights.mT
         matrix = _zero_if_empty(attention.to(states.dtype) @ states, packing)
         if self.config.penalty == "kl":
             penalty = kl_penalty(attention, (rows.log_softmax(1) * real).mT)
+        elif self.config.penalty == "cosine":
+            penalty = cosine_penalty(attention)
         else:
-            is_cosine = self.config.penalty == "cosine"
-            penalty = (cosine_penalty if is_cosine else attention_penalty)(attention)
+            penalty = attention_penalty(attention)
         return matrix, attention, penalty, cost
 
 
@@ -130,7 +135,8 @@ class BaselinePooling(nn.Module):
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
-        self.pool = {"max": self._max, "mean": self._mean, "last": self._last}[config.pooling]
+        pools = {"max": self._max, "mean": self._mean, "last": self._last}
+        self.pool = pools[config.pooling]
 
     def forward(
         self, states: Tensor, packed: Tensor, packing: Packing, rationale: Tensor | None = None
@@ -178,7 +184,8 @@ class _SparseWeights(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         """Return the gradient of the scores: s (g - s . g / sum s) with s = p^(2 - alpha)."""
-        (weights,), (gradient,) = ctx.saved_tensors, gradients
+        (weights,) = ctx.saved_tensors
+        (gradient,) = gradients
         slope = (weights > 0).to(weights.dtype)
         if ctx.alpha == 1.5:  # a root of 0 would have no second gradient
             slope = slope * weights.masked_fill(weights == 0, 1).sqrt()
@@ -212,7 +219,7 @@ def _attend(scores: Tensor, function: str) -> Tensor:
     """Return weights of `_rows_of_scores` that sum to 1 over the tokens of each row."""
     if function == "softmax":
         return scores.softmax(1)
-    alpha = {"entmax15": 1.5, "sparsemax": 2.0}[function]
+    alpha = ALPHAS[function]
     shifted = (scores - scores.detach().amax(1, keepdim=True)).mT  # (B, r, S)
     weigh = _sparse_weights if is_tracing(scores) else _SparseWeights.apply
     return weigh(shifted, alpha).mT
@@ -227,11 +234,6 @@ def _rows_of_scores(scores: Tensor, packing: Packing) -> Tensor:
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     real = packing.real.unsqueeze(-1)  # (B, S, 1)
     return torch.where(real, packing.unpack(scores), torch.finfo(scores.dtype).min)
-
-
-def _normalized(packed: Tensor, config: SelfAttentiveConfig) -> Tensor:
-    """Return the states (P, H) as the attention reads them."""
-    return F.layer_norm(packed, packed.shape[-1:]) if config.normalize_states else packed
 
 
 def _zero_if_empty(matrix: Tensor, packing: Packing) -> Tensor:
