@@ -186,7 +186,7 @@ def test_page_answers_as_the_pipeline(tmp_path: Path, page: Any, fields: dict[st
     if "labels" in (result := explain(texts[0])):  # not the best one, whatever its score
         page.fill("textarea", texts[0])
         said = label_text(result["labels"])
-        page.wait_for_function("text => one('#answer bdi').textContent === text", arg=said)
+        page.wait_for_function("text => first('#answer bdi').textContent === text", arg=said)
     explain.model = rounded(explain.model)
     assert_equal(answers(page, texts[-40:]), explain(texts[-40:]), names)
 
@@ -254,7 +254,7 @@ def test_page_shows_hostile_names_and_texts_as_text(tmp_path: Path, page: Any) -
     assert "<b onclick=alert(1)>rows</b>" in page.text_content(".about")
     for text in PAYLOADS:
         page.fill("textarea", text)
-        page.wait_for_function("text => one('.words').textContent === text", arg=text)
+        page.wait_for_function("text => first('.words').textContent === text", arg=text)
     shown = {visible(label) for label in labels.values()}
     assert {*page.locator(".scores bdi").all_text_contents()} == shown
     assert not page.locator(".result img, .result script, h1 *, .about b").count()
@@ -386,25 +386,25 @@ def test_page_reads_while_it_is_typed_in(tmp_path: Path, page: Any) -> None:
     open_page(page, checkpoint)
     page.set_viewport_size({"width": 320, "height": 700})
     page.click("form button:nth-of-type(2)")
-    page.wait_for_function("() => one('.words').textContent.startsWith('We waited')")
+    page.wait_for_function("() => first('.words').textContent.startsWith('We waited')")
     page.focus("[name=view]:checked")
     page.keyboard.press("ArrowDown")
-    page.evaluate("one('#spoken').textContent = ''")
+    page.evaluate("first('#spoken').textContent = ''")
     page.fill("textarea", "the good room \U0001f355 e\u0301")
-    page.wait_for_function("() => one('.words').textContent.startsWith('the good')")
+    page.wait_for_function("() => first('.words').textContent.startsWith('the good')")
     assert page.input_value("[name=view]:checked") == "why"
     (own,) = answers(page, ["the good room \U0001f355 e\u0301"])
     shown = f"Predicted LABEL_{own['best']} {max(own['scores']):.1%}"
     assert page.text_content("#answer") == shown
     assert not page.get_by_role("status").text_content(), "not spoken at each key"
     page.wait_for_function(
-        "text => one('[role=status]').textContent === text", arg=shown.rpartition(" ")[0]
+        "text => first('[role=status]').textContent === text", arg=shown.rpartition(" ")[0]
     )
     assert page.locator(".words span").all_text_contents()[-2:] == ["\U0001f355", "e\u0301"]
     page.select_option("select", "2")
-    page.wait_for_function("() => one('.target').textContent === 'LABEL_2'")
+    page.wait_for_function("() => first('.target').textContent === 'LABEL_2'")
     page.fill("textarea", "W" * 300 + " the good " * 300)
-    page.wait_for_function("() => one('.words').textContent.startsWith('WW')")
+    page.wait_for_function("() => first('.words').textContent.startsWith('WW')")
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     page.fill("textarea", " ")
     page.wait_for_selector(".result", state="hidden")

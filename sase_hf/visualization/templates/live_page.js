@@ -1,10 +1,13 @@
 /* What the page does: unpack the model, read what is typed, and fill in what live.html lays out. */
 
-// Milliseconds: from a key to the reading, of reading without a pause, from the answer to its announcement.
-const DELAY = 120, MOMENT = 12, SETTLED = 1000;
+// Milliseconds: from a key to the reading, of reading without a pause, from the answer to its
+// announcement.
+const DELAY = 120;
+const MOMENT = 12;
+const SETTLED = 1000;
 const SPACES = /[\p{White_Space}\x1c-\x1f]+/u; // of Python's str.split
 
-const one = (selector) => document.querySelector(selector);
+const first = (selector) => document.querySelector(selector);
 const every = (selector) => Array.from(document.querySelectorAll(selector));
 const pause = () => new Promise((resume) => setTimeout(resume));
 const percent = (share) => `${(100 * share).toFixed(share >= 0.095 ? 0 : 1)}%`;
@@ -12,147 +15,235 @@ const signed = (added) => `${added > -0.005 ? "+" : "−"}${Math.abs(added).toFi
 
 /* Return a new element; a text among its children is shown and never obeyed. */
 function element(tag, children, styles = {}) {
-  const made = document.createElement(tag);
-  made.append(...[children].flat());
-  for (const [property, value] of Object.entries(styles)) if (value) made.style.setProperty(property, value);
-  return made;
+  const created = document.createElement(tag);
+  created.append(...[children].flat());
+  for (const [property, value] of Object.entries(styles)) {
+    if (value) created.style.setProperty(property, value);
+  }
+  return created;
 }
 
 // ---- unpacking -----------------------------------------------------------------------------------
 
+/* Return the number that 16 bits hold. */
 function fromHalf(bits) {
-  const exponent = (bits >> 10) & 31, fraction = (bits & 1023) / 1024;
-  return (bits & 0x8000 ? -1 : 1) * (exponent ? (1 + fraction) * 2 ** (exponent - 15) : fraction * 2 ** -14);
+  const exponent = (bits >> 10) & 31;
+  const fraction = (bits & 1023) / 1024;
+  const size = exponent ? (1 + fraction) * 2 ** (exponent - 15) : fraction * 2 ** -14;
+  return bits & 0x8000 ? -size : size;
 }
 
 /* Decode the parts of the file, weights before the model's JSON, and move the bar. */
 async function unpack() {
-  const bar = one("progress"), bytes = new Uint8Array(bar.max), { checksum, weights_end } = bar.dataset;
-  let done = 0, low = 1, high = 0; // of Adler-32
-  for (const block of every(".part-of-model")) {
-    for (const character of atob(block.textContent)) {
-      bytes[done] = character.charCodeAt();
-      low = (low + bytes[done++]) % 65521;
+  const bar = first("progress");
+  const { checksum, weights_end } = bar.dataset;
+  const bytes = new Uint8Array(bar.max);
+  let count = 0;
+  let low = 1; // of Adler-32
+  let high = 0;
+  for (const part of every(".part-of-model")) {
+    for (const character of atob(part.textContent)) {
+      const byte = character.charCodeAt();
+      bytes[count++] = byte;
+      low = (low + byte) % 65521;
       high = (high + low) % 65521;
     }
-    block.remove();
-    bar.value = done;
+    part.remove();
+    bar.value = count;
     await pause();
   }
-  if (done !== bytes.length || 65536 * high + low !== Number(checksum)) throw new Error("some of its bytes are wrong");
+  if (count !== bytes.length || 65536 * high + low !== Number(checksum)) {
+    throw new Error("some of its bytes are wrong");
+  }
   model = JSON.parse(new TextDecoder().decode(bytes.subarray(weights_end)));
-  const kinds = { int8: Int8Array, float16: Uint16Array, float32: Float32Array };
-  weights = Object.fromEntries(model.tensors.map(([name, kind, first, length, count]) => {
-    const own = new kinds[kind](bytes.buffer, first, length);
-    return [name, split(kind === "float16" ? Float32Array.from(own, fromHalf) : own, count)];
-  }));
+  const arrays = { int8: Int8Array, float16: Uint16Array, float32: Float32Array };
+  weights = {};
+  for (const [name, type, start, size, numParts] of model.tensors) {
+    const numbers = new arrays[type](bytes.buffer, start, size);
+    weights[name] = split(type === "float16" ? Float32Array.from(numbers, fromHalf) : numbers, numParts);
+  }
   prepareTokenizer();
 }
 
 // ---- words and colours: attended_text.py ---------------------------------------------------------
 
 /* Return for each UTF-16 unit of a text the code point that it belongs to. */
-const placesOfUnits = (points) => points.flatMap((point, k) => Array(point.length).fill(k));
+const placesOfUnits = (points) => points.flatMap((point, place) => Array(point.length).fill(place));
 
 /* Return the code points of a text as readers see them: nothing stays hidden. */
 function visible(points) {
-  const shown = points.slice(), places = placesOfUnits(points);
+  const shown = points.slice();
+  const placeOfUnit = placesOfUnits(points);
   for (const { index, groups } of points.join("").matchAll(new RegExp(model.invisible, "gv"))) {
-    const code = shown[places[index]].codePointAt(0).toString(16).toUpperCase();
-    if (groups.hidden) shown[places[index]] = `[U+${code.padStart(4, "0")}]`;
+    const place = placeOfUnit[index];
+    const code = shown[place].codePointAt(0).toString(16).toUpperCase();
+    if (groups.hidden) shown[place] = `[U+${code.padStart(4, "0")}]`;
   }
   return shown;
 }
 
-/* Return the words of a text with their weights in each view. A word is a token, or the tokens of
-   what a reader sees as one character. */
-function attended({ points, tokens, truncated, overall, attention, words: contributions }) {
-  const words = [], places = placesOfUnits(points), seen = new Intl.Segmenter().segment(points.join(""));
-  const starts = new Set(Array.from(seen, ({ index }) => places[index]));
+/* Return the words of a text: their start, their end and their tokens. A word is a token, or the
+   tokens of what a reader sees as one character. */
+function wordsOf(points, tokens) {
+  const placeOfUnit = placesOfUnits(points);
+  const characters = new Intl.Segmenter().segment(points.join(""));
+  const starts = new Set(Array.from(characters, ({ index }) => placeOfUnit[index]));
+  const words = [];
   for (const [token, { start, end }] of tokens.entries()) {
-    const last = words.at(-1), done = last?.end ?? 0;
+    const last = words.at(-1);
+    const done = last?.end ?? 0;
     if (last && (end <= done || (start <= done && !starts.has(start)))) {
       last.tokens.push(token);
       last.end = Math.max(done, end);
-    } else words.push({ start: Math.max(start, done), end, tokens: [token] });
+    } else {
+      words.push({ start: Math.max(start, done), end, tokens: [token] });
+    }
   }
-  const byWord = (values) => words.map((word) => sum(word.tokens.map((token) => values[token])));
-  return { shown: visible(points), words, truncated, views: [overall, ...attention].map(byWord), added: byWord(contributions) };
+  return words;
 }
 
-const shortened = (text, longest = 60) => {
+/* Return the words of a text with their weights in each view, and what each of them added. */
+function attended({ points, tokens, truncated, overall, attention, words: contributions }) {
+  const words = wordsOf(points, tokens);
+  const byWord = (values) => words.map((word) => sum(word.tokens.map((token) => values[token])));
+  return {
+    shown: visible(points),
+    words,
+    truncated,
+    views: [overall, ...attention].map(byWord),
+    added: byWord(contributions),
+  };
+}
+
+/* Return a text on one line of at most `longest` characters. */
+function shortened(text, longest = 60) {
   const line = Array.from(text.split(SPACES).filter(Boolean).join(" "));
   return line.length > longest ? `${line.slice(0, longest - 1).join("")}…` : line.join("");
-};
+}
 
 function readsEvenly(shares) {
-  const count = shares.length, some = shares.filter((share) => share > 0), total = sum(some);
-  const entropy = -sum(some.map((share) => (share / total) * Math.log(share / total)));
-  return count > 1 && Math.max(0, ...some) * count <= model.min_ratio * total && entropy >= model.even_entropy * Math.log(count);
+  const count = shares.length;
+  const positive = shares.filter((share) => share > 0);
+  const total = sum(positive);
+  if (count < 2 || Math.max(0, ...positive) * count > model.min_ratio * total) return false;
+  const entropy = -sum(positive.map((share) => (share / total) * Math.log(share / total)));
+  return entropy >= model.even_entropy * Math.log(count);
 }
 
 /* Return how strong the colours of the words are, from 0 to 1. */
-const strengths = (shares) => shares.map((share) =>
-  Math.min(1, Math.log(Math.max(1, share * shares.length)) / Math.log(Math.min(model.full_strength, shares.length))) || 0);
+function strengths(shares) {
+  const full = Math.log(Math.min(model.full_strength, shares.length));
+  return shares.map((share) => Math.min(1, Math.log(Math.max(1, share * shares.length)) / full) || 0);
+}
 
 // ---- drawing -------------------------------------------------------------------------------------
 
+/* Draw the words of a text in the colours of each view, and say below it what is to be known. */
 function drawText(paragraph, { shown, words, truncated, views, added }, hasHops) {
-  const colours = views.slice(0, hasHops ? views.length : 1).map(strengths), drawn = [];
+  const colours = (hasHops ? views : views.slice(0, 1)).map(strengths);
+  const drawn = [];
   let done = 0;
-  words.forEach(({ start, end }, k) => {
-    const styles = Object.fromEntries(colours.map((own, view) => [`--${view}`, own[k]]));
-    styles[added[k] > 0 ? "--pro" : "--con"] = Math.abs(added[k]).toFixed(3);
-    drawn.push(shown.slice(done, start).join(""), element("span", shown.slice(start, end).join(""), styles));
+  for (const [number, { start, end }] of words.entries()) {
+    const styles = {};
+    colours.forEach((ofView, view) => (styles[`--${view}`] = ofView[number]));
+    styles[added[number] > 0 ? "--pro" : "--con"] = Math.abs(added[number]).toFixed(3);
+    drawn.push(shown.slice(done, start).join(""));
+    drawn.push(element("span", shown.slice(start, end).join(""), styles));
     done = end;
-  });
+  }
   paragraph.replaceChildren(...drawn, shown.slice(done).join(""));
-  const empty = shown.length ? "The text holds no words." : "The text is empty.";
-  const even = readsEvenly(views[0]) ? `The model ${model.reads_evenly} (all hops together).` : "";
-  const cut = truncated ? `Tokens cut off at the end and not read: ${truncated.toLocaleString("en")}.` : "";
-  paragraph.nextElementSibling.textContent = [words.length ? even : empty, cut].filter(Boolean).join(" ");
+  const remarks = [];
+  if (!shown.length) remarks.push("The text is empty.");
+  else if (!words.length) remarks.push("The text holds no words.");
+  else if (readsEvenly(views[0])) remarks.push(`The model ${model.reads_evenly} (all hops together).`);
+  if (truncated) {
+    remarks.push(`Tokens cut off at the end and not read: ${truncated.toLocaleString("en")}.`);
+  }
+  paragraph.nextElementSibling.textContent = remarks.join(" ");
+}
+
+/* Return the places of the strongest values, the strongest first; those below `least` are left out. */
+function strongest(values, least) {
+  const places = [...values.keys()].filter((place) => values[place] > 0 && values[place] >= least);
+  places.sort((left, right) => values[right] - values[left]);
+  return places.slice(0, model.top_words);
+}
+
+/* Name the words with the largest shares of a view. */
+function drawShares(line, shares, nameOf) {
+  const isEven = readsEvenly(shares);
+  line.classList.toggle("even", isEven);
+  const least = Math.min(model.min_top_weight, Math.max(...shares));
+  const named = strongest(shares, least).map((word) =>
+    element("b", [nameOf(word), ` ${percent(shares[word])} `]));
+  line.replaceChildren(...(isEven ? [model.reads_evenly] : named));
+}
+
+/* Name the words that added most to the logit of the label (sign 1), or took most from it (-1). */
+function drawAdded(line, added, sign, nameOf) {
+  const least = model.min_added * Math.max(...added.map(Math.abs));
+  const places = strongest(added.map((value) => sign * value), least);
+  const named = places.map((word) => element("b", [`${signed(added[word])} `, nameOf(word), " "]));
+  line.replaceChildren(...named);
 }
 
 /* Name the strongest words of a view, or those for the label or against it. */
-function drawTop(top, { shown, words, views, added }) {
-  const sign = { pro: 1, con: -1 }[top.dataset.view], shares = views[top.dataset.view];
-  const values = shares ?? added.map((value) => sign * value), isEven = Boolean(shares && readsEvenly(shares));
-  const largest = Math.max(...(shares ?? added.map(Math.abs)));
-  const least = shares ? Math.min(model.min_top_weight, largest) : model.min_added * largest;
-  const strong = [...words.keys()].filter((k) => values[k] > 0 && values[k] >= least).sort((a, b) => values[b] - values[a]);
-  const named = strong.slice(0, model.top_words).map((k) => {
-    const word = element("bdi", shortened(shown.slice(words[k].start, words[k].end).join("")));
-    return element("b", shares ? [word, ` ${percent(values[k])} `] : [`${signed(sign * values[k])} `, word, " "]);
-  });
-  top.classList.toggle("even", isEven);
-  top.replaceChildren(...(isEven ? [model.reads_evenly] : named));
+function drawTop(line, { shown, words, views, added }) {
+  const nameOf = (word) =>
+    element("bdi", shortened(shown.slice(words[word].start, words[word].end).join("")));
+  const { view } = line.dataset;
+  if (view === "pro") drawAdded(line, added, 1, nameOf);
+  else if (view === "con") drawAdded(line, added, -1, nameOf);
+  else drawShares(line, views[view], nameOf);
+}
+
+const scoreText = (score) =>
+  (model.kind === "probabilities" ? `${(100 * score).toFixed(1)}%` : score.toFixed(3));
+
+/* Return a row of the table of scores. */
+function scoreRow(label, score, isPredicted) {
+  const row = first("#score").content.cloneNode(true).firstElementChild;
+  const [head, bar, cell] = row.children;
+  row.classList.toggle("predicted", isPredicted);
+  head.firstChild.textContent = model.labels[label];
+  bar.firstChild?.style.setProperty("--w", score);
+  cell.textContent = scoreText(score);
+  return row;
+}
+
+/* Write what is predicted, and the table of the highest scores. */
+function drawAnswer(scores, best) {
+  const areSeveral = model.kind === "shares";
+  const labels = [...scores.keys()];
+  const predicted = areSeveral ? labels.filter((label) => scores[label] > 0.5) : [best];
+  const names = predicted.map((label) => model.labels[label]);
+  first("#answer bdi").textContent = names.join(", ") || "no label";
+  first("#answer .score").textContent = areSeveral ? "" : scoreText(scores[best]);
+  if (labels.length > model.max_labels) {
+    labels.sort((left, right) => scores[right] - scores[left]).splice(model.max_labels);
+  }
+  const rows = labels.map((label) => scoreRow(label, scores[label], predicted.includes(label)));
+  first(".scores").replaceChildren(...rows);
 }
 
 function draw({ scores, best, target, sides }) {
-  const texts = sides.map(attended), full = Math.max(0.001, ...texts.flatMap((text) => text.added.map(Math.abs)));
-  const number = (score) => (model.kind === "probabilities" ? `${(100 * score).toFixed(1)}%` : score.toFixed(3));
-  const order = [...scores.keys()], areSeveral = model.kind === "shares";
-  const predicted = areSeveral ? order.filter((label) => scores[label] > 0.5) : [best];
-  if (order.length > model.max_labels) order.sort((a, b) => scores[b] - scores[a]).splice(model.max_labels);
-  one("main").style.setProperty("--full", full);
-  one("#answer bdi").textContent = predicted.map((label) => model.labels[label]).join(", ") || "no label";
-  one("#answer .score").textContent = areSeveral ? "" : number(scores[best]);
-  one(".scores").replaceChildren(...order.map((label) => {
-    const row = one("#score").content.cloneNode(true).firstElementChild, [head, bar, cell] = row.children;
-    row.classList.toggle("predicted", predicted.includes(label));
-    head.firstChild.textContent = model.labels[label];
-    bar.firstChild?.style.setProperty("--w", scores[label]);
-    cell.textContent = number(scores[label]);
-    return row;
-  }));
-  every(".target").forEach((name) => (name.textContent = shortened(model.labels[target], name.closest(".why") ? 30 : 60)));
-  const count = sum(texts.map((text) => text.words.length)), hasHops = count * model.num_hops <= model.max_drawn;
+  drawAnswer(scores, best);
+  const texts = sides.map(attended);
+  const sizes = texts.flatMap((text) => text.added.map(Math.abs));
+  first("main").style.setProperty("--full", Math.max(0.001, ...sizes));
+  for (const name of every(".target")) {
+    name.textContent = shortened(model.labels[target], name.closest(".why") ? 30 : 60);
+  }
+  const numWords = sum(texts.map((text) => text.words.length));
+  const hasHops = numWords * model.num_hops <= model.max_drawn;
   every(".words").forEach((paragraph, side) => drawText(paragraph, texts[side], hasHops));
-  every(".top").forEach((top) => drawTop(top, texts[top.dataset.side]));
-  const hops = times(model.num_hops, (hop) => sum(sides.map((side) => sum(side.contributions[hop]))));
-  every(".view small").forEach((total, view) => (total.textContent = signed(view ? hops[view - 1] : sum(hops))));
-  one("#crowded").hidden = hasHops;
-  one(".views").hidden = !count;
+  every(".top").forEach((line) => drawTop(line, texts[line.dataset.side]));
+  const ofHop = (hop) => sum(sides.map((side) => sum(side.contributions[hop])));
+  const ofHops = times(model.num_hops, ofHop);
+  const ofViews = [sum(ofHops), ...ofHops];
+  every(".view small").forEach((total, view) => (total.textContent = signed(ofViews[view])));
+  first("#crowded").hidden = hasHops;
+  first(".views").hidden = !numWords;
 }
 
 // ---- typing --------------------------------------------------------------------------------------
@@ -161,24 +252,37 @@ let timer;
 
 /* Read what is typed, a moment at a time, until it is read or something else is typed. */
 async function update() {
-  const own = timer, boxes = every("textarea"), target = one("select")?.value;
+  const ownTimer = timer;
+  const boxes = every("textarea");
+  const target = first("select")?.value;
   const texts = boxes.map((box) => Array.from(box.value).slice(0, model.max_characters).join(""));
-  one("#cut").hidden = texts.every((text, k) => text === boxes[k].value);
   const isEmpty = !texts.join("").split(SPACES).join("");
-  one("#nothing").hidden = !isEmpty;
-  one("#unread").textContent = "";
-  one(".result").ariaBusy = true;
+  first("#cut").hidden = texts.every((text, side) => text === boxes[side].value);
+  first("#nothing").hidden = !isEmpty;
+  first("#unread").textContent = "";
+  first(".result").ariaBusy = true;
   const reading = read(texts, target ? Number(target) : null);
-  let step, started = performance.now();
-  while (!(step = reading.next()).done) {
-    if (performance.now() - started < MOMENT) continue;
-    await pause();
-    if (own !== timer) return;
-    started = performance.now();
+  let started = performance.now();
+  let step = reading.next();
+  while (!step.done) {
+    if (performance.now() - started >= MOMENT) {
+      await pause();
+      if (ownTimer !== timer) return;
+      started = performance.now();
+    }
+    step = reading.next();
   }
   if (!isEmpty) draw(step.value);
-  Object.assign(one(".result"), { hidden: isEmpty, ariaBusy: false });
-  timer = setTimeout(() => (one("#spoken").textContent = isEmpty ? one("#nothing").textContent : `Predicted ${one("#answer bdi").textContent}`), SETTLED);
+  first(".result").hidden = isEmpty;
+  first(".result").ariaBusy = false;
+  timer = setTimeout(announce, SETTLED);
+}
+
+/* Let a screen reader say the answer. */
+function announce() {
+  const nothing = first("#nothing");
+  const answer = `Predicted ${first("#answer bdi").textContent}`;
+  first("#spoken").textContent = nothing.hidden ? answer : nothing.textContent;
 }
 
 /* Stop the reading under way, and read what is typed by then. */
@@ -187,24 +291,31 @@ function readIn(delay) {
   timer = setTimeout(update, delay);
 }
 
+/* Put an example into the boxes, and read it. */
+function showExample(number) {
+  every("textarea").forEach((box, side) => (box.value = model.examples[number][side]));
+  readIn(0);
+}
+
 async function start() {
   every("[data-w]").forEach((cell) => cell.style.setProperty("--w", cell.dataset.w));
   await unpack();
-  one("form").addEventListener("input", () => readIn(DELAY));
-  every("form button").forEach((button, row) => button.addEventListener("click", () => {
-    every("textarea").forEach((box, side) => (box.value = model.examples[row][side]));
-    readIn(0);
-  }));
+  first("form").addEventListener("input", () => readIn(DELAY));
+  every("form button").forEach((button, number) =>
+    button.addEventListener("click", () => showExample(number)));
   await update();
-  one("#unpacking").hidden = true;
+  first("#unpacking").hidden = true;
   document.body.dataset.ready = "true";
 }
 
 // A failed reading leaves no older answer, and what is typed stays.
 window.addEventListener("unhandledrejection", ({ reason: { message } }) => {
-  const wayOut = "Get the file again, or open it in a newer browser.", isReady = "ready" in document.body.dataset;
-  one(".result").hidden = true;
-  if (isReady) one("#unread").textContent = `This text could not be read: ${message}.`;
-  else one("main").textContent = `This page cannot read its model: ${message}. ${wayOut}`;
+  first(".result").hidden = true;
+  if ("ready" in document.body.dataset) {
+    first("#unread").textContent = `This text could not be read: ${message}.`;
+  } else {
+    first("main").textContent = `This page cannot read its model: ${message}. `
+      + "Get the file again, or open it in a newer browser.";
+  }
 });
 start();
