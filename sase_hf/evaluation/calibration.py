@@ -10,6 +10,8 @@ Ambiguous Set-Valued Classifiers.
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..utils.errors import refusal
+
 NUM_BINS = 15  # as in the paper's tables
 
 # Bounds of the temperature: if all rows are right, or all wrong, no finite temperature is best.
@@ -24,15 +26,16 @@ def expected_calibration_error(probabilities: ArrayLike, labels: ArrayLike) -> f
     `probabilities` are (B, C), the class ids `labels` (B,).
     """
     probabilities = np.asarray(probabilities, dtype=np.float64)
-    labels = _class_ids(labels, *probabilities.shape)
-    if (probabilities < 0).any() or not np.allclose(probabilities.sum(1), 1, atol=1e-3):
-        raise ValueError("probabilities do not sum to 1; take the softmax of logits")
+    class_ids = _class_ids(labels, *probabilities.shape)
+    is_negative = (probabilities < 0).any()
+    if is_negative or not np.allclose(probabilities.sum(1), 1, atol=1e-3):
+        raise refusal("probabilities do not sum to 1", "take the softmax of logits")
     confidence = probabilities.max(1)
-    correct = probabilities.argmax(1) == labels
+    is_right = probabilities.argmax(1) == class_ids
     bins = np.ceil(confidence * NUM_BINS).astype(int)  # bin m is ((m - 1) / 15, m / 15]
     # |accuracy - confidence| of a bin times its rows is the distance between the two sums.
-    distances = np.bincount(bins, weights=correct - confidence)
-    return float(np.abs(distances).sum() / len(labels))
+    distances = np.bincount(bins, weights=is_right - confidence)
+    return float(np.abs(distances).sum() / len(class_ids))
 
 
 def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
@@ -45,15 +48,16 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
     The rows are outside the training; `logits` are (B, C), the class ids `labels` (B,).
     """
     logits = np.asarray(logits, dtype=np.float64)
-    labels = _class_ids(labels, *logits.shape)
+    class_ids = _class_ids(labels, *logits.shape)
     shifted = logits - logits.max(1, keepdims=True)  # exp never overflows
-    of_labels = shifted[np.arange(len(labels)), labels].mean()
-    low, high = np.log(LOWEST), np.log(HIGHEST)
+    mean_of_labels = _of_labels(shifted, class_ids).mean()
+    low = np.log(LOWEST)
+    high = np.log(HIGHEST)
     while high - low > 1e-6:
         middle = (low + high) / 2
         weights = np.exp(shifted / np.exp(middle))
-        expected = ((weights * shifted).sum(1) / weights.sum(1)).mean()
-        if expected > of_labels:  # the slope in 1 / T is positive: T is too low
+        expected = (weights * shifted).sum(1) / weights.sum(1)
+        if expected.mean() > mean_of_labels:  # the slope in 1 / T is positive: T is too low
             low = middle
         else:
             high = middle
@@ -69,24 +73,31 @@ def fit_threshold(probabilities: ArrayLike, labels: ArrayLike, error: float) -> 
     only the set of all labels keeps the promise. `probabilities` are (B, C).
     """
     probabilities = np.asarray(probabilities)
-    labels = _class_ids(labels, *probabilities.shape)
-    given = np.sort(probabilities[np.arange(len(labels)), labels])
-    allowed = int((len(given) + 1) * error)
-    return float(given[allowed - 1]) if allowed else None
+    class_ids = _class_ids(labels, *probabilities.shape)
+    ascending = np.sort(_of_labels(probabilities, class_ids))
+    num_allowed = int((len(ascending) + 1) * error)
+    if num_allowed == 0:
+        return None
+    return float(ascending[num_allowed - 1])
+
+
+def _of_labels(values: np.ndarray, class_ids: np.ndarray) -> np.ndarray:
+    """Return of each row of values (B, C) that of its class: (B,)."""
+    return values[np.arange(len(class_ids)), class_ids]
 
 
 def _class_ids(labels: ArrayLike, num_rows: int, num_classes: int) -> np.ndarray:
     """Return labels as an array (B,) of class ids, or raise ValueError."""
     ids = np.asarray(labels)
     if ids.shape != (num_rows,) or ids.dtype.kind not in "iu":
-        raise ValueError(
-            f"labels has shape {ids.shape} and type {ids.dtype}; it must have one class id per "
-            f"row, ({num_rows},) integers"
+        raise refusal(
+            f"labels has shape {ids.shape} and type {ids.dtype}",
+            f"it must have one class id per row, ({num_rows},) integers",
         )
     unknown = ids[(ids < 0) | (ids >= num_classes)]
     if len(unknown):
-        raise ValueError(
-            f"labels holds {unknown[0]}; the classes are 0 to {num_classes - 1}. Leave out rows "
-            "without a label"
+        raise refusal(
+            f"labels holds {unknown[0]}",
+            f"the classes are 0 to {num_classes - 1}. Leave out rows without a label",
         )
     return ids

@@ -55,10 +55,19 @@ def measured_record(
     the settings that differ from their defaults. For a resumed run, `wall_seconds` counts
     only the last part.
     """
-    own = config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config
-    record = {"name": name, "split": split, "metrics": metrics, "sources": sources, "seed": seed}
-    record |= {"arguments": arguments, "config": own, "num_parameters": num_parameters}
-    return redact({**record, "wall_seconds": round(wall_seconds, 1), **describe_environment()})
+    record = {
+        "name": name,
+        "split": split,
+        "metrics": metrics,
+        "sources": sources,
+        "seed": seed,
+        "arguments": arguments,
+        "config": config.to_diff_dict() if isinstance(config, PreTrainedConfig) else config,
+        "num_parameters": num_parameters,
+        "wall_seconds": round(wall_seconds, 1),
+        **describe_environment(),
+    }
+    return redact(record)
 
 
 def write_record(record: Mapping[str, Any], path: FilePath) -> None:
@@ -69,24 +78,22 @@ def write_record(record: Mapping[str, Any], path: FilePath) -> None:
 
 def describe_environment() -> dict[str, Any]:
     """Return `date`, `code` (the commit, None outside a checkout), `versions` and `hardware`."""
+    versions = {package: _version(package) for package in PACKAGES}
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "code": _checkout(Path(__file__).resolve().parents[2]),
-        "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
+        "versions": {"python": platform.python_version(), **versions},
         "hardware": describe_hardware(),
     }
 
 
 def describe_hardware() -> dict[str, Any]:
     """Describe the machine without naming it."""
-    memory, cpu = None, platform.processor() or platform.machine()
+    memory = None
     if hasattr(os, "sysconf"):
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    with suppress(OSError):  # Python knows the name of the processor on few systems
-        if name := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
-            cpu = name[1]
     return {
-        "cpu": cpu,
+        "cpu": _processor_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
@@ -94,6 +101,15 @@ def describe_hardware() -> dict[str, Any]:
         "gpus": [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())],
         "system": f"{platform.system()} {platform.machine()}",
     }
+
+
+def _processor_name() -> str:
+    """Return the name of the processor, which Python itself knows on few systems."""
+    with suppress(OSError):
+        name = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+        if name is not None:
+            return name[1]
+    return platform.processor() or platform.machine()
 
 
 def _version(package: str) -> str | None:
@@ -111,8 +127,8 @@ def _checkout(root: Path) -> dict[str, Any] | None:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     try:
-        # An installed package may be inside the checkout of another project.
-        if Path(git("rev-parse", "--show-toplevel")).resolve() != root:
+        top = Path(git("rev-parse", "--show-toplevel")).resolve()
+        if top != root:  # an installed package inside the checkout of another project
             return None
         # A study writes its records between its runs.
         code = (".", ":(exclude)model_cards")
