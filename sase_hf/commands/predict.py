@@ -21,7 +21,7 @@ import torch
 
 from ..data.labels import SINGLE_LABEL, LabelColumn
 from ..data.rows import ENDINGS, CsvForm, text_lines, wrap_read_errors
-from ..data.splits import TEXT_COLUMNS
+from ..data.sources import TEXT_COLUMNS
 from ..models.pipeline_self_attentive import warn_of_truncation
 from ..models.text_limit import encode_within_limit
 from ..training.predictions import flat_row, json_line, predicted_labels, write_csv

@@ -63,6 +63,10 @@ SPLIT_NAMES = {
 
 Batch = Mapping[str, Sequence[Any]]  # some rows, the values of each column
 
+# The names of columns by which the rest of the package knows texts and soft labels.
+TEXT_COLUMNS = ("text", "text_pair")
+PROBABILITIES = "probabilities"  # of the classes, in a train split
+
 
 class Columns(NamedTuple):
     """The columns of a task."""

@@ -15,7 +15,8 @@ from datasets import DatasetDict
 from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedModel, TokenizersBackend
 
 from ..data.arguments import SPLITS
-from ..data.splits import TEXT_COLUMNS, Rows, encode_rows
+from ..data.sources import TEXT_COLUMNS
+from ..data.splits import Rows, encode_rows
 from ..data.tokenizer import build_tokenizer
 from ..data.word_vectors import load_word_vectors, read_words
 from ..evaluation.metrics import DEFAULT_METRICS
