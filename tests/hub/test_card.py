@@ -66,10 +66,13 @@ def test_card_front_matter_has_task_origins_and_rounded_results(
     assert card_of(architectures=["SelfAttentiveModel"]).data.pipeline_tag == "feature-extraction"
     results = {one.metric_type: one.metric_value for one in data.eval_results}
     assert results == {"accuracy": 0.7123, "macro_f1": 0.5}
-    assert "No measurement came with this checkpoint." in card_of().text
     result = data.eval_results[0]
     assert (result.dataset_name, result.dataset_type, result.dataset_split) == (name, kind, split)
     assert data.datasets == ["someone/rooms"]
+
+
+def test_card_without_a_record_says_that_nothing_was_measured() -> None:
+    assert "No measurement came with this checkpoint." in card_of().text
 
 
 def test_card_names_the_encoder_that_a_model_was_built_on(
@@ -98,9 +101,16 @@ def test_card_shows_results_sources_settings_sizes_and_labels() -> None:
     ):
         assert shown in text
     assert "runs/x" not in text
-    record["arguments"] = {**RECORD["arguments"], "resume_from_checkpoint": "true"}
-    text = model_card(config, record, name="rooms", num_parameters=9)
-    assert "## Training\n\nThese settings" in text, "the time of the last part alone would mislead"
+
+
+def test_card_of_a_resumed_run_says_nothing_of_its_time() -> None:
+    """The time of the last part alone would mislead."""
+    arguments = {**RECORD["arguments"], "resume_from_checkpoint": "true"}
+    text = card_of({**RECORD, "wall_seconds": 125.0, "arguments": arguments}).text
+    assert "## Training\n\nThese settings" in text
+
+
+def test_card_of_a_regression_has_no_labels() -> None:
     regression = card_of(num_labels=1, problem_type="regression").text
     assert "LABEL_0" not in regression
     assert "calibrated" not in regression
@@ -110,17 +120,19 @@ def test_card_says_whether_the_probabilities_were_scaled_and_on_which_rows() -> 
     asked = {**RECORD, "arguments": {"calibrate": True}, "metrics": {"calibration_error": 0.01}}
     card = card_of({**asked, "temperature": 1.5}).text
     assert "probabilities were scaled on the validation rows (temperature" in card
-    several_answers = card_of(
-        {**asked, "temperature": 1.5}, answer_threshold=0.1234, answer_error=0.1
-    ).text
-    assert "a probability of 0.123 or more" in several_answers
-    assert "in about 90 % of the sets" in several_answers
     assert "answer_set" not in card
     assert "calibration_error (on the rows that set the temperature) | 0.01 |" in card
     for temperature in (1.0, None):
         card = card_of({**asked, "temperature": temperature}).text
         assert "* The probabilities are not calibrated." in card
         assert "calibration_error | 0.01 |" in card
+
+
+def test_card_says_how_often_a_set_of_answers_holds_the_label() -> None:
+    record = {**RECORD, "temperature": 1.5}
+    card = card_of(record, answer_threshold=0.1234, answer_error=0.1).text
+    assert "a probability of 0.123 or more" in card
+    assert "in about 90 % of the sets" in card
 
 
 def test_card_shows_what_only_the_owner_knows() -> None:
@@ -141,8 +153,14 @@ def test_card_shows_what_only_the_owner_knows() -> None:
     assert "## Task\n\nFrom a *text* to a rating.\n\n## How to use it" in card.text
     assert "## Limits and biases\n\n* Rooms of 2004 only.\n* All words outside" in card.text
     assert "| 0 | 1 (one \\*star\\*) |\n| 1 | 2 |\n\n## Sizes" in card.text
+
+
+def test_card_asks_for_the_meaning_of_labels_that_are_numbers() -> None:
     assert "the meaning of each number" in card_of(id2label={0: "1", 1: "2"}).text
-    with pytest.raises(ValueError, match=r"licence: not a field of a card; use license, license_n"):
+
+
+def test_card_names_a_field_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match=r"licence: .* license, license_name"):
         model_card(tiny_config(), name="x", num_parameters=9, about={"licence": "mit"})
 
 
@@ -162,9 +180,12 @@ def test_training_data_are_read_from_the_card(
     card = model_card(tiny_config(), record, name="rooms", num_parameters=1, about=about)
     Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
     assert card_facts(str(tmp_path))["Trained on"] == said
-    for broken in ("no front matter", "---\n: [\n---\n", "---\n- a\n---\n"):
-        Path(tmp_path, "README.md").write_text(broken, encoding="utf-8")
-        assert not any(card_facts(str(tmp_path)).values())
+
+
+@pytest.mark.parametrize("broken", ["no front matter", "---\n: [\n---\n", "---\n- a\n---\n"])
+def test_card_facts_of_a_broken_card_are_empty(broken: str, tmp_path: Path) -> None:
+    Path(tmp_path, "README.md").write_text(broken, encoding="utf-8")
+    assert not any(card_facts(str(tmp_path)).values())
 
 
 def test_card_facts_name_what_was_measured_and_no_loss(tmp_path: Path) -> None:
@@ -181,18 +202,25 @@ def test_card_facts_name_what_was_measured_and_no_loss(tmp_path: Path) -> None:
 
 
 def test_card_facts_tell_a_missing_card_from_a_silent_one(tmp_path: Path) -> None:
-    """And give the limits as plain lines, and entries of the caller in place of the card's."""
     path, name = Path(tmp_path, "README.md"), str(tmp_path)
     assert card_facts(name) == {}
     path.write_text("---\nlanguage: [de, fr]\nlicense: mit\n---\n", encoding="utf-8")
     names = ("Trained on", "Language", "Licence", "Measured", "Limits")
     assert card_facts(name) == dict(zip(names, ("", "de, fr", "mit", "", ""), strict=True))
-    assert card_facts(name, {"license": "cc0-1.0", "language": None})["Licence"] == "cc0-1.0"
+
+
+def test_card_facts_take_entries_of_the_caller_in_place_of_the_cards(tmp_path: Path) -> None:
+    Path(tmp_path, "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
+    facts = card_facts(str(tmp_path), {"license": "cc0-1.0", "language": None})
+    assert facts["Licence"] == "cc0-1.0"
+
+
+def test_card_facts_give_terms_and_limits_as_plain_lines(tmp_path: Path) -> None:
     limits = "* Rooms of *2004*,\n  see [there](a.md).\n\nFew rows."
     about = {"limits": limits, "license": "other", "license_name": "x-terms"}
     card = model_card(tiny_config(), name="rooms", num_parameters=1, about=about)
-    path.write_text(card, encoding="utf-8")
-    facts = card_facts(name)
+    Path(tmp_path, "README.md").write_text(card, encoding="utf-8")
+    facts = card_facts(str(tmp_path))
     assert facts["Licence"] == "other, x-terms"
     lines = facts["Limits"].splitlines()
     assert lines[:3] == ["Rooms of 2004, see there.", "Few rows.", lines[2]]

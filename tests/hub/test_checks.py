@@ -34,10 +34,10 @@ def replace_text(path: Path, old: str, new: str) -> None:
 
 
 ELSEWHERE = "else/where--modeling_self_attentive.SelfAttentiveModel"
-OTHER_CODE = r" in .*not what this version of sase_hf writes.*save it with save_pretrained"
+OTHER_CODE = " in .*not what this version of sase_hf writes.*save_pretrained"
 UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no folder": (shutil.rmtree, r"no model\.safetensors in .*; name a folder that save_pr"),
-    "no card": (lambda f: (f / "README.md").unlink(), r"no .*README\.md; write .*write_model_card"),
+    "no folder": (shutil.rmtree, r"no model\.safetensors in"),
+    "no card": (lambda f: (f / "README.md").unlink(), r"no .*README\.md; .*write_model_card"),
     "changed code": (
         lambda f: (f / "pooling_self_attentive.py").write_text("import os\n", encoding="utf-8"),
         rf"^pooling_self_attentive\.py{OTHER_CODE}",
@@ -57,15 +57,15 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no checksums": (lambda f: (f / "SHA256SUMS").unlink(), rf"^no SHA256SUMS{OTHER_CODE}"),
     "no licence": (
         lambda f: replace_text(f / "README.md", "license: mit\n", ""),
-        r"front matter of .*README\.md lacks .* license: apache-2\.0; add them, or give --license",
+        r"README\.md lacks .* license: apache-2\.0; .*--license",
     ),
     "broken front matter": (
         lambda f: replace_text(f / "README.md", "license: mit", "license: [mit"),
-        r"cannot read the front matter of .*README\.md: ",
+        r"cannot read the front matter of .*README\.md",
     ),
     "card of other weights": (
         lambda f: replace_text(f / "README.md", (f / "SHA256SUMS").read_text()[:64], "0" * 64),
-        r"README\.md lacks the SHA-256 of the weights beside it.*write_model_card",
+        r"README\.md lacks the SHA-256 .*write_model_card",
     ),
     "unnamed labels": (
         lambda f: (
@@ -80,15 +80,15 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "licence in words": (
         lambda f: replace_text(f / "README.md", "license: mit", "license: Apache License 2.0"),
-        r"license of .*README\.md is 'Apache License 2\.0'; .* ids such as apache-2\.0.*--license",
+        r"'Apache License 2\.0'; .* apache-2\.0.*--license",
     ),
     "link to a licence": (
         lambda f: replace_text(f / "README.md", "license: mit", "license: https://a.b/LICENSE"),
-        r"license of .*README\.md is 'https://a\.b/LICENSE'; the Hub takes ids",
+        r"'https://a\.b/LICENSE'; .* ids",
     ),
     "tokenizer of another model": (
         lambda f: build_tokenizer([" ".join(f"w{i}" for i in range(5))]).save_pretrained(f),
-        r"^cannot load .*: tokenizer\.json .* is not of the tokenizer that the weights",
+        r"cannot load .*tokenizer\.json",
     ),
 }
 
@@ -110,7 +110,7 @@ def test_prepare_takes_the_ids_of_licences_of_the_hub(folder: Path, licence: str
 
 
 def test_prepare_names_the_flag_that_holds_no_id_of_a_licence(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"^--license is 'MIT'; the Hub takes ids such as .* mit"):
+    with pytest.raises(ValueError, match=r"--license is 'MIT'; .* mit"):
         prepare(folder, {"license": "MIT"})
 
 
@@ -134,17 +134,13 @@ def test_prepare_refuses_a_picture_that_runs_or_loads_something(folder: Path, na
     old, new = ACTIVE[named]
     path = folder / "heatmap.svg"
     path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=rf"heatmap\.svg holds .*{named}, which no .*; write it again with sas"
-    ):
+    with pytest.raises(ValueError, match=rf"heatmap\.svg holds .*{named}"):
         prepare(folder)
 
 
 def test_prepare_names_a_picture_that_cannot_be_read(folder: Path) -> None:
     (folder / "heatmap.svg").write_text("<svg>", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"cannot read .*heatmap\.svg: .*; write it again with sase"
-    ):
+    with pytest.raises(ValueError, match=r"cannot read .*heatmap\.svg"):
         prepare(folder)
 
 
@@ -169,7 +165,7 @@ def test_prepare_refuses_a_handler_for_translation(tmp_path: Path) -> None:
     tokenizer = build_translation_tokenizer(["two dogs"])
     for part in (tiny_translator(vocab_size=len(tokenizer)), tokenizer):
         part.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"translates, and .*; leave --handler out"):
+    with pytest.raises(ValueError, match=r"translates, .*--handler"):
         prepare(tmp_path, handler=True)
 
 

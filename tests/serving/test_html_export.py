@@ -445,7 +445,7 @@ def test_export_refuses_what_a_page_cannot_compute(tmp_path: Path, make: Any, fa
     assert not (tmp_path / "page.html").exists()
 
 
-def test_export_prints_the_sizes_of_a_page_and_refuses_flags_of_the_other_form(
+def test_export_prints_the_size_of_a_page_and_what_rounding_changes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint, path = save_checkpoint(tmp_path / "model"), str(tmp_path / "page.html")
@@ -461,7 +461,18 @@ def test_export_prints_the_sizes_of_a_page_and_refuses_flags_of_the_other_form(
         said = "The weights of the model are rounded here" in Path(path).read_text("utf-8")
         assert said == rounds
     assert sizes[0] < sizes[1]
-    with pytest.raises(SystemExit, match=r"--int8 is for a folder, not .*page\.html; leave it out"):
-        export([checkpoint, path, "--int8"])
-    with pytest.raises(SystemExit, match=r"--float32 is for a file that ends in \.html"):
-        export([checkpoint, str(tmp_path / "onnx"), "--float32"])
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "named"),
+    [
+        ("page.html", "--int8", r"--int8 is for a folder, not .*page\.html"),
+        ("onnx", "--float32", r"--float32 is for a file .*\.html"),
+    ],
+)
+def test_export_refuses_a_flag_of_the_other_form(
+    tmp_path: Path, name: str, flag: str, named: str
+) -> None:
+    checkpoint = save_checkpoint(tmp_path / "model")
+    with pytest.raises(SystemExit, match=named):
+        load_command("export").main([checkpoint, str(tmp_path / name), flag])

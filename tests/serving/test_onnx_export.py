@@ -136,11 +136,16 @@ def test_export_names_a_full_folder_and_a_missing_package(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"^export\.py: .* exists and is not empty; name a new"):
+    with pytest.raises(SystemExit, match="exists and is not empty"):
         load_command("export").main([str(root / "classifier"), str(tmp_path)])
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_export_names_the_packages_that_it_lacks(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(onnx_export, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match=r"needs onnx, onnxruntime, onnxscript: pip install 'sase"):
+    with pytest.raises(SystemExit, match=r"onnx, onnxruntime, onnxscript: .*sase_hf\[onnx\]"):
         load_command("export").main([str(root / "classifier"), str(tmp_path / "onnx")])
 
 
@@ -148,7 +153,7 @@ def test_export_names_the_command_of_a_translation_model(tmp_path: Path) -> None
     """The exporter fails on it with pages of its own."""
     tiny_translator().save_pretrained(tmp_path / "model")
     build_translation_tokenizer(["a dog runs"]).save_pretrained(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"has no ONNX export; scripts/predict\.py t"):
+    with pytest.raises(ValueError, match=r"no ONNX export; scripts/predict\.py"):
         export(str(tmp_path / "model"), tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
@@ -301,19 +306,28 @@ def test_export_prints_a_command_that_works_without_torch(root: Path) -> None:
     assert_same_answers(json.loads(printed), expected)
 
 
-def test_predictor_names_a_wrong_input_and_what_is_missing(
+@pytest.mark.parametrize(
+    ("name", "inputs", "expected"),
+    [
+        ("classifier", ["Good!", 7], r"input 1 .* is 7; .* a text"),
+        ("nli", "Good!", r"input 0 .* is 'Good!'; .*\"text_pair\""),
+    ],
+)
+def test_predictor_names_a_wrong_input(root: Path, name: str, inputs: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        Predictor(root / "onnx" / name)(inputs)
+
+
+def test_predictor_names_a_missing_graph(root: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no model\.onnx; scripts/export\.py"):
+        Predictor(root / "nli")
+    with pytest.raises(FileNotFoundError, match=r"no model_int8\.onnx; .* --int8"):
+        Predictor(root / "onnx" / "nli", int8=True)
+
+
+def test_predictor_names_the_package_that_it_lacks(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, inputs, expected in (
-        ("classifier", ["Good!", 7], r"input 1 \(from 0\) is 7; this model reads a text"),
-        ("nli", "Good!", r"input 0 .*this model reads \{\"text\": \.\.\., \"text_pair\""),
-    ):
-        with pytest.raises(ValueError, match=expected):
-            Predictor(root / "onnx" / name)(inputs)
-    with pytest.raises(FileNotFoundError, match=r"no model\.onnx; scripts/export\.py writes it"):
-        Predictor(root / "nli")
-    with pytest.raises(FileNotFoundError, match=r"no model_int8\.onnx; scripts/export\.py --int8"):
-        Predictor(root / "onnx" / "nli", int8=True)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match=r"pip install onnxruntime"):
         Predictor(root / "onnx" / "nli")
@@ -370,7 +384,7 @@ def test_predictor_command_refuses_a_foreign_file_in_one_line(root: Path) -> Non
 def test_predictor_names_a_damaged_record(root: Path, tmp_path: Path, content: str) -> None:
     folder = Path(shutil.copytree(root / "onnx" / "nli", tmp_path / "nli"))
     (folder / "export.json").write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"export\.json is damaged: .*Restore it, or delete it"):
+    with pytest.raises(ValueError, match=r"export\.json is damaged"):
         Predictor(folder)
 
 

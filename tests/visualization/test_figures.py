@@ -46,7 +46,20 @@ def test_figure_cells_are_the_strengths_of_all_hops_and_of_each() -> None:
     edges = axes.collections[0].get_coordinates()[0, :, 0]
     for word, start, end in zip(words, edges, edges[1:], strict=False):
         assert start < word.get_position()[0] < end, "a word stands above its cells"
+
+
+def test_figure_names_what_is_predicted_and_what_is_true() -> None:
+    figure = attention_figure(result("good but dear", true_label="2 stars"), "A title")
     assert {"A title", "predicted (0.750): 4 stars\ntrue label: 2 stars"} <= set(texts(figure))
+
+
+def test_figure_names_both_texts_of_a_pair() -> None:
+    pair = attention_figure(pair_result("all sleep now", "none is awake"))
+    titles = [axes.get_title("left") for axes in pair.axes[:2]]
+    assert titles == ["predicted (0.500): neutral\nFirst text", "Second text"]
+
+
+def test_figure_draws_contributions_on_a_scale_of_their_own() -> None:
     figure = attention_figure(explained("good but dear", [1.0, 0.0, -2.0], label="other"))
     why = figure.axes[0].collections[1]
     assert why.get_array().tolist() == [[1, 0, -2]]
@@ -56,9 +69,6 @@ def test_figure_cells_are_the_strengths_of_all_hops_and_of_each() -> None:
     assert speaks_for[2] > speaks_for[0], "blue"
     assert min(neutral) > 0.9, "paper"
     assert {"why", "against: −2.00 or less", "for: +2.00 or more"} <= set(texts(figure))
-    pair = attention_figure(pair_result("all sleep now", "none is awake"))
-    titles = [axes.get_title("left") for axes in pair.axes[:2]]
-    assert titles == ["predicted (0.500): neutral\nFirst text", "Second text"]
 
 
 def test_figure_wraps_long_texts_and_says_what_it_leaves_out() -> None:
@@ -75,7 +85,13 @@ def test_figure_wraps_long_texts_and_says_what_it_leaves_out() -> None:
     ]
     assert sum(len(rows[0]) for rows in cells(figure)) == MAX_WORDS
     assert len(cells(figure)) > 2, "long texts are wrapped"
+
+
+def test_figure_of_an_empty_text_says_so() -> None:
     assert "The text is empty." in texts(attention_figure(result("")))
+
+
+def test_figure_shortens_long_words_labels_and_titles() -> None:
     words = "Long names " * 50
     endless = result("x" * 10**6, label=words)
     figure = comparison_figure({words: endless, "b": endless}, words)
@@ -91,11 +107,17 @@ def test_comparison_figure_has_a_column_for_each_model_and_one_scale() -> None:
     assert left.get_title("left").startswith("without penalty\n")
     assert right.get_title("left").startswith("with penalty\n")
     assert left.collections[0].norm.vmax == right.collections[0].norm.vmax == 1
-    dark = comparison_figure(results, theme="dark")
+
+
+def test_dark_figure_has_light_words_on_dark_paper() -> None:
+    light, dark = (attention_figure(result("fine"), theme=theme) for theme in ("light", "dark"))
     inks = [to_rgb(text.get_color()) for text in dark.findobj(Text) if text.get_text()]
     assert min(map(min, inks)) > 0.5, "no dark word on the dark paper"
-    assert dark.get_facecolor() < (0.1, 0.1, 0.1) < (0.9, 0.9, 0.9) < figure.get_facecolor()
-    with pytest.raises(ValueError, match="theme is 'blue'; allowed are light, dark"):
+    assert dark.get_facecolor() < (0.1, 0.1, 0.1) < (0.9, 0.9, 0.9) < light.get_facecolor()
+
+
+def test_figure_names_a_theme_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match=r"'blue'.* light, dark"):
         attention_figure(result("fine"), theme="blue")
 
 
@@ -122,12 +144,15 @@ def test_save_figure_writes_the_same_bytes_for_the_same_figure(tmp_path: Path) -
         for path in (one, other):
             save_figure(attention_figure(result("fine")), path)
         assert one.read_bytes() == other.read_bytes()
-    with pytest.raises(ValueError, match=r"'page.html'; the name must end in .png or .svg"):
+
+
+def test_save_figure_names_a_file_of_another_form(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"'page\.html'.*\.png or \.svg"):
         save_figure(Figure(), tmp_path / "page.html")
 
 
 def test_figures_without_matplotlib_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"need matplotlib: pip install 'sase_hf\[viz\]'"):
+    with pytest.raises(ImportError, match=r"matplotlib.*sase_hf\[viz\]"):
         attention_figure(result("fine"))

@@ -32,7 +32,7 @@ def test_selection_takes_predictions_label_by_label(
 
 
 def test_selection_refuses_what_it_cannot_draw() -> None:
-    with pytest.raises(ValueError, match="select is 'best'; allowed are confident, wrong, random"):
+    with pytest.raises(ValueError, match=r"'best'.* confident, wrong, random"):
         select_predictions(RESULTS, "best")
-    with pytest.raises(ValueError, match="none of 7 predictions is confident with min_score"):
+    with pytest.raises(ValueError, match=r"none of 7 .* min_score"):
         select_predictions(RESULTS, min_score=1.0)
