@@ -46,7 +46,8 @@ class _Split:
     """The rows of a split, each text and label digested once."""
 
     def __init__(self, name: str, rows: Dataset) -> None:
-        self.name, self.rows = name, rows
+        self.name = name
+        self.rows = rows
         self.has_labels = "label" in rows.column_names
         self._texts: dict[tuple[str, ...], np.ndarray] = {}
 
@@ -86,7 +87,7 @@ def _warn_of_contradictions(split: _Split, columns: tuple[str, ...]) -> None:
 def _warn_of_overlap(earlier: _Split, later: _Split, columns: tuple[str, ...]) -> None:
     is_known = np.isin(later.texts(columns), earlier.texts(columns))
     num_known = int(is_known.sum())
-    if not num_known:
+    if num_known == 0:
         return
     note = (
         f"{num_known:,} of {len(is_known):,} {later.name} texts are also in the {earlier.name} rows"

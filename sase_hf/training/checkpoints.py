@@ -21,6 +21,7 @@ from transformers.utils import CONFIG_NAME
 
 from ..data.trained_columns import ROWS_NAME
 from ..models.checked_files import sha256_of
+from ..utils.errors import refusal
 from ..utils.files import FilePath, flush_to_disk, write_text
 from ..utils.privacy import redact
 
@@ -72,10 +73,11 @@ def newest_complete_checkpoint(output_dir: FilePath) -> Path:
             return folder
         logger.warning(f"skipping the incomplete checkpoint {folder}: {reason}")
         reasons.append(f"{folder.name}: {reason}")
+    why_none = "; ".join(reasons) or "it holds none"
     raise FileNotFoundError(
-        f"no complete checkpoint in {output_dir} to resume from ("
-        f"{'; '.join(reasons) or 'it holds none'}). Restore one, or choose another "
-        "--output_dir; where none was ever complete, --resume_from_checkpoint auto begins anew"
+        f"no complete checkpoint in {output_dir} to resume from ({why_none}). Restore one, or "
+        "choose another --output_dir; where none was ever complete, --resume_from_checkpoint auto "
+        "begins anew"
     )
 
 
@@ -134,12 +136,13 @@ def check_unused(output_dir: FilePath) -> None:
     # The state is the last file of a trained model: without it, a model of a run is a torn one.
     is_torn = ROWS_NAME in names and TRAINER_STATE_NAME not in names
     if CONFIG_NAME in names and not is_torn:
-        raise ValueError(
-            f"--output_dir {folder} is not empty, it holds a trained model; choose another folder"
+        raise refusal(
+            f"--output_dir {folder} is not empty, it holds a trained model", "choose another folder"
         )
     checkpoints = list_checkpoints(folder)
-    is_begun = ROWS_NAME in names and not any(map(_was_complete, checkpoints))
-    if names and not is_begun:
+    was_any_complete = any(map(_was_complete, checkpoints))
+    has_only_begun = ROWS_NAME in names and not was_any_complete
+    if names and not has_only_begun:
         raise ValueError(
             f"--output_dir {folder} is not empty. Continue its run with --resume_from_checkpoint, "
             "or choose another folder"
@@ -150,17 +153,24 @@ def check_unused(output_dir: FilePath) -> None:
 
 def check_same_rows(output_dir: FilePath, source: Mapping[str, Any], process: int = 0) -> None:
     """Raise ValueError if the run in a folder trains on other rows; the first run writes which."""
-    path, given = Path(output_dir, ROWS_NAME), json.loads(json.dumps(redact(source)))
-    if path.is_file():
-        began = json.loads(path.read_text(encoding="utf-8"))  # by an older version with less
-        if changed := [name for name, value in began.items() if given.get(name) != value]:
-            other = ", ".join(f"{name} {began[name]} and not {given.get(name)}" for name in changed)
-            raise ValueError(
-                f"the run in {output_dir} trains on other rows, {other}; choose another "
-                "--output_dir"
-            )
-    elif process == 0:
-        write_text(path, json.dumps(given))
+    path = Path(output_dir, ROWS_NAME)
+    rows_text = json.dumps(redact(source))
+    if not path.is_file():
+        if process == 0:
+            write_text(path, rows_text)
+        return
+    rows = json.loads(rows_text)
+    first_rows = json.loads(path.read_text(encoding="utf-8"))
+    changes = [
+        f"{name} {value} and not {rows.get(name)}"
+        for name, value in first_rows.items()
+        if rows.get(name) != value
+    ]
+    if changes:
+        raise refusal(
+            f"the run in {output_dir} trains on other rows, {', '.join(changes)}",
+            "choose another --output_dir",
+        )
 
 
 def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | None:
@@ -168,15 +178,17 @@ def checkpoint_to_resume(requested: str | None, output_dir: FilePath) -> Path | 
 
     `true` and `auto` take the newest complete one; `auto` may find that there was none yet.
     """
-    choice = (requested or "false").lower()
-    was_any_complete = any(map(_was_complete, list_checkpoints(output_dir)))
-    if choice == "false" or (choice == "auto" and not was_any_complete):
+    if requested is None or requested.lower() in ("", "false"):
+        return None
+    choice = requested.lower()
+    if choice == "auto" and not any(map(_was_complete, list_checkpoints(output_dir))):
         return None
     if choice in ("true", "auto"):
         return newest_complete_checkpoint(output_dir)
-    if (reason := why_incomplete(str(requested))) is not None:
+    reason = why_incomplete(requested)
+    if reason is not None:
         raise ValueError(
             f"cannot resume from {requested}: {reason}. Give --resume_from_checkpoint no value to "
             "take the newest complete one in --output_dir"
         )
-    return Path(str(requested))
+    return Path(requested)

@@ -9,7 +9,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import Trainer, TrainerCallback
+from torch.utils.data import DataLoader
+from transformers import (
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers import __version__ as transformers_version
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, rotate_checkpoints
 
@@ -24,13 +31,20 @@ PROGRESS_NAME = "progress.json"
 
 @dataclass
 class Progress:
-    """The state of a run that the stock `Trainer` forgets at a stop."""
+    """The state of a run that the stock `Trainer` forgets at a stop.
 
-    logged_updates: int = 0  # up to the last log
-    logged_loss: float = 0.0  # the sum of their losses, over all processes
-    loss: float = 0.0  # the sum of the losses since then
-    sums: list[float] = field(default_factory=list)  # `output_sums` of all processes
-    updates: int = 0  # up to the checkpoint
+    logged_updates: the updates up to the last log.
+    logged_loss: the sum of their losses, over all processes.
+    loss: the sum of the losses since the last log.
+    sums: the `output_sums` of all processes.
+    updates: the updates up to the checkpoint.
+    """
+
+    logged_updates: int = 0
+    logged_loss: float = 0.0
+    loss: float = 0.0
+    sums: list[float] = field(default_factory=list)
+    updates: int = 0
     has_stopped_early: bool = False
 
 
@@ -71,8 +85,8 @@ class ResumableTrainer(Trainer, TrainerCallback):
             self.progress = Progress(**json.loads(path.read_text(encoding="utf-8")))
         output: TrainOutput = super().train(resume_from_checkpoint, *args, **kwargs)
         # If the last update has no checkpoint, the rest of the run saves the model.
-        last = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-        if self.is_asked_to_stop() and Path(str(self.args.output_dir), last).is_dir():
+        checkpoint = _checkpoint_of(str(self.args.output_dir), self.state.global_step)
+        if self.is_asked_to_stop() and checkpoint.is_dir():
             self.end()
             raise Terminated
         return output._replace(training_loss=output.metrics["train_loss"])  # as `log` corrected it
@@ -86,19 +100,24 @@ class ResumableTrainer(Trainer, TrainerCallback):
                 "constraints.txt names"
             )
 
-    def set_initial_training_values(self, args: Any, dataloader: Any) -> Any:
+    def set_initial_training_values(
+        self, args: TrainingArguments, dataloader: DataLoader[Any]
+    ) -> Any:
         """Plan no more epochs for a complete run; the stock `Trainer` would make an update."""
         self.called.add("set_initial_training_values")
         values = super().set_initial_training_values(args, dataloader)
-        updates_per_epoch, max_steps = values[1], values[-1]
+        updates_per_epoch = values[1]
+        max_steps = values[-1]
         if self.progress.updates < max_steps and not self.progress.has_stopped_early:
             return values
         logger.warning("the run is already complete; resuming makes no update")
-        return (self.progress.updates // updates_per_epoch, *values[1:])
+        num_epochs = self.progress.updates // updates_per_epoch
+        return (num_epochs, *values[1:])
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log mean losses over the updates before a stop and after it."""
-        progress, updates = self.progress, self.state.global_step
+        progress = self.progress
+        updates = self.state.global_step
         if "loss" in logs:
             loss = self.gathered_loss()
             logs["loss"] = loss / (updates - progress.logged_updates)
@@ -128,22 +147,25 @@ class ResumableTrainer(Trainer, TrainerCallback):
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Save a checkpoint, declare it complete, and only then delete older ones."""
         self.called.add("_save_checkpoint")
-        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        limit = self.args.save_total_limit
+        self.args.save_total_limit = None
         try:
             super()._save_checkpoint(model, trial)
         finally:
             self.args.save_total_limit = limit
-        run, updates = self._get_output_dir(trial), self.state.global_step
+        updates = self.state.global_step
+        is_unplanned_end = updates < self.state.max_steps
         progress = replace(
             self.progress,
             loss=self.gathered_loss(),
             sums=self.accelerator.reduce(self.output_sums, reduction="sum").tolist(),
             updates=updates,
-            has_stopped_early=self.control.should_training_stop and updates < self.state.max_steps,
+            has_stopped_early=self.control.should_training_stop and is_unplanned_end,
         )
         self.accelerator.wait_for_everyone()  # every process writes its own random state
         if self.args.should_save:
-            folder = Path(run, f"{PREFIX_CHECKPOINT_DIR}-{updates}")
+            run = self._get_output_dir(trial)
+            folder = _checkpoint_of(run, updates)
             (folder / PROGRESS_NAME).write_text(json.dumps(asdict(progress)), encoding="utf-8")
             write_manifest(folder)
             best = self.state.best_model_checkpoint
@@ -158,7 +180,9 @@ class ResumableTrainer(Trainer, TrainerCallback):
         self.accelerator.wait_for_everyone()
         self.accelerator.end_training()
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Continue the sums of a resumed run."""
         self.check_called("set_initial_training_values")
         self.loss_sum.fill_(self.progress.loss)
@@ -166,20 +190,33 @@ class ResumableTrainer(Trainer, TrainerCallback):
         if self.progress.sums and self.accelerator.is_main_process:  # a log adds those of processes
             self.output_sums += torch.tensor(self.progress.sums, device=args.device)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Save if the run was asked to stop."""
         self._stops = self.is_asked_to_stop()
         # A checkpoint of the last update of an epoch would lack the evaluation after it.
         is_last = control.should_training_stop or state.epoch == int(state.epoch)
-        control.should_save |= self._stops and not is_last
+        if self._stops and not is_last:
+            control.should_save = True
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Save if the run was asked to stop in the last update."""
-        control.should_save |= self._stops
+        if self._stops:
+            control.should_save = True
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """End a run where it can be resumed."""
         self.check_called("_save_checkpoint")
         if self._stops:
             self.end()  # the checkpoint is complete only when the first process says so
             raise Terminated
+
+
+def _checkpoint_of(run: str, updates: int) -> Path:
+    """Return the folder that `Trainer` gives the checkpoint after so many updates."""
+    return Path(run, f"{PREFIX_CHECKPOINT_DIR}-{updates}")
