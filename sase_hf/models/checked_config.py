@@ -8,8 +8,10 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-MAX_LAYER_SIZE, MAX_VOCAB_SIZE = 2**20, 2**27
-MAX_WEIGHT, MAX_SMOOTHING = 1000, 0.5
+MAX_LAYER_SIZE = 2**20
+MAX_VOCAB_SIZE = 2**27
+MAX_WEIGHT = 1000
+MAX_SMOOTHING = 0.5
 MAX_NUM_LABELS = 2**16  # without names
 
 
@@ -30,14 +32,16 @@ class CheckedConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Refuse misspelt names; leave out the pipelines that the package provides."""
-        own = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
+        fields_of_class = self.__annotations__.keys() - PreTrainedConfig.__annotations__.keys()
         for name in sorted(kwargs.keys() - self.attribute_map.keys()):
-            close = difflib.get_close_matches(name, own, n=1, cutoff=0.8)
+            close = difflib.get_close_matches(name, fields_of_class, n=1, cutoff=0.8)
             if close and not hasattr(type(self), name):
                 raise TypeError(f"there is no field {name!r}; did you mean {close[0]!r}?")
-        tasks = kwargs.pop("custom_pipelines", None) or {}
-        if kept := {task: tasks[task] for task in tasks if task not in self.local_pipelines}:
-            kwargs["custom_pipelines"] = kept
+        pipelines = dict(kwargs.pop("custom_pipelines", None) or {})
+        for task in self.local_pipelines:
+            pipelines.pop(task, None)
+        if pipelines:
+            kwargs["custom_pipelines"] = pipelines
         super().__post_init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -56,23 +60,27 @@ class CheckedConfig(PreTrainedConfig):
         Their type is checked again, because an alias of `attribute_map` bypasses `strict`.
         """
         for name in names:
-            most, size = largest.get(name, MAX_LAYER_SIZE), getattr(self, name)
+            size = getattr(self, name)
+            most = largest.get(name, MAX_LAYER_SIZE)
             if not isinstance(size, int) or not 1 <= size <= most:
                 raise ValueError(f"{name} is {size!r}; it must be from 1 to {most}, an integer")
 
     def check_rates(self, *names: str) -> None:
         """Refuse rates outside [0, 1); None is 0."""
         for name in names:
-            if not 0 <= (rate := getattr(self, name) or 0) < 1:
+            rate = getattr(self, name) or 0
+            if not 0 <= rate < 1:
                 raise ValueError(f"{name} is {rate}; it must be at least 0 and below 1")
 
     def check_weights(self, *names: str) -> None:
         """Refuse numbers that are negative, or so large that nothing else is learnt."""
         for name in names:
-            if not 0 <= (value := getattr(self, name)) <= MAX_WEIGHT:
+            value = getattr(self, name)
+            if not 0 <= value <= MAX_WEIGHT:
                 raise ValueError(f"{name} is {value}; it must be from 0 to {MAX_WEIGHT}")
 
     def check_label_smoothing(self) -> None:
         """Refuse a share of the target probability that hides which label is right."""
-        if not 0 <= (share := getattr(self, "label_smoothing", 0)) <= MAX_SMOOTHING:
+        share = getattr(self, "label_smoothing", 0)
+        if not 0 <= share <= MAX_SMOOTHING:
             raise ValueError(f"label_smoothing is {share}; it must be from 0 to {MAX_SMOOTHING}")

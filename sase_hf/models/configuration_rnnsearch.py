@@ -72,7 +72,8 @@ class RNNSearchConfig(CheckedConfig):
         self.check_label_smoothing()
         self.check_weights("initializer_range")
         for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
-            if not 0 <= (token := getattr(self, name)) < self.vocab_size:
+            token = getattr(self, name)
+            if not 0 <= token < self.vocab_size:
                 raise ValueError(
                     f"{name} is {token}; it must be below vocab_size={self.vocab_size}"
                 )

@@ -9,7 +9,8 @@ from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from .checked_config import MAX_LAYER_SIZE, MAX_VOCAB_SIZE, CheckedConfig, flag
 
-MAX_KERNEL_SIZE, MAX_NUM_KERNELS = 1024, 100
+MAX_KERNEL_SIZE = 1024
+MAX_NUM_KERNELS = 100
 MAX_INNER_LAYERS = 1000
 # These encoders of transformers accept word vectors, and padding does not change their outputs.
 INNER_TYPES = (
@@ -55,7 +56,22 @@ NUMBERS_PER_LABEL = {
     "target_mean": (-1e30, 1e30, " from -1e30 to 1e30"),
     "target_deviation": (1e-30, 1e30, " from 1e-30 to 1e30"),  # float32 holds little more
 }
-FOR_ONE_LABEL = ("label_smoothing", "class_weights", "answer_threshold", "answer_error")
+# The only problem type for which a field may differ from its default.
+PROBLEM_OF_FIELD = {
+    "label_smoothing": "single_label_classification",
+    "class_weights": "single_label_classification",
+    "answer_threshold": "single_label_classification",
+    "answer_error": "single_label_classification",
+    "target_mean": "regression",
+    "target_deviation": "regression",
+}
+# The encoder without which a field must keep its default.
+ENCODER_OF_FIELD = {
+    "lstm_shortcuts": "bilstm",
+    "relation_weights": "relation_network",
+    "relation_window": "relation_network",
+    "encoder_config": "auto_model",
+}
 DERIVED = ("hidden_size", "projection_dim", "num_hidden_layers")
 # A caller may choose these, a file may not: transformers fetches some of them from the Hub.
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
@@ -227,12 +243,17 @@ class SelfAttentiveConfig(CheckedConfig):
                 "train anew with one of these, or load the model with the version that wrote it"
             )
         config_dict = {k: v for k, v in config_dict.items() if k not in IMPLEMENTATIONS}
-        maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
-        kwargs |= {name: labels for name, labels in maps.items() if labels is not None}
-        kwargs |= {name: kwargs.pop(name) for name in DERIVED if name in kwargs}
-        made = super().from_dict(config_dict, **kwargs)
-        (made[0] if isinstance(made, tuple) else made).validate()
-        return made
+        label_maps = _both_label_maps(kwargs.pop("id2label", None), kwargs.pop("label2id", None))
+        for name, labels in label_maps.items():
+            if labels is not None:
+                kwargs[name] = labels
+        for name in DERIVED:
+            if name in kwargs:
+                kwargs[name] = kwargs.pop(name)
+        loaded = super().from_dict(config_dict, **kwargs)
+        config = loaded[0] if isinstance(loaded, tuple) else loaded
+        config.validate()
+        return loaded
 
     @classmethod
     def from_json_file(cls, json_file: Any) -> Any:
@@ -302,32 +323,40 @@ class SelfAttentiveConfig(CheckedConfig):
         self._check_encoder()
         self._check_sizes()
         self._check_numbers()
-        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
-            raise ValueError(
-                f"pad_token_id is {self.pad_token_id}; it must be None or below "
-                f"vocab_size={self.vocab_size}"
-            )
+        self._check_labels()
+        self._check_fields_of_problem()
+
+    def _check_labels(self) -> None:
         if not self.num_labels:
             raise ValueError(f"num_labels is {self.num_labels}; give 1 or more, or id2label")
         names: dict[Any, str] = dict(self.id2label or {})
-        if sorted(names) != list(range(len(names))) or len(set(names.values())) != len(names):
+        has_each_id = sorted(names) == list(range(len(names)))
+        if not has_each_id or len(set(names.values())) != len(names):
             raise ValueError(
                 f"id2label is {names}; each id from 0 to {len(names) - 1} must have its own name"
             )
         if self.label2id != {name: index for index, name in names.items()}:
             raise ValueError(f"label2id is {self.label2id}, but id2label is {names}; leave one out")
-        single = (None, "single_label_classification")
-        kinds_of: dict[str, tuple[Any, ...]] = dict.fromkeys(FOR_ONE_LABEL, single)
-        kinds_of |= dict.fromkeys(("target_mean", "target_deviation"), ("regression",))
-        for name, kinds in kinds_of.items():
-            value, off = getattr(self, name), getattr(SelfAttentiveConfig, name)
-            if value and value != off and self.problem_type not in kinds:
-                fault = f"{name} is {value}, but problem_type is {self.problem_type!r}"
-                raise ValueError(f"{fault}; set it to {off}")
+
+    def _check_fields_of_problem(self) -> None:
+        problem_type = self.problem_type or "single_label_classification"
+        for name, problem_of_field in PROBLEM_OF_FIELD.items():
+            value = getattr(self, name)
+            default = getattr(SelfAttentiveConfig, name)
+            if value and value != default and problem_type != problem_of_field:
+                raise ValueError(
+                    f"{name} is {value}, but problem_type is {self.problem_type!r}; set it to "
+                    f"{default}"
+                )
 
     def _check_sizes(self) -> None:
         hints = {**SelfAttentiveConfig.__annotations__, "hidden_size": int}
         self.check_sizes([name for name, hint in hints.items() if hint is int], MAX_SIZES)
+        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(
+                f"pad_token_id is {self.pad_token_id}; it must be None or below "
+                f"vocab_size={self.vocab_size}"
+            )
         window = self.relation_window
         if window is not None and not 1 <= window <= MAX_LAYER_SIZE:
             raise ValueError(
@@ -355,9 +384,10 @@ class SelfAttentiveConfig(CheckedConfig):
             )
         for name, (least, most, form) in NUMBERS_PER_LABEL.items():
             numbers = getattr(self, name)
-            if numbers is not None and not (
-                len(numbers) == self.num_labels and all(least <= n <= most for n in numbers)
-            ):
+            if numbers is None:
+                continue
+            are_in_range = all(least <= number <= most for number in numbers)
+            if len(numbers) != self.num_labels or not are_in_range:
                 raise ValueError(
                     f"{name} is {list(numbers)}; it must be None or {self.num_labels} finite "
                     f"numbers{form}: one for each label"
@@ -376,17 +406,9 @@ class SelfAttentiveConfig(CheckedConfig):
                 "encoder='auto_model' needs encoder_config, the config of that model; let "
                 "sase_hf.build_on_encoder or train.py --encoder_name_or_path make both"
             )
-        switches = {
-            "lstm_shortcuts": "bilstm",
-            "relation_weights": "relation_network",
-            "relation_window": "relation_network",
-            "encoder_config": "auto_model",
-        }
-        for name, encoder in switches.items():
-            if (
-                getattr(self, name) != getattr(SelfAttentiveConfig, name)
-                and self.encoder != encoder
-            ):
+        for name, encoder in ENCODER_OF_FIELD.items():
+            is_set = getattr(self, name) != getattr(SelfAttentiveConfig, name)
+            if is_set and self.encoder != encoder:
                 raise ValueError(f"{name} needs encoder={encoder!r}, not {self.encoder!r}")
         if self.penalty == "kl" and self.attention_function != "softmax":
             raise ValueError(
@@ -403,29 +425,30 @@ def _checked_encoder_config(config: PreTrainedConfig | dict[str, Any]) -> PreTra
     Other fields could name files or code, such as `auto_map` and `attn_implementation`. ValueError:
     it is no such encoder, a number is too large for any machine, or a field has the wrong type.
     """
-    given = config.to_dict() if isinstance(config, PreTrainedConfig) else config
-    model_type = given.get("model_type")
+    written = config.to_dict() if isinstance(config, PreTrainedConfig) else config
+    model_type = written.get("model_type")
     if model_type not in INNER_TYPES:
         raise ValueError(
             f"encoder_config has the model_type {model_type!r}; encoder='auto_model' can be one of "
             f"{', '.join(INNER_TYPES)}"
         )
-    further = UNDECLARED_FIELDS.get(model_type, {})
-    for name in further.keys() & given.keys():
-        if type(given[name]) is not further[name]:
+    undeclared = UNDECLARED_FIELDS.get(model_type, {})
+    for name in undeclared.keys() & written.keys():
+        if type(written[name]) is not undeclared[name]:
             raise ValueError(
-                f"encoder_config has {name}={given[name]!r}; it must be a {further[name].__name__}"
+                f"encoder_config has {name}={written[name]!r}; it must be a "
+                f"{undeclared[name].__name__}"
             )
-    kind: Any = CONFIG_MAPPING[model_type]
-    declared = {field.name for field in fields(kind)} - {"dtype", "transformers_version"}
-    known = (declared | further.keys()) & given.keys()
-    made: PreTrainedConfig = kind(**{name: given[name] for name in known})
-    layers = made.attribute_map.get("num_hidden_layers", "num_hidden_layers")
-    for name, value in vars(made).items():
-        most = MAX_INNER_LAYERS if name == layers else MAX_VOCAB_SIZE
+    config_class: type[PreTrainedConfig] = CONFIG_MAPPING[model_type]
+    declared = {field.name for field in fields(config_class)} - {"dtype", "transformers_version"}
+    read_by_model = (declared | undeclared.keys()) & written.keys()
+    checked = config_class(**{name: written[name] for name in read_by_model})
+    name_of_layers = checked.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+    for name, value in vars(checked).items():
+        most = MAX_INNER_LAYERS if name == name_of_layers else MAX_VOCAB_SIZE
         if isinstance(value, int | float) and not value <= most:
             raise ValueError(f"encoder_config has {name}={value}; it must be at most {most}")
-    return made
+    return checked
 
 
 def _both_label_maps(id2label: Any, label2id: Any) -> dict[str, Any]:
