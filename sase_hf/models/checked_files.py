@@ -21,10 +21,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
-from transformers import CONFIG_MAPPING, PreTrainedConfig
+from transformers import (
+    CONFIG_MAPPING,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import CONFIG_NAME
+
+from .checked_config import CheckedConfig
 
 CHECKSUMS_NAME = "SHA256SUMS"  # as `sha256sum *.safetensors` writes it and `sha256sum -c` reads it
 TOKENIZER_NAME = "tokenizer.json"
@@ -54,20 +60,30 @@ _DECIDING_TOKENIZER_FIELDS = (
 _DECIDING_FIELDS = ("architectures", "model_type")
 _NAMES_OF_LABELS = {"id2label", "label2id"}
 
+Json = Mapping[str, object]  # the object in a JSON file
+Difference = tuple[str, object, object]  # the name of a field, its saved value and the current one
+
 
 @dataclass(frozen=True)
 class SavedParts:
-    """What `SHA256SUMS` says of a checkpoint; None for a part that it does not name."""
+    """What `SHA256SUMS` says of a checkpoint; None for a part that it does not name.
 
-    weights: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by the name of the file
-    config: Mapping[str, Any] | None = None  # the deciding fields, as in config.json
-    tokenizer: str | None = None  # a digest by `tokenizer_digest`
+    Attributes:
+        weights: SHA-256 by the name of the file.
+        config: The deciding fields, as in config.json.
+        tokenizer: A digest by `tokenizer_digest`.
+    """
+
+    weights: Mapping[str, str] = field(default_factory=dict)
+    config: Json | None = None
+    tokenizer: str | None = None
 
     @classmethod
     def read(cls, path: Path) -> "SavedParts":
         """Read `SHA256SUMS`; a comment that is not understood is passed over."""
         weights: dict[str, str] = {}
-        config, tokenizer = None, None
+        config = None
+        tokenizer = None
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith(f"# {CONFIG_NAME} "):
                 config = _parsed(line.removeprefix(f"# {CONFIG_NAME} "))
@@ -89,7 +105,7 @@ class SavedParts:
 
 def write_checksums(
     folder: str | os.PathLike[str],
-    config: Mapping[str, Any] | None = None,
+    config: Json | None = None,
     tokenizer: str | None = None,
 ) -> None:
     """Write the SHA-256 of the weights in a folder, and the parts that belong to them."""
@@ -123,7 +139,7 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def deciding_fields(content: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
+def deciding_fields(content: Json, config_class: type[CheckedConfig]) -> dict[str, object]:
     """Return the fields of a config.json that decide the answer of a model."""
     declared = config_class.__annotations__.keys() - set(config_class.fields_of_training)
     names = sorted({*declared, *_DECIDING_FIELDS} & content.keys())
@@ -139,7 +155,7 @@ def tokenizer_digest(folder: Path) -> str | None:
     if backend is None:
         return None
     settings = _read_json(folder / TOKENIZER_CONFIG_NAME) or {}
-    content: dict[str, Any] = {
+    content = {
         "backend": {key: backend[key] for key in backend.keys() - {*_STATE_OF_TOKENIZER}},
         "settings": {name: settings.get(name) for name in _DECIDING_TOKENIZER_FIELDS},
         "legacy": [_read_json(folder / name) for name in LEGACY_TOKENIZER_NAMES],
@@ -148,25 +164,29 @@ def tokenizer_digest(folder: Path) -> str | None:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_parts(folder: Path, checkpoint: str, saved: SavedParts, config_class: Any) -> None:
+def check_parts(
+    folder: Path, checkpoint: str, saved: SavedParts, config_class: type[CheckedConfig]
+) -> None:
     """Raise ValueError if config or tokenizer in the folder of the weights are of other weights."""
     content = _read_json(folder / CONFIG_NAME)
     if content is not None and saved.config is not None:
         _check_config(content, checkpoint, saved.config, config_class)
     digest = tokenizer_digest(folder)
-    if None not in (digest, saved.tokenizer) and digest != saved.tokenizer:
+    if digest is not None and saved.tokenizer not in (None, digest):
         raise ValueError(
             f"{TOKENIZER_NAME} or {TOKENIZER_CONFIG_NAME} in {checkpoint} is not of the tokenizer "
             f"that the weights were saved with. {_way_out('the files of the tokenizer')}"
         )
 
 
-def check_tokenizer_of(model: Any, tokenizer: Any) -> None:
+def check_tokenizer_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> None:
     """Raise ValueError for a tokenizer of a folder other than the model's, and of other weights.
 
     The content is compared once as it is in the folder and once as it is saved now: either may be
     in the form of another version of transformers. A tokenizer without a folder is not compared.
     """
+    if tokenizer is None:
+        return
     expected = getattr(getattr(model, "base_model", None), "_tokenizer_digest", None)
     source = str(getattr(tokenizer, "name_or_path", ""))
     if expected is None or source == model.name_or_path or not os.path.isdir(source):
@@ -182,7 +202,7 @@ def check_tokenizer_of(model: Any, tokenizer: Any) -> None:
 
 
 def _check_config(
-    content: Mapping[str, Any], checkpoint: str, saved: Mapping[str, Any], config_class: Any
+    content: Json, checkpoint: str, saved: Json, config_class: type[CheckedConfig]
 ) -> None:
     """Raise ValueError for the first field of a config.json that is not as it was saved."""
     for name, value, current in _differences(saved, content, config_class):
@@ -193,41 +213,41 @@ def _check_config(
 
 
 def _differences(
-    saved: Mapping[str, Any], content: Mapping[str, Any], config_class: Any
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each field that is not as it was saved: its name, the saved value and the current.
+    saved: Json, content: Json, config_class: type[CheckedConfig]
+) -> Iterator[Difference]:
+    """Yield each field that is not as it was saved.
 
     A field that one side lacks has the default of the class. Labels that had no names may get some.
     """
     names = saved.keys() | deciding_fields(content, config_class).keys()
     for name in sorted(names - (_NAMES_OF_LABELS - saved.keys())):
         default = getattr(config_class, name, None)
-        value, current = saved.get(name, default), content.get(name, default)
+        value = saved.get(name, default)
+        current = content.get(name, default)
         if isinstance(value, Mapping) and isinstance(current, Mapping) and "model_type" in value:
-            for inner in _inner_differences(value, current):
-                yield f"{name}.{inner[0]}", *inner[1:]
+            for inner_name, inner_value, inner_current in _inner_differences(value, current):
+                yield f"{name}.{inner_name}", inner_value, inner_current
         elif _as_in_json(value) != _as_in_json(current):
             yield name, value, current
 
 
-def _as_in_json(value: Any) -> Any:
+def _as_in_json(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _inner_differences(
-    saved: Mapping[str, Any], content: Mapping[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
+def _inner_differences(saved: Json, content: Json) -> Iterator[Difference]:
     """Yield the differing fields of the config of an inner model, but those of every config.
 
     A field that one side lacks has the default that the installed transformers has.
     """
-    known: Any = None
+    config_class: type[PreTrainedConfig] | None = None
     with suppress(KeyError):
-        known = CONFIG_MAPPING[content["model_type"]]
+        config_class = CONFIG_MAPPING[str(content["model_type"])]
     of_every_config = {entry.name for entry in fields(PreTrainedConfig)}
     for name in sorted((saved.keys() | content.keys()) - of_every_config):
-        default = getattr(known, name, None)
-        value, current = saved.get(name, default), content.get(name, default)
+        default = getattr(config_class, name, None)
+        value = saved.get(name, default)
+        current = content.get(name, default)
         if value != current and not name.startswith("_"):
             yield name, value, current
 
@@ -239,7 +259,7 @@ def _way_out(part: str) -> str:
     )
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parsed(text: str) -> dict[str, object] | None:
     try:
         content = json.loads(text)
     except ValueError:
@@ -247,7 +267,7 @@ def _parsed(text: str) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
+def _read_json(path: Path) -> dict[str, object] | None:
     """Return the object in a JSON file; None if there is none, which its own reader will say."""
     try:
         return _parsed(path.read_text(encoding="utf-8"))
@@ -255,7 +275,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _without_defaults(content: Any) -> Any:
+def _without_defaults(content: object) -> object:
     """Return JSON without what is null or false, which versions of tokenizers write or leave out.
 
     A special token is its text, however it is written; a merge of two parts is one text.
@@ -263,17 +283,15 @@ def _without_defaults(content: Any) -> Any:
     if isinstance(content, Mapping):
         if content.get("__type") == "AddedToken":
             return content.get("content")
-        kept = {name: _without_defaults(value) for name, value in content.items()}
-        return {name: v for name, v in kept.items() if v is not None and v is not False}
-    if _is_merge(content):
-        return " ".join(content)
-    return [_without_defaults(entry) for entry in content] if _is_list(content) else content
-
-
-def _is_list(content: Any) -> bool:
-    return isinstance(content, Iterable) and not isinstance(content, str)
-
-
-def _is_merge(content: Any) -> bool:
-    is_pair = isinstance(content, list) and len(content) == 2
-    return is_pair and all(isinstance(part, str) for part in content)
+        cleaned = {name: _without_defaults(value) for name, value in content.items()}
+        return {
+            name: value
+            for name, value in cleaned.items()
+            if value is not None and value is not False
+        }
+    if isinstance(content, str) or not isinstance(content, Iterable):
+        return content
+    entries = list(content)
+    if len(entries) == 2 and all(isinstance(entry, str) for entry in entries):
+        return " ".join(entries)
+    return [_without_defaults(entry) for entry in entries]

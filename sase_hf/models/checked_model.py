@@ -15,6 +15,7 @@ from transformers.modeling_utils import load_state_dict
 from transformers.utils import CONFIG_NAME, logging
 from transformers.utils.hub import cached_file
 
+from .checked_config import CheckedConfig
 from .checked_files import (
     CHECKSUMS_NAME,
     PART_NAMES,
@@ -42,6 +43,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
     reads_pairs = False
     accepts_loss_kwargs = True
     base_model_prefix = "encoder"
+    config: CheckedConfig
     _has_checked_weights = False
     # Of the tokenizer whose ids the word vectors of this base model are for; None: of any.
     _tokenizer_digest: str | None = None
@@ -56,7 +58,7 @@ class CheckedPreTrainedModel(PreTrainedModel):
             RuntimeError: If a weight has another shape than in the config, as in transformers.
         """
         loaded = super().from_pretrained(*args, **kwargs)
-        model: Any = loaded[0] if isinstance(loaded, tuple) else loaded
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
         if not model._has_checked_weights:  # transformers loads some formats by another method
             raise ValueError(
                 f"the weights in {model.name_or_path} were loaded and not checked: they are shards "
@@ -132,20 +134,24 @@ class CheckedPreTrainedModel(PreTrainedModel):
             setattr(self.config, name, value)
         super().save_pretrained(save_directory, is_main_process, state_dict, False, *args, **kwargs)
         if is_main_process:
-            for name, content in self.json_files.items():
-                text = json.dumps(content, indent=2) + "\n"
-                Path(save_directory, name).write_text(text, encoding="utf-8")
-            for path in Path(save_directory).glob("*.safetensors"):  # for their owner alone
-                shutil.copymode(Path(save_directory, "config.json"), path)
-            path = Path(save_directory, CONFIG_NAME)
-            config = json.loads(path.read_text(encoding="utf-8"))
-            fields = deciding_fields(config, type(self.config))
-            base: Any = self.base_model
-            write_checksums(save_directory, fields, base._tokenizer_digest)
+            self._write_beside_weights(Path(save_directory))
         if push_to_hub and is_main_process:  # saves once more, with this method
             names = ("commit_message", "create_pr", "max_shard_size", "private", "token")
             options = {name: kwargs[name] for name in names if name in kwargs}
             self.push_to_hub(kwargs.get("repo_id", Path(save_directory).name), **options)
+
+    def _write_beside_weights(self, folder: Path) -> None:
+        """Write `json_files` and `SHA256SUMS`; give the weights the mode of the config."""
+        for name, content in self.json_files.items():
+            text = json.dumps(content, indent=2) + "\n"
+            (folder / name).write_text(text, encoding="utf-8")
+        config_path = folder / CONFIG_NAME
+        for path in folder.glob("*.safetensors"):  # which transformers writes for their owner alone
+            shutil.copymode(config_path, path)
+        config = json.loads(config_path.read_text(encoding="utf-8"))
+        fields = deciding_fields(config, type(self.config))
+        base: Any = self.base_model
+        write_checksums(folder, fields, base._tokenizer_digest)
 
     def code_references(self) -> dict[str, Any]:
         """Return the config entries that name the code files beside the weights."""
@@ -282,13 +288,15 @@ def _folder_of_parts(files: list[str], load_config: Any) -> Path:
 
 def _check_values(files: list[str], model: Any, is_quantized: bool) -> None:
     """Raise ValueError unless the weights of the model are of a floating-point type and finite."""
-    expected, prefix = model.state_dict(), f"{model.base_model_prefix}."
+    expected = model.state_dict()
+    prefix = f"{model.base_model_prefix}."
+    where = f"the weights in {Path(files[0]).parent} are not"
     for name, weight in chain.from_iterable(load_state_dict(file).items() for file in files):
         # A base model and its heads load each other's checkpoints.
         names = {name, prefix + name, name.removeprefix(prefix)} & expected.keys()
-        if not any(expected[own].is_floating_point() for own in names) or weight.numel() == 0:
+        is_read_as_float = any(expected[name].is_floating_point() for name in names)
+        if not is_read_as_float or weight.numel() == 0:
             continue
-        where = f"the weights in {Path(files[0]).parent} are not"
         if not weight.is_floating_point() and not is_quantized:
             raise ValueError(
                 f"{where} of a floating-point type: {min(names)} {weight.dtype}. Save them as "
@@ -306,9 +314,13 @@ def is_of_model(name: str, model: Any) -> bool:
     heads have other names than those of their base models.
     """
     prefix = f"{model.base_model_prefix}."
-    part = name.removeprefix(prefix).partition(".")[0]
-    parts = {part for part, _ in chain(model.named_children(), model.base_model.named_children())}
-    return name.startswith(prefix) or part in parts
+    parts = {*dict(model.named_children()), *dict(model.base_model.named_children())}
+    return name.startswith(prefix) or _part_of(name.removeprefix(prefix)) in parts
+
+
+def _part_of(name: str) -> str:
+    """Return the part of the model that a weight belongs to, such as "classifier"."""
+    return name.partition(".")[0]
 
 
 def _check_names_and_shapes(model: Any, info: Any, load_config: Any) -> None:
@@ -318,12 +330,14 @@ def _check_names_and_shapes(model: Any, info: Any, load_config: Any) -> None:
     be new. A part that got any weight must have got all.
     """
     where = load_config.pretrained_model_name_or_path
-    own_class = type(model).__name__
-    architectures = model.config.architectures or [own_class]
-    is_whole = model.base_model is model or own_class in architectures
-    loaded = model.state_dict().keys() - info.missing_keys
-    begun = {model.base_model_prefix, *(name.partition(".")[0] for name in loaded)}
-    missing = sorted(n for n in info.missing_keys if is_whole or n.partition(".")[0] in begun)
+    class_name = type(model).__name__
+    architectures = model.config.architectures or [class_name]
+    is_whole = model.base_model is model or class_name in architectures
+    missing = sorted(info.missing_keys)
+    if not is_whole:
+        loaded = model.state_dict().keys() - info.missing_keys
+        begun_parts = {model.base_model_prefix, *map(_part_of, loaded)}
+        missing = [name for name in missing if _part_of(name) in begun_parts]
     if missing:
         raise ValueError(
             f"the weights in {where} lack {', '.join(missing[:3])}. Save the whole model with "
