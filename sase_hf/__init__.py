@@ -4,8 +4,6 @@ Importing this package registers its classes, so that the Auto classes and `pipe
 checkpoints without `trust_remote_code`. Saved checkpoints carry the code for everyone else.
 """
 
-from typing import Any
-
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.pipelines import PIPELINE_REGISTRY
 
@@ -37,7 +35,7 @@ STOCK_TASKS = ("text-classification", "sentiment-analysis")  # one task under tw
 
 def _register(family: Family) -> None:
     """Let the Auto classes and `pipeline` know a family."""
-    config: Any = family.config
+    config = family.config
     heads = tuple(family.heads.values())
     config.register_for_auto_class()
     family.base_model.register_for_auto_class("AutoModel")

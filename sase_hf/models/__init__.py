@@ -10,10 +10,10 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     Pipeline,
-    PreTrainedConfig,
 )
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from .checked_config import CheckedConfig
 from .checked_files import CHECKSUMS_NAME
 from .checked_model import CheckedPreTrainedModel
 from .configuration_rnnsearch import RNNSearchConfig
@@ -39,7 +39,7 @@ RETRIEVAL = "retrieval"
 class Family:
     """The facts of a model family that training, loading and cards read."""
 
-    config: type[PreTrainedConfig]  # `config.model_type` is the key in `FAMILIES`
+    config: type[CheckedConfig]  # `config.model_type` is the key in `FAMILIES`
     base_model: type[CheckedPreTrainedModel]  # the sentence encoder
     objective: Literal["labels", "translation"]  # the task that the heads learn
     # The head that each `--task` trains; that of `RETRIEVAL` learns from pairs without labels.

@@ -205,16 +205,17 @@ class HeadPath:
         """
         rows_or_labels = max(self.matrices.shape[-2], labels.shape[1])
         texts_at_once = max(1, BLOCK_SIZE // (rows_or_labels * self.first.shape[1]))
+        blocks = []
         with torch.autocast(self.matrices.device.type, enabled=False):
-            blocks = [
-                self._hops_of(slice(start, start + texts_at_once), labels)
-                for start in range(0, max(len(labels), 1), texts_at_once)
-            ]
+            for start in range(0, max(len(labels), 1), texts_at_once):
+                texts = slice(start, start + texts_at_once)
+                blocks.append(self._hops_of(texts, labels))
         return torch.cat(blocks)
 
     def _hops_of(self, texts: slice, labels: Tensor) -> Tensor:
         """Return `hops` of some of the texts."""
-        first, second = self.first[texts], self.second[texts]
+        first = self.first[texts]
+        second = self.second[texts]
         output = self._output(labels[texts])  # (c, K, b)
         matrices = self.matrices[texts]
         if self.matching is None:

@@ -33,14 +33,17 @@ class SentenceRows(Dense):
         module_input_name: str = "sentence_embedding",
     ) -> None:
         nn.Module.__init__(self)  # without weights
-        self.projection_dim, self.hidden_size = projection_dim, hidden_size
-        self.module_input_name = self.module_output_name = module_input_name
+        self.projection_dim = projection_dim
+        self.hidden_size = hidden_size
+        self.module_input_name = module_input_name
+        self.module_output_name = module_input_name
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Return the features; for a `MultiVectorEncoder` with the vectors (B, r, H), all real."""
         if self.module_input_name == _VECTORS:
             matrix: Tensor = features["sentence_embedding"]  # (B, r * H)
-            features[_VECTORS] = rows = matrix.unflatten(-1, (-1, self.hidden_size))
+            rows = matrix.unflatten(-1, (-1, self.hidden_size))
+            features[_VECTORS] = rows
             features["attention_mask"] = rows.new_ones(rows.shape[:2])
         return features
 

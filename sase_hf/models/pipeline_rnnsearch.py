@@ -13,6 +13,8 @@ logger = logging.get_logger(__name__)
 
 TASK = "aligned-translation"
 MAX_NEW_TOKENS = 2_000
+# With one of these keywords of `generate` the caller decides how long a translation may be.
+LENGTHS_OF_THE_CALLER = {"max_length", "max_new_tokens", "generation_config"}
 # A generation_config.json may ask for more, and for another form of the result.
 ONE_TRANSLATION = {"num_return_sequences": 1, "return_dict_in_generate": False}
 
@@ -45,7 +47,10 @@ class AlignedTranslationPipeline(Pipeline):
         check_tokenizer_of(self.model, self.tokenizer)
 
     def _sanitize_parameters(
-        self, truncation: Any = None, max_source_length: Any = None, **generate_kwargs: Any
+        self,
+        truncation: bool | str | None = None,
+        max_source_length: int | None = None,
+        **generate_kwargs: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         number = generate_kwargs.get("num_return_sequences") or 1
         if number > 1 or generate_kwargs.get("return_dict_in_generate"):
@@ -53,14 +58,17 @@ class AlignedTranslationPipeline(Pipeline):
                 f"the {TASK} pipeline returns one translation of a text, without scores of steps; "
                 "call model.generate for num_return_sequences and return_dict_in_generate"
             )
-        tokenizer_kwargs = {} if truncation is None else {"truncation": truncation}
-        if (limit := max_source_length) is not None:
-            if not isinstance(limit, int) or limit < 1:
-                raise ValueError(f"max_source_length is {limit!r}; it must be an integer from 1")
-            tokenizer_kwargs = {"truncation": True, "max_length": limit}
-        return tokenizer_kwargs, generate_kwargs, {}
+        if max_source_length is not None:
+            if not isinstance(max_source_length, int) or max_source_length < 1:
+                raise ValueError(
+                    f"max_source_length is {max_source_length!r}; it must be an integer from 1"
+                )
+            return {"truncation": True, "max_length": max_source_length}, generate_kwargs, {}
+        if truncation is not None:
+            return {"truncation": truncation}, generate_kwargs, {}
+        return {}, generate_kwargs, {}
 
-    def preprocess(self, input_: Any, **tokenizer_kwargs: Any) -> dict[str, Any]:
+    def preprocess(self, input_: object, **tokenizer_kwargs: Any) -> dict[str, Any]:
         """Tokenize one text."""
         if not isinstance(input_, str):
             raise ValueError(
@@ -88,12 +96,13 @@ class AlignedTranslationPipeline(Pipeline):
     def _forward(self, input_tensors: dict[str, Any], **generate_kwargs: Any) -> Any:
         shown = input_tensors.pop("shown")
         limits = (2 * input_tensors["attention_mask"].sum(1) + 20).clamp(max=MAX_NEW_TOKENS)
-        if not {"max_length", "max_new_tokens", "generation_config"} & generate_kwargs.keys():
-            generate_kwargs |= {"max_new_tokens": int(limits.max()), "max_length": None}
-        else:
+        if generate_kwargs.keys() & LENGTHS_OF_THE_CALLER:
             limits = torch.full_like(limits, torch.iinfo(limits.dtype).max)
+        else:
+            generate_kwargs["max_new_tokens"] = int(limits.max())
+            generate_kwargs["max_length"] = None
         if "generation_config" not in generate_kwargs:  # those of the checkpoint may ask for more
-            generate_kwargs |= ONE_TRANSLATION
+            generate_kwargs.update(ONE_TRANSLATION)
         generate: Any = self.model.generate
         words = generate(**input_tensors, **generate_kwargs)  # (B, 1 + L)
         # The rows of `generate` follow beams; one pass over the result gives its own alignment.
@@ -102,26 +111,30 @@ class AlignedTranslationPipeline(Pipeline):
                 **input_tensors, decoder_input_ids=words[:, :-1], output_attentions=True
             )
         log_probs = outputs.logits.float().log_softmax(-1)
-        alignments = outputs.cross_attentions
-        return {
+        made: dict[str, Any] = {
             "shown": shown,
             "source": input_tensors["input_ids"],
             "source_mask": input_tensors["attention_mask"],
             "words": words[:, 1:],
             "limits": limits,
             "scores": log_probs.gather(-1, words[:, 1:, None]).squeeze(-1),
-            **({} if alignments is None else {"alignment": alignments[0][:, 0]}),
         }
+        if outputs.cross_attentions is not None:
+            made["alignment"] = outputs.cross_attentions[0][:, 0]
+        return made
 
     def postprocess(self, model_outputs: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Turn the tensors of one input into the result described above."""
         assert self.tokenizer is not None
-        tokenizer, shown = self.tokenizer, model_outputs["shown"]
+        tokenizer = self.tokenizer
+        shown = model_outputs["shown"]
         text, truncated = shown[0] if isinstance(shown, list) else shown
         words = model_outputs["words"][0].tolist()
         end = self.model.config.eos_token_id
-        length = words.index(end) + 1 if end in words else len(words)
-        length = min(length, int(model_outputs["limits"][0]))  # a batch may let a short text go on
+        if end in words:
+            words = words[: words.index(end) + 1]
+        words = words[: int(model_outputs["limits"][0])]  # a batch may let a short text go on
+        length = len(words)
         real = model_outputs["source_mask"][0].bool()
         source = model_outputs["source"][0][real].tolist()
         alignment = model_outputs.get("alignment")
@@ -130,8 +143,8 @@ class AlignedTranslationPipeline(Pipeline):
         return {
             "text": text,
             "truncated": truncated,
-            "translation_text": tokenizer.decode(words[:length], skip_special_tokens=True),
-            "tokens": tokenizer.convert_ids_to_tokens(words[:length]),
+            "translation_text": tokenizer.decode(words, skip_special_tokens=True),
+            "tokens": tokenizer.convert_ids_to_tokens(words),
             "source_tokens": tokenizer.convert_ids_to_tokens(source),
             "alignment": alignment,
             "score": model_outputs["scores"][0, :length].sum().item(),

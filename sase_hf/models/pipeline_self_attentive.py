@@ -184,6 +184,7 @@ class SelfAttentionPipeline(Pipeline):
             "verbose": False,  # no warning of indexing errors: a text of any length can be read
         }
         readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
+        assert self.tokenizer is not None
         return encode_within_limit(self.tokenizer, readable, **(options | tokenizer_kwargs))
 
     def _forward(self, input_tensors: dict[str, Any], **options: Any) -> Any:
@@ -294,6 +295,7 @@ class LimitedTextClassificationPipeline(TextClassificationPipeline):
             return super().preprocess(inputs, **tokenizer_kwargs)
         options = {"truncation": True, "return_tensors": "pt", "verbose": False} | tokenizer_kwargs
         readable = [_LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text) for text in texts]
+        assert self.tokenizer is not None
         encoded, num_cut = encode_within_limit(self.tokenizer, readable, **options)
         if any(num_cut) and not vars(self).get("_has_warned_of_truncation"):
             self._has_warned_of_truncation = True

@@ -9,7 +9,10 @@ standard library only, so that it also travels beside an exported model.
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 CHARACTERS_PER_TOKEN = 16  # of the first beginning that is tried; English has some five
 SHORTEST = 1_024  # characters of that beginning
@@ -26,7 +29,7 @@ Encode = Callable[[str], Tokens]
 
 
 def needed_texts(
-    tokenizer: Any, texts: Sequence[str], max_length: int | None = None
+    tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], max_length: int | None = None
 ) -> tuple[str, ...]:
     """Return the beginnings of one text, or of the two texts of a pair, that must be tokenized.
 
@@ -68,22 +71,22 @@ def needed_parts(
     if all(is_short(text, limit) for text in texts):
         return whole
     parts = [needed_part(encode, text, limit) for text in texts]
-    are_cut = [len(part) < len(text) for part, text in zip(parts, texts, strict=True)]
+    are_cut = [part != text for part, text in zip(parts, texts, strict=True)]
     if len(texts) == 1 or not any(are_cut) or (limit - num_special) % 2 == 0:
         return tuple(parts)
     # Of an odd number of tokens the text with more tokens keeps one more: it must stay that text.
     longer = are_cut.index(True)
     if all(are_cut):
-        first, second = (count_tokens(encode, text) for text in texts)
-        longer = 0 if first > second else 1  # as tokenizers decides for equal ones
+        counts = [count_tokens(encode, text) for text in texts]
+        longer = 0 if counts[0] > counts[1] else 1  # as tokenizers decides for equal ones
     num_others = len(encode(parts[1 - longer]))
     parts[longer] = needed_part(encode, texts[longer], max(limit, num_others + 1))
     return tuple(parts)
 
 
 def encode_within_limit(
-    tokenizer: Any, texts: Sequence[str], **options: Any
-) -> tuple[Any, list[int]]:
+    tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], **options: Any
+) -> tuple["BatchEncoding", list[int]]:
     """Return `tokenizer(*texts, **options)`, and how many tokens were cut off at the end of each.
 
     Counting takes as long as tokenizing the whole texts, but little memory.
@@ -105,13 +108,12 @@ def encode_within_limit(
     if sum(num_kept) + num_special < limit and parts == tuple(texts):
         return encoded, num_cut
     encode = partial(encode_alone, tokenizer)
-    return encoded, [
-        max(count_tokens(encode, text) - kept, 0)
-        for text, kept in zip(texts, num_kept, strict=True)
-    ]
+    for side, text in enumerate(texts):
+        num_cut[side] = max(count_tokens(encode, text) - num_kept[side], 0)
+    return encoded, num_cut
 
 
-def encode_alone(tokenizer: Any, text: str) -> Tokens:
+def encode_alone(tokenizer: "PreTrainedTokenizerBase", text: str) -> Tokens:
     """Return the tokens of a text with their offsets, without special tokens and without a cut."""
     readable = _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
     encoded = tokenizer(
