@@ -1,8 +1,8 @@
 """A classifier as one HTML file, which reads what is typed into it: no server and no network.
 
-The page computes what the `self-attention` pipeline computes, in the JavaScript of the templates
-`live_model.js` and `live_page.js`; its policy lets the browser run this script and nothing else,
-and load nothing.
+The page computes what the `self-attention` pipeline computes, in the JavaScript of
+`live/live_model.js` and `live/live_page.js`; its policy lets the browser run this script and
+nothing else, and load nothing.
 """
 
 import base64
@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Mapping
 from copy import deepcopy
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -38,6 +39,7 @@ from .onnx_export import random_batches, relative_difference
 
 Classifier = SelfAttentiveForSequenceClassification | SelfAttentiveForNLI
 
+LIVE_FOLDER = Path(__file__).with_name("live")
 PART_SIZE = 3 * 2**18  # bytes, decoded at a time
 MAX_DRAWN = 100_000  # words times hops, beyond which no single hop can be chosen
 VECTORS = "encoder.embeddings.weight"
@@ -116,6 +118,7 @@ def live_page(
     parts = [content[start : start + PART_SIZE] for start in range(0, len(content), PART_SIZE)]
     rendered = render(
         "live.html",
+        LIVE_FOLDER,
         **values,
         title=title or next(iter(name_checkpoints([checkpoint]))),
         about=card_facts(checkpoint, about),

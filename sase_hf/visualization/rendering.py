@@ -1,10 +1,11 @@
-"""HTML from the templates beside this file.
+"""HTML from templates.
 
 Texts, labels and titles are shown and never obeyed: jinja2 escapes every value of a template, and
 `visible` shows its invisible characters. The pages load nothing, and only `live.html` runs a
 script: its own.
 """
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +30,25 @@ def _shown(value: Any) -> Any:
     return value if isinstance(value, int | float) or hasattr(value, "__html__") else visible(value)
 
 
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).with_name("templates")),
-    autoescape=True,
-    finalize=_shown,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
-_TEMPLATES.filters |= {"percent": percent, "shortened": shortened, "signed": signed}
-_TEMPLATES.globals["READS_EVENLY"] = READS_EVENLY
+FOLDER = Path(__file__).with_name("templates")
 
 
-def render(template: str, **values: Any) -> str:
-    """Return a template of the folder `templates` filled in."""
-    return _TEMPLATES.get_template(template).render(values)
+@cache
+def _environment(folder: Path) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader([folder, FOLDER]),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(percent=percent, shortened=shortened, signed=signed)
+    environment.globals["READS_EVENLY"] = READS_EVENLY
+    return environment
+
+
+def render(template: str, folder: Path = FOLDER, /, **values: Any) -> str:
+    """Return a template of a folder filled in; it may extend those of the folder `templates`."""
+    return _environment(folder).get_template(template).render(values)

@@ -31,8 +31,8 @@ from sase_hf.commands.synthetic.grammar import Draw
 from sase_hf.commands.synthetic.reviews import STARS, draw_review
 from sase_hf.data.tokenizer import built_settings
 from sase_hf.models.pipeline_self_attentive import _with_whole_characters
-from sase_hf.serving.html_export import live_page, rounded
-from sase_hf.visualization import rendering, visible
+from sase_hf.serving.html_export import LIVE_FOLDER, live_page, rounded
+from sase_hf.visualization import visible
 from sase_hf.visualization.attended_text import READS_EVENLY, label_text, parse_result
 from sase_hf.visualization.page import article
 
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.slow]
 
 CLASSIFIER: Any = SelfAttentiveForSequenceClassification
 NUM_STRINGS = int(os.environ.get("SASE_HF_FUZZED_STRINGS", "300"))
-SCRIPT = Path(rendering.__file__).with_name("templates") / "live_model.js"
+SCRIPT = LIVE_FOLDER / "live_model.js"
 # Contractions, markup, and what case, NFC, spaces or graphemes treat in a way of their own.
 ODD = (
     "don't n't 's 'LL rock'n'roll [PAD] </script> <!-- <b> &amp; ${x} {{x}} &#60; \u0344 \u0958 "
